@@ -31,7 +31,7 @@ struct CUstream_st;
  * at the ends of structures are added. */
 #define INTERLACE_COPY_ABI 3
 
-/* What a call returns. */
+/* The result of a call. */
 typedef enum interlace_result {
   INTERLACE_SUCCESS = 0,
   INTERLACE_INVALID_ARGUMENT = 1, /* buffers overlap, there is no such GPU, a null pointer */
@@ -70,8 +70,8 @@ INTERLACE_EXPORT void interlace_copier_destroy(interlace_copier* copier);
 
 /* In place of a GPU's number: the call runs in the thread's current context. */
 #define INTERLACE_CURRENT_GPU (-1)
-/* As interlace_copy_async. `gpu` is a CUDA number: the call runs in the primary context of that
- * GPU; null and cudaStreamPerThread are the default streams of that context. With
+/* Same as interlace_copy_async. `gpu` is a CUDA number: the call runs in the primary context of
+ * that GPU; null and cudaStreamPerThread are the default streams of that context. With
  * INTERLACE_CURRENT_GPU the call runs in the thread's current context. */
 INTERLACE_EXPORT interlace_result interlace_copier_copy_async(interlace_copier* copier, int gpu,
                                                               void* dst, const void* src,
@@ -102,7 +102,7 @@ INTERLACE_EXPORT interlace_result interlace_copier_all_to_all_async(
     interlace_copier* copier, int gpu, const void* const* send, void* const* receive,
     size_t participants, size_t bytes, struct CUstream_st* stream);
 
-/* What an all-reduce combines; interlace::reduced_type. */
+/* The elements of an all-reduce; the same as interlace::reduced_type. */
 typedef enum interlace_element {
   INTERLACE_FLOAT32 = 0,
   INTERLACE_FLOAT64 = 1,
@@ -111,7 +111,7 @@ typedef enum interlace_element {
   INTERLACE_INT32 = 4,
   INTERLACE_INT64 = 5
 } interlace_element;
-/* How an all-reduce combines two elements; interlace::reduce_by. */
+/* How an all-reduce combines two elements; the same as interlace::reduce_by. */
 typedef enum interlace_reduction {
   INTERLACE_SUM = 0,
   INTERLACE_MIN = 1,
@@ -157,7 +157,7 @@ INTERLACE_EXPORT interlace_result interlace_copier_statistics(interlace_copier* 
                                                               interlace_copy_statistics* statistics,
                                                               size_t size);
 
-/* Places of memory that interlace_memory_place tells besides GPUs. */
+/* Places of memory that interlace_memory_place reports besides GPUs. */
 #define INTERLACE_PAGE_LOCKED (-1) /* memory of the host */
 #define INTERLACE_PAGEABLE (-2)    /* memory of the host, or unknown to the driver */
 #define INTERLACE_MANAGED (-3)     /* the driver moves it */
@@ -180,7 +180,7 @@ typedef struct interlace_event interlace_event;
 /* Makes a point after all work that the stream has now. Writes `*event` if the call succeeds. */
 INTERLACE_EXPORT interlace_result interlace_event_record(int gpu, struct CUstream_st* stream,
                                                          interlace_event** event);
-/* What the stream gets later runs after the event. */
+/* Later work on the stream runs after the event. */
 INTERLACE_EXPORT interlace_result interlace_event_wait(const interlace_event* event, int gpu,
                                                        struct CUstream_st* stream);
 /* Whether all work before the event is complete: `*answer` is 1 or 0. */

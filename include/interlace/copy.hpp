@@ -86,11 +86,11 @@ struct copy_options {
   // see each other's messages.
   std::optional<std::string> traffic_file;
 
-  // Throws usage_error, which names the variable, for a value that is not valid.
+  // Throws usage_error that names the variable if a value is not valid.
   static copy_options from_environment();
 };
 
-// What a copier has done since it was made.
+// Counts of a copier's work since it was made.
 struct copy_statistics {
   std::uint64_t direct = 0;    // messages that were one plain copy
   std::uint64_t streams = 0;   // messages over several paths, and batches, by streams
@@ -114,9 +114,9 @@ struct copy_statistics {
   std::uint64_t staging_bytes = 0;  // reserved in all places together
 };
 
-// What an all-reduce combines, and how. Integers are signed, and their sums wrap. Numbers of 16
-// bits are added as 32-bit numbers and rounded once. The minimum and the maximum of a number and a
-// NaN are the number.
+// The types of elements that an all-reduce combines. Integers are signed, and their sums wrap.
+// 16-bit numbers are added as 32-bit numbers and rounded once. The minimum or maximum of a number
+// and a NaN is the number.
 enum class reduced_type : std::uint8_t { float32, float64, float16, bfloat16, int32, int64 };
 inline constexpr std::size_t reduced_types = 6;
 // The operation that combines two elements.
@@ -198,20 +198,20 @@ class copier {
   std::unique_ptr<cuda::copy_engine> engine_;
 };
 
-// The functions from here on use the process's own copier. The first call makes it, with the
-// options of the environment, and it never ends.
+// The following functions use the process's own copier. The first call makes it, with the options
+// of the environment, and it never ends.
 //
-// As copier::copy_async.
+// Same as copier::copy_async.
 void copy_async(void* dst, const void* src, std::size_t bytes, CUstream_st* stream);
-// As copier::copy_batch_async.
+// Same as copier::copy_batch_async.
 void copy_batch_async(std::span<const batch_copy> copies, CUstream_st* stream);
-// As copier::all_gather_async.
+// Same as copier::all_gather_async.
 void all_gather_async(std::span<const void* const> send, std::span<void* const> receive,
                       std::size_t bytes, CUstream_st* stream);
-// As copier::all_to_all_async.
+// Same as copier::all_to_all_async.
 void all_to_all_async(std::span<const void* const> send, std::span<void* const> receive,
                       std::size_t bytes, CUstream_st* stream);
-// As copier::all_reduce_async.
+// Same as copier::all_reduce_async.
 void all_reduce_async(std::span<const void* const> send, std::span<void* const> receive,
                       std::size_t count, reduced_type type, reduce_by by, CUstream_st* stream);
 // The process's own copier.

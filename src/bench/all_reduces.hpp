@@ -8,9 +8,9 @@
 
 namespace interlace::bench {
 
-// For a request whose pattern is all_reduce. Each GPU has as many blocks as there are GPUs, and the
-// sums go to separate memory. The results are compared with sums of the same numbers that the host
-// computes in double precision. Throws as measure_collective.
+// Takes a request whose pattern is all_reduce. Each GPU has as many blocks as there are GPUs, and
+// the sums go to separate memory. The results are compared with sums of the same numbers that the
+// host computes in double precision. Throws as measure_collective does.
 std::vector<copy_times> measure_all_reduce(const collective_request& request);
 
 }  // namespace interlace::bench

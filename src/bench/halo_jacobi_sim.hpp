@@ -25,7 +25,7 @@ struct simulated_halo_jacobi {
 };
 
 struct halo_jacobi_result {
-  // Of an iteration, on average.
+  // Averages over the iterations.
   double compute_s = 0;
   double exchange_s = 0;
   std::uint64_t wrong = 0;  // points that differ from the reference in any bit

@@ -23,14 +23,14 @@ struct kernel_times {
   std::uint64_t payload = 0;   // bytes of an epoch, of all senders together
 };
 
-// As stores_on_sim, with elements of 4 or 16 bytes.
+// Same as stores_on_sim, with elements of 4 or 16 bytes.
 kernel_times stores_on_cuda(std::uint32_t gpus, std::uint32_t senders, std::uint32_t element_bytes,
                             std::uint64_t elements, std::uint32_t together,
                             const kernel_repeats& how);
-// As copy_kernel_on_sim.
+// Same as copy_kernel_on_sim.
 kernel_times copy_kernel_on_cuda(std::uint64_t bytes, std::uint32_t blocks,
                                  const kernel_repeats& how);
-// As loads_on_sim. The second GPU's memory has the page size of the real node.
+// Same as loads_on_sim. The second GPU's memory has the page size of the real node.
 kernel_times loads_on_cuda(std::uint32_t element_bytes, std::uint64_t elements,
                            const kernel_repeats& how);
 

@@ -30,7 +30,7 @@ void require_gpu(int ordinal) {
   int minor = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
   INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal));
-  // What the build has code for, or PTX for later ones.
+  // The build has machine code for some capabilities, and PTX for later ones.
   const std::string reason = why_too_old(ordinal, 10 * major + minor, INTERLACE_LEAST_CAPABILITY);
   if (!reason.empty()) throw usage_error(reason);
 }

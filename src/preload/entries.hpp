@@ -55,7 +55,7 @@ struct entry_facts {
 const entry_facts& facts_of(entry which);
 inline constexpr std::size_t index_of(entry which) { return static_cast<std::size_t>(which); }
 
-// What a program gets that looks the function up.
+// The function that a program gets when it looks up the entry.
 void* stand_in(entry which);
 
 // The dlsym that follows this library's own in the linker's order.
@@ -64,8 +64,8 @@ find_symbol next_dlsym();
 // The driver's function; null if the driver is not loaded or has no such function.
 void* driver_function(entry which);
 void* driver_symbol(const char* symbol);
-// What a program that is linked to the function would call without this library: the function of
-// another preloaded library, or the driver's.
+// The function that a linked program would call without this library: that of another preloaded
+// library, or the driver's.
 void* linked_function(entry which);
 
 }  // namespace interlace::preload

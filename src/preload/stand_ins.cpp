@@ -1,6 +1,6 @@
-// What programs call instead of the driver's functions. Each function exists twice. The one that a
-// lookup returns calls the driver. The one that this library exports calls what the program would
-// have been linked to.
+// The functions that programs call in place of the driver's. Each function exists twice. The one
+// that a lookup returns calls the driver. The one that this library exports calls the function to
+// which the program would have been linked.
 #include <pthread.h>
 
 #include <array>

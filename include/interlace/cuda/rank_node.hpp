@@ -67,7 +67,7 @@ class rank_node {
   std::uint32_t devices() const { return self_.ranks(); }
   std::uint32_t rank() const { return self_.rank(); }
   int ordinal(std::uint32_t /*device*/) const { return ordinal_; }
-  // As cuda::node's.
+  // Same as in cuda::node.
   std::uint64_t threads_at_once(std::uint32_t /*device*/) const {
     return cuda::threads_at_once(ordinal_);
   }

@@ -6,10 +6,10 @@
 
 namespace interlace::cuda {
 
-// How many there are; throws usage_error where there is no driver.
+// The number of these GPUs. Throws usage_error if there is no driver.
 std::uint32_t device_count();
 
-// Throws usage_error unless there is a GPU of this number, and kernels run on it.
+// Throws usage_error unless the GPU exists and kernels can run on it.
 void require_gpu(int ordinal);
 
 // A compute capability as people write it: "9.0" for 90.
@@ -17,8 +17,8 @@ inline std::string capability_text(int capability) {
   return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
 }
 
-// Why kernels that need compute capability `least`, 90 for 9.0, do not run on this GPU, of
-// capability `has`; empty if they do.
+// Why kernels that need compute capability `least` (90 for 9.0) do not run on this GPU, whose
+// capability is `has`; empty if they do.
 inline std::string why_too_old(int ordinal, int has, int least) {
   if (has >= least) return {};
   return "GPU " + std::to_string(ordinal) + " has compute capability " + capability_text(has) +

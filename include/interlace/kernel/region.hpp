@@ -232,13 +232,13 @@ struct remote_load_counts {
   std::uint64_t wire = 0;           // bytes of requests and replies
   double mean_latency_s = 0;        // from the port of the requesting GPU until the reply is back
   std::uint64_t bypassed = 0;       // remote loads that did not look into the L1
-  std::uint64_t mask_hits = 0;      // of those, served by an entry that fetches their pieces
   // bypassed loads served by an entry that already fetches their pieces
-  std::uint64_t mask_misses = 0;
-  std::uint64_t coalesced = 0;   // bypassed loads whose line had an entry with other pieces
-  std::uint64_t timeouts = 0;    // packets with pieces of several replies
-  std::uint64_t pieces = 0;      // coalesced packets sent because of a timeout
-  std::uint64_t cache_hits = 0;  // pieces in these packets
+  std::uint64_t mask_hits = 0;
+  std::uint64_t mask_misses = 0;  // bypassed loads whose line had an entry with other pieces
+  std::uint64_t coalesced = 0;    // packets with pieces of several replies
+  std::uint64_t timeouts = 0;     // coalesced packets sent because of a timeout
+  std::uint64_t pieces = 0;       // pieces in coalesced packets
+  std::uint64_t cache_hits = 0;   // hits in the RDMA caches
   std::uint64_t cache_misses = 0;
   std::array<std::uint64_t, 32>
       by_words{};  // remote loads by the number of 4-byte words that lanes want, minus 1

@@ -27,7 +27,7 @@ class loaded_kernels {
   // on a device, and an exchange that runs there may wait for work that the host has yet to
   // enqueue.
   void load(const kernel_operation& k);
-  // Of a kernel that is loaded.
+  // Properties of a kernel. It must be loaded.
   const properties& of(std::uint32_t device, const kernel_operation& k) const {
     return loaded_.at({gpus_.ordinal(device), k.entry});
   }

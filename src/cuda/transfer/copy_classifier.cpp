@@ -13,7 +13,7 @@ using machine::endpoint;
 // their number. All pairs of 16 GPUs are 240 messages.
 constexpr std::size_t most_planned = 256;
 
-// What the facts of its first byte say of a memory.
+// A view of memory from the facts of its first byte.
 memory_view partial_view(const memory_facts& first) {
   memory_view view;
   view.kind = first.type == memory_host ? memory_kind::pinned : memory_kind::gpu;

@@ -47,11 +47,11 @@ class copy_engine {
   copy_engine(const copy_engine&) = delete;
   copy_engine& operator=(const copy_engine&) = delete;
 
-  // As `copier::copy_async` promises.
+  // Keeps the promises of `copier::copy_async`.
   void copy(device_address to, device_address from, std::uint64_t bytes, CUstream_st* stream);
-  // As `copier::copy_batch_async` promises.
+  // Keeps the promises of `copier::copy_batch_async`.
   void copy_batch(std::span<const batch_part> copies, CUstream_st* stream);
-  // As `copier::all_reduce_async` promises.
+  // Keeps the promises of `copier::all_reduce_async`.
   void all_reduce(const all_reduce_call& what, CUstream_st* stream);
   // As `copy`, for callers that can make the plain copy themselves: the engine leaves plain copies
   // and all copies on streams that are being captured to the caller, and the report says so. Throws

@@ -48,7 +48,7 @@ class copy_runner {
   // Whether a graph owns staging memory.
   bool graphs_own_staging() const { return owning_graphs_.load() > 0; }
 
-  // What all-reduces use.
+  // For all-reduces.
   reductions& kernels() { return kernels_; }
   stream_executor& streams() { return streams_; }
   staging_pool& pool(int place);  // a GPU or host_place

@@ -26,7 +26,7 @@ struct multiply_kernel {
   unified<float4_value> a;
   unified<float4_value> b;
   unified<float4_value> c;
-  std::uint32_t fours_of_a = 0;  // vectors of four in a row
+  std::uint32_t fours_of_a = 0;  // vectors of four per row
   std::uint32_t fours_of_b = 0;
 
   template <class Block>

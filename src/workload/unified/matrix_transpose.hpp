@@ -21,7 +21,7 @@ struct transpose_kernel {
 
   unified<float4_value> input;
   unified<float4_value> output;
-  std::uint32_t fours = 0;  // vectors of four in a row
+  std::uint32_t fours = 0;  // vectors of four per row
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {

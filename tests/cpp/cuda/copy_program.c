@@ -300,7 +300,8 @@ static void in_order(int gpus) {
   }
 }
 
-/* What all GPUs send to all: blocks from pinned memory, and back to it when they have arrived. */
+/* All GPUs send to all. Blocks come from pinned memory, and go back there when they have arrived.
+ */
 static void collect(interlace_copier* copier, int gpus) {
   const size_t bytes = buffer_bytes / most_gpus;
   struct CUctx_st* context;

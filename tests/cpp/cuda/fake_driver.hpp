@@ -253,7 +253,8 @@ class driver {
     const block* to = block_at(one.run.to_device);
     return from == nullptr || to == nullptr || from->id != one.from_id || to->id != one.to_id;
   }
-  // Whether the call ends a capture of the stream, as those do that real drivers do not know there.
+  // Whether the call ends a capture of the stream. Calls that real drivers do not support during a
+  // capture do so.
   bool ends_capture(CUstream_st* on, const char* function) {
     stream_state* stream = stream_of(on);
     if (stream == nullptr || stream->capturing == nullptr) return false;
@@ -388,7 +389,7 @@ class driver {
     while (one && !one->done && step()) {
     }
   }
-  // Time passes with every call, but where nothing runs until something waits.
+  // Time passes with every call, except in the mode in which nothing runs until something waits.
   void pass() {
     if (mode_ == 3) return;
     for (std::uint64_t steps = random_() % 4; steps > 0; --steps) step();
@@ -410,7 +411,7 @@ class driver {
     pending_.push_back(one);
     return one;
   }
-  // Whether a stream of that GPU may copy there, without a detour through the host.
+  // Checks that a stream of that GPU can copy there without a detour through the host.
   void check_reach(const device& on, cuda::device_address address, std::uint64_t bytes) {
     const block* at = block_at(address);
     if (at == nullptr || address + bytes > at->base + at->bytes) {
@@ -430,7 +431,7 @@ class driver {
     return std::make_shared<reduction>(
         gpu->number, name, *static_cast<const cuda::reduction_arguments*>(parameters[0]));
   }
-  // A kernel runs on its GPU, on memory of that GPU alone.
+  // A kernel runs on its GPU, and uses only memory of that GPU.
   void check_kernel(const reduction& one) {
     const cuda::reduction_arguments& what = one.what;
     for (std::uint32_t at = 0; at <= what.inputs; ++at) {
@@ -945,7 +946,7 @@ inline void driver::make_table() {
       auto* one = reinterpret_cast<executable*>(of);
       stream_state* stream = d.stream_of(on);
       if (stream->capturing != nullptr) return refused;
-      // Of one node real drivers took it.
+      // Real drivers accepted a graph of one node.
       if (one->nodes.size() > 1 && std::any_of(one->nodes.begin(), one->nodes.end(),
                                                [&](const node& each) { return d.stale(each); }))
         return refused;

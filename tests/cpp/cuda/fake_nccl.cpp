@@ -1,5 +1,5 @@
-// A stand-in for libnccl.so.2 whose devices are host memory. A group is carried out when it ends,
-// and refused (5, invalid usage) where NCCL would hang: calls that do not match between devices.
+// A stand-in for libnccl.so.2 whose devices are host memory. A group is carried out when it ends.
+// It is refused (5, invalid usage) where NCCL would hang: calls that do not match between devices.
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -23,7 +23,7 @@ struct call {
   int peer;
 };
 
-int depth = 0;  // NOLINT: the library's state, as NCCL has
+int depth = 0;  // NOLINT: state of the library, as in NCCL
 std::vector<call> calls;
 std::string log;      // a word for each function that was called
 std::string failing;  // the function that fails
@@ -39,7 +39,7 @@ int noted(const char* name) {
 
 int add(const char* name, const call& c, int type, void* stream) {
   if (const int result = noted(name); result != 0) return result;
-  // Every device's stream is the test's word for it: its number and 1.
+  // In this test a device's stream is the device's number plus 1.
   const bool own =
       reinterpret_cast<std::size_t>(stream) == static_cast<std::size_t>(c.on->device) + 1;
   if (depth == 0 || type != unsigned_bytes || !own) return invalid_usage;
@@ -47,8 +47,8 @@ int add(const char* name, const call& c, int type, void* stream) {
   return 0;
 }
 
-// The k-th collective of each device is one operation; the k-th send from a device to another
-// meets the k-th receive.
+// The k-th collective of each device is one operation. The k-th send from one device to another
+// matches the k-th receive.
 int carry_out() {
   if (calls.empty()) return 0;
   const int devices = calls.front().on->devices;

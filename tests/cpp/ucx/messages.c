@@ -150,7 +150,7 @@ static void close_transport(struct transport* made) {
   uct_md_close(made->domain);
 }
 
-/* What one process tells the other of itself and of its memory. */
+/* A process describes itself and its memory to the other one. */
 struct address {
   unsigned char device[64], interface[64];
 };
@@ -223,7 +223,7 @@ static void owner(int to, int from) {
 
 /* --- the process that puts and gets --- */
 
-/* Of the module's copies, which it makes by this process's own copier. */
+/* Counts the module's copies, which this process's own copier makes. */
 static uint64_t messages_over_paths(void) {
   interlace_result (*tell)(interlace_copier*, interlace_copy_statistics*, size_t) = NULL;
   interlace_copy_statistics counted;
