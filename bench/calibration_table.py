@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+"""The table in docs/explanation/simulator.md: how far the simulated H200 is from measured rows.
+
+bench/calibration_table.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+FILE = Path(__file__).resolve().parent / "results/calibrate-2xh200.json"
+
+
+def main() -> None:
+    """Print the table."""
+    print("| rows | how the model has them | number | mean error | worst error | worst row |")
+    print("|---|---|---|---|---|---|")
+    for one in json.loads(FILE.read_text(encoding="utf-8"))["families"]:
+        errors = f"{100 * one['mean']:.1f} % | {100 * one['worst']:.1f} %"
+        cells = one["family"], one["group"], str(one["rows"]), errors, one["worst_row"]
+        print(f"| {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
