@@ -1,6 +1,6 @@
 """`python -m interlace`: the command line."""
 
-from interlace.cli.main import main
+from interlace.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MACHINE = "4x-volta-nvlink2"
 
@@ -23,3 +24,23 @@ Run = Callable[..., Ran]
 def study_of(graph: Path, *words: object) -> list[object]:
     """The words of a small simulated study."""
     return ["study", "pagerank", "--data", graph, "--machine", MACHINE, *words]
+
+
+def figures_of(text: str) -> list[str]:
+    """The keys of a machine file that hold a number or choose how something behaves."""
+    document = tomllib.loads(text)
+    del document["format"]
+    found = []
+
+    def walk(path: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(f"{path}.{key}" if path else key, inner)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for index, inner in enumerate(value):
+                walk(f"{path}.{index}", inner)
+        elif isinstance(value, int | float) or path.endswith("write_policy"):
+            found.append(path)
+
+    walk("", document)
+    return found

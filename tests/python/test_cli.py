@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import resource
 import signal
@@ -22,6 +23,7 @@ from interlace.workloads.options import option_of
 from study_helpers import MACHINE, Run, study_of
 
 MACHINES = ", ".join(shipped_machines())
+SWEEP = Path(__file__).resolve().parents[2] / "docs/example/sweep.toml"
 BANNER = "%%MatrixMarket matrix coordinate pattern general\n"
 
 
@@ -321,6 +323,73 @@ def test_a_reader_who_leaves_costs_no_file(graph: Path, tmp_path: Path) -> None:
     os.close(sender)
     assert (done.returncode, done.stderr) == (141, "")
     assert out.exists()
+
+
+@pytest.mark.usefixtures("core")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["study", "pagerank", "--rmat", "5", "--gpus", "1", "--machine", MACHINE],
+        ["plan", "gpu0", "gpu1", "1M", "--machine", MACHINE],
+        ["topo", MACHINE],
+        ["cost", MACHINE],
+        ["config"],
+    ],
+)
+def test_json_on_standard_output(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    if words[0] in ("plan", "topo", "cost"):
+        monkeypatch.undo()  # the fake core
+        pytest.importorskip("interlace._core")
+    monkeypatch.chdir(tmp_path)
+    ran = run(*words, "--json", "-")
+    assert (ran.code, ran.err) == (0, "")
+    assert json.loads(ran.out)["version"]
+    assert not Path("-").exists()
+
+
+@pytest.mark.usefixtures("core")
+def test_json_and_a_page_cannot_both_be_standard_output(run: Run, graph: Path) -> None:
+    ran = run(*study_of(graph, "--json", "-", "--html", "-"))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "interlace: --html and --json are both -; give two names\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["trace", "convert", "{graph}", "-"], "OUT"),
+        (["trace", "record", "pagerank", "--data", "{graph}", "--machine", MACHINE, "-o", "-"],
+         "--output"),
+        (["sweep", str(SWEEP), "--runs", "-"], "--runs"),
+    ],
+)  # fmt: skip
+def test_what_cannot_go_to_standard_output(
+    run: Run, graph: Path, words: list[str], option: str
+) -> None:
+    ran = run(*(word.format(graph=graph) for word in words))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"interlace: {option} -: this file cannot be standard output; give a name\n"
+
+
+@pytest.mark.parametrize("start", [["-m", "interlace"], ["-c", "{start}"]])
+def test_ctrl_c_while_modules_are_loaded(tmp_path: Path, start: list[str]) -> None:
+    # What the command line imports first, with a Ctrl-C in its midst.
+    (tmp_path / "typer.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(30)\n"
+    )
+    entry = "from interlace.cli.start import main; main()"  # as the installed script does
+    done = subprocess.run(
+        [sys.executable, *(word.format(start=entry) for word in start), "topo"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])},
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "interlace: interrupted\n"
 
 
 def test_the_command_starts_quickly() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import warnings
 from collections.abc import Sequence
@@ -270,6 +271,13 @@ def test_files_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyP
         load_graph(tmp_path / "file.mtx" / "inner.mtx")
     with pytest.raises(UserError, match="cannot be read"):
         load_graph("nul\0.mtx")
+
+    os.mkfifo(tmp_path / "pipe.el")
+    with pytest.raises(UserError, match=r"pipe\.el is not a regular file; copy what it gives to a"):
+        load_graph(tmp_path / "pipe.el")
+    (tmp_path / "loop.el").symlink_to("loop.el")
+    with pytest.raises(UserError, match="Too many levels of symbolic links"):
+        load_graph(tmp_path / "loop.el")
 
     def forbid(*_: object) -> None:
         raise PermissionError(13, "Permission denied")

@@ -278,6 +278,12 @@ def test_tensors_that_cannot_be_saved(tmp_path: Path, tensor: Any, message: str)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_tensors_without_names(tmp_path: Path) -> None:
+    with pytest.raises(interlace.UserError, match=r"save takes tensors by name, .* not a list"):
+        interlace.save([1, 2], tmp_path / "a.safetensors")  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_files_that_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tensors, file = model(), tmp_path / "m.safetensors"
     save = interlace.save

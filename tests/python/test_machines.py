@@ -27,6 +27,7 @@ from interlace.machine.schema import KEYS, Machine
 from interlace.machine.shipped import shipped_machines
 from interlace.machine.validation import validate
 from interlace.machine.writing import machine_text
+from study_helpers import figures_of
 
 SHIPPED = [
     "16x-gv100-pcie6",
@@ -98,30 +99,10 @@ def test_shipped_file_loads_and_reaches_cpp(name: str) -> None:
     assert [c[:2] for c in connections(back)] == [c[:2] for c in connections(machine)]
 
 
-def figures(name: str) -> list[str]:
-    """The keys of a shipped file that hold a number or choose how something behaves."""
-    document = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-    del document["format"]
-    found = []
-
-    def walk(path: str, value: Any) -> None:
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                walk(f"{path}.{key}" if path else key, inner)
-        elif isinstance(value, list) and value and isinstance(value[0], dict):
-            for index, inner in enumerate(value):
-                walk(f"{path}.{index}", inner)
-        elif isinstance(value, int | float) or path.endswith("write_policy"):
-            found.append(path)
-
-    walk("", document)
-    return found
-
-
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_figure_has_a_source(name: str) -> None:
     sources = load_machine(name, sources=True).sources
-    keys = figures(name)
+    keys = figures_of((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     assert len(keys) > 45
     missing = [key for key in keys if len(sources.get(key, "")) < 6]
     assert missing == []

@@ -201,15 +201,36 @@ ON = ("--machine", "beluga-4x-v100")
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (ON, "there is no message; give one as gpu0 gpu1 256M, or with --message"),
+        (
+            ON,
+            "plan needs a message: gpu0 gpu1 256M, --message SRC:DST:SIZE, --ring SIZE or "
+            "--all-to-all SIZE",
+        ),
         (
             ("gpu0", "gpu1", *ON),
             "a message needs a source, a destination and a size: gpu0 gpu1 256M",
         ),
         (
             ("gpu0", "gpu4", "1M", *ON),
-            "there is no memory 'gpu4' (did you mean gpu3?); "
+            "beluga-4x-v100 has no gpu4; its GPUs are gpu0 to gpu3",
+        ),
+        (
+            ("gpu0", "gpu1", "1M", "--paths", "gpu9", *ON),
+            "beluga-4x-v100 has no gpu9; its GPUs are gpu0 to gpu3",
+        ),
+        (
+            ("gpu0", "hots", "1M", *ON),
+            "there is no memory 'hots' (did you mean host?); "
             "there are gpu0, gpu1, gpu2, gpu3, host",
+        ),
+        (
+            (),  # whatever the machine is
+            "plan needs a message: gpu0 gpu1 256M, --message SRC:DST:SIZE, --ring SIZE or "
+            "--all-to-all SIZE",
+        ),
+        (
+            ("gpu0", "gpu1", "999999999T", *ON),
+            "SIZE '999999999T': give a size in bytes, or with K, M or G, such as 4096 or 256M",
         ),
         (("gpu0", "gpu0", "1M", *ON), "source and destination are both gpu0; name two memories"),
         (
@@ -218,7 +239,7 @@ ON = ("--machine", "beluga-4x-v100")
         ),
         (
             ("gpu0", "gpu1", "1.5M", *ON),
-            "SIZE '1.5M': give a size of at least 1 byte, such as 4096 or 256M",
+            "SIZE '1.5M': give a size in bytes, or with K, M or G, such as 4096 or 256M",
         ),
         (
             ("--message", "gpu0:gpu1", *ON),
@@ -252,7 +273,7 @@ ON = ("--machine", "beluga-4x-v100")
         ),
         (
             ("gpu0", "gpu1", "1M", "--staging", "none", *ON),
-            "--staging 'none': give a size of at least 1 byte, such as 4096 or 256M",
+            "--staging 'none': give a size in bytes, or with K, M or G, such as 4096 or 256M",
         ),
         (
             ("gpu0", "gpu1", "1M", "--json", "/no/such/plan.json", *ON),

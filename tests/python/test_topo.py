@@ -17,10 +17,11 @@ from typer.testing import CliRunner
 from interlace.base.errors import UserError
 from interlace.cli.topo import topo_command
 from interlace.machine.compiled import to_core
-from interlace.machine.reading import load_machine
+from interlace.machine.reading import load_machine, parse_machine
 from interlace.machine.shipped import shipped_machines
 from interlace.machine.writing import machine_text
 from interlace.study import topo
+from study_helpers import figures_of
 
 core = pytest.importorskip("interlace._core")
 
@@ -205,6 +206,8 @@ def test_save_of_a_discovered_machine(tmp_path: Path) -> None:
     assert machine.sources["link.0.bandwidth_GB_per_s"].startswith("the rate of a link in")
     assert "Discovered on" in machine.sources[""]
     assert "No peer access" in machine.sources[""]
+    bare = [key for key in figures_of(path.read_text()) if len(machine.sources.get(key, "")) < 6]
+    assert bare == []
     figures = [line for line in path.read_text().splitlines() if " = " in line]
     assert len(figures) > 60
     data = json.loads((tmp_path / "mine.json").read_text())
@@ -358,6 +361,22 @@ def test_a_description_is_kept(tmp_path: Path) -> None:
     assert file.read_text() == text
     run(str(file), "--save", str(file))
     assert file.read_text() == text
+
+
+def test_a_circle_of_links(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.toml"
+    loop.symlink_to(loop)
+    with pytest.raises(UserError, match=r"loop\.toml cannot be read: Too many levels of symbolic"):
+        run(str(loop))
+    for option in ("--json", "--save"):
+        with pytest.raises(UserError, match=r"loop\.toml cannot be written: Too many levels"):
+            run("dgx-2", option, str(loop))
+
+
+def test_save_to_standard_output(tmp_path: Path) -> None:
+    text = run("dgx-2", "--save", "-")
+    assert parse_machine(text, "dgx-2", "-") == load_machine("dgx-2")
+    assert not (tmp_path / "-").exists()
 
 
 def test_what_the_real_discovery_says_without_a_gpu() -> None:

@@ -22,12 +22,16 @@ from pathlib import Path
 
 from interlace.base.errors import UserError
 
+STDOUT = Path("-")  # as the name of an output: standard output
+
 
 def check_writable(path: Path, option: str) -> None:
     """Raise UserError unless a file can be written at `path`, which `option` asked for.
 
     Nothing is left behind. A file may still fail to be written later, when the disk is full.
     """
+    if path == STDOUT:
+        return
     try:
         if not path.name:
             raise UserError(f"{option} {path}: give the name of a file")
@@ -37,7 +41,7 @@ def check_writable(path: Path, option: str) -> None:
             raise UserError(f"{option} {path} cannot be written: Permission denied")
         if _is_special(path):
             return
-        target = path.resolve()
+        target = _target(path)
         if not target.parent.exists():
             raise UserError(f"{option} {path}: there is no directory {path.parent}")
         if not target.parent.is_dir():
@@ -68,7 +72,29 @@ def _are_one(path: Path, other: Path) -> bool:
     try:
         return path.samefile(other)
     except OSError:
-        return path.resolve() == other.resolve()
+        return os.path.realpath(path) == os.path.realpath(other)
+
+
+def refuse_stdout(path: Path, option: str) -> None:
+    """Raise UserError if the name of a binary or growing file means standard output."""
+    if path == STDOUT:
+        raise UserError(f"{option} {path}: this file cannot be standard output; give a name")
+
+
+def require_regular(path: Path) -> None:
+    """Raise UserError if there is a pipe or a device, which might never end; others pass."""
+    if _is_special(path):
+        raise UserError(f"{path} is not a regular file; copy what it gives to a file first")
+
+
+def _target(path: Path) -> Path:
+    """The file that a path leads to; raises OSError for links that lead in a circle."""
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise
+    return Path(os.path.realpath(path))
 
 
 def make_folder(path: Path) -> None:
@@ -228,7 +254,7 @@ def whole_file(path: Path) -> Iterator[int]:
     if _is_special(path):
         raise UserError(f"{path} is not a regular file; give the name of one")
     try:
-        part = _Part(path.resolve())
+        part = _Part(_target(path))
         try:
             yield part.descriptor
             part.publish()
@@ -241,14 +267,16 @@ def whole_file(path: Path) -> Iterator[int]:
 def write_all(contents: Mapping[Path, str]) -> None:
     """Write every file that can be written, each of them whole or not at all.
 
-    A device or a pipe is written to as it is. Raises UserError if a disk is full or a path cannot
-    be written, and names all files that are missing; the others are there.
+    A device, a pipe or standard output is written to as it is. Raises UserError if a disk is full
+    or a path cannot be written, and names all files that are missing; the others are there.
     """
     missing: list[str] = []
     broken: BrokenPipeError | None = None
     for path, text in contents.items():
         try:
-            if _is_special(path):
+            if path == STDOUT:
+                _write_stdout(text)
+            elif _is_special(path):
                 _write_special(path, text)
             else:
                 with whole_file(path) as descriptor:
@@ -271,12 +299,15 @@ def _write_text(descriptor: int, text: str) -> None:
 def show_and_write(show: Callable[[], None], texts: Mapping[Path, Callable[[], str]]) -> None:
     """Print what `show` prints, then write the files, whatever became of standard output.
 
+    A file that goes to standard output takes the place of what `show` prints.
+
     Raises BrokenPipeError if the reader of standard output left, and UserError if standard output
     or a file cannot be written.
     """
     lost: OSError | None = None
     try:
-        show()
+        if STDOUT not in texts:
+            show()
         sys.stdout.flush()
     except OSError as error:
         lost = error
@@ -296,9 +327,19 @@ def _is_special(path: Path) -> bool:
     """Whether there is a device, a pipe or a socket, over which no file can be renamed."""
     try:
         mode = path.stat().st_mode
-    except OSError:
+    except (OSError, ValueError):
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _write_stdout(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise output_lost(error) from None
 
 
 def _write_special(path: Path, text: str) -> None:
@@ -318,6 +359,7 @@ def _unwritable(path: Path, error: OSError | ValueError) -> UserError:
 
 def file_hash(path: Path) -> str:
     """The SHA-256 of a file's bytes; raises UserError if it cannot be read."""
+    require_regular(path)
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

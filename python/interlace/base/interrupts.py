@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+INTERRUPTED = 130  # the exit code after Ctrl-C: 128 + SIGINT
+
 _noted = False
 
 

@@ -9,6 +9,7 @@ import typer
 
 from interlace.base.errors import UserError
 from interlace.base.files import check_writable, show_and_write
+from interlace.cli.shared_options import json_option
 from interlace.machine.reading import load_machine
 from interlace.model.options import whole
 from interlace.model.results import json_text
@@ -27,7 +28,8 @@ def cost_command(
         ),
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write what is shown as JSON.")
+        Path | None,
+        json_option("what is shown as JSON"),
     ] = None,
 ) -> None:
     """Print the storage of simulated mechanisms' queues in a GPU, compared with its caches."""

@@ -11,6 +11,7 @@ from interlace.base import workers
 from interlace.base.errors import UserError, unknown
 from interlace.base.files import check_writable, show_and_write
 from interlace.cli.failures import failure_ends
+from interlace.cli.shared_options import json_option
 from interlace.machine.reading import load_machine
 from interlace.model.options import whole, whole_numbers
 from interlace.model.remote_load_table import DIRECT, TREATMENTS
@@ -66,7 +67,7 @@ def locality_command(
         typer.Option("--measure", help="Also run the programs on this computer's GPUs."),
     ] = False,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write what is shown as JSON.")
+        Path | None, json_option("what is shown as JSON")
     ] = None,
 ) -> None:  # fmt: skip
     """Print how many loads of programs on shared pages are remote, and how they use lines."""

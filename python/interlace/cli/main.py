@@ -22,7 +22,6 @@ from interlace.base.files import output_lost
 from interlace.base.version import version
 from interlace.cli.failures import warn
 
-INTERRUPTED = 130  # 128 + SIGINT
 READER_LEFT = 141  # 128 + SIGPIPE
 
 
@@ -134,7 +133,7 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except KeyboardInterrupt:
-            raise _Stopped(INTERRUPTED) from None
+            raise _Stopped(interrupts.INTERRUPTED) from None
         except BrokenPipeError:
             raise _Stopped(READER_LEFT) from None
 
@@ -219,10 +218,10 @@ def run(arguments: Sequence[str]) -> int:
             code = app(args=list(arguments), prog_name="interlace", standalone_mode=False)
             sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
-        return _stop(INTERRUPTED)
+        return _stop(interrupts.INTERRUPTED)
     except Exception as error:
         if interrupts.seen():  # it replaced the KeyboardInterrupt
-            return _stop(INTERRUPTED)
+            return _stop(interrupts.INTERRUPTED)
         if isinstance(error, UserError):
             return _complain(str(error))
         if isinstance(error, _Stopped):
@@ -235,8 +234,8 @@ def run(arguments: Sequence[str]) -> int:
             raise
         return _complain(_usage_sentence(error))
     # Typer's own exit, which is silent. A program of `interlace run` may also have ended with it.
-    if code == INTERRUPTED and interrupts.seen():
-        return _stop(INTERRUPTED)
+    if code == interrupts.INTERRUPTED and interrupts.seen():
+        return _stop(interrupts.INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 
@@ -247,7 +246,7 @@ def _complain(sentence: str) -> int:
 
 
 def _stop(code: int) -> int:
-    if code == INTERRUPTED:
+    if code == interrupts.INTERRUPTED:
         warn("interrupted")
     _leave_output()
     return code

@@ -9,11 +9,12 @@ import typer
 
 from interlace.base.errors import UserError
 from interlace.base.files import check_writable, show_and_write
+from interlace.cli.shared_options import json_option
 from interlace.machine.reading import load_machine
 from interlace.model import options
 from interlace.model.results import json_text
 from interlace.show.plan import print_plan
-from interlace.study.plan import make, messages_of, simulate, to_json
+from interlace.study.plan import check_asked, make, messages_of, simulate, to_json
 from interlace.study.topo import discover
 
 MOST_CHUNKS = 1024
@@ -78,7 +79,8 @@ def plan_command(
         ),
     ] = False,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the plan as JSON.")
+        Path | None,
+        json_option("the plan as JSON"),
     ] = None,
 ) -> None:
     """Plan messages over all paths that help, and print why each path is used or not."""
@@ -87,13 +89,15 @@ def plan_command(
     count = options.whole("--chunks", chunks, 1) or 0
     if count > MOST_CHUNKS:
         raise UserError(f"--chunks {count}: give a number of at most {MOST_CHUNKS}")
+    single = (source, destination, size)
+    check_asked(single, message or (), ring, all_to_all)
     staging_bytes = None if staging is None else options.byte_count("--staging", staging)
     described = (
         discover("interlace plan gpu0 gpu1 256M --machine").machine
         if machine is None
         else load_machine(machine)
     )
-    messages = messages_of(described, (source, destination, size), message or (), ring, all_to_all)
+    messages = messages_of(described, single, message or (), ring, all_to_all)
     planned = make(
         described,
         messages,

@@ -11,7 +11,7 @@ import typer
 from interlace.base import files
 from interlace.base.errors import UserError, unknown
 from interlace.cli.failures import failure_ends
-from interlace.cli.shared_options import Jobs, simulations_at_a_time
+from interlace.cli.shared_options import Jobs, json_option, simulations_at_a_time
 from interlace.model.results import json_text
 from interlace.reproduce.papers import PAPERS, run
 from interlace.reproduce.rows import print_rows
@@ -26,7 +26,8 @@ def reproduce_command(
     ] = False,
     jobs: Jobs = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write all figures and runs.")
+        Path | None,
+        json_option("all figures and runs"),
     ] = None,
 ) -> None:
     """Make the runs of a paper's figures, and print each published figure beside ours.

@@ -13,6 +13,7 @@ import typer
 
 from interlace.base.files import check_writable, write_all
 from interlace.cli.failures import warn
+from interlace.cli.shared_options import json_option
 from interlace.model.results import json_text
 from interlace.runtime.preload import check_environment, preload_library, to_json
 from interlace.runtime.program import find_program, run_counted
@@ -26,7 +27,7 @@ def run_command(
     ],
     json_file: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="Write what was counted as JSON."),
+        json_option("what was counted as JSON"),
     ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Say nothing at the end but warnings.")

@@ -23,6 +23,11 @@ def count_option(name: str, what: str, default: int, *short: str) -> Any:
     return typer.Option(name, *short, metavar="N", help=f"{what}  [default: {default}]")
 
 
+def json_option(what: str) -> Any:
+    """The option --json, which writes this."""
+    return typer.Option("--json", metavar="FILE", help=f"Write {what}; - is standard output.")
+
+
 WorkloadName = Annotated[
     str | None, typer.Argument(metavar="WORKLOAD", help=f"One of: {', '.join(WORKLOADS)}.")
 ]
@@ -39,9 +44,7 @@ Jobs = Annotated[
     str | None,
     typer.Option("--jobs", "-j", metavar="N", help="Simulations at a time.  [default: the cores]"),
 ]
-ResultsFile = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write all results.")
-]
+ResultsFile = Annotated[Path | None, json_option("all results")]
 
 
 def known_workload(command: str, name: str | None) -> str:

@@ -59,6 +59,7 @@ def sweep_command(
     space = load_design_space(file)
     runs_path = runs_file or Path(f"{file.stem}.runs.jsonl")
     outputs = {"--json": json_file, "--csv": csv_file, "--runs": runs_path}
+    files.refuse_stdout(runs_path, "--runs")
     files.check_outputs(outputs, {"FILE": file})
 
     with failure_ends():

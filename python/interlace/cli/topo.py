@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 
 from interlace.base.errors import UserError
-from interlace.base.files import check_outputs, show_and_write
+from interlace.base.files import STDOUT, check_outputs, show_and_write
+from interlace.cli.shared_options import json_option
 from interlace.machine.writing import machine_text
 from interlace.model.results import json_text
 from interlace.show.topo import draw
@@ -29,7 +30,8 @@ def topo_command(
         Path | None, typer.Option("--save", metavar="FILE", help="Write the description as TOML.")
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write what is shown as JSON.")
+        Path | None,
+        json_option("what is shown as JSON"),
     ] = None,
 ) -> None:
     """Draw a described machine, or discover this computer."""
@@ -49,4 +51,5 @@ def topo_command(
         texts[json_file] = lambda: json_text(to_json(topology, measured))
     show_and_write(lambda: draw(topology, measured, Console(highlight=False)), texts)
     for path in texts:
-        typer.echo(f"wrote {path}")
+        if path != STDOUT:
+            typer.echo(f"wrote {path}", err=STDOUT in texts)

@@ -13,6 +13,7 @@ from interlace.base import files
 from interlace.base.errors import UserError, unknown
 from interlace.base.native import load_core
 from interlace.cli.failures import failure_ends
+from interlace.cli.shared_options import ResultsFile
 from interlace.cli.workload_options import ReadInputs, takes_inputs
 from interlace.machine.reading import load_machine
 from interlace.model.mechanism_table import INLINE, RANGES, SPLIT
@@ -35,7 +36,6 @@ from interlace.study.traces import (
 from interlace.workloads import WORKLOADS, inputs_of
 
 File = Annotated[Path | None, typer.Argument(metavar="FILE")]
-Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all results.")]
 MapOption = Annotated[
     Path | None,
     typer.Option(
@@ -68,6 +68,7 @@ ComponentOption = Annotated[
 def _existing(command: str, file: Path | None) -> Path:
     if file is None:
         raise UserError(f"trace {command} needs the name of a file")
+    files.require_regular(file)
     try:
         with file.open("rb"):
             return file
@@ -87,7 +88,7 @@ def info(
     gpus: GpusOption = None,
     format_: FormatOption = None,
     component: ComponentOption = None,
-    json_file: Json = None,
+    json_file: ResultsFile = None,
 ) -> None:
     """Describe a trace: accesses by kind and GPU, remote accesses, locality, store sizes."""
     path = _existing("info", file)
@@ -111,12 +112,13 @@ def convert(
     gpus: GpusOption = None,
     format_: FormatOption = None,
     component: ComponentOption = None,
-    json_file: Json = None,
+    json_file: ResultsFile = None,
 ) -> None:
     """Convert a trace of Accel-Sim, NVBit's mem_trace or MGPUSim into a file of Interlace."""
     path = _existing("convert", file)
     if out is None:
         raise UserError("trace convert needs two files: the one to read and the one to write")
+    files.refuse_stdout(out, "OUT")
     files.check_outputs({"OUT": out, "--json": json_file}, {"IN": path, "--map": map_file})
     core = load_core()
     if is_ours(core, path):
@@ -151,7 +153,7 @@ def replay(
             help=f"How stores go to other GPUs: {', '.join(REPLAYED)}.",
         ),
     ] = REPLAYED[0],
-    json_file: Json = None,
+    json_file: ResultsFile = None,
 ) -> None:
     """Replay a trace file of Interlace on a simulated machine."""
     path = _existing("replay", file)
@@ -218,6 +220,7 @@ def record(
         raise UserError(f"--split is for the mechanism {SPLIT}, not {mechanism}; leave it out")
     ranges = whole("--split", split, RANGES.least) or RANGES.default
     asked = inputs_of(workload, given_inputs)
+    files.refuse_stdout(out, "--output")
     files.check_writable(out, "--output")
     description = load_machine(machine)
     count = whole("--gpus", gpus, 1) or description.gpu.count

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.io import mmread
 from scipy.sparse import coo_array
 
+from interlace.base import files
 from interlace.base.errors import UserError
 from interlace.base.memory import memory_bytes as memory_bytes
 
@@ -29,6 +30,7 @@ _INTEGER = re.compile(rb"[+-]?[0-9]+")
 
 def read(file: Path) -> bytes:
     """The file's bytes, unpacked if its name ends in .gz."""
+    files.require_regular(file)
     packed = file.name.endswith(".gz")
     try:
         with gzip.open(file) if packed else file.open("rb") as stream:

@@ -25,7 +25,8 @@ def find_machine(name_or_path: str) -> Path:
     path = Path(name_or_path)
     names = shipped_machines()
     try:
-        if name_or_path and path.exists() and not (path.is_dir() and name_or_path in names):
+        there = path.exists() or path.is_symlink()  # the reader says what is wrong with a link
+        if name_or_path and there and not (path.is_dir() and name_or_path in names):
             return path
     except (OSError, ValueError):  # not a possible file name
         pass

@@ -19,6 +19,7 @@ from interlace.model.mechanisms import (
 )
 
 _SIZE = re.compile(r"(\d{1,9})([KMG])", re.ASCII)
+SIZES = "give a size in bytes, or with K, M or G, such as 4096 or 256M"
 _UNITS = {"K": KIB, "M": MIB, "G": GIB}
 
 
@@ -75,8 +76,10 @@ def byte_count(option: str, text: str) -> int:
     found = size(text)
     if found is None and text.isascii() and text.isdigit() and len(text) <= 15:
         found = int(text)
-    if not found:
+    if found == 0:
         raise UserError(f"{option} {text!r}: give a size of at least 1 byte, such as 4096 or 256M")
+    if found is None:
+        raise UserError(f"{option} {text!r}: {SIZES}")
     return found
 
 

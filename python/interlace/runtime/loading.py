@@ -349,6 +349,9 @@ def save(
     Raises UserError for a tensor that a file cannot have, and where the file cannot be written;
     DeviceError where a disk or a GPU fails.
     """
+    if not isinstance(tensors, Mapping):
+        kind = type(tensors).__name__
+        raise UserError(f'save takes tensors by name, such as {{"weight": tensor}}, not a {kind}')
     texts = _metadata(metadata)
     sources: dict[str, tensor_memory.Bytes] = {}
     for name, tensor in tensors.items():
@@ -424,7 +427,7 @@ def _write(path: Path, size: int, fill: Callable[[int, str], None]) -> None:
     if path.is_dir():
         raise UserError(f"{path} is a folder; give the name of a file")
     with suppress(OSError, ValueError):  # where that is not known, writing finds out
-        folder = path.resolve().parent
+        folder = Path(os.path.realpath(path)).parent
         room = os.statvfs(folder)
         if room.f_frsize * room.f_bavail < size:
             raise UserError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -45,16 +46,38 @@ class Planned(NamedTuple):
 
 
 def _memory(machine: Machine, name: str) -> str:
-    known = [*gpu_names(machine), "host"]
-    if name not in known:
-        raise unknown("memory", name, known)
-    return name
+    return _known(machine, "memory", name, [*gpu_names(machine), "host"])
+
+
+def _known(machine: Machine, kind: str, name: str, known: Sequence[str]) -> str:
+    if name in known:
+        return name
+    if re.fullmatch(r"gpu\d+", name):
+        gpus = gpu_names(machine)
+        raise UserError(f"{machine.name} has no {name}; its GPUs are {gpus[0]} to {gpus[-1]}")
+    raise unknown(kind, name, known)
 
 
 def _endpoint(core: Any, name: str) -> Any:
     if name == "host":
         return core.Endpoint(core.EndpointKind.host, 0)
     return core.Endpoint(core.EndpointKind.gpu, int(name.removeprefix("gpu")))
+
+
+def check_asked(
+    single: tuple[str | None, str | None, str | None],
+    written: Sequence[str],
+    ring: str | None,
+    all_to_all: str | None,
+) -> None:
+    """Raise UserError for a command line without a message, whatever the machine is."""
+    if single[0] is None and not written and ring is None and all_to_all is None:
+        raise UserError(
+            "plan needs a message: gpu0 gpu1 256M, --message SRC:DST:SIZE, --ring SIZE or "
+            "--all-to-all SIZE"
+        )
+    if single[0] is not None and None in single:
+        raise UserError("a message needs a source, a destination and a size: gpu0 gpu1 256M")
 
 
 def messages_of(
@@ -70,10 +93,9 @@ def messages_of(
     def add(start: str, end: str, size: int) -> None:
         found.append(Message(_memory(machine, start), _memory(machine, end), size))
 
+    check_asked(single, written, ring, all_to_all)
     start, end, size = single
-    if start is not None:
-        if end is None or size is None:
-            raise UserError("a message needs a source, a destination and a size: gpu0 gpu1 256M")
+    if start is not None and end is not None and size is not None:
         add(start, end, options.byte_count("SIZE", size))
     for text in written:
         words = text.split(":")
@@ -91,8 +113,6 @@ def messages_of(
             raise UserError(f"{option}: {machine.name} has one GPU; it takes two")
         for a, b in pairs:
             add(a, b, options.byte_count(option, each))
-    if not found:
-        raise UserError("there is no message; give one as gpu0 gpu1 256M, or with --message")
     if len(found) > MOST_MESSAGES:
         raise UserError(f"there are {len(found)} messages; a plan has at most {MOST_MESSAGES}")
     for message in found:
@@ -108,8 +128,7 @@ def _allowed(machine: Machine, text: str | None) -> tuple[bool, list[str] | None
     names = [word.strip() for word in text.split(",")]
     known = ["direct", *gpu_names(machine), "host"]
     for name in names:
-        if name not in known:
-            raise unknown("path", name, known)
+        _known(machine, "path", name, known)
     return "direct" in names, [name for name in known[1:] if name in names]
 
 

@@ -147,12 +147,7 @@ def _sources(found: Any, source: Machine | None) -> dict[str, str]:
     for key in ("host.memory_GB_per_s", "host.copy_write_GB_per_s"):
         sources[key] = inherited(key)
     for protocol in {link["protocol"] for link in found.found.links}:
-        for key in (
-            "max_payload_bytes",
-            "packet_overhead_bytes",
-            "read_request_bytes",
-            "completion_overhead_bytes",
-        ):
+        for key in (one.name for one in KEYS if one.table == "protocol" and one.name != "kind"):
             at = f"protocol.{protocol}.{key}"
             known = source is not None and at in source.sources
             sources[at] = inherited(at) if known else "assumed: the usual value of such links"

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from interlace.base.errors import UserError
+from interlace.base.files import require_regular
 from interlace.model.mechanisms import ELEMENT_BYTES, MECHANISMS, Config, label
 from interlace.model.results import Head, provenance
 from interlace.nodes.nodes import Node
@@ -197,6 +198,7 @@ def file_word(text: str) -> str:
 def load(path: Path, option: str) -> Profile:
     """The profile in the file of `option`. Raises UserError if the file is not a profile."""
     what = f"{option} {path}".strip()
+    require_regular(path)
     try:
         text = path.read_bytes()
     except OSError as error:
