@@ -323,28 +323,42 @@ def _tell_of_pageable(array: _Array) -> None:
 
 
 def copy(dst: Any, src: Any, stream: Any = None) -> None:
-    """Copies an array's bytes to another one, of which at least one is on a GPU.
+    """Copy an array's bytes to another array. At least one of the two is on a GPU.
 
-    Both are contiguous and have the same dtype and number of bytes; shapes may differ, and bytes of
-    a buffer (bytearray, mmap) fit any dtype. Host memory should be page-locked, as
-    tensor.pin_memory() and cupyx.empty_pinned make it: other memory is copied plainly, and the
-    caller waits. Autograd does not see the copy.
+    The call enqueues the copy and returns; the host does not wait. The copy runs after all earlier
+    work of its stream and before all later work. Without `stream`, this holds for the current
+    streams of both arrays' frameworks if the arrays are on two GPUs. Autograd does not record the
+    copy.
 
-    It is enqueued and has not happened when the call returns; the host does not wait. `stream` is a
-    torch.cuda.Stream, a cupy.cuda.Stream, anything with `__cuda_stream__`, or the number of a
-    cudaStream_t (of the destination's GPU, or else the source's, where that is a default stream).
-    None is the current stream of the destination's framework on its GPU, or of the source's where
-    the destination is the host's. The copy runs behind what the stream was given before, and what
-    it is given later runs behind the copy. If the arrays are on two GPUs and no stream is named,
-    that holds for the current streams of both.
+    A stream that is being captured receives the copy as nodes of its graph. Both arrays must then
+    live as long as the graph. Of two current streams, the captured one alone orders the copy.
+    Otherwise Interlace keeps host memory alive until a later call finds that the copy has ended.
+    For GPU memory, the framework's rules about other streams apply (Tensor.record_stream).
 
-    A stream that is being captured gets the copy as nodes of its graph; both arrays must then live
-    as long as the graph; of two GPUs' current streams the copy is then ordered by the captured one
-    alone. Otherwise host memory is kept until a later call finds that it was copied; of memory of a
-    GPU, what its framework says of other streams counts (Tensor.record_stream).
+    Args:
+        dst: The destination: a contiguous, writable array of PyTorch, CuPy or NumPy, or any object
+            with `__cuda_array_interface__`, DLPack or the buffer protocol.
+        src: The source, with the same dtype and the same number of bytes. Shapes may differ. A
+            buffer without a dtype (bytearray, mmap) fits any dtype. Host memory should be
+            page-locked (tensor.pin_memory(), cupyx.empty_pinned). Other host memory takes a plain
+            copy, and the call waits for it.
+        stream: A torch.cuda.Stream, a cupy.cuda.Stream, any object with `__cuda_stream__`, or the
+            number of a cudaStream_t. A default stream belongs to the destination's GPU, or to the
+            source's if the destination is in host memory. None is the current stream of that GPU in
+            the array's framework.
 
-    Raises UserError for arrays that do not fit, for a stream that is none, and where there is no
-    GPU; DeviceError where the driver fails.
+    Raises:
+        UserError: The arrays do not fit each other, `stream` is not a stream, or there is no GPU.
+        DeviceError: The driver failed.
+
+    Example::
+
+        import torch
+
+        pinned = torch.empty(1 << 28, dtype=torch.uint8, pin_memory=True)
+        on_gpu = torch.empty_like(pinned, device="cuda:0")
+        interlace.copy(on_gpu, pinned)
+        torch.cuda.synchronize()
     """
     to, source = _array_of(dst, "destination"), _array_of(src, "source")
     if not to.writable:
@@ -495,22 +509,34 @@ def _collect(
 
 
 def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
-    """Brings the arrays of all GPUs to each of them, one behind the other in the order of the list.
+    """Send the array of every GPU to all GPUs, which hold them in sequence, in the list's order.
 
-    `inputs` has an array on each GPU, `outputs` one on each in the same order, of as many times the
-    bytes. All have one dtype and are contiguous; an input may be the part of its GPU's output where
-    its bytes belong. One process has all GPUs. The copies are planned together over all paths.
+    This process drives all the GPUs. The copies are planned together over all paths.
 
-    They are enqueued and have not happened when the call returns; the host does not wait. Without
-    `stream` they run behind what the current streams of all arrays' frameworks were given before,
-    and what these are given later runs behind the copies. With one (what `copy` takes; a default
-    stream is the first output's GPU's) that holds for it alone. A stream that is being captured
-    gets the copies as nodes of its graph; of current streams, they are then ordered by that of the
-    first output alone. With `stream`, PyTorch has to be told that it uses the arrays
-    (Tensor.record_stream), as for `copy`.
+    The call enqueues the copies and returns; the host does not wait. Without `stream`, the copies
+    run after all earlier work of the current streams of all arrays' frameworks, and before all
+    later work. With `stream`, this holds for that stream alone; tell PyTorch that the stream uses
+    the arrays (Tensor.record_stream). A stream that is being captured receives the copies as nodes
+    of its graph. Of several current streams, that of the first output alone then orders the copies.
 
-    Raises UserError for arrays that do not fit or overlap, for a stream that is none, and where
-    there is no GPU; DeviceError where the driver fails.
+    Args:
+        outputs: A list with a contiguous array on each GPU, each with `len(inputs)` times the bytes
+            of an input.
+        inputs: A list with a contiguous array on each GPU, in the same order and with the same
+            dtype and size. An input may be the part of its GPU's output where its bytes belong.
+        stream: As for `copy`. A default stream belongs to the first output's GPU.
+
+    Raises:
+        UserError: The arrays do not fit or overlap, `stream` is not a stream, or there is no GPU.
+        DeviceError: The driver failed.
+
+    Example::
+
+        import torch
+
+        gpus = range(torch.cuda.device_count()) inputs = [torch.full((1 << 20,), g,
+        device=f"cuda:{g}") for g in gpus] outputs = [torch.empty(len(gpus) << 20,
+        dtype=torch.int64, device=f"cuda:{g}") for g in gpus] interlace.all_gather(outputs, inputs)
     """
     to, sent = _participants(outputs, inputs, "all_gather")
     for k, output in enumerate(to):
@@ -523,11 +549,29 @@ def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
 
 
 def all_to_all(outputs: Any, inputs: Any, stream: Any = None) -> None:
-    """Brings block j of GPU i's input to GPU j's output, as block i.
+    """Send block j of GPU i's input to GPU j, which holds it as block i of its output.
 
-    `inputs` has an array on each GPU, `outputs` one on each in the same order and of the same size;
-    each has as many blocks of whole elements as there are GPUs. No output overlaps an input. All
-    else is as for `all_gather`.
+    Ordering, capture and errors are those of `all_gather`.
+
+    Args:
+        outputs: A list with a contiguous array on each GPU, of the inputs' size. No output overlaps
+            an input.
+        inputs: A list with a contiguous array on each GPU, in the same order and with the same
+            dtype and size. An array has as many blocks of whole elements as there are GPUs.
+        stream: As for `all_gather`.
+
+    Raises:
+        UserError: The arrays do not fit or overlap, `stream` is not a stream, or there is no GPU.
+        DeviceError: The driver failed.
+
+    Example::
+
+        import torch
+
+        gpus = range(torch.cuda.device_count())
+        inputs = [torch.arange(len(gpus) << 20, device=f"cuda:{g}") for g in gpus]
+        outputs = [torch.empty_like(x) for x in inputs]
+        interlace.all_to_all(outputs, inputs)
     """
     to, sent = _participants(outputs, inputs, "all_to_all")
     for k, output in enumerate(to):
@@ -545,17 +589,32 @@ def all_to_all(outputs: Any, inputs: Any, stream: Any = None) -> None:
 
 
 def all_reduce(outputs: Any, inputs: Any, op: str = "sum", stream: Any = None) -> None:
-    """Combines the arrays of all GPUs, element by element, and brings the result to each of them.
+    """Combine the arrays of all GPUs element by element, and send the result to all GPUs.
 
-    `inputs` has an array on each GPU, `outputs` one on each in the same order and of the same size;
-    an output may be its GPU's input, and overlaps no other array. Elements are float32, float64,
-    float16, bfloat16, int32 or int64; `op` is "sum", "min" or "max". They are combined in the order
-    of the list: the outputs are the same bits on all GPUs, and in every run. Sums of 16-bit numbers
-    are added in float32 and rounded once; sums of integers wrap; of a number and a NaN, min and max
-    take the number. Parts wait in staging memory, which INTERLACE_COPY_STAGING bounds. All else is
-    as for `all_gather`.
+    Elements are combined in the order of the list. The results have the same bits on all GPUs and
+    in every run. Sums of 16-bit floats are added in float32 and rounded once. Integer sums wrap.
+    The min or max of a number and a NaN is the number. Parts wait in staging memory, which
+    INTERLACE_COPY_STAGING limits. Ordering and capture are those of `all_gather`.
 
-    Raises UserError also where this installation was built without nvcc.
+    Args:
+        outputs: A list with a contiguous array on each GPU, of the inputs' size. An output may be
+            its GPU's input, and overlaps no other array.
+        inputs: A list with a contiguous array on each GPU, in the same order and with the same
+            dtype and size: float32, float64, float16, bfloat16, int32 or int64.
+        op: "sum", "min" or "max".
+        stream: As for `all_gather`.
+
+    Raises:
+        UserError: As for `all_gather`. Also if this installation was built without nvcc.
+        DeviceError: The driver failed.
+
+    Example::
+
+        import torch
+
+        gpus = range(torch.cuda.device_count())
+        gradients = [torch.ones(1 << 20, device=f"cuda:{g}") for g in gpus]
+        interlace.all_reduce(gradients, gradients, op="sum")
     """
     to, sent = _participants(outputs, inputs, "all_reduce")
     if op not in REDUCTIONS:

@@ -53,30 +53,45 @@ def load(
     progress: Progress | None = None,
     ring: tuple[int, int] = RING,
 ) -> dict[str, Any]:
-    """The tensors of safetensors files, by name.
+    """Load the tensors of safetensors files.
 
-    `paths` is a file, several, or a folder, of which all `*.safetensors` are taken. `device` is
-    where they go: "cpu", "cuda:1" or the like, or a mapping from the first parts of names to
-    devices, as {"model.layers.0": "cuda:0", "model": "cuda:1", "": "cpu"}; the longest that fits
-    counts.
+    Several threads read the files, from the page cache or the disk. Bytes for GPUs go through a
+    ring of page-locked memory, and over the links of other GPUs where that is faster. The call
+    waits for the GPUs' current streams first, and returns when all bytes have arrived. Calls of
+    several threads that use GPUs take turns.
 
-    They are tensors of `framework`: "torch" (what is taken if it is installed), "cupy" (GPUs only)
-    or "numpy" (the host only). CuPy and NumPy have no BF16, F8 and F4: UserError. The tensors of a
-    file on a device are views of one allocation of the framework, in the current stream; it is
-    freed with the last of them.
+    Args:
+        paths: A file, several files, or a folder, from which all `*.safetensors` are loaded.
+        device: "cpu", "cuda:1" or the like, or a mapping from prefixes of names to devices, such as
+            {"model.layers.0": "cuda:0", "model": "cuda:1", "": "cpu"}. The longest matching prefix
+            counts.
+        framework: "torch" (the default if it is installed), "cupy" (GPUs only) or "numpy" (host
+            only). CuPy and NumPy have no BF16, F8 and F4.
+        threads: The number of reading threads. By default one for each core, 32 at most.
+        pin_memory: Page-lock the tensors in host memory (torch only).
+        verify: Compare the bytes with the checksums that `save` wrote.
+        progress: A function that this thread calls now and then with (bytes so far, bytes in all).
+        ring: The number of slots of page-locked memory, and the bytes of a slot. The ring is kept
+            for later calls.
 
-    It returns when everything has arrived, and has waited for the current stream of the GPUs first.
-    `threads` read; by default as many as there are cores, 32 at most. `pin_memory` page-locks what
-    stays on the host (torch only). `verify` compares the bytes that were read with the checksums
-    that `save` wrote. `progress(bytes, of)` is called from this thread now and then.
+    Returns:
+        A dictionary from names to tensors. The tensors of one file on one device are views of one
+        allocation in the framework's current stream. The last of them frees it.
 
-    What goes to GPUs goes through `ring` (slots, bytes of each) of page-locked memory, 128 MiB by
-    default, which is kept for later calls; calls of several threads that use GPUs take turns. The
-    first call makes contexts on the other GPUs, to use their links; INTERLACE_COPY_RELAYS=none in
-    the environment keeps off them.
+    Raises:
+        UserError: A file is damaged or missing; the message names the file and the tensor.
+        DeviceError: A disk or a GPU failed.
 
-    Raises UserError for a file that is not right, naming file and tensor; DeviceError where
-    a disk or a GPU fails.
+    The first call makes contexts on the other GPUs, to use their links. INTERLACE_COPY_RELAYS=none
+    in the environment prevents this.
+
+    Example::
+
+        import numpy
+
+        interlace.save({"weight": numpy.ones((2, 3), numpy.float32)}, "model.safetensors")
+        tensors = interlace.load("model.safetensors", framework="numpy")
+        assert tensors["weight"].shape == (2, 3)
     """
     with ExitStack() as opened:
         files = [_open(path, opened) for path in _files(paths)]
@@ -338,16 +353,34 @@ def save(
     progress: Progress | None = None,
     ring: tuple[int, int] = RING,
 ) -> None:
-    """Writes tensors of PyTorch, CuPy or NumPy to a safetensors file.
+    """Save tensors of PyTorch, CuPy or NumPy to a safetensors file.
 
-    They are contiguous, and may lie on several GPUs; the current streams of these are waited for.
-    A tensor that another one shares memory with is written as a tensor of its own. The file
-    appears at once, complete and on the disk, or not at all. `checksums` puts the CRC-32C of each
-    tensor's bytes, as they were written, into the metadata, for `load(..., verify=True)`.
-    `threads`, `progress` and `ring` are those of `load`.
+    The file appears at once, complete and on the disk, or not at all. The call waits for the
+    current streams of the tensors' GPUs first.
 
-    Raises UserError for a tensor that a file cannot have, and where the file cannot be written;
-    DeviceError where a disk or a GPU fails.
+    Args:
+        tensors: A mapping from names to contiguous tensors, which may be on several GPUs. A tensor
+            that shares memory with another one is saved as a tensor of its own.
+        path: The file to write. An existing file is replaced.
+        metadata: Additional strings for the file's metadata.
+        checksums: Put the CRC-32C of each tensor's bytes into the metadata, for
+            `load(verify=True)`.
+        threads: As for `load`.
+        progress: As for `load`.
+        ring: As for `load`.
+
+    Raises:
+        UserError: A tensor has a dtype or layout that a file cannot hold, or the file cannot be
+            written.
+        DeviceError: A disk or a GPU failed.
+
+    Example::
+
+        import numpy
+
+        interlace.save({"bias": numpy.zeros(4)}, "bias.safetensors", checksums=True)
+        bias = interlace.load("bias.safetensors", framework="numpy", verify=True)["bias"]
+        assert bias.sum() == 0
     """
     if not isinstance(tensors, Mapping):
         kind = type(tensors).__name__

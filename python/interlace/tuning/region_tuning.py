@@ -128,18 +128,38 @@ def tune_region(
 ) -> TunedRegion:
     """Find the fastest mechanism of a region and its parameters, and keep them for later runs.
 
-    `measure(candidate, repeats)` makes the region with `region_options(candidate)`, runs the
-    program's work `repeats` times and returns the seconds of each run. It raises Impossible for a
-    candidate that cannot run; a refused region counts as impossible too. `mechanisms` are the
-    mechanisms that the kernels support, with or without bulk-copy. `tried` are lists of values as
-    in `tune_space`.
+    The result is a profile in the user's folder of profiles. `name`, the GPUs, the sizes of the
+    region and the mechanisms identify it. If there is a profile, nothing is measured. A profile of
+    another driver or another number of GPUs in the computer is used after a warning. All ranks of a
+    group must call this function. The slowest rank's time counts.
 
-    A profile is identified by `name`, the GPUs, the sizes of the region and the mechanisms, and is
-    kept in the user's folder of profiles. If there is a profile, nothing is measured unless
-    `again`. A profile of another driver or another number of GPUs is used after a warning. All
-    ranks of a group must call this function. The slowest rank's time counts, and an error of
-    `measure` on one rank is an error on all ranks. Raises UserError if no candidate can be
-    measured.
+    Args:
+        name: The name of the program's work, which identifies the profile.
+        measure: A function of (candidate, repeats). It makes the region with
+            `region_options(candidate)`, runs the work `repeats` times and returns the seconds of
+            each run. It raises Impossible for a candidate that cannot run. A refused region counts
+            as impossible too.
+        group: The devices that hold the region.
+        shape: The region's shape.
+        dtype: The region's dtype.
+        boundaries: The region's boundaries.
+        mechanisms: The mechanisms that the kernels support, with or without bulk-copy.
+        repeats: The samples of a finalist in a round.
+        again: Measure although there is a profile.
+        tried: Lists of values by parameter, as in `tune_space`.
+
+    Raises:
+        UserError: An argument is wrong, or no candidate can be measured. An error of `measure` on
+            one rank is an error on all ranks.
+
+    Example::
+
+        def measure(candidate, repeats):
+            with interlace.Region(group, n, "float32", **interlace.region_options(candidate)) as
+            region: return [seconds_of_an_epoch(region) for _ in range(repeats)]
+
+        tuned = interlace.tune_region("smoothing", measure, group, n, "float32")
+        region = interlace.Region(group, n, "float32", **tuned.options)
     """
 
     here: Machine

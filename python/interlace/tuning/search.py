@@ -105,16 +105,23 @@ def tune_space(
     mechanisms: Sequence[str] = TUNED,
     **tried: Sequence[int],
 ) -> Any:
-    """The candidates for a region from which a device sends at most `part_bytes` as a whole.
+    """Make the candidates for a region from which a device sends at most `part_bytes` as a whole.
 
-    `tried` are lists of values:
+    Args:
+        part_bytes: The bytes of the largest part that a device sends as a whole.
+        peers: The number of other devices that receive a part.
+        element_bytes: The size of an element in bytes.
+        mechanisms: The mechanisms to try. By default all that tuning tries.
+        tried: Lists of values by parameter: `ranges` (by default powers of 2 from 2 to 32),
+            `chunk_bytes` (4 KiB to 16 MiB), `agent_threads` (32 to 16384) and `bulk_threads` (by
+            default none), the threads of `polling` agents that copy in bulk.
 
-    - ranges: by default powers of 2 from 2 to 32
-    - chunk_bytes: by default powers of 2 from 4 KiB to 16 MiB
-    - agent_threads: by default powers of 2 from 32 to 16384
-    - bulk_threads: threads of `polling` agents that copy in bulk; by default none
+    Raises:
+        UserError: A value is not possible.
 
-    Raises UserError for a value that is not possible.
+    Example::
+
+        space = interlace.tune_space(part_bytes=1 << 26, peers=3)
     """
     return load_core().tune_space(
         part_bytes=part_bytes,
@@ -146,14 +153,30 @@ def tune(
     most_rounds: int = 8,
     repeatable: bool = False,
 ) -> Search:
-    """Find the fastest candidate of a space, and return all measurements behind the pick.
+    """Find the fastest candidate of a space.
 
-    `measure(candidate, repeats)` returns `repeats` times in seconds. It raises Impossible for a
-    candidate that cannot run; a UserError counts as impossible too. `space` comes from
-    `tune_space`, or is {mechanism: {parameter: values}}, in which `bulk-copy` and `split` are
-    controls. Finalists are measured in at most `most_rounds` rounds. `repeatable` means that a
-    candidate always takes the same time. Raises UserError if no candidate can be measured, or for
-    an invalid time.
+    Args:
+        measure: A function of (candidate, repeats) that returns `repeats` times in seconds. It
+            raises Impossible for a candidate that cannot run. A UserError counts as impossible too.
+        space: The result of `tune_space`, or {mechanism: {parameter: values}}. `bulk-copy` and
+            `split` are the controls: one of them is picked unless another candidate is faster.
+        repeats: The samples of a finalist in a round.
+        most_rounds: The most rounds in which finalists are measured.
+        repeatable: Whether a candidate always takes exactly the same time.
+
+    Returns:
+        The pick, with all measurements behind it.
+
+    Raises:
+        UserError: No candidate can be measured, or a time is not valid.
+
+    Example::
+
+        def measure(candidate, repeats):
+            return [1.0 if candidate.mechanism == "bulk-copy" else 0.5] * repeats
+
+        found = interlace.tune(measure, space={"bulk-copy": {}, "inline": {}})
+        assert found.picked.mechanism == "inline"
     """
 
     def in_turn(round_: Round) -> list[Sequence[float] | str]:
