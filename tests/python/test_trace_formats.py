@@ -39,5 +39,5 @@ def test_the_bytes_are_those_of_the_page(
     monkeypatch.chdir(tmp_path)  # the file says where it comes from
     ran = run("trace", "convert", "kernel-1.traceg", "out.trace", "--map", "map.toml")
     assert ran.code == 0, ran.err
-    lines = re.findall(r"^\d{7} ((?: ?[0-9a-f]{2})+)  >", PAGE.read_text("utf-8"), re.MULTILINE)
+    lines = re.findall(r"^\d{7} ((?: ?[0-9a-f]{2})+) +>", PAGE.read_text("utf-8"), re.MULTILINE)
     assert (tmp_path / "out.trace").read_bytes() == bytes.fromhex(" ".join(lines))
