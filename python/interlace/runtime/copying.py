@@ -534,9 +534,10 @@ def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
 
         import torch
 
-        gpus = range(torch.cuda.device_count()) inputs = [torch.full((1 << 20,), g,
-        device=f"cuda:{g}") for g in gpus] outputs = [torch.empty(len(gpus) << 20,
-        dtype=torch.int64, device=f"cuda:{g}") for g in gpus] interlace.all_gather(outputs, inputs)
+        gpus = range(torch.cuda.device_count())
+        inputs = [torch.full((1000,), float(g), device=f"cuda:{g}") for g in gpus]
+        outputs = [torch.empty(len(gpus) * 1000, device=f"cuda:{g}") for g in gpus]
+        interlace.all_gather(outputs, inputs)
     """
     to, sent = _participants(outputs, inputs, "all_gather")
     for k, output in enumerate(to):

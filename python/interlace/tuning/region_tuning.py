@@ -155,8 +155,9 @@ def tune_region(
     Example::
 
         def measure(candidate, repeats):
-            with interlace.Region(group, n, "float32", **interlace.region_options(candidate)) as
-            region: return [seconds_of_an_epoch(region) for _ in range(repeats)]
+            options = interlace.region_options(candidate)
+            with interlace.Region(group, n, "float32", **options) as region:
+                return [seconds_of_an_epoch(region) for _ in range(repeats)]
 
         tuned = interlace.tune_region("smoothing", measure, group, n, "float32")
         region = interlace.Region(group, n, "float32", **tuned.options)
