@@ -67,7 +67,7 @@
 // `blocks_at_once`, which needs `threads`, is the number of blocks at a time for which a
 // multiprocessor's registers must suffice under every mechanism. Registers that a mechanism needs,
 // such as inline stores for the addresses of peers, then do not reduce the kernel's occupancy. Only
-// GPUs use `blocks_at_once`; a GPU whose multiprocessors hold fewer threads ignores it.
+// GPUs use `blocks_at_once`; for GPUs whose multiprocessors hold fewer threads, fewer blocks count.
 //
 // Memory semantics: a kernel reads a region's front and writes its back. Node::exchange publishes
 // and swaps. It is complete on a device when everything to which the device subscribes has arrived.

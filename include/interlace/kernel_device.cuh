@@ -852,6 +852,13 @@ template <class Kernel>
 constexpr std::uint32_t most_threads() {
   return fixed_threads<Kernel>() != 0 ? fixed_threads<Kernel>() : 1024;
 }
+// The threads that a multiprocessor holds at once, by the architecture that is compiled for.
+#if defined(__CUDA_ARCH__) && \
+    ((__CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900) || __CUDA_ARCH__ >= 1200)
+inline constexpr std::uint32_t threads_at_once = 1536;
+#else
+inline constexpr std::uint32_t threads_at_once = 2048;
+#endif
 // The number of blocks for which registers must suffice. 0, as without a second number in the
 // launch bounds, if the kernel states none.
 template <class Kernel>
@@ -860,7 +867,9 @@ constexpr std::uint32_t least_blocks() {
     static_assert(fixed_threads<Kernel>() != 0, "blocks_at_once needs a number of threads");
     static_assert(Kernel::blocks_at_once * fixed_threads<Kernel>() <= 2048,
                   "no multiprocessor holds more than 2048 threads");
-    return Kernel::blocks_at_once;
+    return Kernel::blocks_at_once * fixed_threads<Kernel>() <= threads_at_once
+               ? Kernel::blocks_at_once
+               : threads_at_once / fixed_threads<Kernel>();
   } else {
     return 0;
   }

@@ -89,6 +89,15 @@ def compiled(source: Path, folder: Path, arch: str = "sm_90") -> tuple[Path, str
     return cubin, subprocess.run(words, check=True, capture_output=True, text=True).stderr
 
 
+def ptx_of(source: Path, folder: Path, arch: str) -> str:
+    """The PTX of a source."""
+    ptx = folder / f"{source.stem}.ptx"
+    words = [find_nvcc(), "-std=c++20", f"-arch={arch}", "--expt-relaxed-constexpr"]
+    folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
+    subprocess.run([*words, *folders, "-ptx", "-o", ptx, source], check=True)
+    return ptx.read_text("utf-8")
+
+
 def listing_of(source: Path, folder: Path, arch: str = "sm_90") -> str:
     """The machine code of a source as nvdisasm prints it."""
     nvdisasm = find_nvdisasm()
@@ -168,6 +177,33 @@ def test_gpus_of_8_0_run_what_is_guarded(tmp_path: Path) -> None:
     assert not {op for mix in found.values() for op in mix if later.match(op)}
     bulk = next(mix for name, mix in found.items() if "bulk_agent_kernel" in name)
     assert set(bulk) <= {"BPT.TRAP", "EXIT", "BRA", "MOV", "IMAD.MOV.U32"}
+
+
+FULL = """
+#include "interlace/kernel_device.cuh"
+struct full {
+  static constexpr std::uint32_t threads = 256;
+  static constexpr std::uint32_t blocks_at_once = 8;
+  interlace::local<float> to;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) { lane.store(to, lane.global_index(), 1); });
+  }
+};
+template __global__ void interlace::device::run_grid<interlace::device::untracked, full>(
+    const __grid_constant__ full);
+"""
+
+
+def test_a_multiprocessor_of_fewer_threads_holds_fewer_blocks(tmp_path: Path) -> None:
+    """2048 threads on one of 1536: ptxas has nothing to warn of, and both bounds are in the PTX."""
+    source = tmp_path / "full.cu"
+    source.write_text(FULL, "utf-8")
+    _, said = compiled(source, tmp_path, "sm_89")
+    assert "Used " in said
+    assert "minnctapersm" not in said
+    for arch, blocks in (("compute_89", 6), ("compute_90", 8)):
+        assert f".minnctapersm {blocks}" in ptx_of(source, tmp_path, arch)
 
 
 def test_registers_last_for_all_warps(tmp_path: Path) -> None:
