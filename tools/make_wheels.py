@@ -8,7 +8,7 @@ are built from the source distribution. The command checks what a wheel needs, h
 it puts the wheel into dist/.
 
 Needs the Pythons with their headers, g++ 12, binutils, an nvcc of CUDA 13, and a package index for
-the tools (scikit-build-core, nanobind, auditwheel, ...). Everything but dist/ goes to build/wheel.
+the tools (scikit-build-core, nanobind, auditwheel, ...). Everything but dist/ goes to build/wheels.
 Both wheels share their objects; only the bindings are compiled for each.
 """
 
@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-WORK = ROOT / "build" / "wheel"
+WORK = ROOT / "build" / "wheels"
 SOURCE = WORK / "source"
 DIST = ROOT / "dist"
 PYTHONS = ("3.11", "3.12")
