@@ -158,6 +158,10 @@ elif [ "$processes" -ge 2 ]; then
   python_step region_torch 60 "interlace._cuda torch" "$python" docs/example/region_torch.py
   python_step region_triton 120 "interlace._cuda torch triton" \
     "$python" docs/example/region_triton.py
+  for mechanism in bulk-copy inline polling copy-engine; do
+    python_step "overlap_torch_$mechanism" 120 "interlace._cuda torch triton" \
+      "$python" docs/example/overlap_torch.py --mechanism "$mechanism"
+  done
 else
   say "regions of processes   skipped: they need CuPy and 2 GPUs that reach each other"
 fi

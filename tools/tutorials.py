@@ -6,7 +6,8 @@ A page is its own script. A block ```console has commands, each after `$ `, and 
 its output. A line `...` stands for lines that the page leaves out, and `...` inside of a line for
 what differs from run to run. A sentence that ends in "as `NAME`:" makes the block below it a file.
 Two comments steer the run: <!-- not run: REASON --> keeps the block below it from being run, and
-<!-- stand-in: driver --> gives the page a CUDA driver and a PyTorch whose GPUs are host memory.
+<!-- stand-in: driver --> (or regions) gives the page a PyTorch whose GPUs are host memory. A page
+finds the checkout as ~/interlace.
 
 tests/python/test_tutorials.py runs the pages by the same functions and compares. After a change of
 an output, run this tool and look at the difference.
@@ -32,6 +33,7 @@ TIMEOUT_S = 300
 _BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"as `([^`]+)`:\n+\Z")
 _PROGRESS = re.compile(r": \d+ of \d+ \w+, \d+ s gone, about \d+ s left$")  # on slow machines
+_STAND_IN = re.compile(r"<!-- stand-in: (driver|regions) -->")
 _NOT_RUN = re.compile(r"<!-- not run: ([^>]*) -->\n+\Z")
 
 
@@ -109,9 +111,13 @@ def matches(shown: list[str], printed: list[str]) -> bool:
 
 
 def stand_in(page: Path, folder: Path) -> dict[str, str]:
-    """The environment with the stand-in that the page asks for, which is built in the folder."""
-    if "<!-- stand-in: driver -->" not in page.read_text(encoding="utf-8"):
+    """The environment of the stand-in that the page asks for; its libraries go to the folder."""
+    asked = _STAND_IN.search(page.read_text(encoding="utf-8"))
+    if asked is None:
         return {}
+    environment = {"PYTHONPATH": str(ROOT / "tests/python/stand_ins" / asked[1])}
+    if asked[1] == "regions":
+        return environment
     compiler = os.environ.get("CXX", "g++")
     for source, library in (("fake_driver", "libcuda.so.1"), ("fake_nvml", "libnvidia-ml.so.1")):
         words = [compiler, "-std=c++20", "-shared", "-fPIC", "-Wl,-Bsymbolic"]
@@ -119,8 +125,8 @@ def stand_in(page: Path, folder: Path) -> dict[str, str]:
         words += [str(ROOT / f"tests/cpp/preload/{source}.cpp"), "-pthread", "-ldl"]
         subprocess.run(words, check=True)
     return {
+        **environment,
         "LD_LIBRARY_PATH": str(folder),
-        "PYTHONPATH": str(ROOT / "tests/python/stand_ins/driver"),
         "FAKE_SEED": "1",
         "INTERLACE_COPY_TRAFFIC": str(folder / "traffic"),  # of no other process
         "INTERLACE_PRELOAD_START": "wait",  # in place of a race, whose counts differ
@@ -132,6 +138,7 @@ class Shell:
 
     def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
         folder.mkdir(exist_ok=True)
+        (folder / "interlace").symlink_to(ROOT)
         self.here = folder
         self._place = folder / ".place"
         self._environment = {
