@@ -6,6 +6,12 @@ import importlib.util
 from pathlib import Path
 
 
+def built() -> str:
+    """How the package was built: "with CUDA 13.0 for sm_90", or "without CUDA, since ..."."""
+    file = installed("built.txt")
+    return "" if file is None else file.read_text("utf-8").strip()
+
+
 def installed(name: str) -> Path | None:
     """A file that was built with the package, or lies in its sources; None where there is none.
 
