@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/driver_needs.hpp"
 #include "interlace/base/errors.hpp"
 #include "interlace/cuda/check.hpp"
 
@@ -12,9 +13,17 @@ namespace interlace::cuda {
 std::uint32_t device_count() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) {
+  if (error == cudaErrorInsufficientDriver) {
     (void)cudaGetLastError();
-    throw usage_error(std::string("no GPU can be used here: ") + cudaGetErrorString(error));
+    int has = 0;  // stays 0 where there is no driver
+    INTERLACE_CUDA_CHECK(cudaDriverGetVersion(&has));
+    const std::string reason =
+        has == 0 ? no_driver() : why_driver_too_old_for_kernels(has, CUDART_VERSION);
+    throw usage_error(reason.empty() ? cudaGetErrorString(error) : reason);
+  }
+  if (error == cudaErrorNoDevice) {
+    (void)cudaGetLastError();
+    throw usage_error(no_gpu());
   }
   INTERLACE_CUDA_CHECK(error);
   return static_cast<std::uint32_t>(count);
@@ -31,7 +40,8 @@ void require_gpu(int ordinal) {
   INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
   INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal));
   // The build has machine code for some capabilities, and PTX for later ones.
-  const std::string reason = why_too_old(ordinal, 10 * major + minor, INTERLACE_LEAST_CAPABILITY);
+  const std::string reason =
+      why_gpu_too_old(ordinal, 10 * major + minor, INTERLACE_LEAST_CAPABILITY);
   if (!reason.empty()) throw usage_error(reason);
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/driver_needs.hpp"
 #include "machine/validate.hpp"
 
 namespace interlace::machine {
@@ -238,7 +239,7 @@ class explorer {
       if (!installed_.empty() && visible)
         throw usage_error("CUDA_VISIBLE_DEVICES=" + *visible + " hides all " +
                           plural(installed_.size(), "GPU"));
-      throw usage_error("an NVIDIA driver is there, but it finds no GPU");
+      throw usage_error(no_gpu());
     }
     if (visible && units_.size() < installed_.size())
       remark("CUDA_VISIBLE_DEVICES=" + *visible + " shows " + std::to_string(units_.size()) +

@@ -75,6 +75,7 @@ class gpu_lost : public device_error {
 class gpu_driver {
  public:
   virtual ~gpu_driver() = default;
+  virtual bool present() = 0;  // whether a library of a driver is there; throws nothing
   virtual driver_versions versions() = 0;
   virtual std::uint32_t installed_count() = 0;  // 0 if NVML is missing
   virtual installed_gpu installed(std::uint32_t index) = 0;

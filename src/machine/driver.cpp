@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/cut_text.hpp"
+#include "base/driver_needs.hpp"
 #include "base/read_file.hpp"
 #include "machine/discover.hpp"
 
@@ -65,8 +66,6 @@ using cuda_device = int;
 
 constexpr cuda_result cuda_success = 0;
 constexpr cuda_result cuda_no_device = 100;
-constexpr cuda_result cuda_not_ready = 802;
-constexpr cuda_result cuda_driver_mismatch = 803;
 
 enum cuda_attribute : int {
   attribute_warp_width = 10,
@@ -131,6 +130,8 @@ class nvidia_driver final : public gpu_driver {
     if (auto* shutdown = nvml_.find<nvml_result()>("nvmlShutdown")) shutdown();
   }
 
+  bool present() override { return nvml_.loaded() || cuda_.loaded(); }
+
   driver_versions versions() override {
     start();
     driver_versions found;
@@ -142,8 +143,7 @@ class nvidia_driver final : public gpu_driver {
     }
     int version = 0;
     if (auto* get = cuda_.find<cuda_result(int*)>("cuDriverGetVersion"))
-      if (get(&version) == cuda_success)
-        found.cuda = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+      if (get(&version) == cuda_success) found.cuda = cuda_text(version);
     return found;
   }
 
@@ -300,20 +300,12 @@ class nvidia_driver final : public gpu_driver {
     if (!failure_.empty()) return;
     auto* init = cuda_.find<cuda_result(unsigned)>("cuInit");
     if (init == nullptr) {
-      failure_ = nvml_.loaded()
-                     ? "the NVIDIA driver is there, but its libcuda.so.1 is not"
-                     : "no NVIDIA driver was found (no libnvidia-ml.so.1, no libcuda.so.1)";
+      failure_ = no_driver(nvml_.loaded());
       return;
     }
     const cuda_result result = init(0);
     cuda_ready_ = result == cuda_success;
-    if (cuda_ready_ || result == cuda_no_device) return;
-    if (result == cuda_not_ready)
-      failure_ = "CUDA says the system is not ready; is nvidia-fabricmanager running?";
-    else if (result == cuda_driver_mismatch)
-      failure_ = "libcuda.so.1 and the loaded NVIDIA driver have different versions";
-    else
-      failure_ = "CUDA cannot be used: " + cuda_text(result);
+    if (!cuda_ready_ && result != cuda_no_device) failure_ = no_start(result, cuda_name(result));
   }
 
   template <class Function>
@@ -340,7 +332,14 @@ class nvidia_driver final : public gpu_driver {
     throw device_error(message);
   }
 
-  std::string cuda_text(cuda_result result) const {
+  std::string cuda_name(cuda_result result) const {
+    const char* name = nullptr;
+    if (auto* get = cuda_.find<cuda_result(cuda_result, const char**)>("cuGetErrorName"))
+      if (get(result, &name) == cuda_success && name != nullptr) return name;
+    return "error " + std::to_string(result);
+  }
+
+  std::string cuda_sentence(cuda_result result) const {
     const char* text = nullptr;
     if (auto* get = cuda_.find<cuda_result(cuda_result, const char**)>("cuGetErrorString"))
       if (get(result, &text) == cuda_success && text != nullptr) return text;
@@ -349,7 +348,7 @@ class nvidia_driver final : public gpu_driver {
 
   void cuda_check(const char* call, cuda_result result) const {
     if (result == cuda_success) return;
-    throw gpu_lost(std::string(call) + ": " + cuda_text(result));
+    throw gpu_lost(std::string(call) + ": " + cuda_sentence(result));
   }
 
   nvml_device nvml_handle(std::uint32_t index) {

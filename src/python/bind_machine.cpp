@@ -19,6 +19,7 @@
 
 #include "interlace/machine/machine.hpp"
 #include "machine/discover.hpp"
+#include "machine/driver_report.hpp"
 #include "machine/keys.hpp"
 #include "machine/route.hpp"
 #include "machine/validate.hpp"
@@ -218,6 +219,39 @@ void bind_discovery(nb::module_& module) {
       "The GPUs of this node; `known` are described machines that supply what no driver tells.");
 }
 
+nb::typed<nb::dict, nb::str, nb::any> report_driver(int runtime, int least) {
+  machine::driver_report found;
+  {
+    const nb::gil_scoped_release release;
+    const auto driver = machine::open_driver();
+    found = machine::report_driver(*driver, runtime, least);
+  }
+  nb::list gpus;
+  for (const machine::reported_gpu& one : found.gpus) {
+    nb::dict d;
+    d["name"] = one.name;
+    d["bus_id"] = one.bus_id;
+    d["memory_bytes"] = one.memory_bytes;
+    d["capability"] = one.capability;
+    d["mig"] = one.mig;
+    d["kernels"] = one.kernels;
+    gpus.append(d);
+  }
+  nb::dict d;
+  d["present"] = found.present;
+  d["driver"] = found.driver;
+  d["cuda"] = found.cuda;
+  d["problem"] = found.problem;
+  d["installed"] = found.installed;
+  d["gpus"] = gpus;
+  d["lost"] = found.lost;
+  d["peer_access"] = found.peer_access;
+  d["copies"] = found.copies;
+  d["kernels"] = found.kernels;
+  d["reductions"] = found.reductions;
+  return d;
+}
+
 }  // namespace
 
 void bind_machine(nb::module_& module) {
@@ -230,6 +264,9 @@ void bind_machine(nb::module_& module) {
   module.def("route", &route_pairs, nb::arg("machine"), nb::arg("start"), nb::arg("end"),
              "The links of the best way as (index, forward), or None if there is no way.");
   bind_discovery(module);
+  module.def("report_driver", &report_driver, nb::arg("runtime"), nb::arg("least"),
+             "What the driver and the GPUs of this node are, and why what they lack does not work. "
+             "`runtime` and `least` are the CUDA version and the capability that kernels need.");
 }
 
 }  // namespace interlace::python

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "python/cpu_time.hpp"
+#include "python/signals.hpp"
 #include "python/workloads.hpp"
 #include "run/trace.hpp"
 

@@ -14,6 +14,7 @@
 #include "interlace/base/errors.hpp"
 #include "interlace/machine/machine.hpp"
 #include "plan/plan.hpp"
+#include "python/signals.hpp"
 #include "python/workloads.hpp"
 
 namespace nb = nanobind;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "interlace/tune.hpp"
+#include "python/signals.hpp"
 #include "python/workloads.hpp"
 
 namespace nb = nanobind;

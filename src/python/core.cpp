@@ -19,6 +19,7 @@
 #include "python/bind_transfers.hpp"
 #include "python/bind_tune.hpp"
 #include "python/bind_workloads.hpp"
+#include "python/signals.hpp"
 #include "python/workloads.hpp"
 
 namespace nb = nanobind;

@@ -14,10 +14,10 @@
 #include "bench/overlap_cuda.hpp"
 #include "interlace/base/errors.hpp"
 #include "python/bind_workloads.hpp"
-#include "python/cuda_checkpoint.hpp"
 #include "python/cuda_copy.hpp"
 #include "python/cuda_microbenchmark.hpp"
 #include "python/cuda_region.hpp"
+#include "python/signals.hpp"
 #include "python/workloads.hpp"
 #include "run/gpu.hpp"
 #include "run/variant.hpp"
@@ -170,7 +170,6 @@ NB_MODULE(_cuda, module) {
   bind_regions(module);
   bind_copies(module);
   bind_microbenchmarks(module);
-  bind_checkpoints(module);
   bind_workloads(module);
   module.def(
       "rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),

@@ -17,6 +17,7 @@
 
 #include "interlace/base/errors.hpp"
 #include "interlace/region.hpp"
+#include "python/signals.hpp"
 #include "python/workloads.hpp"
 
 namespace nb = nanobind;

@@ -1,4 +1,4 @@
-// Arguments of transfers between files and memories, as both extension modules take them.
+// Arguments of transfers between files and memories, as the extension modules take them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "checkpoint/transfer.hpp"
-#include "python/workloads.hpp"
+#include "python/signals.hpp"
 
 namespace interlace::python {
 

@@ -10,6 +10,7 @@
 
 #include "interlace/base/errors.hpp"
 #include "interlace/base/limits.hpp"
+#include "python/signals.hpp"
 #include "run/variant.hpp"
 
 namespace nb = nanobind;
@@ -205,11 +206,6 @@ void translate_errors() {
       raise("DeviceError", e);
     }
   });
-}
-
-void check_signals() {
-  const nb::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
 }  // namespace interlace::python

@@ -32,7 +32,4 @@ nanobind::dict make_measurement(run::measurement measured);
 // usage_error, model_error and device_error become the classes of interlace.base.errors in Python.
 void translate_errors();
 
-// Raises the exception of a Python signal handler, mainly KeyboardInterrupt for Ctrl-C.
-void check_signals();
-
 }  // namespace interlace::python

@@ -12,6 +12,7 @@
 #include "interlace/run/workload.hpp"
 #include "python/cpu_time.hpp"
 #include "python/problem_arguments.hpp"
+#include "python/signals.hpp"
 #include "python/unified_result.hpp"
 #include "python/workloads.hpp"
 #include "run/unified.hpp"

@@ -175,7 +175,8 @@ WRONG: list[tuple[list[str], str]] = [
     # real GPUs
     (
         ["study", "pagerank", "--rmat", "4"],
-        "this Interlace was built without CUDA; name a machine to simulate with --machine: "
+        "this Interlace was built without CUDA, which kernels on GPUs need; copies, load, save and "
+        "interlace run work all the same; name a machine to simulate with --machine: "
         "{machines}",
     ),
 ]  # fmt: skip

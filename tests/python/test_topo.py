@@ -88,7 +88,7 @@ def four_h200() -> Any:
 
 @pytest.fixture
 def h200(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topo, "_core", lambda: FakeCore(four_h200()))
+    monkeypatch.setattr(topo, "load_core", lambda: FakeCore(four_h200()))
 
 
 # --- described machines ---------------------------------------------------------------------------
@@ -221,8 +221,8 @@ def test_save_of_a_discovered_machine(tmp_path: Path) -> None:
 
 
 def test_no_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    said = "no NVIDIA driver was found (no libnvidia-ml.so.1, no libcuda.so.1)"
-    monkeypatch.setattr(topo, "_core", lambda: FakeCore(UserError(said)))
+    said = "no NVIDIA driver was found (no libcuda.so.1)"
+    monkeypatch.setattr(topo, "load_core", lambda: FakeCore(UserError(said)))
     with pytest.raises(UserError) as caught:
         run("--save", str(tmp_path / "x.toml"))
     assert str(caught.value) == (
@@ -233,7 +233,7 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_no_extension(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "interlace._core", None)
-    with pytest.raises(UserError, match="the compiled part of Interlace is missing"):
+    with pytest.raises(UserError, match="the compiled part of Interlace cannot be loaded"):
         run("dgx-2")
 
 
@@ -271,7 +271,7 @@ def test_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("h200")
 def test_measure_without_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "interlace._cuda", None)
-    with pytest.raises(UserError, match="--measure needs the CUDA part of Interlace, which is not"):
+    with pytest.raises(UserError, match="--measure cannot measure here: this Interlace was built without CUDA"):
         run("--measure")
 
 

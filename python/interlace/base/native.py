@@ -1,8 +1,9 @@
-"""The compiled modules."""
+"""The compiled modules: `_core` without GPUs, `_driver` with a driver, `_cuda` with kernels."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
 
 from interlace.base.errors import UserError
@@ -16,4 +17,33 @@ def load_core() -> Any:
         raise UserError(
             f"the compiled part of Interlace cannot be loaded ({error}); install it anew with "
             "./quickstart"
+        ) from None
+
+
+def load_driver() -> Any:
+    """The module that loads and saves on GPUs; raises UserError if it cannot be loaded.
+
+    It needs the NVIDIA driver when it is used, and no CUDA runtime.
+    """
+    try:
+        return importlib.import_module("interlace._driver")
+    except ImportError as error:
+        raise UserError(
+            f"the part of Interlace for checkpoints on GPUs cannot be loaded ({error}); install it "
+            "anew with ./quickstart"
+        ) from None
+
+
+def load_cuda() -> Any:
+    """The module that runs kernels on GPUs; raises UserError if there is none, without a way out."""
+    try:
+        return importlib.import_module("interlace._cuda")
+    except ImportError as error:
+        if importlib.util.find_spec("interlace._cuda") is None:
+            raise UserError(
+                "this Interlace was built without CUDA, which kernels on GPUs need; copies, load, "
+                "save and interlace run work all the same"
+            ) from None
+        raise UserError(
+            f"the part of Interlace for kernels on GPUs cannot be loaded ({error})"
         ) from None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -12,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlace.base.errors import UserError
+from interlace.base.native import load_cuda
 from interlace.base.turns import turn
 from interlace.model.limits import Rates
 from interlace.model.mechanism_table import NCCL, NVSHMEM, UNIFIED_MEMORY
@@ -288,11 +287,9 @@ def real_node(
 
         hint = f"name a machine to simulate with --machine: {', '.join(shipped_machines())}"
     try:
-        cuda = importlib.import_module("interlace._cuda")
-    except ImportError as error:
-        if importlib.util.find_spec("interlace._cuda") is None:
-            raise UserError(f"this Interlace was built without CUDA; {hint}") from None
-        raise UserError(f"CUDA cannot be used here ({error}); {hint}") from None
+        cuda = load_cuda()
+    except UserError as error:
+        raise UserError(f"{error}; {hint}") from None
     try:
         with core_errors():
             info = dict(cuda.device_info())

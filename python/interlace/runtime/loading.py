@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
 from interlace.base.files import whole_file
+from interlace.base.native import load_core, load_driver
 from interlace.runtime import safetensors_header, tensor_memory
 from interlace.runtime.safetensors_header import BITS, Entry, Header
 
@@ -297,8 +298,6 @@ def _move(
     gpus: set[int],
     how: _How,
 ) -> list[int]:
-    from interlace import _core
-
     total = sum(segment[2] for segment in segments)
 
     def told(done: int) -> None:
@@ -307,12 +306,10 @@ def _move(
 
     report = None if how.progress is None else told
     if gpus:
-        from interlace.runtime.regions import _cuda
-
-        move = getattr(_cuda(), f"{way}_segments")
+        move = getattr(load_driver(), f"{way}_segments")
         found = move(files, segments, how.threads, how.checksums, report, *how.ring)
     else:
-        move = getattr(_core, f"{way}_segments")
+        move = getattr(load_core(), f"{way}_segments")
         found = move(files, segments, how.threads, how.checksums, report)
     return list(found)
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from interlace.base.errors import UserError
+from interlace.base.native import load_cuda
 from interlace.model.mechanism_table import (
     AGENT_COPY,
     AGENT_THREADS,
@@ -37,23 +38,12 @@ from interlace.model.mechanism_table import (
 )
 
 if TYPE_CHECKING:
-    from types import ModuleType, TracebackType
+    from types import TracebackType
 
 AllGather = Callable[[bytes], Sequence[bytes]]
 
 # DLPack's codes of kinds of numbers.
 _KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5}
-
-
-def _cuda() -> ModuleType:
-    try:
-        from interlace import _cuda
-    except ImportError as e:
-        raise UserError(
-            f"this installation of interlace was built without CUDA ({e}); install it where nvcc is"
-        ) from e
-    module: ModuleType = _cuda
-    return module
 
 
 def stream_number(stream: object) -> int:
@@ -124,7 +114,7 @@ class DeviceArray:
 
     def _array(self) -> Any:
         code, bits = _kind_and_bits(self.dtype)
-        return _cuda().device_array(
+        return load_cuda().device_array(
             self.pointer, list(self.shape), code, bits, self.device, self._owner
         )
 
@@ -207,7 +197,7 @@ class Group:
             group = interlace.Group.local([0, 1])
             assert group.devices == 2
         """
-        return cls(_cuda().Group.local(None if ordinals is None else list(ordinals), deadline))
+        return cls(load_cuda().Group.local(None if ordinals is None else list(ordinals), deadline))
 
     @classmethod
     def join(
@@ -246,7 +236,7 @@ class Group:
         """
         gather, own, count = _gather_of(all_gather, rank, size)
         number = own if ordinal is None else ordinal
-        made = _cuda().Group.join(own, count, number, lambda b: list(gather(b)), deadline)
+        made = load_cuda().Group.join(own, count, number, lambda b: list(gather(b)), deadline)
         return cls(made, gather)
 
     def gather(self, own: bytes) -> list[bytes]:
@@ -361,7 +351,7 @@ def _told_to_all(group: Group) -> Iterator[None]:
         yield
     except Exception as error:
         with contextlib.suppress(UserError):
-            _cuda().Region.refuse(group._group, str(error))
+            load_cuda().Region.refuse(group._group, str(error))
         raise
 
 
@@ -468,7 +458,7 @@ class Region:
                 bool(checks),
                 list(_memory),
             )
-        self._region = _cuda().Region(group._group, *asked)
+        self._region = load_cuda().Region(group._group, *asked)
 
     @classmethod
     def over(cls, group: Group, front: Any, back: Any, **options: Any) -> Region:

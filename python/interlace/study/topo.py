@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import importlib
 import itertools
 import platform
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlace.base.errors import UserError
+from interlace.base.native import load_core, load_cuda
 from interlace.machine.compiled import from_core, to_core
 from interlace.machine.devices import Connection, connections, device_names, gpu_names
 from interlace.machine.reading import load_machine, read_machine
@@ -39,16 +39,6 @@ class Topology(NamedTuple):
     routes: dict[tuple[str, str], Route]
     discovery: Any | None = None  # of the extension module
     text: str = ""  # path of a described machine's file
-
-
-def _core() -> Any:
-    """The extension module."""
-    try:
-        return importlib.import_module("interlace._core")
-    except ImportError as error:  # a checkout without a build
-        raise UserError(
-            f"the compiled part of Interlace is missing ({error}); run ./quickstart once"
-        ) from error
 
 
 # --- finding --------------------------------------------------------------------------------------
@@ -97,7 +87,7 @@ def _routes(machine: Machine, core: Any) -> dict[tuple[str, str], Route]:
 def describe(name_or_path: str) -> Topology:
     """The topology of a described machine."""
     machine, text = read_machine(name_or_path)
-    return Topology(machine, _routes(machine, _core()), text=text)
+    return Topology(machine, _routes(machine, load_core()), text=text)
 
 
 def discover(command: str = "interlace topo") -> Topology:
@@ -105,7 +95,7 @@ def discover(command: str = "interlace topo") -> Topology:
 
     `command`: the command that takes a described machine instead, for the message.
     """
-    core = _core()
+    core = load_core()
     known = {name: load_machine(name) for name in shipped_machines()}
     try:
         found = core.discover_machine([to_core(machine, core) for machine in known.values()])
@@ -170,12 +160,9 @@ def _sources(found: Any, source: Machine | None) -> dict[str, str]:
 def measure_links() -> list[dict[str, Any]]:
     """The measured rates of copy engines between every two devices."""
     try:
-        cuda = importlib.import_module("interlace._cuda")
-    except ImportError as error:
-        raise UserError(
-            "--measure needs the CUDA part of Interlace, which is not built; "
-            "run ./quickstart on a machine with an NVIDIA driver"
-        ) from error
+        cuda = load_cuda()
+    except UserError as error:
+        raise UserError(f"--measure cannot measure here: {error}") from None
     try:
         return list(cuda.measure_links())
     except RuntimeError as error:

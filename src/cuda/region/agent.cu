@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/driver_needs.hpp"
 #include "cuda/driver_entry.hpp"
 #include "cuda/load_kernel.hpp"
 #include "cuda/region/agent.hpp"
@@ -12,7 +13,6 @@
 #include "interlace/cuda/check.hpp"
 #include "interlace/cuda/memory/memory.hpp"
 #include "interlace/cuda/occupancy.hpp"
-#include "interlace/cuda/visible_gpus.hpp"
 
 namespace interlace::cuda {
 

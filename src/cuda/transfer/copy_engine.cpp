@@ -41,8 +41,7 @@ struct copy_engine::multi_path {
   copy_classifier classifier;
 
   multi_path(const driver_table& driver, copy_machine found, const copy_options& options,
-             std::function<std::uint64_t()> clock, std::span<const std::byte> image,
-             copy_accounts& accounts)
+             std::function<std::uint64_t()> clock, kernel_image image, copy_accounts& accounts)
       : gpus(driver),
         machine(std::move(found)),
         routes(gpus, machine, options),
@@ -56,7 +55,7 @@ struct copy_engine::multi_path {
 copy_engine::copy_engine(const driver_table& driver, const copy_options& options,
                          std::function<copy_machine()> find_machine,
                          std::function<void(const std::string&)> report,
-                         std::function<std::uint64_t()> clock, std::span<const std::byte> image)
+                         std::function<std::uint64_t()> clock, kernel_image image)
     : driver_(driver),
       options_(options),
       accounts_(std::move(report)),

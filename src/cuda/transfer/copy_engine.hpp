@@ -41,8 +41,7 @@ class copy_engine {
   copy_engine(const driver_table& driver, const copy_options& options,
               std::function<copy_machine()> find_machine = {},
               std::function<void(const std::string&)> report = {},
-              std::function<std::uint64_t()> clock = {},
-              std::span<const std::byte> image = reduction_image());
+              std::function<std::uint64_t()> clock = {}, kernel_image image = reduction_image());
   ~copy_engine();
   copy_engine(const copy_engine&) = delete;
   copy_engine& operator=(const copy_engine&) = delete;
@@ -83,7 +82,7 @@ class copy_engine {
   std::function<copy_machine()> find_machine_;
   std::atomic<std::uint64_t> threshold_bytes_;
   std::function<std::uint64_t()> clock_;
-  std::span<const std::byte> image_;
+  kernel_image image_;
   std::once_flag start_once_;
   std::unique_ptr<multi_path> multi_path_;
   std::atomic<multi_path*> started_{nullptr};  // null: not started, or not usable

@@ -36,8 +36,8 @@ void enqueue_plain_copy(const driver_table& driver, device_address to, device_ad
   check(driver, result, "cuMemcpyAsync");
 }
 
-copy_runner::copy_runner(contexts& of, const copy_options& options,
-                         std::span<const std::byte> image, copy_accounts& accounts)
+copy_runner::copy_runner(contexts& of, const copy_options& options, kernel_image image,
+                         copy_accounts& accounts)
     : contexts_(of),
       accounts_(accounts),
       executor_(options.executor),

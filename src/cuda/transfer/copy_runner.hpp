@@ -32,7 +32,7 @@ class copy_runner {
  public:
   // `of` and `image` must outlive the runner. `accounts` must outlive all calls, but not the
   // runner: a runner whose staging memory captured graphs own lives longer than its engine.
-  copy_runner(contexts& of, const copy_options& options, std::span<const std::byte> image,
+  copy_runner(contexts& of, const copy_options& options, kernel_image image,
               copy_accounts& accounts);
 
   // Enqueues the planned call on its stream and returns by which means: streams or graph. Nothing

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "base/driver_needs.hpp"
 #include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
@@ -16,34 +17,53 @@ class loader {
   loader() {
     // Never closed: the functions must stay valid until the process ends.
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr)
-      throw usage_error("no NVIDIA driver was found (no libcuda.so.1); copies need one");
+    if (library == nullptr) throw usage_error(no_driver());
+    const auto ask = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDriverGetVersion"));
+    if (ask != nullptr && ask(&version_) == driver_result::success)
+      if (const std::string reason = why_driver_too_old_for_copies(version_); !reason.empty())
+        throw usage_error(reason);
     find_ = reinterpret_cast<find>(dlsym(library, "cuGetProcAddress_v2"));
-    if (find_ == nullptr)
-      throw device_error("the NVIDIA driver is too old for copies; use one for CUDA 12.0 or later");
+    if (find_ == nullptr) throw usage_error(missing("cuGetProcAddress_v2"));
   }
+
+  int version() const { return version_; }
 
   template <class Function>
   void operator()(Function& function, const char* name) const {
     void* found = nullptr;
     int status = 0;
     if (find_(name, &found, forms_of, 0, &status) != driver_result::success || found == nullptr)
-      throw device_error(std::string("this NVIDIA driver has no ") + name + "; use a newer one");
+      throw usage_error(missing(name));
     function = reinterpret_cast<Function>(found);
   }
 
  private:
+  static std::string missing(const char* name) {
+    return std::string("this NVIDIA driver has no ") + name + "; use a newer one";
+  }
+
   using find = int (*)(const char*, void**, int, std::uint64_t, int*);
   find find_ = nullptr;
+  int version_ = 0;
 };
+
+std::string name_of(const driver_table& driver, int result) {
+  const char* name = nullptr;
+  if (driver.error_name == nullptr || driver.error_name(result, &name) != driver_result::success ||
+      name == nullptr)
+    return "error " + std::to_string(result);
+  return name;
+}
 
 driver_table load() {
   const loader take;
   driver_table made;
+  made.version = take.version();
   int (*init)(unsigned) = nullptr;
   take(init, "cuInit");
   take(made.error_name, "cuGetErrorName");
-  check(made, init(0), "cuInit");
+  if (const int result = init(0); result != driver_result::success)
+    throw usage_error(no_start(result, name_of(made, result)));
   take(made.device_count, "cuDeviceGetCount");
   take(made.device_bus_id, "cuDeviceGetPCIBusId");
   take(made.can_access_peer, "cuDeviceCanAccessPeer");
@@ -93,14 +113,6 @@ driver_table load() {
   take(made.user_object_release, "cuUserObjectRelease");
   take(made.graph_retain_user_object, "cuGraphRetainUserObject");
   return made;
-}
-
-std::string name_of(const driver_table& driver, int result) {
-  const char* name = nullptr;
-  if (driver.error_name == nullptr || driver.error_name(result, &name) != driver_result::success ||
-      name == nullptr)
-    return "error " + std::to_string(result);
-  return name;
 }
 
 }  // namespace

@@ -106,6 +106,8 @@ struct kernel_node {
 memcpy_3d contiguous_copy(device_address to, device_address from, std::size_t bytes);
 
 struct driver_table {
+  int version = 0;  // of the CUDA that the driver is for, 12020 for 12.2; 0: not known
+
   int (*error_name)(int, const char**) = nullptr;
 
   int (*device_count)(int*) = nullptr;
@@ -171,8 +173,8 @@ struct driver_table {
   int (*graph_retain_user_object)(CUgraph_st*, CUuserObject_st*, unsigned, unsigned) = nullptr;
 };
 
-// The driver of this process. Throws usage_error if there is no driver, device_error if it is too
-// old or cannot start.
+// The driver of this process. Throws usage_error if there is no driver, if it is too old for
+// copies, or if it cannot start.
 const driver_table& real_driver();
 
 // Throws device_error with the call and the driver's error unless `result` is success.

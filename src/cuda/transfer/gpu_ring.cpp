@@ -1,9 +1,11 @@
 #include "checkpoint/gpu_ring.hpp"
 
 #include <mutex>
+#include <new>
 
 #include "cuda/transfer/checkpoint_carrier.hpp"
-#include "interlace/copy.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/copy.h"
 
 namespace interlace::checkpoint {
 
@@ -20,9 +22,24 @@ process_ring& ring_of_process() {
   return *own;
 }
 
+// libinterlace.so makes the copies: the process has one engine, whoever asks.
 void copy(cuda::device_address to, cuda::device_address from, std::uint64_t bytes,
           CUstream_st* stream) {
-  copy_async(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes, stream);
+  switch (interlace_copy_async(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from),
+                               bytes, stream)) {
+    case INTERLACE_SUCCESS:
+      return;
+    case INTERLACE_INVALID_ARGUMENT:
+    case INTERLACE_INVALID_SETTING:
+    case INTERLACE_NO_GPU:
+      throw usage_error(interlace_last_error());
+    case INTERLACE_OUT_OF_MEMORY:
+      throw std::bad_alloc();
+    case INTERLACE_DEVICE_ERROR:
+    case INTERLACE_INTERNAL_ERROR:
+      break;
+  }
+  throw device_error(interlace_last_error());
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ extern const std::byte interlace_reduction_image_end[];
 
 namespace interlace::cuda {
 
-std::span<const std::byte> reduction_image() {
-  return {interlace_reduction_image, interlace_reduction_image_end};
+kernel_image reduction_image() {
+  return {{interlace_reduction_image, interlace_reduction_image_end}, INTERLACE_REDUCTION_CUDA};
 }
 
 }  // namespace interlace::cuda
@@ -32,7 +32,7 @@ std::span<const std::byte> reduction_image() {
 
 namespace interlace::cuda {
 
-std::span<const std::byte> reduction_image() { return {}; }
+kernel_image reduction_image() { return {}; }
 
 }  // namespace interlace::cuda
 

@@ -6,7 +6,14 @@
 
 namespace interlace::cuda {
 
+struct kernel_image {
+  std::span<const std::byte> bytes;
+  int cuda = 0;  // the version of CUDA that compiled it, 13000 for 13.0
+
+  bool empty() const { return bytes.empty(); }
+};
+
 // Empty where the library was built without nvcc.
-std::span<const std::byte> reduction_image();
+kernel_image reduction_image();
 
 }  // namespace interlace::cuda

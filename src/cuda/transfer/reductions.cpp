@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 
+#include "base/driver_needs.hpp"
 #include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
@@ -52,7 +53,7 @@ kernel_node node_of(CUfunc_st* function, const reduction_arguments& what) {
 
 std::uint32_t bytes_of(reduced_type type) { return known(type).bytes; }
 
-reductions::reductions(const contexts& of, std::span<const std::byte> image)
+reductions::reductions(const contexts& of, kernel_image image)
     : contexts_(of),
       image_(image),
       modules_(static_cast<std::size_t>(of.count()), nullptr),
@@ -74,12 +75,15 @@ void reductions::prepare(int gpu) {
   const driver_table& driver = contexts_.driver();
   const in_context on(driver, contexts_.context_of(gpu));
   CUmod_st* loaded = nullptr;
-  const int result = driver.module_load(&loaded, image_.data());
+  const int result = driver.module_load(&loaded, image_.bytes.data());
+  if (result != driver_result::success && driver.version != 0)
+    if (const std::string reason = why_driver_too_old_for_reductions(driver.version, image_.cuda);
+        !reason.empty())
+      throw device_error(reason);
   if (result == driver_result::no_binary_for_gpu)
     throw device_error("the kernels of an all-reduce were not compiled for GPU " +
                        std::to_string(gpu) +
-                       "; build Interlace with its architecture, 90 or later, in "
-                       "CMAKE_CUDA_ARCHITECTURES");
+                       "; build Interlace with its architecture in CMAKE_CUDA_ARCHITECTURES");
   check(driver, result, "cuModuleLoadData");
   try {
     for (std::size_t type = 0; type < reduced_types; ++type)

@@ -29,13 +29,13 @@ struct reduction_call {
 class reductions {
  public:
   // `image` must outlive this. If it is empty, no other function may be called.
-  reductions(const contexts& of, std::span<const std::byte> image);
+  reductions(const contexts& of, kernel_image image);
   ~reductions();
   reductions(const reductions&) = delete;
   reductions& operator=(const reductions&) = delete;
 
-  // Loads the kernels of a GPU. Throws device_error if they were not compiled for it or the driver
-  // fails.
+  // Loads the kernels of a GPU. Throws device_error if they were not compiled for it, or if the
+  // driver is too old for them or fails.
   void prepare(int gpu);
   // Enqueues the reduction on a stream of the GPU. Throws as prepare.
   void launch(int gpu, const reduction_call& what, CUstream_st* stream);
@@ -47,7 +47,7 @@ class reductions {
   CUfunc_st* function(int gpu, reduced_type type, reduce_by by);
 
   const contexts& contexts_;
-  std::span<const std::byte> image_;
+  kernel_image image_;
   std::mutex mutex_;
   std::vector<CUmod_st*> modules_;                  // by GPU; null: not loaded
   std::vector<std::vector<CUfunc_st*>> functions_;  // by GPU, type and operation

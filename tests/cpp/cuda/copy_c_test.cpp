@@ -35,6 +35,22 @@ TEST(CopyC, EveryByteIsRightByStreamsAndGraphs) {
   }
 }
 
+// The functions and forms of CUDA 12.2 suffice.
+TEST(CopyC, EveryByteIsRightOnADriverForCuda12_2) {
+  const ended program = run("LD_LIBRARY_PATH=" FAKE_DRIVER_FOLDER " FAKE_CUDA=12020", "copies 4");
+  EXPECT_EQ(program.status, 0) << program.text;
+  EXPECT_NE(program.text.find("every byte is right on "), std::string::npos) << program.text;
+}
+
+TEST(CopyC, ADriverThatIsTooOldIsNamed) {
+  const ended program = run("LD_LIBRARY_PATH=" FAKE_DRIVER_FOLDER " FAKE_CUDA=11080", "copies 1");
+  EXPECT_NE(program.status, 0);
+  EXPECT_NE(program.text.find("the NVIDIA driver is for CUDA 11.8, and copies need a driver for "
+                              "CUDA 12.2 (535) or later"),
+            std::string::npos)
+      << program.text;
+}
+
 TEST(CopyC, WithoutADriverEveryFunctionSaysSo) {
   if (std::system("ldconfig -p 2>/dev/null | grep -q libcuda.so.1") == 0)
     GTEST_SKIP() << "there is a driver";

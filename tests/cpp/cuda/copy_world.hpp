@@ -93,7 +93,7 @@ struct world {
           return found;
         },
         [this](const std::string& sentence) { reports.push_back(sentence); },
-        [this] { return time_ns += step_ns; }, kernels);
+        [this] { return time_ns += step_ns; }, cuda::kernel_image{kernels, 13000});
   }
   void copy(void* to, const void* from, std::uint64_t bytes, CUstream_st* on) const {
     engine->copy(address(to), address(from), bytes, on);

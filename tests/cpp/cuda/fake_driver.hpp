@@ -114,8 +114,11 @@ class driver {
     failing_[function] = {from, times};
   }
   void forbid_memory(bool forbidden) { no_memory_ = forbidden; }
-  // As if images were not compiled for these GPUs.
-  void refuse_kernels() { foreign_kernels_ = true; }
+  // As if images were not compiled for these GPUs, or by a later CUDA than the driver's `version`.
+  void refuse_kernels(int version) {
+    foreign_kernels_ = true;
+    table_.version = version;
+  }
 
   std::vector<std::string> errors() {
     const std::lock_guard lock(mutex_);

@@ -167,6 +167,7 @@ struct allocation {
 
 struct driver {
   int gpus = 4;
+  int version = 13000;
   bool started = false;
   std::vector<std::unique_ptr<CUctx_st>> primaries;
   std::map<address, allocation> memory;
@@ -184,6 +185,7 @@ driver& state() {
       const std::string_view list = visible;
       made->gpus = 1 + static_cast<int>(std::count(list.begin(), list.end(), ','));
     }
+    if (const char* version = std::getenv("FAKE_CUDA")) made->version = std::atoi(version);
     for (int gpu = 0; gpu < made->gpus; ++gpu) {
       made->primaries.push_back(std::make_unique<CUctx_st>());
       made->primaries.back()->gpu = gpu;
@@ -303,7 +305,7 @@ int cuInit(unsigned) {
   return success;
 }
 int cuDriverGetVersion(int* version) {
-  *version = 13000;
+  *version = state().version;
   return success;
 }
 int cuDeviceGetCount(int* count) {
@@ -885,6 +887,23 @@ int cuGraphRetainUserObject(CUgraph_st*, CUuserObject_st*, unsigned, unsigned) {
   return not_supported;
 }
 
+// --- what came after CUDA 12.2
+// ------------------------------------------------------------------------------
+
+// Of these, only that they exist is so: with other arguments than before, and doing nothing.
+int cuStreamGetCaptureInfo_v3(CUstream_st*, int*, unsigned long long*, CUgraph_st**,
+                              CUgraphNode_st* const**, const void**, std::size_t*) {
+  return not_supported;
+}
+int cuStreamUpdateCaptureDependencies_v2(CUstream_st*, CUgraphNode_st**, const void*, std::size_t,
+                                         unsigned) {
+  return not_supported;
+}
+int cuMemcpyBatchAsync(address*, address*, std::size_t*, std::size_t, void*, std::size_t*,
+                       std::size_t, std::size_t*, CUstream_st*) {
+  return not_supported;
+}
+
 // --- lookups
 // --------------------------------------------------------------------------------------
 
@@ -955,7 +974,11 @@ static const listed all[] = {
     FAKE("cuMemPoolGetAccess", 11020, cuMemPoolGetAccess),
     FAKE("cuMemGetAccess", 10020, cuMemGetAccess),
     FAKE("cuStreamGetCaptureInfo", 11030, cuStreamGetCaptureInfo_v2),
+    FAKE("cuStreamGetCaptureInfo", 12030, cuStreamGetCaptureInfo_v3),
     FAKE("cuStreamUpdateCaptureDependencies", 11030, cuStreamUpdateCaptureDependencies),
+    FAKE("cuStreamUpdateCaptureDependencies", 12030, cuStreamUpdateCaptureDependencies_v2),
+    FAKE("cuMemcpyBatchAsync", 12080, cuMemcpyBatchAsync),
+    FAKE("cuDriverGetVersion", 2020, cuDriverGetVersion),
     FAKE("cuThreadExchangeStreamCaptureMode", 10010, cuThreadExchangeStreamCaptureMode),
     FAKE("cuEventCreate", 2000, cuEventCreate),
     FAKE("cuEventDestroy", 4000, cuEventDestroy_v2),
@@ -984,6 +1007,8 @@ static const listed all[] = {
 int cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
                         int* status) {
   const listed* best = nullptr;
+  *function = nullptr;
+  if (version > state().version) return invalid_value;
   for (const listed& one : all) {
     if (std::strcmp(one.name, name) != 0 || one.version > version) continue;
     if (one.per_thread && (flags & 2U) == 0) continue;

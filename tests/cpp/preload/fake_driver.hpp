@@ -3,6 +3,10 @@
 // Work on streams, events and graphs runs late and in a random order that keeps only CUDA's
 // promises. A copy that waits for too little therefore gives wrong bytes. Every function counts its
 // calls.
+//
+// FAKE_CUDA is the driver's version of CUDA, 13000 if it is not set. A driver for 12020, CUDA 12.2,
+// has none of the functions and forms that came later, and refuses a caller that asks for a later
+// version.
 #pragma once
 
 #include <cstddef>

@@ -21,7 +21,8 @@ extern "C" {
 int nvmlInit_v2() { return 0; }
 int nvmlShutdown() { return 0; }
 int nvmlSystemGetDriverVersion(char* text, unsigned length) {
-  std::snprintf(text, length, "999.0");
+  const char* cuda = std::getenv("FAKE_CUDA");  // 535 is the driver for CUDA 12.2
+  std::snprintf(text, length, "%s", cuda == nullptr ? "999.0" : "535.0");
   return 0;
 }
 int nvmlDeviceGetCount_v2(unsigned* count) {

@@ -90,12 +90,15 @@ functions load() {
   void* again = nullptr;
   int status = 0;
   CHECK(find("cuGetProcAddress", &again, 12000, 0, &status));
+  // A runtime asks for no later version than that of the driver.
+  int latest = 0;
+  CHECK(reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDriverGetVersion"))(&latest));
   find = reinterpret_cast<decltype(find)>(again);
-#define TAKE(symbol, name, version, flags)                        \
-  {                                                               \
-    void* found = nullptr;                                        \
-    CHECK(find(name, &found, version, flags, &status));           \
-    made.symbol = reinterpret_cast<decltype(made.symbol)>(found); \
+#define TAKE(symbol, name, version, flags)                                \
+  {                                                                       \
+    void* found = nullptr;                                                \
+    CHECK(find(name, &found, std::min(version, latest), flags, &status)); \
+    made.symbol = reinterpret_cast<decltype(made.symbol)>(found);         \
   }
   FUNCTIONS(TAKE)
 #define TAKE_MORE(symbol)                                                         \

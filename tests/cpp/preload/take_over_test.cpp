@@ -147,6 +147,24 @@ TEST(TakeOver, GraphsAndStreamsOfTheEngine) {
   }
 }
 
+// A driver for CUDA 12.2 has all that the engine needs. One for 11.8 has not, and copies pass
+// through.
+TEST(TakeOver, OlderDrivers) {
+  for (const char* mode : {"mixed", "capture", "threads"}) {
+    const counters_file counters;
+    expect_whole(run(seeded(LOOKING_PROGRAM, mode, 12), &counters, {"FAKE_CUDA=12020"}), counters);
+    EXPECT_GT(counters.copies(outcome::taken_over), 0U) << mode;
+  }
+  const counters_file counters;
+  const ended program = run(seeded(LINKED_PROGRAM, "mixed", 12), &counters, {"FAKE_CUDA=11080"});
+  EXPECT_EQ(program.status, 0) << program.text;
+  EXPECT_EQ(counters.sum().first, program.made) << program.text;
+  EXPECT_EQ(counters.copies(outcome::taken_over), 0U);
+  EXPECT_NE(std::string(counters.slot(0).note.data()).find("is for CUDA 11.8, and copies need"),
+            std::string::npos)
+      << counters.slot(0).note.data();
+}
+
 TEST(TakeOver, ManyThreads) {
   const counters_file counters;
   expect_whole(run(seeded(LOOKING_PROGRAM, "threads", 3), &counters), counters);

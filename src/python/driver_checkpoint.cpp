@@ -1,4 +1,4 @@
-#include "python/cuda_checkpoint.hpp"
+#include "python/driver_checkpoint.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -25,7 +25,7 @@ void bind_checkpoints(nb::module_& module) {
       },
       nb::arg("files"), nb::arg("segments"), nb::arg("threads"), nb::arg("checksums"),
       nb::arg("progress").none(), nb::arg("slots"), nb::arg("slot_bytes"),
-      "As that of _core; segments may be of GPUs, and use so many page-locked slots.");
+      "As that of _core; segments may be on GPUs, and go through so many page-locked slots.");
   module.def(
       "write_segments",
       [](const file_list& files, const segment_list& segments, std::uint32_t threads,

@@ -1,0 +1,144 @@
+"""A program on GPUs that are host memory: copies, saves and loads, and compares every byte.
+
+It runs with the stand-in libcuda.so.1 and libnvidia-ml.so.1 of tests/cpp/preload, and has a stand-in
+for CuPy over that driver. Prints one line of JSON; a refusal is its sentence.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, Self
+
+import numpy as np
+
+import interlace
+from interlace.base.errors import UserError
+from interlace.runtime import copying
+
+driver: Any = ctypes.CDLL("libcuda.so.1")
+GPUS = 4
+
+
+def check(result: int) -> None:
+    if result != 0:
+        raise RuntimeError(f"the driver gives {result}")
+
+
+class Device:
+    """CuPy's: the current GPU within its `with`."""
+
+    current = 0
+
+    def __init__(self, gpu: int | None = None) -> None:
+        self.id = Device.current if gpu is None else gpu
+
+    def __enter__(self) -> Self:
+        self.before, Device.current = Device.current, self.id
+        context = ctypes.c_void_p()
+        check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), self.id))
+        check(driver.cuCtxSetCurrent(context))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        Device.current = self.before
+
+
+ranges: list[tuple[int, int, int]] = []  # begin, end, GPU
+
+
+class Array(np.ndarray[Any, Any]):
+    """CuPy's."""
+
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=self.__array_interface__["data"][0])
+
+    @property
+    def device(self) -> Any:
+        at = self.data.ptr
+        return SimpleNamespace(id=next(gpu for begin, end, gpu in ranges if begin <= at < end))
+
+    def exported(self) -> Any:
+        """Without its class, which copies take for NumPy's."""
+        return SimpleNamespace(__cuda_array_interface__=dict(self.__array_interface__))
+
+
+def empty(size: int, dtype: str) -> Array:
+    address, width = ctypes.c_ulonglong(), np.dtype(dtype).itemsize
+    with Device():
+        check(driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(max(size * width, 1))))
+    ranges.append((address.value, address.value + max(size * width, 1), Device.current))
+    memory = (ctypes.c_ubyte * (size * width)).from_address(address.value)
+    return np.frombuffer(memory, dtype).view(Array)
+
+
+def on_gpu(values: Any, gpu: int) -> Array:
+    with Device(gpu):
+        made = empty(values.size, str(values.dtype)).reshape(values.shape)
+    made[...] = values
+    return made
+
+
+def synchronize() -> None:
+    for gpu in range(GPUS):
+        with Device(gpu):
+            check(driver.cuCtxSynchronize())
+
+
+def stand_in() -> None:
+    made: Any = ModuleType("cupy")
+    made.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
+    made.ndarray, made.empty = Array, empty
+    stream = SimpleNamespace(ptr=0, synchronize=synchronize)
+    made.cuda = SimpleNamespace(
+        Device=Device,
+        get_current_stream=lambda: stream,
+        runtime=SimpleNamespace(getDeviceCount=lambda: GPUS),
+    )
+    sys.modules["cupy"] = made
+
+
+def work(file: Path) -> dict[str, Any]:
+    random = np.random.default_rng(3)
+    host = {
+        f"layer.{k}": random.integers(0, 256, (3 + k, 70_001), np.uint8) for k in range(2 * GPUS)
+    }
+    tensors = {name: on_gpu(values, k % GPUS) for k, (name, values) in enumerate(host.items())}
+    interlace.save(tensors, file, checksums=True, ring=(3, 1 << 17))
+    places = {f"layer.{k}": f"cuda:{(k + 1) % GPUS}" for k in range(2 * GPUS)}
+    read = interlace.load(file, places, framework="cupy", verify=True, ring=(3, 1 << 17))
+    for name, values in host.items():
+        if read[name].device.id != int(places[name][-1]) or np.any(read[name] != values):
+            raise RuntimeError(f"{name} is wrong")
+    source, target = on_gpu(host["layer.7"], 0), on_gpu(np.zeros_like(host["layer.7"]), 3)
+    interlace.copy(target.exported(), source.exported())
+    synchronize()
+    if np.any(target != host["layer.7"]):
+        raise RuntimeError("the copy is wrong")
+    library, counted = copying._library(), copying._Statistics()
+    size = ctypes.sizeof(counted)
+    copying._check(library, library.interlace_copier_statistics(None, ctypes.byref(counted), size))
+    return {
+        "bytes": counted.bytes,  # by the one engine of the process: saved, loaded and copied
+        "wanted": 2 * sum(values.nbytes for values in host.values()) + host["layer.7"].nbytes,
+        "runtime": "interlace._cuda" in sys.modules,
+    }
+
+
+def main() -> None:
+    stand_in()
+    try:
+        found = work(Path(sys.argv[1]))
+    except UserError as error:
+        found = {"refused": str(error)}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    check(driver.cuInit(0))
+    main()

@@ -1,0 +1,102 @@
+"""Copies, `load` and `save` on GPUs by the driver alone: the package as it is installed, over the
+stand-in driver whose GPUs are host memory. No CUDA runtime and no nvcc are needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlace.base import native
+from interlace.base.errors import UserError
+from interlace.base.installation import installed
+from interlace.runtime import copying
+
+HERE = Path(__file__).resolve().parent
+FAKES = {"libcuda.so.1": "fake_driver.cpp", "libnvidia-ml.so.1": "fake_nvml.cpp"}
+
+compiler = shutil.which("g++") or shutil.which("c++")
+if installed(copying.SHARED_OBJECT) is None:
+    pytest.skip("the library is not built", allow_module_level=True)
+needs_compiler = pytest.mark.skipif(compiler is None, reason="there is no C++ compiler")
+
+
+@pytest.fixture(scope="module")
+def gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the stand-ins."""
+    folder = tmp_path_factory.mktemp("gpus")
+    options = ["-std=c++20", "-O0", "-shared", "-fPIC", "-Wl,-Bsymbolic"]
+    made = [
+        subprocess.Popen(
+            [str(compiler), *options, f"-Wl,-soname,{name}", "-o", str(folder / name),
+             str(HERE.parent / "cpp/preload" / source), "-ldl"]
+        )
+        for name, source in FAKES.items()
+    ]  # fmt: skip
+    assert [one.wait(timeout=120) for one in made] == [0, 0]
+    return folder
+
+
+def run(gpus: Path, file: Path, cuda: str) -> dict[str, Any]:
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(gpus),
+        "FAKE_CUDA": cuda,
+        "INTERLACE_COPY_THRESHOLD": "64K",
+        "INTERLACE_COPY_TRAFFIC": "none",
+    }
+    ended = subprocess.run(
+        [sys.executable, str(HERE / "fake_gpus.py"), str(file)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+@needs_compiler
+@pytest.mark.parametrize("cuda", ["12020", "13000"])
+def test_every_byte_is_right(gpus: Path, tmp_path: Path, cuda: str) -> None:
+    found = run(gpus, tmp_path / "m.safetensors", cuda)
+    assert found == {"bytes": found["wanted"], "wanted": found["wanted"], "runtime": False}
+
+
+@needs_compiler
+def test_a_driver_that_is_too_old_is_named(gpus: Path, tmp_path: Path) -> None:
+    assert run(gpus, tmp_path / "m.safetensors", "11080") == {
+        "refused": "the NVIDIA driver is for CUDA 11.8, and copies need a driver for CUDA 12.2 (535) "
+        "or later; simulated machines need none"
+    }
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("readelf") is None, reason="there is no readelf")
+def test_nothing_of_cuda_is_linked() -> None:
+    for file in (Path(native.load_driver().__file__), installed(copying.SHARED_OBJECT)):
+        listed = subprocess.run(
+            ["readelf", "-d", str(file)], capture_output=True, text=True, check=True
+        ).stdout
+        needed = [line for line in listed.splitlines() if "(NEEDED)" in line]
+        assert needed
+        assert not any("cuda" in line or "nvidia" in line for line in needed)
+
+
+def test_a_module_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, load, part in (
+        ("_core", native.load_core, "the compiled part of Interlace cannot be loaded"),
+        ("_driver", native.load_driver, "the part of Interlace for checkpoints on GPUs cannot"),
+        ("_cuda", native.load_cuda, "this Interlace was built without CUDA, which kernels on GPUs"),
+    ):
+        monkeypatch.setitem(sys.modules, f"interlace.{name}", None)
+        with pytest.raises(UserError, match=part):
+            load()
