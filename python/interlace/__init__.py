@@ -73,4 +73,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """The public names alone: what completion offers and `help(interlace)` lists."""
+    return sorted(__all__)

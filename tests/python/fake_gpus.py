@@ -1,7 +1,7 @@
 """A program on GPUs that are host memory: copies, saves and loads, and compares every byte.
 
-It runs with the stand-in libcuda.so.1 and libnvidia-ml.so.1 of tests/cpp/preload, and has a stand-in
-for CuPy over that driver. Prints one line of JSON; a refusal is its sentence.
+It runs with the stand-in libcuda.so.1 and libnvidia-ml.so.1 of tests/cpp/preload, and has a
+stand-in for CuPy over that driver. Prints one line of JSON; a refusal is its sentence.
 """
 
 from __future__ import annotations

@@ -331,6 +331,6 @@ def test_without_cuda(run: Run) -> None:
     ran = run("bench", "overlap")
     assert ran.code == 2
     assert ran.err == (
-        "interlace: this Interlace was built without CUDA, which kernels on GPUs need; copies, load, "
-        "save and interlace run work all the same; bench measures real GPUs\n"
+        "interlace: this Interlace was built without CUDA, which kernels on GPUs need; copies, "
+        "load, save and interlace run work all the same; bench measures real GPUs\n"
     )

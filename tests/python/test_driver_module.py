@@ -74,8 +74,8 @@ def test_every_byte_is_right(gpus: Path, tmp_path: Path, cuda: str) -> None:
 @needs_compiler
 def test_a_driver_that_is_too_old_is_named(gpus: Path, tmp_path: Path) -> None:
     assert run(gpus, tmp_path / "m.safetensors", "11080") == {
-        "refused": "the NVIDIA driver is for CUDA 11.8, and copies need a driver for CUDA 12.2 (535) "
-        "or later; simulated machines need none"
+        "refused": "the NVIDIA driver is for CUDA 11.8, and copies need a driver for CUDA 12.2 "
+        "(535) or later; simulated machines need none"
     }
     assert list(tmp_path.iterdir()) == []
 

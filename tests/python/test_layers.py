@@ -100,7 +100,9 @@ PACKAGES = (
     "reproduce",
     "cli",
 )
-COMPILED = frozenset({"interlace._core", "interlace._cuda", "interlace._driver"})  # which every package may import
+COMPILED = frozenset(
+    {"interlace._core", "interlace._cuda", "interlace._driver"}
+)  # which every package may import
 
 SUFFIXES = {".hpp", ".cpp", ".cu", ".cuh", ".h", ".c", ".inl"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)

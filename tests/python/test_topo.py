@@ -271,7 +271,9 @@ def test_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("h200")
 def test_measure_without_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "interlace._cuda", None)
-    with pytest.raises(UserError, match="--measure cannot measure here: this Interlace was built without CUDA"):
+    with pytest.raises(
+        UserError, match="--measure cannot measure here: this Interlace was built without CUDA"
+    ):
         run("--measure")
 
 

@@ -35,7 +35,7 @@ def load_driver() -> Any:
 
 
 def load_cuda() -> Any:
-    """The module that runs kernels on GPUs; raises UserError if there is none, without a way out."""
+    """The module that runs kernels on GPUs; raises UserError if there is none."""
     try:
         return importlib.import_module("interlace._cuda")
     except ImportError as error:

@@ -79,6 +79,11 @@ COMMANDS = {
         "config_command",
         "List the environment variables, and what a C program needs.",
     ),
+    "doctor": Command(
+        "interlace.cli.doctor",
+        "doctor_command",
+        "Say what Interlace can do on this machine, and why not.",
+    ),
     "locality": Command(
         "interlace.cli.locality",
         "locality_command",

@@ -1,0 +1,38 @@
+"""`interlace doctor`: what this machine can do, and why not. The first part of a bug report."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interlace.base.files import check_writable, show_and_write
+from interlace.show.doctor import print_findings
+from interlace.study.doctor import ask_all, broken, findings, to_json
+
+
+def doctor_command(
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write what was found as JSON."),
+    ] = None,
+) -> None:
+    """Say what Interlace can do on this machine, feature by feature, and why not.
+
+    It needs no GPU, and ends after 15 seconds even where a driver hangs. The exit code is 1 if
+    something is broken: it is there and does not work. What is missing is not broken.
+    """
+    if json_file is not None:
+        check_writable(json_file, "--json")
+    answers = ask_all()
+    found = findings(answers)
+    texts = {}
+    if json_file is not None:
+        from interlace.model.results import json_text, provenance
+
+        texts[json_file] = lambda: json_text({**to_json(answers, found), **provenance()})
+    show_and_write(partial(print_findings, found), texts)
+    if broken(found):
+        raise typer.Exit(1)
