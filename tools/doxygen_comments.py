@@ -4,7 +4,7 @@
     python3 tools/doxygen_comments.py HEADER
 
 Our headers have plain comments: one at the top that is about the whole file, one in front of each
-declaration, or one behind a member on its line. Doxygen wants marks that tell them from other
+declaration, or one after a member on its line. Doxygen wants marks that tell them from other
 comments, and takes some characters for commands. An indented block in a comment is code.
 """
 
@@ -15,12 +15,12 @@ import sys
 from pathlib import Path
 
 FULL_LINE = re.compile(r"^(\s*)// ?(?!NOLINT)(.*)$")
-BEHIND = re.compile(r"^(.*\S)(\s+)// (.*)$")
+TRAILING = re.compile(r"^(.*\S)(\s+)// (.*)$")
 # Friends, declarations in advance, and the namespace, which the page names once.
 NOT_SHOWN = re.compile(
     r"\s*friend .*;$|(class|struct) \w+;|namespace interlace {$|}  // namespace interlace$"
 )
-CODE_INDENT = 2  # of a line of code in a comment, behind the blank after the mark
+CODE_INDENT = 2  # of a line of code in a comment, after the blank that follows the mark
 
 
 def escaped(text: str) -> str:
@@ -63,7 +63,7 @@ def _continues(made: list[str]) -> bool:
 
 
 def c_comments(text: str) -> str:
-    """The comments of a header in C: /* ... */ in front of a declaration, or behind a member."""
+    """The comments of a header in C: /* ... */ before a declaration or after a member."""
 
     def mark(found: re.Match[str]) -> str:
         before, inner = found[1], found[2]
@@ -95,7 +95,7 @@ def cpp_comments(text: str) -> str:
         k += 1
         if NOT_SHOWN.match(line):
             continue
-        found = BEHIND.match(line)
+        found = TRAILING.match(line)
         if found and not line.startswith("#") and re.search(r"[;,\w]$", found[1]):
             line = f"{found[1]}  /**< {escaped(found[3])} */"
         made.append(line)

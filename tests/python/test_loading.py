@@ -202,7 +202,7 @@ def test_files_that_cannot_be_loaded(tmp_path: Path) -> None:
         file.write_bytes(whole[:size])
         assert str(file) in refusal(load, file)
     file.write_bytes(whole + b"\0")
-    assert "1 bytes behind the last tensor" in refusal(load, file)
+    assert "1 bytes after the last tensor" in refusal(load, file)
 
 
 def test_a_file_that_is_cut_while_it_is_read(

@@ -28,7 +28,7 @@ STDOUT = Path("-")  # as the name of an output: standard output
 def check_writable(path: Path, option: str) -> None:
     """Raise UserError unless a file can be written at `path`, which `option` asked for.
 
-    Nothing is left behind. A file may still fail to be written later, when the disk is full.
+    The check leaves no file. A file may still fail to be written later, when the disk is full.
     """
     if path == STDOUT:
         return

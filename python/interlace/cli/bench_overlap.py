@@ -92,7 +92,7 @@ def overlap_command(
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """Measure how much of a transfer each mechanism hides behind a kernel of equal length."""
+    """Measure how much of a transfer each mechanism hides, with a kernel of equal length."""
     if mechanisms is not None:
         mechanism_names("--mechanisms", mechanisms, measured=True)
     if peers is not None:

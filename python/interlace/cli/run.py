@@ -23,7 +23,10 @@ from interlace.show.preload import lines_of, warnings
 def run_command(
     program: Annotated[
         list[str],
-        typer.Argument(metavar="-- PROGRAM [ARGUMENT]...", help="What to run, behind two hyphens."),
+        typer.Argument(
+            metavar="-- PROGRAM [ARGUMENT]...",
+            help="The program and its arguments, after two hyphens.",
+        ),
     ],
     json_file: Annotated[
         Path | None,

@@ -107,10 +107,10 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     least = np.minimum(6, np.log2(size))
     folder = np.exp2(np.floor(least + scale * (np.log2(2 * size) - least))).astype(np.int64)
     begin = (source - first) // folder * folder
-    behind = np.minimum((-2 * np.log(1 - place)).astype(np.int64), size - begin - 1)
+    offset = np.minimum((-2 * np.log(1 - place)).astype(np.int64), size - begin - 1)
     other = (scale**3 * starts.size).astype(np.int64)
     abroad = starts[other] + (sizes[other] * place**12).astype(np.int64)
-    popular = np.where(kind < 0.95, first + begin + behind, abroad)
+    popular = np.where(kind < 0.95, first + begin + offset, abroad)
     keys = source * pages + np.where(kind < 0.2, near, popular)
     keys.sort()
     keys = keys[np.append(True, keys[1:] != keys[:-1])]

@@ -275,11 +275,11 @@ def _ring(name: str, quick: bool) -> Ring:
     sizes = _sizes(quick)
     on = Simulated(load_machine(name))
     size = sizes.ring_columns * 4
-    before, behind = (
+    before, after = (
         [one.plan for one in _ring_plans(on, size, distance, "2", 4)] for distance in (RING - 1, 1)
     )
     result = _halo_jacobi(
-        on, RING, sizes.ring_columns, given.JACOBI_ROWS, sizes.ring_iterations, before, behind,
+        on, RING, sizes.ring_columns, given.JACOBI_ROWS, sizes.ring_iterations, before, after,
         handshake_s=2 * CONTROL_S,
     )  # fmt: skip
     return Ring(sizes.ring_columns, result["compute_s"], result["exchange_s"])

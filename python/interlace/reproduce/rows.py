@@ -36,7 +36,7 @@ class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A run behind figures. A run with a `max_error` was verified."""
+    """A run that figures come from. A run with a `max_error` was verified."""
 
     node: str
     machine: str

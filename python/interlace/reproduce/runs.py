@@ -1,4 +1,4 @@
-"""The verified runs behind a paper's figures."""
+"""The verified runs that a paper's figures come from."""
 
 from __future__ import annotations
 

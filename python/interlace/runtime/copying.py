@@ -266,7 +266,7 @@ def _current_stream(array: _Array) -> int:
 
 
 class _Event:
-    """A point in a stream, behind what it was given until now."""
+    """A point in a stream, after everything that is enqueued so far."""
 
     def __init__(self, library: Any, number: int, gpu: int) -> None:
         self._library = library

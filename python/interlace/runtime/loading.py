@@ -238,7 +238,7 @@ class _Place(NamedTuple):
 
 
 def _placed(entries: Iterable[Entry]) -> tuple[list[_Place], int]:
-    """Tensors one behind another as in the file, each aligned; and the bytes of all."""
+    """The tensors in the order of the file, each aligned, and the bytes of all."""
     places = []
     end = 0
     for entry in entries:

@@ -60,7 +60,7 @@ class Entry(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a file has; the tensors lie one behind another."""
+    """The contents of a file. The tensors follow each other without gaps."""
 
     tensors: tuple[Entry, ...]
     metadata: dict[str, str]
@@ -121,7 +121,7 @@ def parse(file: str, text: bytes, file_bytes: int) -> Header:
         raise UserError(f"{file} is cut: its tensors take {end} bytes, and {there} bytes are there")
     if there > end:
         raise UserError(
-            f"{file}: {there - end} bytes behind the last tensor belong to no tensor; its header "
+            f"{file}: {there - end} bytes after the last tensor belong to no tensor; its header "
             "or its length is wrong"
         )
     return Header(tuple(entries), metadata, data_begin)

@@ -104,11 +104,11 @@ def load_map(file: Path) -> Places:
         ranges.append((one.begin, end, one.gpu or 0, one.page_bytes or 0))
     _check_gpus(file, found)
     order = sorted(range(len(ranges)), key=lambda index: ranges[index])
-    for before, behind in pairwise(order):
-        if ranges[before][1] > ranges[behind][0]:
+    for before, after in pairwise(order):
+        if ranges[before][1] > ranges[after][0]:
             raise UserError(
-                f"{file}: range[{before}] and range[{behind}] overlap from "
-                f"{ranges[behind][0]:#x}; an address has one home"
+                f"{file}: range[{before}] and range[{after}] overlap from "
+                f"{ranges[after][0]:#x}; an address has one home"
             )
     contexts = {one.id: one.gpu for one in found.context}
     if len(contexts) != len(found.context):

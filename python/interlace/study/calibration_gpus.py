@@ -25,15 +25,15 @@ OVERLAP_EPOCHS = 5
 OVERLAP_WARMUP = 1
 
 METHOD = (
-    f"interlace calibrate: medians of {REPEATS} repeats behind one that warms up. Copies by copy "
-    "engines (cudaMemcpyPeerAsync, with the host cudaMemcpyAsync and page-locked memory): by the "
-    "GPUs' clocks on streams that wait until all is enqueued, less than 64 MiB up to 64 times in a "
-    "row; those that take the host and back by its clock, "
-    f"of {CALL_REPEATS}. Relayed messages: interlace::copy_async with its default paths, by the "
-    f"host's clock, of {MESSAGE_REPEATS} behind {MESSAGE_WARMUP}. Stores, loads and copy kernels: "
-    "the kernels and sizes that are simulated, and as there the time of a launch with the exchange "
-    f"behind stores, {KERNEL_EPOCHS} of them in a row in a graph. Raw bytes: NVML's counters of "
-    f"the GPU that sends, over {2 * KERNEL_EPOCHS} launches. Overlap: as interlace bench overlap, "
+    f"interlace calibrate: medians of {REPEATS} repeats after one warm-up. Copies by copy engines "
+    "(cudaMemcpyPeerAsync; with the host cudaMemcpyAsync and page-locked memory): timed by the "
+    "GPUs on streams that wait until all is enqueued, copies below 64 MiB up to 64 times in a row. "
+    f"Round trips through the host: timed by the host, {CALL_REPEATS} calls. Relayed messages: "
+    f"interlace::copy_async with its default paths, timed by the host, {MESSAGE_REPEATS} calls "
+    f"after {MESSAGE_WARMUP} warm-ups. Stores, loads and copy kernels: the kernels and sizes of "
+    "the simulation, and the time of a launch with the exchange after stores, "
+    f"{KERNEL_EPOCHS} of them in a row in a graph. Raw bytes: NVML's counters of the sending GPU, "
+    f"over {2 * KERNEL_EPOCHS} launches. Overlap: as in interlace bench overlap, "
     f"{OVERLAP_EPOCHS} epochs a run."
 )
 

@@ -62,11 +62,11 @@ def _verdict(profile: Profile) -> list[str]:
         return [text, "No control was among the mechanisms."]
     if profile.search.picked.control:
         return [text, "It is a control, and nothing was faster."]
-    behind = 100 * (control.median_s / pick.median_s - 1)
+    slower = 100 * (control.median_s / pick.median_s - 1)
     return [
         text,
         f"The next control is {control.label}: median {_time(control.median_s)}, "
-        f"{behind:.1f} % longer.",
+        f"{slower:.1f} % longer.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Profiles: files of tuned configurations, with all measurements behind the pick.
+"""Profiles: files of tuned configurations, with all measurements that led to the pick.
 
 A profile belongs to a machine, a workload with its sizes, and a number of GPUs. Later runs use
 these to find it in the user's folder of profiles.

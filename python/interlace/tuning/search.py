@@ -165,7 +165,7 @@ def tune(
         repeatable: Whether a candidate always takes exactly the same time.
 
     Returns:
-        The pick, with all measurements behind it.
+        The pick, with all its measurements.
 
     Raises:
         UserError: No candidate can be measured, or a time is not valid.

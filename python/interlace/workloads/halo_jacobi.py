@@ -117,10 +117,10 @@ class HaloJacobi(Workload):
         import numpy as np
 
         cut = self.boundaries(case.gpus)
-        first, behind = cut[device] // self.columns, cut[device + 1] // self.columns
-        if first == behind:
+        first, end = cut[device] // self.columns, cut[device + 1] // self.columns
+        if first == end:
             return slice(0, 0)
-        rows = sorted({row % self.rows for row in range(first - 1, behind + 1)})
+        rows = sorted({row % self.rows for row in range(first - 1, end + 1)})
         if rows[-1] - rows[0] + 1 == len(rows):
             return slice(rows[0] * self.columns, (rows[-1] + 1) * self.columns)
         of_a_row = np.arange(self.columns)

@@ -12,12 +12,12 @@ ROUNDING = 2.0**-24  # half a unit in the last place of float32
 
 
 class Problem(NamedTuple):
-    """One program with its data: how a compiled module runs it, and what must come out."""
+    """One program with its data, its compiled function and its expected result."""
 
     name: str
     sizes: str  # for people
     function: str  # of the compiled module
-    arguments: tuple[Any, ...]  # of it, behind those that all have
+    arguments: tuple[Any, ...]  # of the function, after those that all programs have
     expected: npt.NDArray[np.float64]
     bound: npt.NDArray[np.float64]  # of the rounding errors, element by element
 
