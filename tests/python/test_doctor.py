@@ -19,6 +19,7 @@ import pytest
 
 from interlace.cli import doctor as command
 from interlace.cli import main as cli
+from interlace.model.mechanism_table import NCCL, NVSHMEM
 from interlace.study import doctor, doctor_probes
 from interlace.study.doctor import NO, NOTE, WORKS, Answer, Finding
 from interlace.study.doctor_probes import Host
@@ -182,8 +183,8 @@ def answers(tmp_path: Path, said: dict[str, Any], **more: Answer) -> dict[str, A
         "folders": Answer({"profiles": {"path": "/home/x/.config", "writable": True}}),
         **dict.fromkeys(doctor_probes.MODULES, there),
         "gpus": Answer(said),
-        "nccl": Answer({**absent, "file": "/x/libnccl.so.2", "version": "2.27.7"}),
-        "nvshmem": Answer(absent),
+        NCCL: Answer({**absent, "file": "/x/libnccl.so.2", "version": "2.27.7"}),
+        NVSHMEM: Answer(absent),
         **more,
     }
 
@@ -275,7 +276,7 @@ def test_a_driver_that_hangs_is_broken_and_the_rest_is_said(tmp_path: Path) -> N
         ("_core", Answer({"there": True, "file": None, "problem": "undefined symbol"}), "_core"),
         ("_driver", Answer({"there": False, "file": None, "problem": "No module"}), "_driver"),
         ("_cuda", Answer(None, "it was ended by SIGSEGV"), "_cuda"),
-        ("nccl", Answer(None, "it was ended by SIGSEGV"), "NCCL"),
+        (NCCL, Answer(None, "it was ended by SIGSEGV"), "NCCL"),
         ("system", Answer(None, "it did not answer within 15 s"), "probe system"),
         ("installation", Answer(None, "x"), "probe installation"),
         ("folders", Answer(None, "it did not answer within 15 s"), "probe folders"),

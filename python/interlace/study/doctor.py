@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+from interlace.model.mechanism_table import NCCL, NVSHMEM
 from interlace.study.doctor_probes import MODULES, PROBES
 
 FORMAT = 1  # of the JSON file
@@ -115,7 +116,7 @@ def findings(answers: Mapping[str, Answer]) -> list[Finding]:
         *(
             Finding(INSTALLATION, f"probe {name}", BROKEN, answer.problem)
             for name, answer in answers.items()
-            if answer.facts is None and name not in (*MODULES, "gpus", "nccl", "nvshmem")
+            if answer.facts is None and name not in (*MODULES, "gpus", NCCL, NVSHMEM)
         ),
     ]
 
@@ -366,7 +367,8 @@ def _acs(facts: Mapping[str, Any]) -> Finding:
 
 def _libraries(answers: Mapping[str, Answer]) -> list[Finding]:
     found = []
-    for name, mechanism in (("NCCL", "nccl"), ("NVSHMEM", "nvshmem")):
+    for mechanism in (NCCL, NVSHMEM):
+        name = mechanism.upper()
         answer = answers[mechanism]
         variable = f"INTERLACE_{name}"
         if answer.facts is None:

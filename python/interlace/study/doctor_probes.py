@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from interlace.base.installation import installed
 from interlace.base.version import version
+from interlace.model.mechanism_table import NCCL, NVSHMEM
 
 Facts = dict[str, Any]
 
@@ -349,8 +350,8 @@ PROBES: dict[str, Callable[[Host], Facts]] = {
     "folders": folders,
     **{name: (lambda _, name=name: module(name)) for name in MODULES},
     "gpus": gpus,
-    "nccl": nccl,
-    "nvshmem": nvshmem,
+    NCCL: nccl,
+    NVSHMEM: nvshmem,
 }
 
 if __name__ == "__main__":
