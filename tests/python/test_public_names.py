@@ -63,7 +63,9 @@ def wanted(node: ElementTree.Element) -> bool:
     """Whether a reader expects a sentence: not of moves, of what is deleted, of include guards."""
     name, definition = node.findtext("name", ""), node.findtext("definition", "")
     arguments = node.findtext("argsstring", "")
-    special = re.fullmatch(rf"\((const )?{name}\s*&&?( ?\w+)?\)( noexcept)?( ?=.*)?", arguments)
+    special = re.fullmatch(
+        rf"\((const )?{re.escape(name)}\s*&&?( ?\w+)?\)( noexcept)?( ?=.*)?", arguments
+    )
     if special or name.startswith("operator") or arguments.endswith("=delete"):
         return False
     guard = node.get("kind") == "define" and node.find("initializer") is None
