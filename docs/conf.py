@@ -52,6 +52,7 @@ breathe_domain_by_extension = {"h": "c", "cuh": "cpp", "hpp": "cpp"}
 
 copybutton_exclude = ".linenos, .gp, .go"
 copybutton_prompt_text = "$ "
+copybutton_line_continuation_character = "\\"
 
 html_theme = "furo"
 html_title = f"Interlace {release}"
