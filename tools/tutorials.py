@@ -110,13 +110,18 @@ def matches(shown: list[str], printed: list[str]) -> bool:
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
 
 
-def stand_in(page: Path, folder: Path) -> dict[str, str]:
-    """The environment of the stand-in that the page asks for; its libraries go to the folder."""
+def stand_in_of(page: Path) -> str:
+    """The stand-in that a page asks for: driver, regions, or none."""
     asked = _STAND_IN.search(page.read_text(encoding="utf-8"))
-    if asked is None:
+    return asked[1] if asked else ""
+
+
+def stand_in(name: str, folder: Path) -> dict[str, str]:
+    """The environment of a stand-in; its libraries go to the folder."""
+    if name == "":
         return {}
-    environment = {"PYTHONPATH": str(ROOT / "tests/python/stand_ins" / asked[1])}
-    if asked[1] == "regions":
+    environment = {"PYTHONPATH": str(ROOT / "tests/python/stand_ins" / name)}
+    if name == "regions":
         return environment
     compiler = os.environ.get("CXX", "g++")
     for source, library in (("fake_driver", "libcuda.so.1"), ("fake_nvml", "libnvidia-ml.so.1")):
@@ -201,7 +206,7 @@ def main(chosen: list[Path]) -> int:
     for page in chosen:
         lines = page.read_text(encoding="utf-8").splitlines()
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as built:
-            shell = Shell(Path(folder), stand_in(page, Path(built)))
+            shell = Shell(Path(folder), stand_in(stand_in_of(page), Path(built)))
             changes = [
                 (command, printed)
                 for command, printed in steps(page, shell)

@@ -85,7 +85,8 @@ def test_figures_in_the_text_are_in_the_output(name: str) -> None:
 def test_commands_print_what_the_page_shows(name: str, tmp_path: Path) -> None:
     built = tmp_path / "built"
     built.mkdir()
-    shell = tutorials.Shell(tmp_path / "home", tutorials.stand_in(PAGES[name], built))
+    stand_in = tutorials.stand_in(tutorials.stand_in_of(PAGES[name]), built)
+    shell = tutorials.Shell(tmp_path / "home", stand_in)
     for command, printed in tutorials.steps(PAGES[name], shell):
         shown = "\n".join(printed)
         assert tutorials.matches(command.shown, printed), f"$ {command.text}\n{shown}"

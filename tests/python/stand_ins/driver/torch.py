@@ -1,16 +1,17 @@
-"""What docs/tutorials/program-as-it-is.md uses of PyTorch, over the driver of tests/cpp/preload.
+"""What a tutorial and the README use of PyTorch, over the driver of tests/cpp/preload.
 
-The tutorial's program imports this module in place of PyTorch. It calls the driver as the CUDA
+Their programs import this module in place of PyTorch. It calls the driver as the CUDA
 runtime does, so that the preload library sees its copies.
 """
 
 from __future__ import annotations
 
 import ctypes
+from types import SimpleNamespace
 from typing import Any
 
 _driver = ctypes.CDLL("libcuda.so.1")
-uint8 = "uint8"
+uint8 = "torch.uint8"
 
 
 def _function(name: str, version: int, *types: Any) -> Any:
@@ -45,10 +46,32 @@ _wait = _function("cuStreamSynchronize", 2000, _POINTER)
 
 
 class Tensor:
+    layout = "torch.strided"
+    dtype = uint8
+
     def __init__(self, address: int, size: int, device: str) -> None:
         self._address = address
         self._size = size
         self._device = device
+        self.device = SimpleNamespace(type=device.partition(":")[0], index=0)
+
+    def data_ptr(self) -> int:
+        return self._address
+
+    def numel(self) -> int:
+        return self._size
+
+    def element_size(self) -> int:
+        return 1
+
+    def is_contiguous(self) -> bool:
+        return True
+
+    def is_conj(self) -> bool:
+        return False
+
+    def is_neg(self) -> bool:
+        return False
 
     def copy_(self, source: Tensor, *, non_blocking: bool = False) -> Tensor:
         assert (self._device, source._device, non_blocking) == ("cuda:0", "cpu", True)
@@ -66,16 +89,21 @@ class Tensor:
         return value.value
 
 
-def full(shape: tuple[int], value: int, *, dtype: str, pin_memory: bool) -> Tensor:
+def empty(size: int, *, dtype: str, pin_memory: bool) -> Tensor:
     assert (dtype, pin_memory) == (uint8, True)
     found = ctypes.c_void_p()
     allocate = _function(
         "cuMemHostAlloc", 2020, ctypes.POINTER(ctypes.c_void_p), _SIZE, ctypes.c_uint
     )
-    _check(allocate(found, shape[0], 0))
+    _check(allocate(found, size, 0))
     assert found.value is not None
-    ctypes.memset(found.value, value, shape[0])
-    return Tensor(found.value, shape[0], "cpu")
+    return Tensor(found.value, size, "cpu")
+
+
+def full(shape: tuple[int], value: int, *, dtype: str, pin_memory: bool) -> Tensor:
+    made = empty(shape[0], dtype=dtype, pin_memory=pin_memory)
+    ctypes.memset(made.data_ptr(), value, shape[0])
+    return made
 
 
 def empty_like(tensor: Tensor, *, device: str) -> Tensor:
@@ -83,3 +111,9 @@ def empty_like(tensor: Tensor, *, device: str) -> Tensor:
     allocate = _function("cuMemAlloc", 3020, ctypes.POINTER(ctypes.c_uint64), _SIZE)
     _check(allocate(found, tensor._size))
     return Tensor(found.value, tensor._size, device)
+
+
+cuda = SimpleNamespace(
+    current_stream=lambda _: SimpleNamespace(cuda_stream=0),
+    synchronize=_function("cuCtxSynchronize", 2000),
+)
