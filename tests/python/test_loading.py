@@ -255,6 +255,14 @@ def test_the_longest_prefix_counts(tmp_path: Path) -> None:
     assert equal(load(file, {"layer.1": "cpu", "": "cpu"}), model())
 
 
+def test_more_dimensions_than_numpy_has(tmp_path: Path) -> None:
+    file = tmp_path / "m.safetensors"
+    head, _ = safetensors_header.lay_out({"x": ("U8", (1,) * 65)}, {})
+    file.write_bytes(head + b"a")
+    expected = f"{file}: tensor 'x': it has 65 dimensions, which is more than NumPy has"
+    assert refusal(load, file) == expected
+
+
 def test_what_numpy_has_not(tmp_path: Path) -> None:
     file = tmp_path / "m.safetensors"
     head, _ = safetensors_header.lay_out({"x": ("BF16", (2,))}, {})

@@ -786,3 +786,12 @@ def test_a_key_of_many_parts_is_refused_before_it_takes_memory() -> None:
             toml_files.parse_any(text, "m.toml", "machine")
     text = '"' + ".".join(["a"] * 200) + '"'
     assert toml_files.parse_any(f"x = {text}\n", "m", "machine") == {"x": text.strip('"')}
+
+
+def test_texts_that_a_terminal_acts_on_are_refused() -> None:
+    for text in (r'title = "a\u001b]0;b"', r'"\u009b" = 1', r'x = [{y = "\u202e"}]'):
+        with pytest.raises(
+            UserError, match=r"^m\.toml: '.*' has a character that terminals act on"
+        ):
+            toml_files.parse_any(text, "m.toml", "machine")
+    assert toml_files.parse_any('x = "ä\\n\\t→"', "m", "machine") == {"x": "ä\n\t→"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ from interlace.nodes import peers, ranks
 from interlace.workloads.pagerank import Pagerank, PagerankInputs
 from study_helpers import Run
 
+REAL = ranks.COMMAND
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_rank.py")))
 
 
@@ -71,6 +73,16 @@ def test_it_is_among_the_defaults_where_processes_meet(
     ran = run("study", "pagerank", "--data", graph, "--mechanisms", NVSHMEM)
     assert ran.code == 2
     assert "not available: NVSHMEM connects GPUs, and there is one" in ran.err
+
+
+def test_processes_import_nothing_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('imported')")
+    monkeypatch.chdir(tmp_path)
+    command = [*REAL[: REAL.index("-m")], "-c", "import json"]
+    ended = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 def test_a_wrong_result_of_a_process_is_found(cuda: FakeCuda, graph: Path) -> None:

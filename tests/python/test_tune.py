@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -551,6 +552,40 @@ def test_a_broken_profile_is_one_error(run: Run, graph: Path) -> None:
     assert "elements is 41 there and 40 here" in told(json.dumps(other))
     file.unlink()
     assert run(*study).code == 0
+
+
+@pytest.mark.usefixtures("core")
+def test_numbers_that_the_modules_cannot_take(run: Run, graph: Path, tmp_path: Path) -> None:
+    on = ["pagerank", "--data", graph, "--machine", MACHINE, "--gpus", 2]
+    path = tmp_path / "p.json"
+    assert run("tune", *on, "--out", path).code == 0
+    text = path.read_text()
+    for name in ("chunk_bytes", "ranges"):
+        for number in (2**32, 2**64):
+            path.write_text(re.sub(rf'"{name}": \d+', f'"{name}": {number}', text))
+            ran = run("study", *on, "--profile", path)
+            assert ran.code == 2
+            assert "is damaged" in ran.err
+
+
+@pytest.mark.usefixtures("core")
+def test_a_user_without_a_home_has_no_profile(
+    run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    on = ["pagerank", "--data", graph, "--machine", MACHINE, "--gpus", 2]
+    assert run("study", *on).code == 0
+    ran = run("tune", *on)
+    assert ran.code == 2
+    assert ran.err == (
+        "interlace: there is no folder for profiles: set HOME, or XDG_CONFIG_HOME to an absolute "
+        "path\n"
+    )
 
 
 @pytest.mark.usefixtures("core")

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from interlace.base.printable import printable
+
 UNKNOWN = "-"
 PAGE = 100  # characters
 WRAPPED = 30  # least width of sentences
@@ -84,7 +86,8 @@ def print_table(
 
     A new section begins where `groups` changes. `styles` are the rows' styles on a terminal.
     """
-    print(head)
+    cut = [column._replace(cells=[printable(cell) for cell in column.cells]) for column in cut]
+    print(printable(head))
     print()
     if not terminal():
         print(plain(cut, groups))
@@ -93,7 +96,7 @@ def print_table(
         for block in _blocks(cut, width):
             _rich(block, groups, styles)
     print()
-    print("\n".join(foot))
+    print(printable("\n".join(foot)))
 
 
 def plain(cut: Sequence[Column], groups: Sequence[int] = ()) -> str:

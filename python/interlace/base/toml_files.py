@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from interlace.base.errors import UserError
+from interlace.base.printable import printable
 
 MAX_FILE_BYTES = 1 << 20
 MAX_DEPTH = 100  # of tables and lists
@@ -60,6 +61,8 @@ def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
         raise UserError(f"{where}: this is not TOML: a number is too long") from error
     if _is_deep(document):
         raise UserError(deep)
+    if (found := _control(document)) is not None:
+        raise UserError(f"{where}: {found!r} has a character that terminals act on; take it out")
     return document
 
 
@@ -78,6 +81,15 @@ def _line_of(error: tomllib.TOMLDecodeError, text: str) -> int | None:
     except (TOMLKitError, ValueError, TypeError, RecursionError):
         pass
     return None
+
+
+def _control(value: Any) -> str | None:
+    """A key or a text in it that a terminal would not merely show."""
+    if isinstance(value, str):
+        return None if printable(value) == value else value
+    inner = [*value, *value.values()] if isinstance(value, dict) else value
+    found = map(_control, inner if isinstance(inner, list) else ())
+    return next((text for text in found if text is not None), None)
 
 
 def _is_deep(document: dict[str, Any]) -> bool:

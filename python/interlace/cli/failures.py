@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import typer
 
+from interlace.base.printable import printable
 from interlace.model.run import RunFailure
 
 
@@ -28,4 +29,4 @@ def warn(sentence: str) -> None:
 def say(line: str) -> None:
     """Print a line to standard error, if it takes one."""
     with contextlib.suppress(OSError):
-        typer.echo(line, err=True)
+        typer.echo(printable(line), err=True)

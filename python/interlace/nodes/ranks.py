@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-COMMAND = (sys.executable, "-m", "interlace.nodes.ranks")
+# -P: the current folder may have files with the names of modules
+COMMAND = (sys.executable, "-P", "-m", "interlace.nodes.ranks")
 START_S = 90  # seconds until all processes have met
 RUN_S = 900  # seconds for the whole run
 _LOOK_S = 0.02

@@ -127,6 +127,11 @@ def why_not(framework: str, dtype: str, shape: Sequence[int]) -> str | None:
     if dtype not in NUMPY:
         name = "NumPy" if framework == "numpy" else "CuPy"
         return f"{name} has no {dtype}; install torch, which has"
+    try:
+        importlib.import_module(framework).empty((0,) * len(shape))
+    except ValueError:
+        name = "NumPy" if framework == "numpy" else "CuPy"
+        return f"it has {len(shape)} dimensions, which is more than {name} has"
     return None
 
 

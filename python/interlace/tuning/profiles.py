@@ -173,10 +173,23 @@ class Profile(Head, frozen=True, tag_field="kind", tag=KIND):
 
 
 def folder() -> Path:
-    """The user's folder of profiles."""
+    """The user's folder of profiles; raises UserError where nobody knows the user's folders."""
+    found = _known_folder()
+    if found is None:
+        raise UserError(
+            "there is no folder for profiles: set HOME, or XDG_CONFIG_HOME to an absolute path"
+        )
+    return found
+
+
+def _known_folder() -> Path | None:
     stated = os.environ.get("XDG_CONFIG_HOME", "")
-    base = Path(stated) if Path(stated).is_absolute() else Path.home() / ".config"
-    return base / "interlace" / "profiles"
+    if Path(stated).is_absolute():
+        return Path(stated) / "interlace" / "profiles"
+    try:
+        return Path.home() / ".config" / "interlace" / "profiles"
+    except RuntimeError:  # HOME is not set, and the system does not know this user
+        return None
 
 
 def default_path(machine: Machine, subject: Subject) -> Path:
@@ -233,7 +246,7 @@ def _check(profile: Profile) -> None:
         if it.mechanism not in MECHANISMS:
             raise ValueError(f"there is no mechanism {it.mechanism!r}")
         wrong = sorted(set(it.parameters) - set(Config._fields))
-        if wrong or not all(value > 0 for value in it.parameters.values()):
+        if wrong or not all(0 < value < 2**32 for value in it.parameters.values()):
             raise ValueError(f"a configuration of {it.mechanism} cannot be")
         if it.samples and it.median_s is None:
             raise ValueError(f"a candidate of {it.mechanism} has samples and no median")
@@ -276,6 +289,8 @@ class Use(msgspec.Struct, frozen=True):
 
 def find(node: Node, workload: Workload, gpus: int) -> Use | None:
     """The user's profile of a workload on a number of this machine's GPUs, if there is one."""
+    if _known_folder() is None:
+        return None
     here, subject = Machine.of(node), Subject.of(workload, gpus)
     path = default_path(here, subject)
     try:
