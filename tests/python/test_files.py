@@ -145,6 +145,26 @@ def test_the_files_that_can_be_written_are(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [first, last]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes links of other users")
+def test_a_link_of_another_user_in_a_folder_for_everybody_is_refused(tmp_path: Path) -> None:
+    folder, victim = tmp_path / "everybody", tmp_path / "victim"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    victim.write_text("old")
+    link = folder / "out.json"
+    link.symlink_to(victim)
+    files.write_all({link: "new"})  # one's own link
+    assert victim.read_text() == "new"
+    os.lchown(link, 12345, 12345)
+    for write in (
+        lambda: files.write_all({link: "newer"}),
+        lambda: files.check_writable(link, "--json"),
+    ):
+        with pytest.raises(UserError, match=r"is a link that another user made|Permission denied"):
+            write()
+    assert victim.read_text() == "new"
+
+
 def test_a_device_is_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

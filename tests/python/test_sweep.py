@@ -23,6 +23,9 @@ from interlace.machine.reading import load_machine
 from interlace.machine.variants import changed
 from interlace.machine.writing import machine_text
 from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE
+from interlace.model.mechanisms import Config
+from interlace.model.run import Case, RunFailure
+from interlace.nodes import clusters
 from interlace.study import sweep, sweep_file
 from interlace.study.design_space import load_design_space
 from interlace.workloads.base import Workload
@@ -587,3 +590,49 @@ def test_no_scheduler_and_no_workers(
         ran = run("sweep", small, "--scheduler", cluster.scheduler_address)
     assert ran.code == 2
     assert "has no workers" in ran.err
+
+
+class _Reply:
+    """What a worker sent, as a future has it."""
+
+    def __init__(self, sent: object) -> None:
+        self.sent = sent
+
+    def result(self) -> object:
+        if isinstance(self.sent, Exception):
+            raise self.sent
+        return self.sent
+
+
+def test_a_hostile_reply_is_no_result(small: Path) -> None:
+    space = load_design_space(small)
+    workload = sweep.WORKLOADS["pagerank"].load(space.inputs, None)
+    one, other = (Case(gpus, BULK_COPY, Config()) for gpus in (1, 2))
+    job = clusters.Job(space.machines[0], one, ", at x = 1")
+    sound = clusters.simulate(workload, job)
+    assert clusters._result(_Reply(sound), job) is sound
+    stranger = job._replace(case=other)
+    for sent, asked in ((None, job), ({"time_s": 1.0}, job), (sound, stranger)):
+        with pytest.raises(RunFailure, match="a worker sent something that is no result of it"):
+            clusters._result(_Reply(sent), asked)
+    with pytest.raises(RunFailure, match="a worker failed: ZeroDivisionError: by hand"):
+        clusters._result(_Reply(ZeroDivisionError("by hand")), job)
+
+
+def test_a_worker_that_sends_nothing_is_named() -> None:
+    told: list[str] = []
+    silence = clusters._Silence(told.append)
+    seen = {"tcp://a:1": 5.0, "tcp://b:2": 7.0}
+
+    class Client:
+        @staticmethod
+        def scheduler_info() -> dict[str, Any]:
+            return {"workers": {name: {"last_seen": last} for name, last in seen.items()}}
+
+    for now in range(0, 200, 2):
+        seen["tcp://a:1"] += 1
+        if now < 50:
+            seen["tcp://b:2"] += 1
+        silence.look(Client, float(now))
+    assert len(told) == 1
+    assert told[0].startswith("interlace: worker tcp://b:2 has sent nothing for 6")

@@ -41,6 +41,7 @@ def check_writable(path: Path, option: str) -> None:
             raise UserError(f"{option} {path} cannot be written: Permission denied")
         if _is_special(path):
             return
+        _refuse_strange_link(path)
         target = _target(path)
         if not target.parent.exists():
             raise UserError(f"{option} {path}: there is no directory {path.parent}")
@@ -172,6 +173,7 @@ class _Part:
 
 
 PART_ENDS = ".interlace-part"
+MOST_LINKS = 40  # as Linux follows at most
 
 
 def _part_name(name: str) -> str:
@@ -206,6 +208,27 @@ def _remove_dead_parts(folder: int, name: str) -> None:
             if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.unlink(found, dir_fd=folder)
+
+
+def _refuse_strange_link(path: Path) -> None:
+    """Raise UserError for a link of another user in a folder where everybody may write.
+
+    Linux has the same rule where fs.protected_symlinks is set, but not for links that are read.
+    """
+    for _ in range(MOST_LINKS):
+        if not path.is_symlink():
+            return
+        if _is_strange(path.lstat(), path.parent.stat(), os.geteuid()):
+            raise UserError(
+                f"{path} is a link that another user made in a folder for everybody; remove it, or "
+                "give another name"
+            )
+        path = path.parent / path.readlink()
+
+
+def _is_strange(link: os.stat_result, folder: os.stat_result, user: int) -> bool:
+    everybody = stat.S_ISVTX | stat.S_IWOTH
+    return folder.st_mode & everybody == everybody and link.st_uid not in (user, folder.st_uid)
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -254,6 +277,7 @@ def whole_file(path: Path) -> Iterator[int]:
     if _is_special(path):
         raise UserError(f"{path} is not a regular file; give the name of one")
     try:
+        _refuse_strange_link(path)
         part = _Part(_target(path))
         try:
             yield part.descriptor

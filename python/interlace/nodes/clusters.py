@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
-from collections.abc import Iterator, Sequence
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
@@ -19,6 +21,9 @@ from interlace.model.run import Case, Outcome, RunFailure
 from interlace.workloads import Workload
 
 CONNECT_S = 10
+POLL_S = 0.02
+LOOK_S = 5.0  # between looks for silent workers
+SILENT_S = 60.0  # a worker sends its scheduler something every few seconds
 
 
 def core_build() -> str:
@@ -65,11 +70,12 @@ def _task(workload: Workload, job: Job, build: str) -> Outcome:
 
 
 def run_on_cluster(
-    address: str, workload: Workload, work: Sequence[Job]
+    address: str, workload: Workload, work: Sequence[Job], say: Callable[[str], None]
 ) -> Iterator[tuple[int, Outcome]]:
-    """Yield each run's index and outcome when it ends, in any order.
+    """Every run's index and outcome as it ends, in no fixed order.
 
-    A caller that leaves the loop early cancels the runs that have not started.
+    Whoever leaves the loop early cancels what has not begun. `say` is told of workers that do not
+    answer. The scheduler and the workers are trusted: Dask unpickles what they send.
     """
     client = _connect(address)
     try:
@@ -81,8 +87,15 @@ def run_on_cluster(
             client.submit(_task, shared, job, build, pure=False): index
             for index, job in enumerate(work)
         }
+        silence = _Silence(say)
         try:
-            for future in as_completed(list(futures)):
+            done = as_completed(list(futures))
+            while not done.is_empty():
+                if not done.has_ready():
+                    silence.look(client, time.monotonic())
+                    time.sleep(POLL_S)
+                    continue
+                future = next(done)
                 index = futures.pop(future)
                 yield index, _result(future, work[index])
                 future.release()
@@ -92,9 +105,36 @@ def run_on_cluster(
         client.close()
 
 
+class _Silence:
+    """Tells of workers that have sent their scheduler nothing for a while, once for each."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._looked = -math.inf
+        self._seen: dict[str, tuple[Any, float]] = {}  # a worker's own time, and ours
+        self._told: set[str] = set()
+
+    def look(self, client: Any, now: float) -> None:
+        """Compare the times of the workers' last messages with those at the last look."""
+        if now - self._looked < LOOK_S:
+            return
+        self._looked = now
+        for worker, about in client.scheduler_info()["workers"].items():
+            last = about.get("last_seen")
+            before, since = self._seen.get(worker, (None, now))
+            if last != before:
+                self._seen[worker] = last, now
+            elif now - since >= SILENT_S and worker not in self._told:
+                self._told.add(worker)
+                self._say(
+                    f"interlace: worker {worker} has sent nothing for {now - since:.0f} s; the "
+                    "sweep waits for its runs. Stop that worker, and others take them over"
+                )
+
+
 def _result(future: Any, job: Job) -> Outcome:
     try:
-        found: Outcome = future.result()
+        found = future.result()
     except (UserError, RunFailure):
         raise
     except ImportError as error:
@@ -104,6 +144,8 @@ def _result(future: Any, job: Job) -> Outcome:
     except Exception as error:
         reason = f"a worker failed: {type(error).__name__}: {error}"
         raise RunFailure(f"{job.case}{job.point}: {reason}") from None
+    if not isinstance(found, Outcome) or found.case != job.case:
+        raise RunFailure(f"{job.case}{job.point}: a worker sent something that is no result of it")
     return found
 
 

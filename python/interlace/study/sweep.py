@@ -196,7 +196,7 @@ def _run(
             if scheduler is None:
                 outcomes = _in_processes(workload, todo, jobs)
             else:
-                outcomes = run_on_cluster(scheduler, workload, todo)
+                outcomes = run_on_cluster(scheduler, workload, todo, say)
             with progress(f"{space.workload}, {len(space.machines)} machines", len(todo)) as tick:
                 run_missing(workload, missing, kept, outcomes, tick)
     except BaseException:
