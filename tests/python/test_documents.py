@@ -27,7 +27,7 @@ LONGEST_README = 150  # lines
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 RESULT = re.compile(r"\bbench/results/[\w.*-]*\w\.json|[\w-]+\.json(?=`\]\(bench)")
-PROMPT = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?(interlace .*)$")
+PROMPT = re.compile(r"^(?:\$ )?(interlace .*)$")
 NAMED = [file.relative_to(ROOT).as_posix() for file in DOCUMENTS]
 
 
@@ -105,6 +105,12 @@ def test_commands_and_options_exist(name: str) -> None:
         assert lines
     wrong = {line: words for line in lines if (words := wrong_words(line))}
     assert not wrong
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_commands_are_written_one_way(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert not re.findall(r"\S*bin/interlace\b|python3? -m interlace(?!\.)", text)
 
 
 def test_wrong_command_lines_are_seen() -> None:

@@ -33,7 +33,9 @@ from study_helpers import MACHINE, Run
 
 pytest.importorskip("interlace._core")
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "example" / "sweep.toml"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+EXAMPLE = DOCS / "example/sweep.toml"
+PAGE = DOCS / "how-to/machines.md"
 
 SMALL = """
 format = 1
@@ -77,26 +79,27 @@ def _sweep(run: Run, file: Path, *words: object) -> dict[str, Any]:
 # --- runs -----------------------------------------------------------------------------------------
 
 
-def test_the_example_in_small(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    file = tmp_path / "example.toml"
-    text = EXAMPLE.read_text().replace("rmat = 13", "rmat = 6")
-    file.write_text(text.replace("[12.5, 25, 50, 100]", "[12.5, 100]").replace("[8, 64]", "[64]"))
-    ran = run("sweep", file, "--json", "out.json", "--csv", "out.csv")
+    ran = run("sweep", EXAMPLE, "--json", "out.json", "--csv", "out.csv")
     assert ran.code == 0, ran.err
+    assert ran.out in PAGE.read_text(encoding="utf-8")
     result = json.loads(Path("out.json").read_text())
-    assert len(result["rows"]) == 2 * 2 * 4
+    assert len(result["rows"]) == 3 * 2 * 4
     assert {row["gpus"] for row in result["rows"]} == {1, 4}
     with Path("out.csv").open(newline="") as text:
         lines = list(csv.DictReader(text))
     assert [float(line["time_s"]) for line in lines] == [row["time_s"] for row in result["rows"]]
     assert lines[5]["gpu.l2.size_KiB"] == "51200"
+    assert {(line["workload"], line["data"], line["machine"]) for line in lines} == {
+        ("jacobi", "banded-65536-k8", "4x-volta-nvlink2")
+    }
     words = ran.out.splitlines()
-    assert "4 machines from 4x-volta-nvlink2, 16 runs, simulated" in words[0]
+    assert "6 machines from 4x-volta-nvlink2, 24 runs, simulated" in words[0]
     # What is printed of each value is the least time of all that have it.
     four = [r for r in result["rows"] if r["gpus"] == 4 and r["mechanism"] != INFINITE_BANDWIDTH]
     key = "link.nvlink2.bandwidth_GB_per_s"
-    for value in (12.5, 100):
+    for value in (6.25, 25, 100):
         least = min((r for r in four if r["point"][key] == value), key=lambda r: r["time_s"])
         of_value = [w for w in words if w.split()[:2] == [key, str(value)]]
         assert least["mechanism"] in of_value[0]
@@ -111,8 +114,8 @@ def test_the_example_in_small(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
             mean = 1e6 * math.sqrt(times[0] * times[1])
             assert float(of_value[1].split()[column]) == pytest.approx(mean, abs=0.006)
     below = words[words.index("The points, the fastest first:") + 4 :]
-    times = [float(line.split()[5]) for line in below[: below.index("")]]
-    assert len(times) == 4
+    times = [float(line.split()[4]) for line in below[: below.index("")]]
+    assert len(times) == 6
     assert times == sorted(times)
 
 

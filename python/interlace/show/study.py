@@ -145,9 +145,11 @@ def headline(study: Study) -> str:
     first = study.rows[0]
     how = "simulated" if first.node == "sim" else "measured"
     counts = sorted({row.iterations for row in study.rows})
-    iterations = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    iterations = counted(counts[-1], "iteration")
+    if len(counts) > 1:
+        iterations = f"{counts[0]} to {iterations}"
     return (
-        f"{first.workload}, {first.data} ({study.data['size']}), {iterations} iterations; "
+        f"{first.workload}, {first.data} ({study.data['size']}), {iterations}; "
         f"{how} on {first.machine}"
     )
 

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from interlace.base.counts import counted
 from interlace.model.mechanisms import BOUND, Config, label
 from interlace.show.study import captured, legend
 from interlace.study.sweep import SweepResult, SweepRow
@@ -98,7 +99,8 @@ def print_sweep(result: SweepResult) -> None:
     points = _by_point(result.rows)
     print(
         f"{result.workload}, {result.data['name']} ({result.data['size']}); "
-        f"{len(points)} machines from {result.machine}, {len(result.rows)} runs, simulated"
+        f"{counted(len(points), 'machine')} from {result.machine}, "
+        f"{counted(len(result.rows), 'run')}, simulated"
     )
     axis = _by_axis(keys, result.rows)
     groups = [keys.index(one.key) for one in axis]
@@ -142,11 +144,14 @@ def csv_text(result: SweepResult) -> str:
     )  # fmt: skip
     wire = ("useful", "protocol", "wasted")
     config = Config._fields
-    writer.writerow(
-        [*keys, "gpus", "mechanism", *config, *plain, *(f"{kind}_bytes" for kind in wire)]
-    )
+    bytes_of = [f"{kind}_bytes" for kind in wire]
+    head = ["workload", "data", "machine", *keys, "gpus", "mechanism", *config, *plain, *bytes_of]
+    writer.writerow(head)
     for row in result.rows:
         values = [
+            result.workload,
+            result.data["name"],
+            result.machine,
             *(row.point[key] for key in keys),
             row.gpus,
             row.mechanism,
