@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from interlace.model.mechanism_table import BULK_COPY, COPY_ENGINE, INLINE, POLLING
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "docs/example/overlap_torch.py"
 STAND_IN = ROOT / "tests/python/stand_ins/regions"
@@ -31,11 +33,11 @@ def run(program: Path, *words: str, path: Path | None = None) -> subprocess.Comp
 @pytest.mark.parametrize(
     ("mechanism", "line", "mutation", "finding"),
     [
-        ("inline", "tl.store(other + i, value, mask=inside)", "pass", "the largest error is nan"),
-        ("inline", "addresses[d][epoch % 2],", "addresses[d][0],", "the largest error is nan"),
-        ("polling", "counters + c, high - low,", "counters + c, high - low - 1,", "wrongly"),
-        ("copy-engine", f"tl.{XCHG}", "pass", "AssertionError: flags"),
-        ("bulk-copy", "tl.store(back + i, value", "tl.store(back + i + 1, value", "outside of the"),
+        (INLINE, "tl.store(other + i, value, mask=inside)", "pass", "the largest error is nan"),
+        (INLINE, "addresses[d][epoch % 2],", "addresses[d][0],", "the largest error is nan"),
+        (POLLING, "counters + c, high - low,", "counters + c, high - low - 1,", "wrongly"),
+        (COPY_ENGINE, f"tl.{XCHG}", "pass", "AssertionError: flags"),
+        (BULK_COPY, "tl.store(back + i, value", "tl.store(back + i + 1, value", "outside of the"),
     ],
 )
 def test_what_the_program_forgets_is_found(
@@ -51,7 +53,7 @@ def test_what_the_program_forgets_is_found(
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("mechanism", ["bulk-copy", "inline", "polling", "copy-engine"])
+@pytest.mark.parametrize("mechanism", [BULK_COPY, INLINE, POLLING, COPY_ENGINE])
 def test_it_runs_on_a_gpu(mechanism: str) -> None:
     for name in ("torch", "triton", "interlace._cuda"):
         if importlib.util.find_spec(name) is None:

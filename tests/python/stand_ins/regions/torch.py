@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from interlace.model.mechanism_table import BULK_COPY, COPY_ENGINE, INLINE, POLLING
+
 GPUS = 2
 int64, int32, float32, float64 = np.int64, np.int32, np.float32, np.float64
 _arrays: dict[int, Any] = {}  # by address
@@ -59,7 +61,7 @@ class Region:
     def __init__(self, group: Group, *asked: Any) -> None:
         (_, elements, size, bounds, subscribers, how, chunk_bytes, _, _, checks, memory) = asked
         assert (size, bounds, subscribers, checks, memory) == (4, [], [], False, [])
-        assert how in ("bulk-copy", "inline", "polling", "copy-engine")
+        assert how in (BULK_COPY, INLINE, POLLING, COPY_ENGINE)
         self._how = how
         self._devices = group.local_devices
         count = len(self._devices)
@@ -86,7 +88,7 @@ class Region:
 
     @property
     def _tracked(self) -> bool:
-        return self._how in ("polling", "copy-engine")
+        return self._how in (POLLING, COPY_ENGINE)
 
     def _parity(self, device: int) -> int:
         return (self._epoch + (device in self._ended)) % 2
@@ -133,14 +135,14 @@ class Region:
     def _deliver(self, owner: int, new: int) -> None:
         begin, end = self._parts[owner]
         chunks, table = self._tables[owner]
-        pieces = [(begin, end)] if self._how == "bulk-copy" else []
+        pieces = [(begin, end)] if self._how == BULK_COPY else []
         if self._tracked:
             published = table["counters"][: len(chunks)]
             wanted = [(self._epoch + 1) * (b - a) for a, b in chunks]
             assert published.tolist() == wanted, "a kernel announced wrongly"
             pieces = chunks
-            assert table["flags"].any() == (self._how == "copy-engine"), "flags"
-            if self._how == "copy-engine":
+            assert table["flags"].any() == (self._how == COPY_ENGINE), "flags"
+            if self._how == COPY_ENGINE:
                 pieces = [c for c, flag in zip(chunks, table["flags"], strict=True) if flag == 1]
                 table["flags"][:] = 0
             table["launches"][0] += 1
