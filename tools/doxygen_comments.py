@@ -20,6 +20,7 @@ TRAILING = re.compile(r"^(.*\S)(\s+)// (.*)$")
 NOT_SHOWN = re.compile(
     r"\s*friend .*;$|(class|struct) \w+;|namespace interlace {$|}  // namespace interlace$"
 )
+ITEM = re.compile(r"(- |\d+\. )")  # of a list
 CODE_INDENT = 2  # of a line of code in a comment, after the blank that follows the mark
 
 
@@ -34,32 +35,29 @@ def escaped(text: str) -> str:
 
 
 def documentation(lines: list[str], head: str = "") -> list[str]:
-    """A comment's lines as one comment of Doxygen's, on as many lines as may be."""
+    """A comment's lines as one comment of Doxygen's, each paragraph and item on one line."""
     made = ["/**" + head]
-    code = False
+    code = joins = False  # in a block of code; the next line goes on with the last one
     for line in lines:
         indent = len(line) - len(line.lstrip())
-        is_code = bool(line.strip()) and indent >= CODE_INDENT and not _continues(made)
-        if code and line.strip() and indent < CODE_INDENT:
-            made.append("@endcode")
-            code = False
-        elif is_code and not code:
-            made.append("@code{.unparsed}")
-            code = True
-        made.append(line[CODE_INDENT:] if code else escaped(line))
+        if not line.strip():
+            made.append("")
+            joins = False
+            continue
+        is_code = indent >= CODE_INDENT and (code or not joins)
+        if is_code != code:
+            made.append("@code{.unparsed}" if is_code else "@endcode")
+            code, joins = is_code, False
+        if code:
+            made.append(line[CODE_INDENT:])
+        elif joins and not ITEM.match(line):
+            made[-1] += " " + escaped(line.strip())
+        else:
+            made.append(escaped(line.strip()))
+            joins = True
     if code:
-        while not made[-1].strip():
-            made.pop()
         made.append("@endcode")
     return [*made, "*/"]
-
-
-def _continues(made: list[str]) -> bool:
-    """Whether what came last is an item of a list, so that an indented line goes on with it."""
-    if made[-1] == "" or len(made) == 1:
-        return False
-    item = next((one for one in reversed(made) if not one.startswith(" ")), "")
-    return re.match(r"(- |\d+\. )", item) is not None
 
 
 def c_comments(text: str) -> str:

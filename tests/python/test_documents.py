@@ -180,3 +180,11 @@ def test_a_page_has_the_table_of_the_files(script: str, page: str, rows: int) ->
     lines = printed.split("\n\n")[0].strip()
     assert len(lines.splitlines()) > rows
     assert f"\n{lines}\n\n" in (DOCS / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("part", ["tutorials", "how-to", "reference", "explanation"])
+def test_the_page_of_a_part_leads_to_all_its_pages(part: str) -> None:
+    index = (DOCS / part / "index.md").read_text(encoding="utf-8")
+    pages = {file.name for file in (DOCS / part).glob("*.md")} - {"index.md"}
+    assert pages - {link for link, _ in LINK.findall(index)} == set()
+    assert f"({part}/index.md)" in (DOCS / "index.md").read_text(encoding="utf-8")
