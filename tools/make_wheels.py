@@ -40,6 +40,7 @@ LIBRARIES = {
     "ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6",
     "libpthread.so.0", "librt.so.1", "libstdc++.so.6",
 }  # fmt: skip
+LICENCES = {"LICENSE", "THIRD_PARTY.md"}
 MOST_BYTES = 60_000_000
 MACHINE_CODE = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}
 PTX = {"sm_90"}  # as cuobjdump calls the PTX of compute_90
@@ -243,7 +244,7 @@ def check(wheel: Path, tools: Path, every_gpu: bool) -> None:
     if missing := {"_core", "_cuda", "libinterlace", "libinterlace_preload"} - names:
         raise WheelError(f"{wheel.name} lacks {', '.join(sorted(missing))}")
     licences = {file.name for file in folder.glob("*.dist-info/licenses/*")}
-    if missing := {"LICENSE", "THIRD_PARTY.md"} - licences:
+    if missing := LICENCES - licences:
         raise WheelError(f"{wheel.name} lacks {', '.join(sorted(missing))}")
     machine, ptx = code_in(next(folder.rglob("_cuda.*so")), tools)
     print(f"  machine code {words(machine)}; PTX {words(ptx)}")

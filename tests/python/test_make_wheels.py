@@ -120,3 +120,23 @@ def test_the_command_and_cmake_name_the_same_architectures(tool: ModuleType) -> 
     targets = {target for code in codes for target in code.split(",")}
     assert {t for t in targets if t.startswith("sm_")} == tool.MACHINE_CODE
     assert {t.replace("compute", "sm") for t in targets if t.startswith("compute")} == tool.PTX
+
+
+def test_the_source_distribution_has_every_source(tool: ModuleType, tmp_path: Path) -> None:
+    hook = "import scikit_build_core.build as b, sys; print(b.build_sdist(sys.argv[1]))"
+    run = subprocess.run(
+        [sys.executable, "-c", hook, tmp_path], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    with tarfile.open(tmp_path / run.stdout.split()[-1]) as archive:
+        packed = {str(Path(*Path(name).parts[1:])) for name in archive.getnames()}
+    made = {".pyc", ".so"}
+    for folder in ("cmake", "include", "machines", "python", "src", "tools"):
+        there = {
+            str(file.relative_to(ROOT))
+            for file in (ROOT / folder).rglob("*")
+            if file.is_file() and file.suffix not in made
+        }
+        assert there
+        assert there <= packed
+    assert not {name for name in packed if name.startswith(("bench/", "build/", "dist/"))}
+    assert set(tool.LICENCES) <= packed
