@@ -2,7 +2,10 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "interlace/copy.h"
 
 enum { forms_of = 12000 }; /* CUDA 12.0 */
 enum { most_gpus = 64 };
@@ -13,6 +16,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static driver_calls calls;
 static struct CUctx_st* contexts[most_gpus]; /* null: not retained yet */
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static char sentence[512];
 static const char* reason = "";
 
 static int load(find_call find, const char* name, void* into) {
@@ -29,11 +33,16 @@ static void load_all(void) {
   find_call find = NULL;
   void* address = NULL;
   int gpus = 0;
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); /* never closed */
-  if (library == NULL) {
-    reason = "there is no NVIDIA driver (libcuda.so.1)";
+  int place = 0;
+  void* library = NULL;
+  /* The library words why a driver is missing or too old. */
+  if (interlace_memory_place(&place, sizeof place, &place) == INTERLACE_NO_GPU) {
+    (void)snprintf(sentence, sizeof sentence, "%s", interlace_last_error());
+    reason = sentence;
     return;
   }
+  library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); /* never closed */
+  if (library == NULL) return;
   address = dlsym(library, "cuGetProcAddress_v2");
   memcpy(&find, &address, sizeof find);
   if (find == NULL || !load(find, "cuInit", &init) || !load(find, "cuDeviceGetCount", &count) ||
@@ -48,7 +57,7 @@ static void load_all(void) {
       !load(find, "cuStreamCreate", &calls.stream_create) ||
       !load(find, "cuStreamDestroy", &calls.stream_destroy) ||
       !load(find, "cuStreamSynchronize", &calls.stream_synchronize)) {
-    reason = "the NVIDIA driver is too old; one for CUDA 12.0 or later is needed";
+    reason = "the NVIDIA driver lacks functions of CUDA 12.0";
     return;
   }
   if (init(0) != driver_success || count(&gpus) != driver_success || gpus == 0) {

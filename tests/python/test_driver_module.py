@@ -19,6 +19,7 @@ from interlace.base.installation import installed
 from interlace.runtime import copying
 
 HERE = Path(__file__).resolve().parent
+PROGRAM = str(HERE / "fake_gpus.py")
 FAKES = {"libcuda.so.1": "fake_driver.cpp", "libnvidia-ml.so.1": "fake_nvml.cpp"}
 
 compiler = shutil.which("g++") or shutil.which("c++")
@@ -43,16 +44,16 @@ def gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(gpus: Path, file: Path, cuda: str) -> dict[str, Any]:
+def run(gpus: Path, words: list[str], **settings: str) -> dict[str, Any]:
     environment = {
         **os.environ,
         "LD_LIBRARY_PATH": str(gpus),
-        "FAKE_CUDA": cuda,
         "INTERLACE_COPY_THRESHOLD": "64K",
         "INTERLACE_COPY_TRAFFIC": "none",
+        **settings,
     }
     ended = subprocess.run(
-        [sys.executable, str(HERE / "fake_gpus.py"), str(file)],
+        [sys.executable, *words],
         env=environment,
         capture_output=True,
         text=True,
@@ -65,19 +66,32 @@ def run(gpus: Path, file: Path, cuda: str) -> dict[str, Any]:
 
 
 @needs_compiler
-@pytest.mark.parametrize("cuda", ["12020", "13000"])
-def test_every_byte_is_right(gpus: Path, tmp_path: Path, cuda: str) -> None:
-    found = run(gpus, tmp_path / "m.safetensors", cuda)
+@pytest.mark.parametrize(
+    "settings", [{"FAKE_CUDA": "12020"}, {"FAKE_CUDA": "13000"}, {"FAKE_NO_PEER_ACCESS": "1"}]
+)
+def test_every_byte_is_right(gpus: Path, tmp_path: Path, settings: dict[str, str]) -> None:
+    found = run(gpus, [PROGRAM, str(tmp_path / "m.safetensors")], **settings)
     assert found == {"bytes": found["wanted"], "wanted": found["wanted"], "runtime": False}
 
 
 @needs_compiler
 def test_a_driver_that_is_too_old_is_named(gpus: Path, tmp_path: Path) -> None:
-    assert run(gpus, tmp_path / "m.safetensors", "11080") == {
+    assert run(gpus, [PROGRAM, str(tmp_path / "m.safetensors")], FAKE_CUDA="11080") == {
         "refused": "the NVIDIA driver is for CUDA 11.8, and copies need a driver for CUDA 12.2 "
         "(535) or later; simulated machines need none"
     }
     assert list(tmp_path.iterdir()) == []
+
+
+@needs_compiler
+def test_the_doctor_sees_the_driver_and_its_gpus(gpus: Path) -> None:
+    probe = ["-m", "interlace.study.doctor_probes", "gpus"]
+    found = run(gpus, probe, FAKE_CUDA="12020", FAKE_NO_PEER_ACCESS="1", FAKE_GPUS="2")
+    assert (found["driver"], found["cuda"], found["copies"]) == ("535.0", "12.2", "")
+    assert [one["capability"] for one in found["gpus"]] == [90, 90]
+    assert found["peer_access"] == [[True, False], [False, True]]
+    old = run(gpus, probe, FAKE_CUDA="11080")
+    assert old["copies"].startswith("the NVIDIA driver is for CUDA 11.8, and copies need")
 
 
 @pytest.mark.skipif(shutil.which("readelf") is None, reason="there is no readelf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,9 @@ def test_the_version_is_that_of_the_command() -> None:
 
 
 def test_there_is_nothing_else() -> None:
+    assert sorted(dir(interlace)) == sorted(interlace.__all__)  # what completion offers
+    said = pydoc.render_doc(interlace, renderer=pydoc.plaintext)
+    assert "DATA" not in said  # where help() lists what is neither a class nor a function
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         interlace.nothing  # noqa: B018
     assert sorted(interlace._HOMES) == sorted(set(interlace.__all__) - {"__version__"})

@@ -7,6 +7,7 @@
 // FAKE_CUDA is the driver's version of CUDA, 13000 if it is not set. A driver for 12020, CUDA 12.2,
 // has none of the functions and forms that came later, and refuses a caller that asks for a later
 // version.
+// With FAKE_NO_PEER_ACCESS no GPU reaches another's memory.
 #pragma once
 
 #include <cstddef>

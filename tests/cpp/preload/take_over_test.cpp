@@ -165,6 +165,13 @@ TEST(TakeOver, OlderDrivers) {
       << counters.slot(0).note.data();
 }
 
+TEST(TakeOver, WithoutPeerAccessEveryCopyPassesThrough) {
+  const counters_file counters;
+  expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 13), &counters, {"FAKE_NO_PEER_ACCESS=1"}),
+               counters);
+  EXPECT_EQ(counters.copies(outcome::taken_over), 0U);
+}
+
 TEST(TakeOver, ManyThreads) {
   const counters_file counters;
   expect_whole(run(seeded(LOOKING_PROGRAM, "threads", 3), &counters), counters);
