@@ -16,8 +16,8 @@ namespace interlace::run {
 // without dependences, barriers and shared memory. Kernels of a GPU run one after another.
 class gpu_trace {
  public:
-  // Kernels may access only memory that the node has allocated by now. The file appears only when
-  // it is finished. Throws usage_error if it cannot be written.
+  // Kernels may access only memory that the node has allocated by now. The caller makes the file,
+  // which is complete after finish(). Throws usage_error if the file cannot be written.
   gpu_trace(cuda::node& node, const std::string& path);
   ~gpu_trace();
   gpu_trace(const gpu_trace&) = delete;

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint32_t slot_bits = 36;  // same as an arena's
 constexpr std::uint64_t slot_bytes = std::uint64_t{1} << slot_bits;
+constexpr std::uint64_t most_idle_blocks = std::uint64_t{1} << 28U;
 constexpr std::uint64_t granule = std::uint64_t{2} << 20U;  // alignment of ranges
 
 // Maps each range of the trace to a place in simulated memory.
@@ -153,7 +154,14 @@ class replayer {
   }
   void check_launches() const {
     const machine::gpu& g = simulation_.described().gpu;
+    std::uint64_t blocks = 0;
     for (const trace::launch& l : from_.launches()) {
+      blocks += l.blocks;
+      if (blocks > from_.stated().blocks && blocks - from_.stated().blocks > most_idle_blocks) {
+        throw usage_error("the kernels of the trace have more than " +
+                          std::to_string(most_idle_blocks) +
+                          " blocks that do nothing; each of them takes time to replay");
+      }
       const std::uint32_t warps = warps_of(l);
       if (warps <= g.max_warps && l.shared_bytes <= g.shared_bytes) continue;
       throw usage_error("the trace has a kernel whose blocks have " + std::to_string(warps) +

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <string>
 
@@ -27,6 +28,7 @@ inline void check_conversion(const sim::trace::header& h,
   const char* folder = std::getenv("TMPDIR");
   const std::string path = std::string(folder == nullptr ? "/tmp" : folder) + "/interlace-fuzz-" +
                            std::to_string(getpid());
+  std::ofstream(path).close();
   sim::trace::writer to(path, h);
   convert(to);
   to.finish();

@@ -24,6 +24,7 @@ std::string sound() {
   h.gpus = 2;
   h.ranges = {{0x10000, 0x20000, 0, 0}, {0x20000, 0x30000, 1, 0}, {0x40000, 0x60000, 0, 4096}};
   const std::string path = "/tmp/interlace-fuzz-sound-" + std::to_string(getpid());
+  std::ofstream(path).close();
   writer to(path, h);
   to.program(launch{0, 3, 64, 16, "kernel", {}});
   to.program(launch{1, 1, 32, 0, "", {}});

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
 #include <set>
 #include <string>
 
@@ -120,6 +121,7 @@ TEST_F(trace_test, a_recording_has_what_is_counted) {
   trace_totals counted = node.trace(0, lengths, few);
   counted += node.trace(0, axpy, all);
   const std::string path = testing::TempDir() + "interlace-gpu-" + std::to_string(getpid());
+  std::ofstream(path).close();
   run::gpu_trace file(node, path);
   file.record(0, lengths, few, "lengths");
   file.record(0, axpy, all, "axpy");
@@ -153,6 +155,7 @@ TEST_F(trace_test, a_recording_has_stores_to_other_gpus) {
   o.boundaries = {0, n, 2 * n};
   const auto region = node.create_region<float>(o);
   const std::string path = testing::TempDir() + "interlace-gpu-" + std::to_string(getpid());
+  std::ofstream(path).close();
   run::gpu_trace file(node, path);
   for (const std::uint32_t d : {0U, 1U}) {
     file.record(d, store_part{node.view(region, d), d * n, (d + 1) * n}, {(n + 127) / 128, 128, 0},

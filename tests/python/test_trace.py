@@ -16,6 +16,7 @@ from interlace.model.mechanism_table import BULK_COPY, INLINE, POLLING
 from interlace.study import trace_files
 from interlace.study.address_map import load_map
 from interlace.study.trace_files import pieces
+from interlace.workloads import WORKLOADS
 from study_helpers import Run
 
 pytest.importorskip("interlace._core")
@@ -371,3 +372,21 @@ def test_packed_files_come_in_pieces(tmp_path: Path) -> None:
         seen = list(pieces(path))
         assert b"".join(seen) == text
         assert name == "a.zst" or max(map(len, seen)) <= 1 << 20
+
+
+def test_a_writer_that_fails_or_is_killed_leaves_no_part(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out" / "t.trace"
+    out.parent.mkdir()
+    link = out.with_name(f"t.trace.part{os.getpid()}")
+    link.symlink_to(tmp_path / "victim")  # where an older writer wrote first
+    words = ("jacobi", "--rows", 64, "-n", 1, "--machine", MACHINE, "--gpus", 2)
+    assert run("trace", "record", *words, "-o", out).code == 0
+    assert not (tmp_path / "victim").exists()
+    kept = out.read_bytes()
+    monkeypatch.setattr(WORKLOADS["jacobi"], "allowed_error", lambda _: -1.0)
+    ran = run("trace", "record", *words, "-o", out)
+    assert ran.code == 1
+    assert out.read_bytes() == kept
+    assert sorted(out.parent.iterdir()) == [out, link]

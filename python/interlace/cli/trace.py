@@ -125,7 +125,7 @@ def convert(
         raise UserError(f"{path} is a trace of Interlace already")
     with failure_ends():
         found, lines, seconds = convert_foreign(
-            core, path, Foreign(map_file, gpus, format_, component), str(out.resolve())
+            core, path, Foreign(map_file, gpus, format_, component), out
         )
     it = summary(found)
     it["file_bytes"] = out.stat().st_size

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import resource
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
+from interlace.base.files import whole_file
 from interlace.base.progress import progress
 from interlace.machine.compiled import to_core
 from interlace.machine.devices import MAX_GPUS
 from interlace.machine.schema import Machine
 from interlace.model.options import whole
-from interlace.model.run import Case, Outcome, core_errors
+from interlace.model.run import Case, Outcome, RunFailure, core_errors
 from interlace.study.address_map import Places, load_map
 from interlace.study.trace_files import COMPONENT, MGPUSIM, PIECE, Conversion, kind_of
 from interlace.workloads import Workload
@@ -72,16 +74,30 @@ def _places(kind: str, said: Foreign) -> Places:
     return load_map(said.map)
 
 
+@contextmanager
+def _written_by_core(out: Path) -> Iterator[Path]:
+    """Yield the path of a part for the compiled module to write; errors name `out` instead."""
+    with whole_file(out) as descriptor:
+        part = Path(f"/proc/self/fd/{descriptor}")
+        try:
+            yield part
+        except (UserError, RunFailure) as error:
+            raise type(error)(str(error).replace(str(part), str(out))) from None
+
+
 def convert_foreign(
-    core: Any, file: Path, said: Foreign, out: str
+    core: Any, file: Path, said: Foreign, out: Path | None
 ) -> tuple[dict[str, Any], int, float]:
     """The trace's statistics, the number of lines read, and the seconds it took."""
     kind = kind_of(file, said.format)
-    conversion = Conversion(core, file, kind, _places(kind, said), said.component or COMPONENT, out)
+    places, component = _places(kind, said), said.component or COMPONENT
     size = max(1, file.stat().st_size // PIECE)
-    begun = perf_counter()
-    with progress(f"reading {file.name}", size, "MiB") as tick:
-        found = conversion.run(tick)
+    with ExitStack() as written:
+        part = "" if out is None else str(written.enter_context(_written_by_core(out)))
+        conversion = Conversion(core, file, kind, places, component, part)
+        begun = perf_counter()
+        with progress(f"reading {file.name}", size, "MiB") as tick:
+            found = conversion.run(tick)
     return found, conversion.lines(), perf_counter() - begun
 
 
@@ -148,7 +164,7 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
 def statistics(core: Any, file: Path, said: Foreign) -> dict[str, Any]:
     """The statistics of a trace, ours or another tool's, from the compiled module."""
     if not is_ours(core, file):
-        found, _, _ = convert_foreign(core, file, said, "")
+        found, _, _ = convert_foreign(core, file, said, None)
         return found
     said.refuse(file)
     size = file.stat().st_size
@@ -181,12 +197,7 @@ def replayed(core: Any, file: Path, machine: Machine, mechanism: str) -> dict[st
 
 def recorded(core: Any, workload: Workload, machine: Machine, case: Case, out: Path) -> Outcome:
     """Run a workload and write its warps' accesses. The file appears once the run is verified."""
-    target = out.resolve()
-    unverified = target.with_name(f".{target.name[:80]}.{os.getpid()}")
-    try:
-        found = workload.simulate(core, to_core(machine, core), case, unverified)
+    with _written_by_core(out) as part:
+        found = workload.simulate(core, to_core(machine, core), case, part)
         workload.verify(found)
-        unverified.replace(target)
-    finally:
-        unverified.unlink(missing_ok=True)
     return found

@@ -16,6 +16,8 @@ namespace interlace::sim::trace {
 namespace {
 
 constexpr std::uint32_t operation_names = 4;
+// A trace's program is held in memory as a whole. A step of it takes a few bytes of the file.
+constexpr std::uint64_t most_program_bytes = std::uint64_t{256} << 20U;
 
 descriptor open_file(const std::string& path) {
   descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -135,6 +137,22 @@ step read_step(Decoder& d, const header& h, std::uint64_t tasks) {
       break;
   }
   return join{};
+}
+
+// The memory of a step: in the list of steps, and of a launch also in that of launches.
+std::uint64_t bytes_of(const step& s) {
+  std::uint64_t bytes = sizeof(step);
+  if (const auto* l = std::get_if<launch>(&s))
+    bytes += 2 * (sizeof(launch) + l->name.size() + sizeof(std::uint32_t) * l->after.size());
+  if (const auto* c = std::get_if<copy>(&s)) bytes += sizeof(std::uint32_t) * c->after.size();
+  if (const auto* c = std::get_if<call>(&s))
+    bytes += c->name.size() + sizeof(std::uint32_t) * c->after.size();
+  if (const auto* x = std::get_if<exchange>(&s)) {
+    bytes += sizeof(stretch) * x->appears.size();
+    for (const auto& after : x->after)
+      bytes += sizeof(after) + sizeof(std::uint32_t) * after.size();
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -305,7 +323,8 @@ void reader::check_step(std::uint64_t offset, const step& s, std::uint64_t tasks
 
 void reader::read_program(const std::vector<chunk>& chunks) {
   std::vector<std::uint8_t> bytes;
-  std::uint64_t tasks = 0;  // since the last join
+  std::uint64_t tasks = 0;   // since the last join
+  std::uint64_t memory = 0;  // bytes that the program takes
   for (const chunk& c : chunks) {
     load(c, bytes);
     const auto failed = [&](std::size_t at, const std::string& what) {
@@ -318,6 +337,12 @@ void reader::read_program(const std::vector<chunk>& chunks) {
       check_step(c.payload + begin, s, tasks);
       tasks += std::holds_alternative<exchange>(s) ? header_.gpus : 1;
       if (std::holds_alternative<join>(s)) tasks = 0;
+      memory += bytes_of(s);
+      if (memory > most_program_bytes) {
+        fail(c.payload + begin, "the program of the trace takes more than " +
+                                    std::to_string(most_program_bytes >> 20U) +
+                                    " MiB of memory up to here; split the trace");
+      }
       if (const auto* l = std::get_if<launch>(&s)) launches_.push_back(*l);
       program_.push_back(std::move(s));
     }

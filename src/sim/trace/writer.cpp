@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <system_error>
 
 #include "interlace/base/errors.hpp"
@@ -77,7 +76,6 @@ struct put_step {
 
 writer::writer(std::string path, const header& h)
     : path_(std::move(path)),
-      part_(path_ + ".part" + std::to_string(getpid())),
       all_lanes_(h.warp_width >= max_lanes ? ~std::uint64_t{0}
                                            : (std::uint64_t{1} << h.warp_width) - 1),
       gpus_(h.gpus) {
@@ -96,12 +94,13 @@ writer::writer(std::string path, const header& h)
     throw usage_error(path_ + ": " + std::to_string(h.ranges.size()) +
                       " address ranges are more than a trace takes; join some");
   }
+  // Opening a pipe that nobody reads would wait.
+  file_ = descriptor(open(path_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK));
+  if (!file_) fail("cannot be written");
   struct stat there {};
-  if (stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+  if (fstat(file_.get(), &there) != 0 || !S_ISREG(there.st_mode)) {
     throw usage_error(path_ + " is not a regular file; a trace needs one");
   }
-  file_ = open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file_ < 0) fail("cannot be written");
   std::array<std::uint8_t, file_head_bytes> head{};
   std::copy(magic.begin(), magic.end(), head.begin());
   put_word(&head[8], version);
@@ -111,19 +110,13 @@ writer::writer(std::string path, const header& h)
   put(payload.data(), payload.size());
 }
 
-writer::~writer() {
-  if (file_ < 0) return;
-  close(file_);
-  unlink(part_.c_str());
-}
-
 void writer::fail(const char* what) const {
   throw usage_error(path_ + " " + what + ": " + std::generic_category().message(errno));
 }
 
 void writer::put(const std::uint8_t* bytes, std::size_t size) {
   while (size != 0) {
-    const ssize_t n = ::write(file_, bytes, size);
+    const ssize_t n = ::write(file_.get(), bytes, size);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("cannot be written");
     bytes += n;
@@ -284,12 +277,7 @@ void writer::finish() {
   for (const std::uint64_t v : totals_.bytes) put_varint(end.bytes, v);
   end.records = 1;
   flush(end, end_stream);
-  if (close(std::exchange(file_, -1)) != 0 || std::rename(part_.c_str(), path_.c_str()) != 0) {
-    const int reason = errno;
-    unlink(part_.c_str());
-    errno = reason;
-    fail("cannot be written");
-  }
+  file_ = {};
 }
 
 }  // namespace interlace::sim::trace

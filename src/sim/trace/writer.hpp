@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/processes.hpp"
 #include "sim/trace/instruction.hpp"
 #include "sim/trace/layout.hpp"
 
@@ -13,10 +14,10 @@ namespace interlace::sim::trace {
 
 class writer final : public sink {
  public:
-  // The file appears under its name only when it is finished. Throws usage_error if the file cannot
-  // be written or the header is invalid.
+  // Replaces the contents of a file. The caller made the file, and gives it its name after
+  // finish(). Throws usage_error if the file cannot be written or the header is invalid.
   writer(std::string path, const header& h);
-  ~writer() override;
+  ~writer() override = default;
   writer(const writer&) = delete;
   writer& operator=(const writer&) = delete;
 
@@ -45,8 +46,7 @@ class writer final : public sink {
   [[noreturn]] void fail(const char* what) const;
 
   std::string path_;
-  std::string part_;
-  int file_ = -1;
+  descriptor file_;
   std::uint64_t all_lanes_;
   std::vector<stream> gpus_;
   stream program_;

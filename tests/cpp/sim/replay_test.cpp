@@ -148,7 +148,7 @@ TEST(replay, what_cannot_be_recorded_is_refused) {
     probe::stencil s(node, 64U, 32U, mechanism::polling);
     EXPECT_THROW(node.run([&] { s.enqueue_step(); }), usage_error);
   }
-  EXPECT_EQ(file.content(), "");  // no incomplete file
+  EXPECT_THROW(sim::trace::reader(file.path()), usage_error);  // no half a trace
   sim::node node(test::meshed(1, protocol_kind::nvlink2), 1, [] {});
   node.record(file.path());
   EXPECT_THROW(node.finish_recording(), usage_error);
@@ -182,6 +182,17 @@ TEST(replay, what_a_machine_cannot_run_is_refused) {
   auto apart = test::meshed(2, protocol_kind::nvlink2);
   apart.links.clear();
   EXPECT_THROW(sim::replay(from, apart, mechanism::inline_stores, [] {}), usage_error);
+}
+
+TEST(replay, blocks_that_do_nothing_have_a_bound) {
+  const test::temporary_file file;
+  sim::trace::writer to(file.path(), sim::trace::header{});
+  to.program(sim::trace::launch{0, sim::trace::max_blocks, 32, 0, "k", {}});
+  to.finish();
+  const sim::trace::reader from(file.path());
+  EXPECT_THROW(
+      sim::replay(from, test::meshed(1, protocol_kind::nvlink2), mechanism::inline_stores, [] {}),
+      usage_error);
 }
 
 TEST(replay, pages_smaller_than_those_that_are_translated) {

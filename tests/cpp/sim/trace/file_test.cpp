@@ -168,7 +168,7 @@ TEST(trace_file, what_is_written_is_read) {
     make_trace(h, seed, seed == 30 ? 400 : 12, expected);
     writer to(file.path(), h);
     make_trace(h, seed, seed == 30 ? 400 : 12, to);
-    EXPECT_EQ(file.content(), "");  // no file before the end
+    EXPECT_THROW(reader(file.path()), usage_error);  // no trace before the end
     to.finish();
     const reader from(file.path());
     EXPECT_EQ(from.head().gpus, h.gpus);
@@ -298,6 +298,16 @@ TEST(trace_file, what_a_reader_would_refuse_is_not_written) {
   to.program(launch{});
   to.finish();
   EXPECT_EQ(reader(file.path()).stated().launches, 2U);
+}
+
+TEST(trace_file, a_program_that_memory_cannot_hold_is_refused) {
+  const test::temporary_file file;
+  writer to(file.path(), header{});
+  constexpr std::size_t memory = std::size_t{256} << 20U;
+  for (std::size_t n = 0; n <= memory / sizeof(step); ++n) to.program(join{});
+  to.finish();
+  EXPECT_LT(file.content().size(), memory / 50);
+  EXPECT_LT(refused_at(file.path()), file.content().size());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A name in the folder for temporary files. The destructor removes the file.
+// An empty file in the folder for temporary files. It is removed with the object.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,6 +17,7 @@ class temporary_file {
     static int count = 0;
     path_ = testing::TempDir() + "interlace-" + std::to_string(getpid()) + "-" +
             std::to_string(count++);
+    fill("");
   }
   ~temporary_file() { std::remove(path_.c_str()); }
   temporary_file(const temporary_file&) = delete;
