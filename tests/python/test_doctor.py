@@ -347,6 +347,22 @@ def test_the_exit_code_says_that_something_is_broken(
     assert cli.run(["doctor", "--json", str(tmp_path / "no" / "file")]) == 2
 
 
+def test_it_does_without_the_packages_of_the_command_line() -> None:
+    code = "import sys; sys.modules['typer'] = None; from interlace.cli.start import main; main()"
+
+    def ended(word: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-c", code, word]
+        return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+
+    done = ended("doctor")
+    assert done.returncode in (0, 1), done.stderr
+    assert "works   simulated machines: \n" in done.stdout
+    other = ended("study")
+    assert other.returncode == 2
+    assert other.stderr.startswith("interlace: the command line cannot be loaded (")
+    assert other.stderr.endswith("); see interlace doctor\n")
+
+
 def test_import_never_fails_for_want_of_a_gpu() -> None:
     code = (
         "import sys\n"

@@ -1,9 +1,13 @@
-"""The entry point: Ctrl-C ends it in one line even while modules are loaded."""
+"""The entry point: Ctrl-C ends it in one line even while modules are loaded.
+
+Without the packages that the command line needs, `interlace doctor` still says what is missing.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 from types import FrameType
 
 from interlace.base.interrupts import INTERRUPTED
@@ -14,12 +18,28 @@ def _end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
     os._exit(INTERRUPTED)
 
 
+def _without_packages(error: ImportError) -> int:
+    if sys.argv[1:2] != ["doctor"]:
+        text = f"interlace: the command line cannot be loaded ({error}); see interlace doctor\n"
+        sys.stderr.write(text)
+        return 2
+    from interlace.study.doctor import ask_all, broken, findings
+
+    found = findings(ask_all())
+    for one in found:
+        print(f"{one.state:<7} {one.name}: {one.text}")
+    return 1 if broken(found) else 0
+
+
 def main() -> None:
     """Load the command line, and run it."""
     early = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if early:
         signal.signal(signal.SIGINT, _end)
-    from interlace.cli.main import main as command_line
+    try:
+        from interlace.cli.main import main as command_line
+    except ImportError as error:
+        sys.exit(_without_packages(error))
 
     if early:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -19,6 +19,7 @@ import resource
 import struct
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -256,7 +257,7 @@ def _sentence(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def module(name: str) -> Facts:
+def module(name: str, _: Host) -> Facts:
     """Whether a compiled module can be loaded."""
     found = importlib.util.find_spec("interlace")
     try:
@@ -348,7 +349,7 @@ PROBES: dict[str, Callable[[Host], Facts]] = {
     "installation": installation,
     "system": system,
     "folders": folders,
-    **{name: (lambda _, name=name: module(name)) for name in MODULES},
+    **{name: partial(module, name) for name in MODULES},
     "gpus": gpus,
     NCCL: nccl,
     NVSHMEM: nvshmem,
