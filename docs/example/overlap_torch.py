@@ -102,16 +102,16 @@ def launch(d, epoch, begin, end):
     count = len(ring.chunks(d)) if tracked else 0
     assert count <= MOST_CHUNKS, f"{count} chunks; use a larger --chunk-bytes"
     nothing = addresses[d][0]  # for what this mechanism does not have
+    chunks = torch.from_dlpack(ring.chunks_on(d)) if tracked else nothing
+    counters = torch.from_dlpack(ring.counters(d)) if tracked else nothing
+    flags = torch.from_dlpack(ring.flags(d)) if waits else nothing
+    launches = torch.from_dlpack(ring.launches(d)) if waits else nothing
     with torch.cuda.device(group.ordinal(d)), torch.cuda.stream(streams[d]):
         average[(triton.cdiv(max(end - begin, 1), 1024),)](
             front, back, begin, end, asked.elements, asked.reach,
             addresses[d][epoch % 2],
             peer_count=len(devices) - 1 if asked.mechanism == "inline" else 0,
-            chunks=torch.from_dlpack(ring.chunks_on(d)) if tracked else nothing,
-            chunk_count=count,
-            counters=torch.from_dlpack(ring.counters(d)) if tracked else nothing,
-            flags=torch.from_dlpack(ring.flags(d)) if waits else nothing,
-            launches=torch.from_dlpack(ring.launches(d)) if waits else nothing,
+            chunks=chunks, chunk_count=count, counters=counters, flags=flags, launches=launches,
             publishes=tracked, raises=waits, most=MOST_CHUNKS, block=1024,
         )  # fmt: skip
 
