@@ -90,20 +90,3 @@ function(interlace_make_workload_sources prefix folder)
   set(${prefix}_core_bindings "${folder}/bindings_on_cpu.cpp" PARENT_SCOPE)
   set(${prefix}_cuda_bindings "${folder}/bindings_on_gpus.cpp" PARENT_SCOPE)
 endfunction()
-
-# interlace_add_workload(NAME HEADER LIBRARY...): a target of this name, the Python module _NAME.
-# The module runs the workload of a header anywhere in the file system on the host and the simulated
-# node, whose code is in the libraries. Put the module next to NAME.py.
-set(interlace_sources "${CMAKE_CURRENT_LIST_DIR}/../src")
-function(interlace_add_workload name header)
-  set(folder "${CMAKE_CURRENT_BINARY_DIR}/workloads/${name}")
-  interlace_make_workload_sources(made "${folder}" WORKLOADS "${header}")
-  configure_file("${interlace_workload_templates}/module.cpp.in" "${folder}/module.cpp" @ONLY)
-  nanobind_add_module(
-    ${name} STABLE_ABI NB_STATIC NB_SUPPRESS_WARNINGS "${folder}/module.cpp" ${made_cpu} ${made_core_bindings}
-    "${interlace_sources}/python/workloads.cpp" "${interlace_sources}/python/unified_result.cpp")
-  set_target_properties(${name} PROPERTIES OUTPUT_NAME "_${name}")
-  target_include_directories(${name} PRIVATE "${interlace_sources}" "${interlace_sources}/../include")
-  target_link_libraries(${name} PRIVATE ${ARGN})
-  target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL)
-endfunction()

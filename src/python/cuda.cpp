@@ -17,6 +17,7 @@
 #include "python/cuda_copy.hpp"
 #include "python/cuda_microbenchmark.hpp"
 #include "python/cuda_region.hpp"
+#include "python/cuda_workload_library.hpp"
 #include "python/signals.hpp"
 #include "python/workloads.hpp"
 #include "run/gpu.hpp"
@@ -171,6 +172,7 @@ NB_MODULE(_cuda, module) {
   bind_copies(module);
   bind_microbenchmarks(module);
   bind_workloads(module);
+  bind_workload_library(module);
   module.def(
       "rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),
       "The graph of interlace.data.graphs.rmat, made on a GPU: offsets, columns, out-degrees.");

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from interlace.workloads.heat_rod import HeatRod, HeatRodInputs
+from heat_rod.workload import HeatRod, HeatRodInputs
 
 from interlace import _core
 from interlace.base.errors import UserError

@@ -99,6 +99,11 @@ COMMANDS = {
         "COMMANDS",
         "Record, convert, look at and replay streams of accesses.",
     ),
+    "build-workload": Command(
+        "interlace.cli.build_workload",
+        "build_workload_command",
+        "Compile a workload of your own, for study, sweep, tune and trace record.",
+    ),
     "topo": Command(
         "interlace.cli.topo",
         "topo_command",

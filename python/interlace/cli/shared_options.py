@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from interlace.base.errors import UserError, unknown
+from interlace.base.errors import UserError
 from interlace.model.options import whole
-from interlace.workloads import WORKLOADS
+from interlace.workloads import WORKLOADS, check_workload
 
 
 def list_option(name: str, what: str, default: str) -> Any:
@@ -51,8 +51,7 @@ def known_workload(command: str, name: str | None) -> str:
     """The command's workload. Raises UserError if it is missing or unknown."""
     if name is None:
         raise UserError(f"{command} needs the name of a workload; there are {', '.join(WORKLOADS)}")
-    if name not in WORKLOADS:
-        raise unknown("workload", name, tuple(WORKLOADS))
+    check_workload(name)
     return name
 
 

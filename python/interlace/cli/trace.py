@@ -13,7 +13,7 @@ from interlace.base import files
 from interlace.base.errors import UserError, unknown
 from interlace.base.native import load_core
 from interlace.cli.failures import failure_ends
-from interlace.cli.shared_options import ResultsFile
+from interlace.cli.shared_options import ResultsFile, WorkloadName, known_workload
 from interlace.cli.workload_options import ReadInputs, takes_inputs
 from interlace.machine.reading import load_machine
 from interlace.model.mechanism_table import INLINE, RANGES, SPLIT
@@ -176,9 +176,7 @@ def replay(
 @takes_inputs
 def record(
     inputs: ReadInputs,
-    workload: Annotated[
-        str | None, typer.Argument(metavar="WORKLOAD", help=f"One of: {', '.join(WORKLOADS)}.")
-    ] = None,
+    workload: WorkloadName = None,
     machine: Annotated[
         str | None,
         typer.Option(
@@ -203,12 +201,7 @@ def record(
     ] = None,
 ) -> None:
     """Run a workload on a simulated machine and record the accesses of its warps."""
-    if workload is None:
-        raise UserError(
-            f"trace record needs the name of a workload; there are {', '.join(WORKLOADS)}"
-        )
-    if workload not in WORKLOADS:
-        raise unknown("workload", workload, tuple(WORKLOADS))
+    workload = known_workload("trace record", workload)
     given_inputs = inputs()
     if machine is None:
         raise UserError("--machine is missing: name the machine to record on")

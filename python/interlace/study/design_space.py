@@ -22,7 +22,7 @@ from interlace.machine.variants import changed
 from interlace.model.mechanisms import DEFAULTS, Tuning
 from interlace.model.options import agent_threads, chunk_sizes, mechanism_names, whole_numbers
 from interlace.nodes.nodes import SimulatedNode
-from interlace.workloads import WORKLOADS, Inputs, inputs_of, options_of_all
+from interlace.workloads import Inputs, check_workload, inputs_of, options_of_all
 
 FORMAT = 1
 MAX_RUNS = 100_000
@@ -102,8 +102,10 @@ def parse_design_space(text: str, file: Path) -> DesignSpace:
     except UserError as error:
         raise UserError(f"{where}: machine: {error}") from None
     name = _string(document, "workload", where)
-    if name not in WORKLOADS:
-        raise UserError(f"{where}: workload: {unknown('workload', name, tuple(WORKLOADS))}")
+    try:
+        check_workload(name)
+    except UserError as error:
+        raise UserError(f"{where}: workload: {error}") from None
     given = _given(document.get("options", {}), file)
     try:
         inputs = inputs_of(name, given)

@@ -1,6 +1,6 @@
 """The applications of studies: their inputs, their runs on a node, and their references.
 
-Every module of this package with a named subclass of Workload is a workload.
+Every module of this package with a named subclass of Workload is a workload. So is every class that another package names in the entry point group `interlace.workloads`.
 """
 
 from __future__ import annotations
@@ -8,14 +8,19 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from functools import cached_property
 from typing import Any
 
-from interlace.base.errors import UserError
+from interlace.base.errors import UserError, unknown
 from interlace.workloads.base import Reference, Workload
 from interlace.workloads.options import Inputs, Taken, option_of, options
+from interlace.workloads.packages import installed_workloads
 
-__all__ = ["WORKLOADS", "Inputs", "Reference", "Workload", "inputs_of", "options_of_all"]
+__all__ = [
+    "SHIPPED", "WORKLOADS", "Inputs", "Reference", "Workload", "check_workload", "inputs_of",
+    "options_of_all",
+]  # fmt: skip
 
 
 def _workloads() -> Iterator[type[Workload]]:
@@ -33,10 +38,57 @@ def _workloads() -> Iterator[type[Workload]]:
                 yield it
 
 
-WORKLOADS: dict[str, type[Workload]] = {
-    workload.name: workload
-    for workload in sorted(_workloads(), key=lambda workload: (workload.place, workload.name))
-}
+def _in_order(found: Iterable[type[Workload]]) -> dict[str, type[Workload]]:
+    placed = sorted(found, key=lambda workload: (workload.place, workload.name))
+    return {workload.name: workload for workload in placed}
+
+
+SHIPPED: dict[str, type[Workload]] = _in_order(_workloads())
+
+
+class _AllWorkloads(MutableMapping[str, type[Workload]]):
+    """The workloads by their names.
+
+    Those of other packages are loaded when somebody asks, and not with this package, which their
+    modules import.
+    """
+
+    @cached_property
+    def _found(self) -> tuple[dict[str, type[Workload]], dict[str, str]]:
+        others, unusable = installed_workloads(SHIPPED)
+        return _in_order([*SHIPPED.values(), *others.values()]), unusable
+
+    @property
+    def unusable(self) -> dict[str, str]:
+        """Why workloads of other packages cannot be used."""
+        return self._found[1]
+
+    def __getitem__(self, name: str) -> type[Workload]:
+        return self._found[0][name]
+
+    def __setitem__(self, name: str, workload: type[Workload]) -> None:
+        self._found[0][name] = workload
+
+    def __delitem__(self, name: str) -> None:
+        del self._found[0][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found[0])
+
+    def __len__(self) -> int:
+        return len(self._found[0])
+
+
+WORKLOADS = _AllWorkloads()
+
+
+def check_workload(name: str) -> None:
+    """Raise UserError for a workload that does not exist, or that cannot be used."""
+    if name in WORKLOADS:
+        return
+    if name in WORKLOADS.unusable:
+        raise UserError(f"workload {name}: {WORKLOADS.unusable[name]}")
+    raise unknown("workload", name, tuple(WORKLOADS))
 
 
 def options_of_all() -> dict[str, Taken]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from interlace.base.errors import UserError
 from interlace.model.limits import work_of
 from interlace.model.mechanisms import COLLECTIVES, ELEMENT_BYTES, RANGE_COLLECTIVES
 from interlace.model.run import Case, Counted, Outcome, RunFailure, check_time, core_errors
+from interlace.workloads.library import library_of
 from interlace.workloads.options import Inputs, declared
 
 if TYPE_CHECKING:
@@ -186,12 +186,11 @@ class Workload(ABC):
         return Outcome.of(case, result)
 
     def _compiled(self, module: Any) -> Any:
-        """The run function, from Interlace's module or the workload's own module."""
+        """The run function, from Interlace's module or from the workload's own library."""
         found = getattr(module, self.function(), None)
         if found is not None:
             return found
-        package, _, file = type(self).__module__.rpartition(".")
-        return getattr(importlib.import_module(f"{package}._{file}"), self.function())
+        return library_of(self.name, type(self).__module__, module).run
 
     def limits(self) -> tuple[int, float]:
         """The most iterations, and the residual that ends a run (0: none), for compiled modules."""

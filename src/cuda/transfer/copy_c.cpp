@@ -17,11 +17,8 @@
 #include "interlace/base/errors.hpp"
 #include "interlace/copy.h"
 #include "interlace/copy.hpp"
+#include "interlace/version.hpp"
 #include "plan/copy_settings.hpp"
-
-#ifndef INTERLACE_VERSION
-#error "INTERLACE_VERSION is the text of the file VERSION"
-#endif
 
 struct interlace_copier {
   interlace::copier made;

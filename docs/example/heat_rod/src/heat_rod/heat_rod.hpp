@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "interlace/base/array_view.hpp"
-#include "interlace/base/errors.hpp"
-#include "interlace/kernel/region.hpp"
-#include "interlace/workload/problem.hpp"
-#include "interlace/workload/slabs.hpp"
+#include <interlace/base/array_view.hpp>
+#include <interlace/base/errors.hpp>
+#include <interlace/kernel/region.hpp>
+#include <interlace/workload/problem.hpp>
+#include <interlace/workload/slabs.hpp>
 
 namespace interlace::workload {
 

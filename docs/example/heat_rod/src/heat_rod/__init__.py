@@ -1,0 +1,1 @@
+"""Heat in a rod, a workload for Interlace."""

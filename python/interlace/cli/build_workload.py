@@ -1,0 +1,34 @@
+"""`interlace build-workload`: compiles the header of a workload of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interlace.base.errors import UserError
+from interlace.runtime.workload_build import build_library
+
+
+def build_workload_command(
+    header: Annotated[
+        Path | None,
+        typer.Argument(metavar="NAME.hpp", help="The header, which ends in NAME_problem."),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="FOLDER", help="Where to write it.  [default: the header's]"),
+    ] = None,
+) -> None:
+    """Compile a workload of your own for the reference node and the simulated node.
+
+    Writes _NAME.so, which belongs next to the Python file of the workload. Needs g++ (or CXX).
+    For GPUs, build with cmake: the function interlace_add_workload() also makes their library.
+    """
+    if header is None:
+        raise UserError("build-workload needs a header: name the file NAME.hpp")
+    folder = header.parent if to is None else to
+    if not folder.is_dir():
+        raise UserError(f"--to {folder}: there is no such folder")
+    typer.echo(f"wrote {build_library(header, folder)}")

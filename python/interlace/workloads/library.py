@@ -1,0 +1,34 @@
+"""The library that runs a workload of another package."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from interlace.base.errors import UserError
+
+
+def library_name(workload: str, *, on_gpus: bool) -> str:
+    """The file that runs a workload of another package; it lies next to the workload's module."""
+    return f"_{workload.replace('-', '_')}{'_on_gpus' if on_gpus else ''}.so"
+
+
+def library_of(workload: str, source: str, module: Any) -> Any:
+    """The library of a workload of the module `source`, loaded by a compiled module: _core, or
+    _cuda for GPUs.
+
+    Raises UserError where there is none.
+    """
+    on_gpus = module.__name__.endswith("_cuda")
+    name = library_name(workload, on_gpus=on_gpus)
+    package = sys.modules.get(source.rpartition(".")[0])
+    file = Path(sys.modules[source].__file__ or ".")
+    folders = [file.parent, *map(Path, getattr(package, "__path__", ()))]
+    for folder in folders:
+        if (folder / name).is_file():
+            return module.WorkloadLibrary(str(folder / name))
+    how = "cmake, where nvcc is" if on_gpus else "`interlace build-workload`, or with cmake"
+    raise UserError(
+        f"workload {workload} has no {name} next to {file}; build the library with {how}"
+    )
