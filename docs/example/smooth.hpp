@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "interlace/kernel/region.hpp"
+#include <interlace/kernel/region.hpp>
 
 struct smooth {
   static constexpr std::uint32_t threads = 256;

@@ -55,21 +55,21 @@ constexpr key one_of(std::string_view numbers, key one) {
 
 // The field of a machine, a protocol, a switch or a link.
 // NOLINTBEGIN(cppcoreguidelines-macro-usage): C++ has no value that stands for a path of members
-#define OF_MACHINE(path)                                        \
-  field_of {                                                    \
-    .of_machine = [](machine& it) -> field { return &it.path; } \
+#define OF_MACHINE(path)                                                         \
+  field_of {                                                                     \
+    .of_machine = [](machine& it) -> field { return &it.path; }, .member = #path \
   }
-#define OF_PROTOCOL(path)                                         \
-  field_of {                                                      \
-    .of_protocol = [](protocol& it) -> field { return &it.path; } \
+#define OF_PROTOCOL(path)                                                          \
+  field_of {                                                                       \
+    .of_protocol = [](protocol& it) -> field { return &it.path; }, .member = #path \
   }
-#define OF_SWITCH(path)                                               \
-  field_of {                                                          \
-    .of_switch = [](network_switch& it) -> field { return &it.path; } \
+#define OF_SWITCH(path)                                                                \
+  field_of {                                                                           \
+    .of_switch = [](network_switch& it) -> field { return &it.path; }, .member = #path \
   }
-#define OF_LINK(path)                                     \
-  field_of {                                              \
-    .of_link = [](link& it) -> field { return &it.path; } \
+#define OF_LINK(path)                                                      \
+  field_of {                                                               \
+    .of_link = [](link& it) -> field { return &it.path; }, .member = #path \
   }
 // NOLINTEND(cppcoreguidelines-macro-usage)
 

@@ -57,6 +57,7 @@ struct field_of {
   field (*of_protocol)(protocol&) = nullptr;
   field (*of_switch)(network_switch&) = nullptr;
   field (*of_link)(link&) = nullptr;
+  std::string_view member = {};  // in C++, from the owner: "gpu.l2.bytes"
 };
 
 struct key {

@@ -20,6 +20,7 @@
 #include "interlace/machine/machine.hpp"
 #include "machine/discover.hpp"
 #include "machine/driver_report.hpp"
+#include "machine/header.hpp"
 #include "machine/keys.hpp"
 #include "machine/route.hpp"
 #include "machine/validate.hpp"
@@ -261,6 +262,8 @@ void bind_machine(nb::module_& module) {
   module.def("machine_rules", &rules_as_data, "A row for each rule about keys that go together.");
   module.def("validate_machine", &interlace::machine::validate, nb::arg("machine"),
              "One sentence for each thing that is wrong.");
+  module.def("machine_header", &machine::header_of, nb::arg("machine"), nb::arg("function"),
+             nb::arg("origin"), "A C++ header with a function that returns the machine.");
   module.def("route", &route_pairs, nb::arg("machine"), nb::arg("start"), nb::arg("end"),
              "The links of the best way as (index, forward), or None if there is no way.");
   bind_discovery(module);

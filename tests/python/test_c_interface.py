@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from interlace.base.installation import installed
+from interlace.base.version import version
 from interlace.runtime import copying
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = ROOT / "include/interlace/copy.h"
+FIRST_VERSION = ROOT / "tests/abi/copy_0_1_0.c"
 PROGRAM = ROOT / "tests/cpp/cuda/copy_program.c"
 
 library = installed(copying.SHARED_OBJECT)
@@ -70,6 +72,23 @@ def test_the_header_alone(tmp_path: Path, compiler: str, language: str, standard
     source.write_text(f'#include "{HEADER}"\n#include "{HEADER}"\nint main(void) {{ return 0; }}\n')
     ended = run(compiler, f"-std={standard}", *WARNINGS, "-fsyntax-only", "-x", language, source)
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.skipif(c_compiler is None, reason="there is no C compiler")
+def test_everything_of_the_first_version_is_there(tmp_path: Path) -> None:
+    """Functions with their types, values, layouts and symbols of 0.1.0."""
+    headers = installed("include/interlace/copy.h")
+    assert headers is not None
+    assert library is not None
+    program = tmp_path / "program"
+    made = run(
+        c_compiler, "-std=c11", *WARNINGS, FIRST_VERSION, f"-I{headers.parents[1]}", library,
+        f"-Wl,-rpath,{library.parent}", "-o", program,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    assert run(program).stdout == f"3 {version()}\n"
+    checked = set(re.findall(r"\binterlace_\w+(?=;)", FIRST_VERSION.read_text("utf-8")))
+    assert len(checked) == 19
 
 
 def test_everything_that_is_declared_is_exported_and_nothing_else() -> None:

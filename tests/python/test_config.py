@@ -142,7 +142,22 @@ def test_what_compilers_need(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (Path(folder.removeprefix("-L")) / "libinterlace.so").is_file()
     assert rpath == f"-Wl,-rpath,{folder.removeprefix('-L')}"
     assert name == "-linterlace"
+    if installed("lib/libinterlace_core.a") is not None:
+        folder, *names = run("config", "--kernel-libs").out.split()
+        assert (Path(folder.removeprefix("-L")) / "libinterlace_core.a").is_file()
+        assert names == ["-linterlace_core", "-lpthread", "-ldl"]
+        prefix = Path(run("config", "--prefix").out.strip())
+        assert (prefix / "lib/cmake/interlace/interlaceConfig.cmake").is_file()
+    assert run("config", "--prefix", "--libs").code == 2
+    assert run("config", "--cflags", "--json", "x.json").code == 2
     monkeypatch.setattr(environment, "installed", lambda _: None)
     ran = run("config", "--libs")
     assert ran.code == 2
     assert "has no libinterlace.so" in ran.err
+    for option, file in (
+        ("--cuda-libs", "libinterlace_core.a"),
+        ("--prefix", "interlaceConfig.cmake"),
+    ):
+        ran = run("config", option)
+        assert ran.code == 2
+        assert file in ran.err

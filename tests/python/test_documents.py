@@ -142,21 +142,6 @@ def test_code_in_the_documents_is_that_of_the_examples() -> None:
         assert any(block in example for example in examples), block
 
 
-def test_the_example_prints_what_its_page_says(tmp_path: Path) -> None:
-    found = re.search(r"^\$ (g\+\+ .*?-o )build/smooth\n\$ build/smooth\n(.*?)^```$",
-                      (DOCS / "how-to/kernels.md").read_text(encoding="utf-8"),
-                      re.MULTILINE | re.DOTALL)  # fmt: skip
-    assert found
-    folder = next((f for f in ("build/host", "build/cuda")
-                   if (ROOT / f / "libinterlace_core_objects.a").is_file()), None)  # fmt: skip
-    if folder is None:
-        pytest.skip("needs what ./quickstart leaves in build/host or build/cuda")
-    words = shlex.split(found[1].replace("\\\n", " ").replace("build/host", folder))
-    subprocess.run([*words, str(tmp_path / "smooth")], cwd=ROOT, check=True)
-    ran = subprocess.run([tmp_path / "smooth"], check=True, capture_output=True, text=True)
-    assert ran.stdout == found[2]
-
-
 def test_calls_in_the_readme_are_of_public_names() -> None:
     import interlace
 

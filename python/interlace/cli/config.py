@@ -17,6 +17,7 @@ from interlace.model.results import json_text, provenance
 from interlace.runtime.environment import (
     FORMAT,
     Settings,
+    cmake_prefix,
     compiler_words,
     settings_of,
     unknown_names,
@@ -28,20 +29,36 @@ from interlace.show.environment import print_variables
 def config_command(
     json_file: ResultsFile = None,
     cflags: Annotated[
-        bool, typer.Option("--cflags", help="Print what a compiler needs for interlace/copy.h.")
+        bool, typer.Option("--cflags", help="Print what a compiler needs for interlace's headers.")
     ] = False,
     libs: Annotated[
         bool, typer.Option("--libs", help="Print what a linker needs for libinterlace.so.")
+    ] = False,
+    kernel_libs: Annotated[
+        bool,
+        typer.Option("--kernel-libs", help="Print what a linker needs for kernels of your own."),
+    ] = False,
+    cuda_libs: Annotated[
+        bool, typer.Option("--cuda-libs", help="Print what nvcc needs for them on GPUs.")
+    ] = False,
+    prefix: Annotated[
+        bool, typer.Option("--prefix", help="Print the folder for CMAKE_PREFIX_PATH.")
     ] = False,
 ) -> None:
     """List all environment variables with their values, defaults and meanings.
 
     An invalid value ends the command with exit code 2. An unknown name gets a warning.
     """
-    if cflags or libs:
+    if cflags or libs or kernel_libs or cuda_libs or prefix:
         if json_file is not None:
-            raise UserError("--json is of the variables; leave it out with --cflags and --libs")
-        typer.echo(compiler_words(cflags, libs))
+            raise UserError("--json is of the variables; leave it out here")
+        if prefix and (cflags or libs or kernel_libs or cuda_libs):
+            raise UserError("--prefix is for cmake; give it alone")
+        typer.echo(
+            cmake_prefix()
+            if prefix
+            else compiler_words(flags=cflags, libraries=libs, kernels=kernel_libs, gpus=cuda_libs)
+        )
         return
     if json_file is not None:
         check_writable(json_file, "--json")

@@ -102,7 +102,7 @@ COMMANDS = {
     "build-workload": Command(
         "interlace.cli.build_workload",
         "build_workload_command",
-        "Compile a workload of your own, for study, sweep, tune and trace record.",
+        "Compile a workload of your own, for study and others.",
     ),
     "topo": Command(
         "interlace.cli.topo",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from interlace.cli.shared_options import json_option
 from interlace.machine.writing import machine_text
 from interlace.model.results import json_text
 from interlace.show.topo import draw
-from interlace.study.topo import describe, discover, measure_links, to_json
+from interlace.study.topo import cpp_header, describe, discover, measure_links, to_json
 
 
 def topo_command(
@@ -29,6 +30,14 @@ def topo_command(
     save: Annotated[
         Path | None, typer.Option("--save", metavar="FILE", help="Write the description as TOML.")
     ] = None,
+    header: Annotated[
+        Path | None,
+        typer.Option(
+            "--header",
+            metavar="FILE.hpp",
+            help="Write a C++ header; its function FILE() makes it.",
+        ),
+    ] = None,
     json_file: Annotated[
         Path | None,
         json_option("what is shown as JSON"),
@@ -39,14 +48,24 @@ def topo_command(
         raise UserError(
             "--measure measures the machine that this runs on; leave out the machine's name"
         )
-    check_outputs({"--save": save, "--json": json_file})
+    if header is not None and not re.fullmatch(r"[a-z_]\w*\.hpp", header.name, re.ASCII):
+        raise UserError(
+            f"--header {header}: its name becomes a function's in C++; give NAME.hpp, NAME of "
+            "lower-case letters, digits and _"
+        )
+    check_outputs({"--save": save, "--header": header, "--json": json_file})
     described = None if machine is None else Path(machine)
-    check_outputs({"--json": json_file}, {"MACHINE": described})  # --save may keep it in its form
+    check_outputs(
+        {"--header": header, "--json": json_file}, {"MACHINE": described}
+    )  # --save may keep it in its form
     topology = discover() if machine is None else describe(machine)
     measured = measure_links() if measure else None
     texts: dict[Path, Callable[[], str]] = {}
     if save is not None:
         texts[save] = lambda: topology.text or machine_text(topology.machine)
+    if header is not None:
+        made_by = f"topo {machine or ''}".rstrip() + f" --header {header.name}"
+        texts[header] = lambda: cpp_header(topology.machine, header.stem, made_by)
     if json_file is not None:
         texts[json_file] = lambda: json_text(to_json(topology, measured))
     show_and_write(lambda: draw(topology, measured, Console(highlight=False)), texts)

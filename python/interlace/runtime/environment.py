@@ -65,6 +65,7 @@ OTHERS = {
     "INTERLACE_COMMIT": Variable(
         "files of results", None, "the commit that they name where git cannot tell it"
     ),
+    "CXX": Variable("build-workload", "g++", "the C++ compiler, and words for it"),
     "CUDA_VISIBLE_DEVICES": Variable(
         "everything on GPUs", None, "the GPUs that there are; copies are relayed by no others"
     ),
@@ -175,14 +176,32 @@ def unknown_names(known: Mapping[str, Variable], environment: Mapping[str, str])
     return told
 
 
-def compiler_words(flags: bool, libraries: bool) -> str:
-    header, library = installed("include/interlace/copy.h"), installed("libinterlace.so")
-    if header is None or library is None:
-        raise UserError(
-            "this installation has no libinterlace.so with interlace/copy.h; install Interlace "
-            "anew with ./quickstart"
-        )
-    words = [f"-I{header.parents[1]}"] if flags else []
+def compiler_words(*, flags: bool, libraries: bool, kernels: bool, gpus: bool) -> str:
+    """What a compiler needs: the headers, libinterlace.so, and the libraries for own kernels."""
+    words = []
+    if flags:
+        words.append(f"-I{_file('include/interlace/copy.h').parents[1]}")
     if libraries:
-        words += [f"-L{library.parent}", f"-Wl,-rpath,{library.parent}", "-linterlace"]
+        folder = _file("libinterlace.so").parent
+        words += [f"-L{folder}", f"-Wl,-rpath,{folder}", "-linterlace"]
+    if kernels or gpus:
+        words.append(f"-L{_file('lib/libinterlace_core.a').parent}")
+        if gpus:
+            _file("lib/libinterlace_cuda.a", "built with CUDA, ")
+            words.append("-linterlace_cuda")
+        words += ["-linterlace_core", "-lpthread", "-ldl"]
     return " ".join(words)
+
+
+def cmake_prefix() -> Path:
+    """The folder in which find_package(interlace) looks."""
+    return _file("lib/cmake/interlace/interlaceConfig.cmake").parents[3]
+
+
+def _file(name: str, how: str = "") -> Path:
+    found = installed(name)
+    if found is None:
+        raise UserError(
+            f"this installation has no {name}; install Interlace anew, {how}with ./quickstart"
+        )
+    return found

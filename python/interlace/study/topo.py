@@ -41,6 +41,13 @@ class Topology(NamedTuple):
     text: str = ""  # path of a described machine's file
 
 
+def cpp_header(machine: Machine, function: str, made_by: str) -> str:
+    """A C++ header with a function that returns the machine; `made_by` is a command."""
+    core = load_core()
+    text: str = core.machine_header(to_core(machine, core), function, made_by)
+    return text
+
+
 # --- finding --------------------------------------------------------------------------------------
 
 

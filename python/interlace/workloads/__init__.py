@@ -1,6 +1,7 @@
 """The applications of studies: their inputs, their runs on a node, and their references.
 
-Every module of this package with a named subclass of Workload is a workload. So is every class that another package names in the entry point group `interlace.workloads`.
+Every module of this package with a named subclass of Workload is a workload. So is every class that
+another package names in the entry point group `interlace.workloads`.
 """
 
 from __future__ import annotations
