@@ -54,7 +54,12 @@ void bind_workload_library(nb::module_& module) {
           nb::arg("node"), nb::arg("machine").none(), nb::arg("mechanism"), nb::arg("boundaries"),
           nb::arg("iterations"), nb::arg("tolerance"), nb::arg("split_ranges"),
           nb::arg("chunk_bytes"), nb::arg("agent_threads"), nb::arg("variant"), nb::arg("data"),
-          nb::arg("record") = "", "Run it; the result as a dict.");
+          nb::arg("record") = "", "Run it; the result as a dict.",
+          // A stub would leave the type of `data` out.
+          nb::sig("def run(self, node: str, machine: Machine | None, mechanism: str, "
+                  "boundaries: object, iterations: int, tolerance: float, split_ranges: int, "
+                  "chunk_bytes: int, agent_threads: int, variant: str, *data: object, "
+                  "record: str = '') -> dict[str, object]"));
 }
 
 }  // namespace interlace::python

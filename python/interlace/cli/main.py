@@ -47,37 +47,37 @@ COMMANDS = {
     "tune": Command(
         "interlace.cli.tune",
         "tune_command",
-        "Find a workload's fastest mechanism and parameters, for later runs.",
+        "Find a workload's fastest mechanism, for later runs.",
     ),
     "bench": Command(
         "interlace.cli.bench",
         "COMMANDS",
-        "Measure copies, what mechanisms cost and hide, the simulator.",
+        "Measure copies, costs of mechanisms and the simulator.",
     ),
     "calibrate": Command(
         "interlace.cli.calibrate",
         "calibrate_command",
-        "Compare a simulated machine with measurements of the real one.",
+        "Compare a simulated machine with the real one.",
     ),
     "reproduce": Command(
         "interlace.cli.reproduce",
         "reproduce_command",
-        "Print a paper's figures beside simulated and measured ones.",
+        "Print a paper's figures beside simulated and measured.",
     ),
     "plan": Command(
         "interlace.cli.plan",
         "plan_command",
-        "Plan messages over all the paths that help them, and say why.",
+        "Plan messages over all paths that help, and say why.",
     ),
     "run": Command(
         "interlace.cli.run",
         "run_command",
-        "Run a program as it is, its copies taken over where that is faster.",
+        "Run a program as it is, with faster copies.",
     ),
     "config": Command(
         "interlace.cli.config",
         "config_command",
-        "List the environment variables, and what a C program needs.",
+        "List environment variables, and what compilers need.",
     ),
     "doctor": Command(
         "interlace.cli.doctor",
@@ -87,7 +87,7 @@ COMMANDS = {
     "locality": Command(
         "interlace.cli.locality",
         "locality_command",
-        "Say how many loads of unified programs are remote, and what they use of a line.",
+        "Count the remote loads of programs on unified memory.",
     ),
     "cost": Command(
         "interlace.cli.cost",
