@@ -12,7 +12,7 @@ from pathlib import Path
 from interlace.base.errors import UserError
 from interlace.base.files import check_writable
 from interlace.base.installation import installed
-from interlace.workloads.library import library_name
+from interlace.workloads.own_library import library_name
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 FLAGS = (

@@ -14,8 +14,8 @@ from interlace.base.errors import UserError
 from interlace.model.limits import work_of
 from interlace.model.mechanisms import COLLECTIVES, ELEMENT_BYTES, RANGE_COLLECTIVES
 from interlace.model.run import Case, Counted, Outcome, RunFailure, check_time, core_errors
-from interlace.workloads.library import library_of
 from interlace.workloads.options import Inputs, declared
+from interlace.workloads.own_library import library_of
 
 if TYPE_CHECKING:
     import numpy as np
