@@ -7,12 +7,15 @@ pictures that follow the theme.
 
 from __future__ import annotations
 
-import importlib.util
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from reference_pages import PAGES as MADE  # noqa: E402
 
 project = "Interlace"
 author = "the Interlace developers"
@@ -76,20 +79,6 @@ PICTURES = re.compile(
     r'<picture>\s*<source [^>]*srcset="(?P<dark>[^"]+)">\s*'
     r'<img alt="(?P<alt>[^"]*)" src="(?P<light>[^"]+)">\s*</picture>'
 )
-
-
-def reference_pages() -> Any:
-    """tools/reference_pages.py, which knows the program."""
-    file = ROOT / "tools/reference_pages.py"
-    spec = importlib.util.spec_from_file_location("reference_pages", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-MADE = reference_pages().PAGES
 
 
 def add_what_the_site_needs(_app: Any, name: str, source: list[str]) -> None:

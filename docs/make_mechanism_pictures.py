@@ -9,7 +9,7 @@ to the right. The lengths show the principle and come from no measurement.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,6 +73,20 @@ def steady(count: int, first: float, last: float) -> list[float]:
 LATER = KERNEL + 0.6  # when something starts that waits for the kernel's end
 STORES = [Bar(t, t + 0.22, "compute") for t in steady(28, 0.4, KERNEL - 0.4)]
 PART = COPY / 4
+
+WINDOW = "lines of a window of addresses"  # in a queue
+
+
+def bursts(of: Callable[[float], list[Bar]]) -> list[Bar]:
+    """What leaves a queue each time that it is flushed."""
+    return [bar for time in steady(4, 4, KERNEL + 0.6) for bar in of(time)]
+
+
+def queued(text: str, label: str, link: list[Bar]) -> Picture:
+    """Stores that wait in a queue before they go to the link."""
+    queue = [Bar(0.6, KERNEL + 0.4, "gain", label)]
+    return Picture(text, {"stores": STORES, "queue": queue, "link": link})
+
 
 PICTURES = {
     "bulk-copy": Picture(
@@ -162,55 +176,39 @@ PICTURES = {
         },
         ((KERNEL, 0, 1),),
     ),
-    "write-combining": Picture(
+    "write-combining": queued(
         "Stores to other GPUs wait in a queue. Stores to the same line become one packet, with one "
         "header for all of them.",
-        {
-            "stores": STORES,
-            "queue": [Bar(0.6, KERNEL + 0.4, "gain", "lines")],
-            "link": packets(steady(12, 2.2, KERNEL + 0.6), 0.16, 0.6),
-        },
+        "lines",
+        packets(steady(12, 2.2, KERNEL + 0.6), 0.16, 0.6),
     ),
-    "finepack": Picture(
+    "finepack": queued(
         "Stores to other GPUs wait in a queue until many of them fill one packet. The packet has "
         "one header, and each store in it a short one.",
-        {
-            "stores": STORES,
-            "queue": [Bar(0.6, KERNEL + 0.4, "gain", "lines of a window of addresses")],
-            "link": [
-                bar
-                for t in steady(4, 4, KERNEL + 0.6)
-                for bar in (
-                    Bar(t, t + 0.16, "faint"),
-                    *(Bar(t + 0.22 + 0.3 * k, t + 0.46 + 0.3 * k) for k in range(7)),
-                )
-            ],
-        },
+        WINDOW,
+        bursts(
+            lambda t: [
+                Bar(t, t + 0.16, "faint"),
+                *(Bar(t + 0.22 + 0.3 * k, t + 0.46 + 0.3 * k) for k in range(7)),
+            ]
+        ),
     ),
-    "config-packet": Picture(
+    "config-packet": queued(
         "The queue of finepack, but each store leaves as a packet of its own. A packet before them "
         "carries what they have in common.",
-        {
-            "stores": STORES,
-            "queue": [Bar(0.6, KERNEL + 0.4, "gain", "lines of a window of addresses")],
-            "link": [
-                bar
-                for t in steady(4, 4, KERNEL + 0.6)
-                for bar in (
-                    Bar(t, t + 0.3, "gain"),
-                    *packets([t + 0.4 + 0.38 * k for k in range(7)], 0.08, 0.24),
-                )
-            ],
-        },
+        WINDOW,
+        bursts(
+            lambda t: [
+                Bar(t, t + 0.3, "gain"),
+                *packets([t + 0.4 + 0.38 * k for k in range(7)], 0.08, 0.24),
+            ]
+        ),
     ),
-    "gps": Picture(
+    "gps": queued(
         "Stores to other GPUs wait in a queue and leave as whole lines, also the bytes that no "
         "store wrote. They go to the GPUs that read the page in the first iteration.",
-        {
-            "stores": STORES,
-            "queue": [Bar(0.6, KERNEL + 0.4, "gain", "whole lines")],
-            "link": packets(steady(12, 2.2, KERNEL + 0.6), 0.12, 1.0),
-        },
+        "whole lines",
+        packets(steady(12, 2.2, KERNEL + 0.6), 0.12, 1.0),
     ),
     "nccl": Picture(
         "After the kernel, a kernel of NCCL on each GPU delivers the parts over the links.",

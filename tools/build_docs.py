@@ -29,13 +29,15 @@ def main() -> int:
     xml = BUILD / "doxygen"
     shutil.rmtree(xml, ignore_errors=True)  # a header that is gone
     xml.mkdir(parents=True)
-    doxygen = subprocess.run(["doxygen", "docs/Doxyfile"], cwd=ROOT, check=False)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "NO_COLOR": "1", "PATH": path}  # Doxygen's filter is Python
+    doxygen = subprocess.run(["doxygen", "docs/Doxyfile"], cwd=ROOT, check=False, env=environment)
     if doxygen.returncode != 0:
         return 1
     words = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--quiet", "--fresh-env"]
     words += ["--builder", builder, "--doctree-dir", str(BUILD / "doctrees"), "--jobs", "auto"]
-    sphinx = subprocess.run([*words, "docs", str(BUILD / builder)], cwd=ROOT, check=False,
-                            env={**os.environ, "NO_COLOR": "1"})  # fmt: skip
+    words += ["docs", str(BUILD / builder)]
+    sphinx = subprocess.run(words, cwd=ROOT, check=False, env=environment)
     return int(sphinx.returncode != 0)
 
 
