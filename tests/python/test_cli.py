@@ -79,6 +79,9 @@ WRONG: list[tuple[list[str], str]] = [
                    "there are --version, --help"),
     ([*STUDY, "--json"], "option '--json' requires an argument"),
     ([*STUDY, "more"], "got unexpected extra argument (more)"),
+    (["bench", "copie"], "there is no command bench 'copie' (did you mean copy?); there are "
+                         "collective, copy, load, overlap, simulator"),
+    (["trace", "x"], "there is no command trace 'x'; there are info, convert, replay, record"),
     # GPUs
     ([*STUDY, "--gpus", "0"], "--gpus '0': 0 GPUs cannot run anything; give at least 1"),
     ([*STUDY, "--gpus", "1,2,8"], "--gpus 8: 4x-volta-nvlink2 has 4 GPUs"),
@@ -390,6 +393,40 @@ def test_ctrl_c_while_modules_are_loaded(tmp_path: Path, start: list[str]) -> No
     )
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "interlace: interrupted\n"
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["plan", "--help"]])
+def test_a_full_disk_behind_help(words: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "interlace", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 2
+    said = "interlace: standard output cannot be written: No space left on device\n"
+    assert done.stderr == said
+
+
+def test_a_locale_without_the_letters_of_a_name() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "interlace", "topo", "\u65e5.toml"],
+        capture_output=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "PYTHONIOENCODING": "ascii:strict",
+        },
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"interlace: ")
+    assert b"Traceback" not in done.stderr
 
 
 def test_the_command_starts_quickly() -> None:

@@ -196,6 +196,13 @@ def test_edge_list_round_trip(
     assert pairs_of(graph) == sorted(edges)
 
 
+@pytest.mark.parametrize("name", ["a.el", "a.mtx"])
+def test_a_byte_order_mark_is_no_text(tmp_path: Path, name: str) -> None:
+    text = "0 1\n" if name == "a.el" else BANNER + "2 2 1\n1 2\n"
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert pairs_of(load_graph(tmp_path / name)) == [(0, 1)]
+
+
 # --- Bad files ----------------------------------------------------------------------------------
 
 REAL = BANNER.replace("pattern", "real")
@@ -240,6 +247,7 @@ REAL = BANNER.replace("pattern", "real")
         ("a.el", "1 2\n3\n", "line 2: expected two integers, found '3'"),
         ("a.el", "# x\n\n1 2\n1 b\n", "line 4: expected two integers, found '1 b'"),
         ("a.el", "1,2\n", "line 1: expected two integers, found '1,2'"),
+        ("a.el", "from to\n1 2\n", "an edge is `0 1`, and a line that is no edge begins with #."),
         ("a.el", "1 2\n1.5 2\n", "line 2: expected two integers"),
         ("a.el", "1 2\n1 -2\n", "line 2: vertex -2 is outside 0 .. 2**32 - 1"),
         ("a.el", "1 2\n4294967296 2\n", "line 2: vertex 4294967296 is outside"),

@@ -6,10 +6,13 @@ cannot be used; 130 after Ctrl-C. A command imports slow modules only when it ne
 
 from __future__ import annotations
 
+import errno
 import functools
 import importlib
 import importlib.util
+import io
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,6 +26,9 @@ from interlace.base.version import version
 from interlace.cli.failures import warn
 
 READER_LEFT = 141  # 128 + SIGPIPE
+
+
+_NO_COMMAND = re.compile(r"No such command '(.*?)'\.")  # of typer, for a group's commands
 
 
 class Command(NamedTuple):
@@ -210,6 +216,9 @@ def _usage_sentence(error: Any) -> str:
         known = [o for p in error.ctx.command.params for o in p.opts if o.startswith("--")]
         return str(unknown("option", option, [*known, "--help"]))
     text = " ".join(str(error.format_message()).split()).replace("(s)", "")
+    context: Any = getattr(error, "ctx", None)
+    if context is not None and (name := _NO_COMMAND.match(text)):
+        return str(unknown(f"command {context.info_name}", name[1], list(context.command.commands)))
     return text[:1].lower() + text[1:]
 
 
@@ -238,7 +247,7 @@ def run(arguments: Sequence[str]) -> int:
             return _stop(error.code)
         if isinstance(error, BrokenPipeError):
             return _stop(READER_LEFT)
-        if isinstance(error, OSError) and (lost := _unwritten()) is not None:
+        if isinstance(error, OSError) and (lost := _lost_output(error)) is not None:
             return _complain(str(output_lost(lost)))
         if not hasattr(error, "format_message"):  # errors of typer's parser have it
             raise
@@ -260,6 +269,12 @@ def _stop(code: int) -> int:
         warn("interrupted")
     _leave_output()
     return code
+
+
+def _lost_output(error: OSError) -> OSError | None:
+    """Why standard output is lost, if `error` says so. Typer prints help without a buffer."""
+    full = error.filename is None and error.errno == errno.ENOSPC
+    return _unwritten() or (error if full else None)
 
 
 def _unwritten() -> OSError | None:
@@ -298,6 +313,9 @@ def _open_standard_streams() -> None:
 def main() -> None:
     """The entry point."""
     _open_standard_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a locale may lack a character of a file's name
+            stream.reconfigure(errors="replace")
     sys.exit(run(sys.argv[1:]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import re
@@ -34,7 +35,7 @@ def read(file: Path) -> bytes:
     packed = file.name.endswith(".gz")
     try:
         with gzip.open(file) if packed else file.open("rb") as stream:
-            return _read_all(file, stream)
+            return _read_all(file, stream).removeprefix(codecs.BOM_UTF8)
     except FileNotFoundError:
         raise UserError(f"{file} does not exist; check the path.") from None
     except PermissionError:
