@@ -1,8 +1,8 @@
 """How Sphinx makes the site of these pages. tools/docs builds it.
 
 The sources are Markdown that a forge shows as it is. What only the site needs is added here when a
-page is read: the lists of pages, the references that are made of the program itself, and the
-pictures that follow the theme.
+page is read: the lists of pages, the references that are made of the program itself, the
+pictures that follow the theme, and links to files that are no pages.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ PICTURES = re.compile(
     r'<picture>\s*<source [^>]*srcset="(?P<dark>[^"]+)">\s*'
     r'<img alt="(?P<alt>[^"]*)" src="(?P<light>[^"]+)">\s*</picture>'
 )
+OUTSIDE = re.compile(r"\]\((?=(?:\.\./)+[A-Z]+\.md\))")  # CHANGELOG.md and the like
 
 
 def add_what_the_site_needs(_app: Any, name: str, source: list[str]) -> None:
@@ -86,6 +87,7 @@ def add_what_the_site_needs(_app: Any, name: str, source: list[str]) -> None:
     text = PICTURES.sub(
         r"![\g<alt>](\g<light>){.only-light}\n![\g<alt>](\g<dark>){.only-dark}", source[0]
     )
+    text = OUTSIDE.sub("](path:", text)  # the file itself, since it is no page of the site
     part, _, page = name.partition("/")
     if name == "index":
         entries = "\n".join(f"{title} <{folder}/index>" for folder, title in PARTS.items())
