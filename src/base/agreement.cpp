@@ -26,10 +26,10 @@ std::vector<std::string> agree(const gather_function& gather, std::uint32_t rank
   std::vector<std::string> all = gather(own);
   if (all.size() != size || all[rank] != own) {
     if (error != nullptr) std::rethrow_exception(error);
-    throw usage_error(
-        "the all-gather does not give every rank's bytes in the order of the ranks: " +
-        std::to_string(all.size()) + " entries for " + std::to_string(size) +
-        " ranks, or another one in the place of rank " + std::to_string(rank));
+    throw usage_error("the all-gather does not give every rank's bytes in rank order: " +
+                      std::to_string(all.size()) + " entries for " + std::to_string(size) +
+                      " ranks, or another rank's bytes in the place of rank " +
+                      std::to_string(rank));
   }
   if (error != nullptr) std::rethrow_exception(error);
   for (std::uint32_t r = 0; r < size; ++r) {

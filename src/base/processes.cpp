@@ -78,7 +78,7 @@ descriptor open_process(int socket, const std::string& who) {
   socklen_t size = sizeof(other);
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &size) != 0) throw_errno("SO_PEERCRED");
   if (other.uid != geteuid()) {
-    throw device_error(who + " is a process of another user; all ranks must be of one");
+    throw device_error(who + " is a process of another user; all ranks must belong to one user");
   }
   if (other.pid <= 0) return {};
   return descriptor(static_cast<int>(syscall(SYS_pidfd_open, other.pid, 0)));

@@ -164,13 +164,13 @@ class nccl_sums : public timed_method {
 
 std::vector<copy_times> measure_all_reduce(const collective_request& request) {
   if (request.bytes % sizeof(float) != 0)
-    throw usage_error("blocks of an all-reduce have a multiple of 4 bytes, for it is of float32");
+    throw usage_error("blocks of an all-reduce must have a multiple of 4 bytes: it adds float32");
   std::vector<int> gpus(request.gpus);
   std::iota(gpus.begin(), gpus.end(), 0);
   const summands memory(request);
   timed_methods by;
   for (const std::string& name : request.methods) {
-    if (name == "memcpy") throw usage_error("a plain copy is no all-reduce");
+    if (name == "memcpy") throw usage_error("a plain copy cannot make an all-reduce");
     if (name == "nccl")
       by.push_back(std::make_unique<nccl_sums>(memory, gpus));
     else

@@ -81,7 +81,7 @@ cuda::nvlink_bytes settled_counters(int gpu, std::uint64_t least_sent) {
     if (now - changed >= still && next->data_sent >= least_sent) return *next;
     if (now - begin > patience) {
       throw device_error("the NVLink counters of GPU " + std::to_string(gpu) +
-                         " do not settle within 10 s; somebody else may use it");
+                         " do not settle within 10 s; another process may be using it");
     }
   }
   throw device_error("the NVLink counters of GPU " + std::to_string(gpu) + " cannot be read");

@@ -255,7 +255,7 @@ relay_cost measure_relay_cost(const relay_cost_request& request) {
   const bool itself = std::find(request.kernels.begin(), request.kernels.end(), request.to) !=
                       request.kernels.end();
   if (request.kernels.empty() || itself || request.bytes == 0 || request.repeats == 0)
-    throw usage_error("what relays cost takes bytes, repeats, and kernels on other GPUs");
+    throw usage_error("the cost of relays needs bytes, repeats, and kernels on other GPUs");
   relayed_messages messages(request);
   loads kernels;
   for (const int gpu : request.kernels) kernels.push_back(std::make_unique<memory_load>(gpu));

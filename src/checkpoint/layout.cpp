@@ -99,7 +99,8 @@ void add(layout& made, const cut_chunk& c, int gpu, std::uint32_t turn, std::uin
 layout lay_out(std::vector<segment> segments, const cut& how) {
   if (how.chunk_bytes < slot_alignment || how.piece_bytes == 0) {
     throw usage_error("chunks of " + std::to_string(how.chunk_bytes) + " bytes in pieces of " +
-                      std::to_string(how.piece_bytes) + " cannot be; give chunks of at least " +
+                      std::to_string(how.piece_bytes) +
+                      " are not possible; give chunks of at least " +
                       std::to_string(slot_alignment) + " bytes and pieces of at least 1");
   }
   std::map<int, memory> memories;

@@ -46,7 +46,7 @@ void read_all(const file& from, std::uint64_t offset, char* to, std::uint64_t by
     if (got == 0) {
       struct stat now {};
       (void)fstat(from.descriptor, &now);
-      throw usage_error(from.name + " was cut while it was read: it ends at byte " +
+      throw usage_error(from.name + " was truncated while it was read: it ends at byte " +
                         std::to_string(now.st_size));
     }
     const auto moved = static_cast<std::uint64_t>(got);
@@ -366,11 +366,13 @@ std::vector<std::uint32_t> transfer(direction way, const std::vector<file>& file
   std::size_t tensors = 0;
   bool staged = false;
   for (const segment& s : segments) {
-    if (s.file >= files.size()) throw usage_error("a segment is of a file that is not there");
+    if (s.file >= files.size())
+      throw usage_error("a segment belongs to a file that does not exist");
     tensors = std::max<std::size_t>(tensors, std::size_t{s.tensor} + 1);
     staged = staged || s.gpu != host;
   }
-  if (staged && gpus == nullptr) throw usage_error("a segment is of a GPU, and nothing goes there");
+  if (staged && gpus == nullptr)
+    throw usage_error("a segment belongs to a GPU, but nothing copies to GPUs");
   cut how{.chunk_bytes = options.chunk_bytes,
           .piece_bytes = options.piece_bytes,
           .by_tensor = options.checksums};

@@ -13,7 +13,7 @@ region_state check_spec(const region_spec& spec, std::uint32_t devices, const st
   }
   if (spec.elements > std::numeric_limits<std::uint64_t>::max() / 2 / spec.element_bytes) {
     throw usage_error(label + " of " + std::to_string(spec.elements) + " elements of " +
-                      std::to_string(spec.element_bytes) + " bytes has no address");
+                      std::to_string(spec.element_bytes) + " bytes is larger than any memory");
   }
   region_options o;
   o.mechanism = parse_mechanism(spec.mechanism);

@@ -201,7 +201,7 @@ class explorer {
   void list_installed() {
     const std::uint32_t count = driver_.installed_count();
     if (count == 0)
-      remark("NVML tells nothing, so NVLinks and PCIe are not known; PCIe 4 x16 is assumed.");
+      remark("NVML is not available, so NVLinks and PCIe are not known; PCIe 4 x16 is assumed.");
     for (std::uint32_t index = 0; index < count; ++index) {
       try {
         installed_gpu one = driver_.installed(index);
@@ -223,7 +223,7 @@ class explorer {
         one.bus_id = lower(one.bus_id);
         if (units_.size() == max_devices) {
           remark("Only the first " + std::to_string(max_devices) + " of " + std::to_string(count) +
-                 " GPUs are taken.");
+                 " GPUs are used.");
           break;
         }
         units_.push_back(std::move(one));
@@ -270,8 +270,9 @@ class explorer {
       made = template_->gpu;
       result_.template_name = template_->name;
       if (!result_.same_model)
-        remark("No description has a " + unit.name + "; what the driver does not tell is that of " +
-               template_->gpu.model + " (" + template_->name + ").");
+        remark("No description has a " + unit.name +
+               "; what the driver does not report comes from " + template_->gpu.model + " (" +
+               template_->name + ").");
     }
     result_.found.gpu_count = static_cast<std::uint32_t>(units_.size());
     result_.queried = {"gpu.count", "gpu.model"};
@@ -296,7 +297,7 @@ class explorer {
     }
     if (!result_.same_model && unit.memory_peak_bytes_per_s > 0) {
       made.dram.bytes_per_s = 0.85 * unit.memory_peak_bytes_per_s;
-      remark("Memory bandwidth is taken as 85 % of the peak that the driver tells.");
+      remark("Memory bandwidth is taken as 85 % of the peak that the driver reports.");
     }
   }
 
@@ -353,7 +354,7 @@ class explorer {
     }
     if (unknown_remotes > 0)
       remark("NVML does not say where " + plural(unknown_remotes, "NVLink") +
-             " end; they are taken to end at an NVSwitch, as in a virtual machine.");
+             " end; they are assumed to end at an NVSwitch, as in a virtual machine.");
     // Some drivers name a later version than the GPU has, so the GPU's own generation counts first.
     const std::uint32_t major = units_.front().capability_major;
     if (major >= 6) version_ = std::min(major - 5, 5U);

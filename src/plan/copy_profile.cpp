@@ -39,7 +39,7 @@ class json_reader {
   json_value whole() {
     json_value read = next(0);
     space();
-    if (!rest_.empty()) throw usage_error("there is text behind its end");
+    if (!rest_.empty()) throw usage_error("there is text after its end");
     return read;
   }
 
@@ -80,7 +80,7 @@ class json_reader {
   json_value number() {
     const auto end = std::min(rest_.find_first_not_of("+-.0123456789eE"), rest_.size());
     const std::string_view digits = rest_.substr(0, end);
-    if (digits.empty()) throw usage_error("something is no value");
+    if (digits.empty()) throw usage_error("something is not a value");
     rest_.remove_prefix(end);
     std::uint64_t read = 0;
     const auto [last, error] = std::from_chars(digits.data(), digits.data() + digits.size(), read);
@@ -127,13 +127,13 @@ const Type& json_member(const json_value::object& of, const char* name) {
   const auto found = of.find(name);
   if (found == of.end()) throw usage_error(std::string("it has no ") + name);
   const Type* held = found->second.as<Type>();
-  if (held == nullptr) throw usage_error(std::string(name) + " is of the wrong kind");
+  if (held == nullptr) throw usage_error(std::string(name) + " has the wrong type");
   return *held;
 }
 
 copy_choice choice_of(const json_value& read) {
   const auto* members = read.as<json_value::object>();
-  if (members == nullptr) throw usage_error("a class is of the wrong kind");
+  if (members == nullptr) throw usage_error("a class has the wrong type");
   copy_choice made;
   made.bytes = json_member<std::uint64_t>(*members, "bytes");
   const auto& paths = json_member<std::string>(*members, "paths");

@@ -23,7 +23,8 @@ std::optional<std::uint64_t> whole(std::string_view text) {
 std::uint64_t bytes_of(const std::string& variable, const std::string& text) {
   const auto size = size_of_text(text);
   if (!size)
-    throw usage_error(variable + "='" + text + "' is no size; give bytes, such as 65536, 64K, 1M");
+    throw usage_error(variable + "='" + text +
+                      "' is not a size; give bytes, such as 65536, 64K, 1M");
   return *size;
 }
 
@@ -33,7 +34,7 @@ copy_executor executor_of(const std::string& variable, const std::string& text) 
   if (text == "streams") return copy_executor::streams;
   if (text == "graphs") return copy_executor::graphs;
   throw usage_error(variable + "='" + text +
-                    "' is no way to copy; there are auto, direct, streams and graphs");
+                    "' is not a way to copy; there are auto, direct, streams and graphs");
 }
 
 std::optional<std::vector<int>> relays_of(const std::string& variable, const std::string& text) {
@@ -77,7 +78,7 @@ std::uint64_t staging_of(const std::string& variable, const std::string& text) {
   const std::uint64_t bytes = bytes_of(variable, text);
   if (bytes != 0 && bytes < mib)
     throw usage_error(variable + "='" + text +
-                      "' is too little to copy by; give 0, or 1M and more");
+                      "' is too little staging memory; give 0, or 1M and more");
   return bytes;
 }
 
@@ -101,7 +102,7 @@ std::optional<std::string> traffic_file_of(const std::string& variable, const st
   if (text == "none") return std::string();
   if (text.find('/') == std::string::npos)
     throw usage_error(variable + "='" + text +
-                      "' is no file; give auto, none, or a path such as /dev/shm/copies");
+                      "' is not a file; give auto, none, or a path such as /dev/shm/copies");
   return text;
 }
 
@@ -178,7 +179,7 @@ copy_options read_copy_options(const std::vector<std::string>& words) {
     if (equals == std::string::npos ||
         std::none_of(all.begin(), all.end(), [&](const auto& one) { return one.variable == name; }))
       throw usage_error("'" + word +
-                        "' is no setting of copies; give words such as INTERLACE_COPY=streams");
+                        "' is not a setting of copies; give words such as INTERLACE_COPY=streams");
     given.insert_or_assign(name, word.substr(equals + 1));
   }
   return read_copy_options([&](const std::string& name) {

@@ -57,7 +57,7 @@ class planner {
     for (const traffic& running : asked.traffic) {
       for (const endpoint end : running.stops) check_place(end);
       if (!(running.bytes_per_s >= 0) || !shared_.add(running))
-        throw usage_error("there is no path for the traffic under way");
+        throw usage_error("there is no path for the traffic in flight");
     }
     if (asked.staging)
       for (const endpoint end : *asked.staging) check_place(end);
@@ -97,8 +97,9 @@ class planner {
                         : end.kind == endpoint_kind::host ? end.index == 0
                                                           : false;
     if (!exists)
-      throw usage_error(named(end) + " is no memory of " + machine_.name + "; it has gpu0 to gpu" +
-                        std::to_string(machine_.gpu_count - 1) + " and host");
+      throw usage_error(named(end) + " is not a memory of " + machine_.name +
+                        "; it has gpu0 to gpu" + std::to_string(machine_.gpu_count - 1) +
+                        " and host");
   }
 
   void check(const message& one) const {
@@ -153,8 +154,8 @@ class planner {
       auto part = shared_.copy(way.stops[stop], way.stops[stop + 1]);
       if (!part) {
         way.legs.clear();
-        way.reason =
-            "there is no way from " + named(way.stops[stop]) + " to " + named(way.stops[stop + 1]);
+        way.reason = "there is no route from " + named(way.stops[stop]) + " to " +
+                     named(way.stops[stop + 1]);
         break;
       }
       way.legs.push_back(std::move(*part));
@@ -176,7 +177,7 @@ class planner {
       for (const std::size_t used : part.uses) {
         const resource& one = shared_.at(used);
         if (one.rest() < (1 - full) * one.capacity)
-          return one.name + " is taken by traffic under way";
+          return one.name + " is taken by traffic in flight";
       }
     const path& direct = blank_.paths[direct_[way.message]];
     if (!asked_.direct || direct.legs.empty()) return "";

@@ -20,7 +20,7 @@ void read_bytes(const char* variable, std::uint64_t& bytes, std::string& problem
     bytes = *size;
   else
     problem = std::string(variable) + "='" + std::string(text) +
-              "' is no size; give bytes, such as 65536, 64K, 2M";
+              "' is not a size; give bytes, such as 65536, 64K, 2M";
 }
 
 void read_start(start_mode& start, std::string& problem) {
@@ -32,7 +32,7 @@ void read_start(start_mode& start, std::string& problem) {
     start = start_mode::never;
   else
     problem = "INTERLACE_PRELOAD_START='" + std::string(text) +
-              "' is no way to start; there are background, wait and never";
+              "' is not a way to start; there are background, wait and never";
 }
 
 settings settings_of_environment() {

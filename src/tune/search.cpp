@@ -81,7 +81,7 @@ class search {
       measure(next, false);
       next = refined_points();
     }
-    if (!leader()) throw usage_error("nothing of what was tried is possible: " + a_reason());
+    if (!leader()) throw usage_error("no candidate is possible: " + a_reason());
     std::vector<std::size_t> finalists = eliminate();
     if (!rules_.repeatable) compare(finalists);
     return decide(finalists);
@@ -227,7 +227,7 @@ class search {
       }
       if (std::all_of(state.strides.begin(), state.strides.end(),
                       [](std::size_t stride) { return stride == 1; })) {
-        close(state, "not beside the fastest of its mechanism");
+        close(state, "not next to the fastest point of its mechanism");
         return {};
       }
       for (std::size_t& stride : state.strides) stride = std::max<std::size_t>(1, stride / 2);
@@ -430,7 +430,7 @@ class search {
       finalists.erase(std::remove_if(finalists.begin(), finalists.end(),
                                      [&](std::size_t i) { return points_[i].impossible; }),
                       finalists.end());
-      if (finalists.empty()) throw usage_error("nothing stayed possible: " + a_reason());
+      if (finalists.empty()) throw usage_error("no candidate stayed possible: " + a_reason());
       for (const std::size_t i : finalists) evaluate(points_[i]);
       if (final_rounds_ >= least_rounds && settled(finalists)) return;
     }

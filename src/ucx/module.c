@@ -42,7 +42,8 @@ UCS_MODULE_INIT() {
   unsigned major = 0, minor = 0;
   if (!has_version(&major, &minor)) {
     ucs_warn(
-        "interlace: there is no libucp beside libuct that tells UCX's version; the module is not "
+        "interlace: there is no libucp next to libuct that reports UCX's version; the module is "
+        "not "
         "used");
     return UCS_ERR_UNSUPPORTED;
   }

@@ -378,11 +378,11 @@ struct als_problem {
     check_rows(item_offsets, item_users, users, "users");
     if (user_offsets.size() != users + 1 || item_offsets.size() != items + 1 ||
         start_users.extent(1) != start_items.extent(1)) {
-      throw usage_error("the factors to start from are not those of the users and items");
+      throw usage_error("the initial factors do not match the users and items");
     }
     const std::size_t count = user_items.size();
     if (user_values.size() != count || item_users.size() != count || item_values.size() != count) {
-      throw usage_error("the ratings by users and those by items are not the same");
+      throw usage_error("the ratings by users differ from the ratings by items");
     }
     if (method != "als" && method != "sgd") {
       throw usage_error("unknown method '" + method + "'; there are als and sgd");

@@ -847,7 +847,7 @@ struct ct_problem {
     if (weights.extent(0) != measured.extent(0) || weights.extent(1) != measured.extent(1) ||
         curvature.extent(0) != curvature.extent(1) || measured.size() > most ||
         curvature.size() > most) {
-      throw usage_error("what was measured, its weights and the image are not of one scan");
+      throw usage_error("measurements, weights and image do not belong to the same scan");
     }
     if (!std::all_of(curvature.begin(), curvature.end(), [](float d) { return d > 0; })) {
       throw usage_error("a pixel's curvature is not above 0");

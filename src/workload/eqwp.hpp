@@ -331,7 +331,7 @@ struct eqwp_problem {
     // rows.
     if (medium.extent(0) != problem.shape.planes || medium.extent(1) != values ||
         problem.shape.rows % elastic_components != 0) {
-      throw usage_error("velocities and medium are not of one grid");
+      throw usage_error("velocities and medium do not belong to the same grid");
     }
     if (!std::all_of(medium.begin(), medium.end(),
                      [](float m) { return m >= 0 && std::isfinite(m); })) {

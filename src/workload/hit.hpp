@@ -635,7 +635,7 @@ struct hit_problem {
     const grid_shape shape = shape_of(velocity);
     const std::uint32_t n = shape.planes;
     if (n < 2 || shape.rows != 3 * std::uint64_t{n} || shape.columns != 2 * (n / 2 + 1)) {
-      throw usage_error("the velocity has not the form of a box's coefficients");
+      throw usage_error("the velocity does not have the shape of a box's coefficients");
     }
     if (!(viscosity >= 0 && std::isfinite(viscosity) && step > 0 && std::isfinite(step))) {
       throw usage_error("viscosity and step must be finite, and above 0 or for viscosity 0");

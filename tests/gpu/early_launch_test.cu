@@ -143,7 +143,7 @@ TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
 // Launches that do not come right after a kernel of the node are not early. `filled` reads what a
 // peer wrote before the exchange, after which it may start early. A kernel in between alternates
 // with it.
-TEST(early_launch, is_not_behind_copies_nor_where_chunks_are_tracked) {
+TEST(early_launch, does_not_follow_copies_or_tracked_chunks) {
   INTERLACE_NEED_GPUS(2);
   using kernel::mechanism;
   constexpr std::uint64_t between = steps / 2;  // kernels in between, for each device

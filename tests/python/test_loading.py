@@ -217,7 +217,7 @@ def test_a_file_that_is_cut_while_it_is_read(
         return move(*arguments)
 
     monkeypatch.setattr(loading, "_move", cut_first)
-    assert refusal(load, file) == f"{file} was cut while it was read: it ends at byte 4321"
+    assert refusal(load, file) == f"{file} was truncated while it was read: it ends at byte 4321"
 
 
 def test_what_cannot_be_asked_for(tmp_path: Path) -> None:

@@ -299,13 +299,13 @@ def test_the_flow_chart(shares: tuple[float, float, float], named: str) -> None:
         (("-m", FINEPACK), "packets of protocol pcie4 carry 64 bytes on machine 4x-r9nano"),
         (
             ("fir", "-m", "dualopt", "--machine", "4x-volta-nvlink2"),
-            "the machine describes nothing that treats remote loads; give it a table "
-            "[gpu.dualopt], as 4x-r9nano has, or take direct",
+            "the machine has no hardware for remote loads; add a table "
+            "[gpu.dualopt], as in 4x-r9nano, or use direct",
         ),
         (
             ("fir", "-m", "griffin", "--machine", "4x-volta-nvlink2"),
-            "the machine describes nothing that griffin takes; give it tables [gpu.tlb] and "
-            "[gpu.griffin], as 4x-r9nano has, or take another mechanism",
+            "the machine has no hardware for griffin; add tables [gpu.tlb] and "
+            "[gpu.griffin], as in 4x-r9nano, or use another mechanism",
         ),
         (("--times", "2"), "--times 2: there are 1 and 4"),
         (("--gpus", "8"), "--gpus 8: machine 4x-r9nano has 4 GPUs"),

@@ -55,7 +55,7 @@ def test_staging_helps_on_a_mesh_and_not_behind_a_switch() -> None:
 def test_a_shared_uplink_keeps_the_host_out_when_the_other_direction_uses_it() -> None:
     message = Message("gpu0", "gpu1", 256 * MIB)
     busy = planned("4x-volta-nvlink2", message, traffic=["gpu1:host:gpu0"])
-    assert paths(busy)["host"]["reason"] == "plx0 -> host is taken by traffic under way"
+    assert paths(busy)["host"]["reason"] == "plx0 -> host is taken by traffic in flight"
 
 
 # Measured on 4 x H200, wall clock with about 8 us of launch and synchronisation inside; a model

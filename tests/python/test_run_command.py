@@ -199,11 +199,11 @@ def test_what_cannot_be_run(
 @pytest.mark.parametrize(
     ("variable", "value", "sentence"),
     [
-        ("INTERLACE_PRELOAD_AFTER", "much", "is no size; give bytes, such as 65536, 64K, 2M"),
-        ("INTERLACE_PRELOAD_THRESHOLD", "99999999999999G", "is no size; give bytes, such as"),
-        ("INTERLACE_PRELOAD_THRESHOLD", "-1", "is no size; give bytes, such as"),
+        ("INTERLACE_PRELOAD_AFTER", "much", "is not a size; give bytes, such as 65536, 64K, 2M"),
+        ("INTERLACE_PRELOAD_THRESHOLD", "99999999999999G", "is not a size; give bytes, such as"),
+        ("INTERLACE_PRELOAD_THRESHOLD", "-1", "is not a size; give bytes, such as"),
         pytest.param(
-            "INTERLACE_PRELOAD_AFTER", "9" * 5000, "is no size; give bytes, such as", id="long"
+            "INTERLACE_PRELOAD_AFTER", "9" * 5000, "is not a size; give bytes, such as", id="long"
         ),
         (
             "INTERLACE_PRELOAD_START",

@@ -55,8 +55,8 @@ gate_keeper::~gate_keeper() {
   thread_.join();
   if (early_) {
     remarks_.emplace_back(
-        "the graphs were too long to be enqueued before they started; the time may contain "
-        "some of the host's");
+        "the graphs took so long to enqueue that they started before all were; the time may "
+        "include host time");
   }
 }
 

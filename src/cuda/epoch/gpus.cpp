@@ -26,7 +26,7 @@ node_gpus::node_gpus(const node_options& o) : ordinals_(o.ordinals), deadline_s_
   }
   if (ordinals_.empty()) {
     if (o.devices > present) {
-      throw usage_error(std::to_string(o.devices) + " GPUs are asked for and " +
+      throw usage_error(std::to_string(o.devices) + " GPUs are requested, but " +
                         std::to_string(present) +
                         " are here; devices can share a GPU (--share-gpu, node_options::ordinals)");
     }

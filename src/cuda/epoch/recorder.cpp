@@ -177,7 +177,7 @@ bool recorder::between_exchanges() const {
 void recorder::begin() {
   gpus_.require_idle("run");
   if (between_exchanges()) {
-    throw model_error("a run begins behind a launch whose region is not exchanged");
+    throw model_error("a run begins after a launch whose region has not been exchanged");
   }
   recorded_.clear();
   parities_before_.clear();

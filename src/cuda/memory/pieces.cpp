@@ -60,9 +60,10 @@ memory_pieces find_pieces(const void* data, std::uint64_t bytes, int ordinal,
   memory_pieces found;
   found.mapped = is_mapped(begin);
   if (!found.mapped && pointer_attribute(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, begin) != 0) {
-    throw usage_error(what +
-                      " is of cudaMallocAsync, which other GPUs cannot be given; use cudaMalloc or "
-                      "virtual memory management");
+    throw usage_error(
+        what +
+        " comes from cudaMallocAsync and cannot be shared with other GPUs; use cudaMalloc or "
+        "virtual memory management");
   }
   std::uint64_t end = begin;
   while (end < begin + bytes) {

@@ -26,7 +26,8 @@ constexpr const char* plain = "plain";
 cudaIpcMemHandle_t from_hex(const std::string& text) {
   cudaIpcMemHandle_t handle{};
   if (text.size() != 2 * sizeof(handle.reserved)) {
-    throw device_error("a process described its memory in a way that this one does not know");
+    throw device_error(
+        "another process described its memory in a form that this process does not know");
   }
   for (std::size_t k = 0; k < sizeof(handle.reserved); ++k) {
     const auto value = std::stoul(text.substr(2 * k, 2), nullptr, 16);
@@ -41,7 +42,8 @@ std::uint64_t take_number(std::string_view& rest) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (error != std::errc() || end != word.data() + word.size()) {
-    throw device_error("a process described its memory in a way that this one does not know");
+    throw device_error(
+        "another process described its memory in a form that this process does not know");
   }
   return value;
 }
@@ -106,7 +108,8 @@ void* imported_memory::import(const std::string& text, const std::vector<descrip
   }
   const std::uint64_t count = take_number(rest);
   if (count == 0 || count != descriptors.size()) {
-    throw device_error("a process described its memory in a way that this one does not know");
+    throw device_error(
+        "another process described its memory in a form that this process does not know");
   }
   std::vector<std::uint64_t> bytes(count);
   std::uint64_t total = 0;

@@ -44,7 +44,7 @@ std::string describe_failure(const wait_failure& f, const failure_words& words) 
              "ran "
              "out of turn";
     case failed_wait::outside:
-      return by + "stored or published " + element + ", which is not of the device's part";
+      return by + "stored or published " + element + ", which is outside of the device's part";
     case failed_wait::twice:
       return by + "published " + element + " (" + chunk + "), which block " +
              std::to_string(f.other_block) + " had published in the same epoch";

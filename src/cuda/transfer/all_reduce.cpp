@@ -194,8 +194,8 @@ void check_all_reduce(const all_reduce_call& what) {
                       std::to_string(what.receive.size()) +
                       " to receive; give one of both for each");
   if (all > most_reduced)
-    throw usage_error("an all-reduce is of at most " + std::to_string(most_reduced) +
-                      " participants, not of " + std::to_string(all));
+    throw usage_error("an all-reduce has at most " + std::to_string(most_reduced) +
+                      " participants, not " + std::to_string(all));
   const std::uint32_t width = bytes_of(what.type);
   if (what.count > std::numeric_limits<std::uint64_t>::max() / 4 / width)
     throw usage_error("an all-reduce of " + std::to_string(what.count) +

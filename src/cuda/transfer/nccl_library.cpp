@@ -88,7 +88,7 @@ nccl_communicators::nccl_communicators(const nccl_library& library, const std::v
     : library_(library), communicators_(gpus.size(), nullptr) {
   for (auto gpu = gpus.begin(); gpu != gpus.end(); ++gpu) {
     if (std::find(gpus.begin(), gpu, *gpu) == gpu) continue;
-    throw usage_error("nccl takes a GPU for each device, and GPU " + std::to_string(*gpu) +
+    throw usage_error("nccl needs a GPU for each device, but GPU " + std::to_string(*gpu) +
                       " stands for several; use another mechanism");
   }
   library_.check(library_.api().comm_init_all(communicators_.data(), static_cast<int>(gpus.size()),

@@ -86,8 +86,8 @@ traffic_table::traffic_table(const std::vector<std::string>& gpus, const std::st
       throw std::runtime_error("it has places for " + std::to_string(most_gpus) +
                                " GPUs, which are taken; remove it");
   } catch (const std::runtime_error& error) {
-    remark_ = "copies do not keep off links that other processes use: " + file + ": " +
-              error.what() + " (INTERLACE_COPY_TRAFFIC names another file)";
+    remark_ = "copies cannot avoid links that other processes use: " + file + ": " + error.what() +
+              " (INTERLACE_COPY_TRAFFIC names another file)";
   }
   if (shared_) return;
   if (memory_ != nullptr) munmap(memory_, sizeof(memory));
@@ -102,10 +102,10 @@ void traffic_table::map_file(const std::string& file) {
   const open_file opened(file);
   struct stat facts {};
   if (fstat(opened.number(), &facts) != 0) throw std::runtime_error(reason_of(errno));
-  if (!S_ISREG(facts.st_mode)) throw std::runtime_error("it is no file");
-  if (facts.st_uid != geteuid()) throw std::runtime_error("it is another user's");
+  if (!S_ISREG(facts.st_mode)) throw std::runtime_error("it is not a file");
+  if (facts.st_uid != geteuid()) throw std::runtime_error("it belongs to another user");
   if (facts.st_size != 0 && static_cast<std::size_t>(facts.st_size) != sizeof(memory))
-    throw std::runtime_error("it is something else; remove it");
+    throw std::runtime_error("it has other contents; remove it");
   // A full file system is an error here, instead of a signal at the first access to a page.
   int error = EINTR;
   while (error == EINTR) error = posix_fallocate(opened.number(), 0, sizeof(memory));
@@ -114,7 +114,7 @@ void traffic_table::map_file(const std::string& file) {
   std::uint64_t format = 0;
   if (!mapped->format.compare_exchange_strong(format, format_of_file) && format != format_of_file) {
     munmap(mapped, sizeof(memory));
-    throw std::runtime_error("it is something else; remove it");
+    throw std::runtime_error("it has other contents; remove it");
   }
   memory_ = mapped;
 }

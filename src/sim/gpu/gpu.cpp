@@ -1001,7 +1001,7 @@ void gpu::check_empty() const {
     throw model_error("gpu" + std::to_string(index_) + ": " + std::to_string(stores.bytes) +
                       " bytes were stored, " + std::to_string(stores.overwritten) +
                       " of them overwritten before " + std::to_string(stores.enabled) +
-                      " were sent, and " + std::to_string(stores.delivered) + " have come in");
+                      " were sent, and " + std::to_string(stores.delivered) + " have arrived");
   }
 }
 

@@ -79,8 +79,8 @@ std::unique_ptr<load_mechanism> make_dualopt(const kernel::remote_load_options& 
                                              const hardware& parts) {
   if (parts.described.gpu.dualopt.rdma_cache_bytes == 0) {
     throw usage_error(
-        "the machine describes nothing that treats remote loads; give it a table "
-        "[gpu.dualopt], as 4x-r9nano has, or take direct");
+        "the machine has no hardware for remote loads; add a table "
+        "[gpu.dualopt], as in 4x-r9nano, or use direct");
   }
   return std::make_unique<dualopt>(options, parts);
 }

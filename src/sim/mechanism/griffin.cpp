@@ -52,8 +52,8 @@ std::unique_ptr<load_mechanism> make_griffin(const hardware& parts) {
   const machine::gpu& g = parts.described.gpu;
   if (g.griffin.batch_pages == 0 || g.tlb.page_bytes == 0) {
     throw usage_error(
-        "the machine describes nothing that griffin takes; give it tables [gpu.tlb] and "
-        "[gpu.griffin], as 4x-r9nano has, or take another mechanism");
+        "the machine has no hardware for griffin; add tables [gpu.tlb] and "
+        "[gpu.griffin], as in 4x-r9nano, or use another mechanism");
   }
   return std::make_unique<moved_by_accesses>(parts);
 }

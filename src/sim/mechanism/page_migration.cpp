@@ -49,7 +49,7 @@ std::unique_ptr<load_mechanism> make_page_migration(const hardware& parts) {
   for (std::uint32_t g = 0; g < parts.gpus.size() && parts.gpus.size() > 1; ++g) {
     if (parts.links.reaches(g, host) && parts.links.reaches(host, g)) continue;
     throw usage_error("no link leads from gpu" + std::to_string(g) +
-                      " to the host, which moves pages; take another mechanism than "
+                      " to the host, which moves pages; use another mechanism than "
                       "page-migration");
   }
   return std::make_unique<moved_once>(parts);

@@ -64,15 +64,15 @@ void delivery_check::compare() const {
   for (const auto& [line, s] : lines_) {
     const std::string where = "the line at " + std::to_string(line);
     if (!((s.stored & s.received) == s.stored)) {
-      throw model_error(where + " was stored to, and not all of it has come in");
+      throw model_error(where + " was stored to, but not all of it has arrived");
     }
     if (!((s.stored & s.received) == s.received)) {
-      throw model_error(where + " has got bytes that nobody stored");
+      throw model_error(where + " received bytes that nobody stored");
     }
     s.with_data.each_run([&, at = line, &state = s](std::uint32_t first, std::uint32_t bytes) {
       for (std::uint32_t b = first; b < first + bytes; ++b) {
         if (state.data[b] != byte_at(at + b)) {
-          throw model_error(where + " holds other bytes than came in for it");
+          throw model_error(where + " holds bytes that differ from those that arrived");
         }
       }
     });

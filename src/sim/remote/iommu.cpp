@@ -13,9 +13,10 @@ iommu::iommu(const machine::tlb& config, std::uint32_t gpus, event_queue& queue,
   for (std::uint32_t k = 0; k < config.walks; ++k) free_.push(0);
   for (std::uint32_t g = 0; g < gpus; ++g) {
     if (fabric_.reaches(g, fabric_.host()) && fabric_.reaches(fabric_.host(), g)) continue;
-    throw usage_error("no link leads from gpu" + std::to_string(g) +
-                      " to the host, where pages are walked; leave out the table [gpu.tlb] or add "
-                      "one");
+    throw usage_error(
+        "no link leads from gpu" + std::to_string(g) +
+        " to the host, which translates addresses; leave out the table [gpu.tlb] or add "
+        "one");
   }
 }
 

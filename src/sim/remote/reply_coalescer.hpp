@@ -115,7 +115,7 @@ class reply_decoalescer {
     const auto found = waiting_.find(id);
     if (found == waiting_.end()) {
       throw model_error("a piece with response ID " + std::to_string(id) +
-                        " has come, for which nobody waits");
+                        " has arrived, but no load waits for it");
     }
     const auto number = static_cast<std::uint32_t>(std::countr_zero(found->second));
     found->second &= found->second - 1;

@@ -172,7 +172,7 @@ task_id simulation::add_copy(copy_request request, const std::vector<task_id>& a
 void simulation::log_copy(const copy_request& request, const std::vector<task_id>& after) const {
   if ((request.by != mover::engine && request.by != mover::host) || request.held ||
       request.to.size() != 1) {
-    throw usage_error(std::string("a trace holds copies of copy engines alone; record ") +
+    throw usage_error(std::string("a trace can hold only copies by copy engines; record ") +
                       kernel::mechanism_name(mechanism::bulk_copy) + " or " +
                       kernel::mechanism_name(mechanism::inline_stores));
   }
@@ -208,7 +208,7 @@ std::vector<task_id> simulation::add_exchange(const std::vector<std::vector<task
 }
 
 picoseconds simulation::run() {
-  if (failed_) throw model_error("this simulated node is of no use after a run that failed");
+  if (failed_) throw model_error("this simulated node cannot be used after a run that failed");
   failed_ = true;
   const picoseconds begin = queue_.now();
   timeline_start_ = begin;

@@ -28,7 +28,7 @@ std::vector<listed> read_kernels_list(std::string_view text, const std::string& 
     l.line = lines.number();
     if (line.substr(0, 6) == "kernel") {
       if (line.find('/') != std::string_view::npos) {
-        fail(shown(line) + " is in another folder; a kernel lies beside its list");
+        fail(shown(line) + " is in another folder; a kernel's file must be next to its list");
       }
       l.file = line;
       found.push_back(std::move(l));
@@ -47,7 +47,7 @@ std::vector<listed> read_kernels_list(std::string_view text, const std::string& 
     l.bytes = *bytes;
     found.push_back(std::move(l));
   };
-  if (!lines.feed(text, take)) fail("the line is too long; this is no list of kernels");
+  if (!lines.feed(text, take)) fail("the line is too long; this is not a list of kernels");
   lines.finish(take);
   return found;
 }
@@ -100,14 +100,14 @@ void accel_sim::begin_file(const std::string& name, std::uint32_t gpu) {
 
 void accel_sim::feed(std::string_view text) {
   if (!splitter_.feed(text, [this](std::string_view line) { take(line); })) {
-    fail("the line is too long; this is no trace of Accel-Sim");
+    fail("the line is too long; this is not a trace of Accel-Sim");
   }
 }
 
 void accel_sim::end_file() {
   splitter_.finish([this](std::string_view line) { take(line); });
   if (place_ == place::head) fail("the file ends before its first block; it is cut off");
-  if (place_ != place::between) fail("the file ends inside a block; it is cut off, get it anew");
+  if (place_ != place::between) fail("the file ends inside a block; it is cut off, get it again");
 }
 
 template <class Number>
@@ -165,7 +165,7 @@ void accel_sim::take_head(std::string_view line) {
     std::string_view digits = value;
     if (base == 16) take_prefix(digits, "0x");
     const auto found = number_of<decltype(like)>(digits, base);
-    if (!found) fail(std::string(key) + " is " + shown(value) + ", which is no number");
+    if (!found) fail(std::string(key) + " is " + shown(value) + ", which is not a number");
     return *found;
   };
   const auto dimensions = [&] {
@@ -225,7 +225,7 @@ void accel_sim::begin_block(std::string_view indices) {
   }
   const std::uint64_t number = (std::uint64_t{z} * grid_[1] + y) * grid_[0] + x;
   if (number < next_block_) {
-    fail("block " + std::string(indices) + " comes behind a later one; blocks must ascend");
+    fail("block " + std::string(indices) + " comes after a later one; blocks must ascend");
   }
   next_block_ = number + 1;
   in_block_ = true;

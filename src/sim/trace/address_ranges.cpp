@@ -86,7 +86,7 @@ void address_ranges::check(const instruction& access, const std::string& where,
   aligned = aligned || access.kind == action::atomic;
   const auto bytes = [&] { return std::to_string(access.bytes) + " bytes"; };
   if (aligned && !power_of_two(access.bytes)) {
-    throw usage_error(where + ": an access of " + bytes() + ", which is no power of two");
+    throw usage_error(where + ": an access of " + bytes() + ", which is not a power of two");
   }
   for (std::size_t k = 0; k < lanes; ++k) {
     const std::uint64_t address = access.addresses[k];

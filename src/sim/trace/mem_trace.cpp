@@ -35,7 +35,7 @@ void mem_trace::fail(const std::string& what) const {
 
 void mem_trace::feed(std::string_view text) {
   if (!splitter_.feed(text, [this](std::string_view line) { take(line); })) {
-    fail("the line is too long; this is no output of mem_trace");
+    fail("the line is too long; this is not output of mem_trace");
   }
 }
 

@@ -50,7 +50,7 @@ void mgpusim::fail(const std::string& what) const {
 
 void mgpusim::feed(std::string_view text) {
   if (!splitter_.feed(text, [this](std::string_view line) { take(line); })) {
-    fail("the line is too long; this is no mem.trace of MGPUSim");
+    fail("the line is too long; this is not a mem.trace of MGPUSim");
   }
 }
 

@@ -185,7 +185,7 @@ void reader::get(std::uint64_t offset, std::uint8_t* to, std::size_t size) const
     if (n < 0 && errno == EINTR) continue;
     if (n < 0)
       throw usage_error(name_ + " cannot be read: " + std::generic_category().message(errno));
-    if (n == 0) fail(offset, "the file ends here; it is cut off, get it anew");
+    if (n == 0) fail(offset, "the file ends here; it is cut off, get it again");
     to += n;
     offset += static_cast<std::uint64_t>(n);
     size -= static_cast<std::size_t>(n);
@@ -194,7 +194,8 @@ void reader::get(std::uint64_t offset, std::uint8_t* to, std::size_t size) const
 
 void reader::read_header() {
   std::array<std::uint8_t, file_head_bytes> head{};
-  if (size_ < head.size()) fail(size_, "the file ends in its header; it is no trace, or cut off");
+  if (size_ < head.size())
+    fail(size_, "the file ends in its header; it is not a trace, or it is cut off");
   get(0, head.data(), head.size());
   if (!std::equal(magic.begin(), magic.end(), head.begin())) {
     fail(0, "the file does not begin as a trace of Interlace; convert it with trace convert");
@@ -204,11 +205,11 @@ void reader::read_header() {
                 ", and this Interlace reads version " + std::to_string(version));
   }
   const std::uint32_t size = get_word(&head[12]);
-  if (size > max_chunk_bytes) fail(12, "the header's length cannot be right; get the file anew");
+  if (size > max_chunk_bytes) fail(12, "the header's length cannot be right; get the file again");
   std::vector<std::uint8_t> payload(size);
   get(head.size(), payload.data(), size);
   if (crc32(crc32(0, head.data(), 16), payload.data(), size) != get_word(&head[16])) {
-    fail(16, "the header's check sum is wrong; the file is damaged, get it anew");
+    fail(16, "the header's check sum is wrong; the file is damaged, get it again");
   }
   const auto failed = [&](std::size_t at, const std::string& what) {
     fail(file_head_bytes + at, what);
@@ -248,15 +249,15 @@ void reader::index_chunks() {
     get(offset, head.data(), head.size());
     const std::uint8_t stream = head[2];
     if (head[0] != 'I' || head[1] != 'C' || head[3] != 0) {
-      fail(offset, "no chunk begins here; the file is damaged, get it anew");
+      fail(offset, "no chunk begins here; the file is damaged, get it again");
     }
     const chunk c{offset + head.size(), get_word(&head[4]), get_word(&head[8])};
     if (c.bytes == 0 || c.bytes > max_chunk_bytes || c.records == 0 || c.records > c.bytes) {
-      fail(offset + 4, "the length of a chunk cannot be right; the file is damaged, get it anew");
+      fail(offset + 4, "the length of a chunk cannot be right; the file is damaged, get it again");
     }
     if (c.bytes > size_ - c.payload) {
       fail(size_, "the file ends in the chunk that begins at byte " + std::to_string(offset) +
-                      "; it is cut off, get it anew");
+                      "; it is cut off, get it again");
     }
     if (stream == program_stream) {
       program.push_back(c);
@@ -271,7 +272,7 @@ void reader::index_chunks() {
     }
     offset = c.payload + c.bytes;
   }
-  if (offset != size_) fail(offset, "there is more behind the last chunk of the trace");
+  if (offset != size_) fail(offset, "there are more bytes after the last chunk of the trace");
   read_program(program);
 }
 
@@ -281,7 +282,7 @@ void reader::load(const chunk& c, std::vector<std::uint8_t>& to) const {
   to.resize(c.bytes);
   get(c.payload, to.data(), c.bytes);
   if (crc32(crc32(0, head.data(), 12), to.data(), to.size()) != get_word(&head[12])) {
-    fail(c.payload - 4, "the check sum of a chunk is wrong; the file is damaged, get it anew");
+    fail(c.payload - 4, "the check sum of a chunk is wrong; the file is damaged, get it again");
   }
 }
 
@@ -380,7 +381,7 @@ void reader::read_all(sink& to, const std::function<void(std::uint64_t)>& progre
   if (!(seen == stated_)) {
     fail(size_, "the end of the trace states " + std::to_string(stated_.accesses()) +
                     " accesses, and there are " + std::to_string(seen.accesses()) +
-                    " (or other numbers differ); the file is damaged, get it anew");
+                    " (or other numbers differ); the file is damaged, get it again");
   }
 }
 
@@ -448,7 +449,7 @@ void cursor::begin_kernel() {
          std::to_string(gpu_));
   }
   if (kernel_ != no_dependence && id <= kernel_) {
-    fail("kernel " + std::to_string(id) + " comes behind kernel " + std::to_string(kernel_));
+    fail("kernel " + std::to_string(id) + " comes after kernel " + std::to_string(kernel_));
   }
   kernel_ = id;
   warps_ = (launches[id].threads + reader_->header_.warp_width - 1) / reader_->header_.warp_width;
@@ -493,7 +494,8 @@ void cursor::read_access(std::uint8_t tag) {
   i.bytes = before_.bytes;
   i.scope = static_cast<scope>(before_.scope);
   i.lanes = (tag & flag_all_lanes) != 0 ? all_lanes_ : varint();
-  if (i.lanes == 0 || (i.lanes & ~all_lanes_) != 0) fail("an access of lanes that a warp has not");
+  if (i.lanes == 0 || (i.lanes & ~all_lanes_) != 0)
+    fail("an access of lanes that a warp does not have");
   read_depends((tag & flag_depends) != 0);
   const auto lanes = static_cast<unsigned>(__builtin_popcountll(i.lanes));
   const std::uint8_t kind = tag & kind_mask;

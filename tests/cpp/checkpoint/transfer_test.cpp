@@ -245,7 +245,7 @@ TEST(transfer, names_a_file_that_was_cut) {
     late_carrier gpus(3, 4096);
     const std::string text =
         error_of<usage_error>([&] { read_segments({cut.get()}, a.segments, &gpus, quick(3)); });
-    EXPECT_EQ(text, "a.safetensors was cut while it was read: it ends at byte 100000");
+    EXPECT_EQ(text, "a.safetensors was truncated while it was read: it ends at byte 100000");
     EXPECT_EQ(gpus.under_way(), 0U);
     EXPECT_FALSE(gpus.abandoned);
   }

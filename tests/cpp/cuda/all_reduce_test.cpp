@@ -414,7 +414,7 @@ TEST(all_reduce, says_what_is_wrong_with_its_buffers) {
               call.send.assign(17, 4096);
               call.receive.assign(17, 4096);
             }),
-            "an all-reduce is of at most 16 participants, not of 17");
+            "an all-reduce has at most 16 participants, not 17");
   for (const kind what : {kind::pinned, kind::pageable, kind::managed}) {
     const buffer odd = make_buffer(in, what, 0, 400, good.random);
     EXPECT_EQ(with([&](all_reduce_call& call) { call.send[0] = address(odd.memory); }),

@@ -62,7 +62,7 @@ TEST(CopyC, AWrongVariableIsNamed) {
   const ended program =
       run("LD_LIBRARY_PATH=" FAKE_DRIVER_FOLDER " INTERLACE_COPY=fast", "copies 1");
   EXPECT_NE(program.status, 0);
-  EXPECT_NE(program.text.find("INTERLACE_COPY='fast' is no way to copy"), std::string::npos)
+  EXPECT_NE(program.text.find("INTERLACE_COPY='fast' is not a way to copy"), std::string::npos)
       << program.text;
 }
 

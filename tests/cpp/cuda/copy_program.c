@@ -47,7 +47,7 @@ static void check_arguments(void) {
   expect_failure(interlace_copy_async(bytes, NULL, 8, NULL), INTERLACE_INVALID_ARGUMENT,
                  "the source of a copy of 8 bytes is a null pointer");
   expect_failure(interlace_copier_create(unknown, &copier), INTERLACE_INVALID_SETTING,
-                 "'INTERLACE_SPEED=11' is no setting of copies");
+                 "'INTERLACE_SPEED=11' is not a setting of copies");
   expect_failure(interlace_copier_create(wrong, &copier), INTERLACE_INVALID_SETTING,
                  "INTERLACE_COPY_THRESHOLD='some' is no size");
   expect_failure(interlace_copier_create(NULL, NULL), INTERLACE_INVALID_ARGUMENT, "no place");
@@ -253,7 +253,7 @@ static void copy_around(interlace_copier* copier, int gpus) {
   }
 }
 
-/* Two GPUs, each on a stream of its own: the second copy is behind the first by an event. */
+/* Two GPUs, each on a stream of its own: an event orders the second copy after the first. */
 static void in_order(int gpus) {
   struct CUctx_st* context;
   struct CUstream_st* streams[2];
@@ -310,7 +310,7 @@ static void collect(interlace_copier* copier, int gpus) {
   unsigned long long memory[2][most_gpus];
   const void* sent[most_gpus];
   void* received[most_gpus];
-  unsigned char* host[most_gpus]; /* what a GPU sends, and behind it what it has received */
+  unsigned char* host[most_gpus]; /* what a GPU sends, followed by what it has received */
   void* place = NULL;
   int round, gpu, block, kind;
   for (gpu = gpus - 1; gpu >= 0; --gpu) { /* the stream is the first one's */

@@ -343,7 +343,7 @@ class driver {
       if (other == one || !conflict(*one, *other)) continue;
       std::set<const op*> seen;
       if (other->begun || !runs_behind(other, one.get(), seen))
-        error("two copies touch the same bytes, and neither runs behind the other");
+        error("two copies touch the same bytes, and neither runs after the other");
     }
     const auto all = touched(*one);
     if (std::any_of(all.begin(), all.end(),

@@ -240,7 +240,7 @@ TEST(nccl, refuses_a_gpu_that_stands_twice) {
       message_of<usage_error>([&] {
         const nccl_communicators c(library, {1, 2, 1});
       }),
-      "nccl takes a GPU for each device, and GPU 1 stands for several; use another mechanism");
+      "nccl needs a GPU for each device, but GPU 1 stands for several; use another mechanism");
 }
 
 TEST(nccl, ends_the_group_that_it_began_and_says_what_failed) {

@@ -288,7 +288,7 @@ TEST(traffic_table, a_file_that_cannot_be_shared_is_named_and_the_process_has_it
   };
   expect_own("/tmp", "directory");
   expect_own("/nowhere/at/all", "No such file");
-  expect_own("/dev/null", "it is no file");
+  expect_own("/dev/null", "it is not a file");
   const new_path text;
   std::ofstream(text.name()) << "a shopping list";
   expect_own(text.name(), "remove it");

@@ -15,7 +15,7 @@ std::vector<std::uint32_t> order(const replicated<float>& view, std::uint64_t el
   return devices;
 }
 
-TEST(region, stores_begin_with_the_device_behind) {
+TEST(region, stores_begin_with_the_next_device) {
   replicated<float> view;
   view.everybody = 0b1011;
   view.device = 2;

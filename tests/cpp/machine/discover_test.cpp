@@ -259,7 +259,7 @@ TEST(discover, without_nvml) {
   fake_driver driver = hgx(2);
   driver.nvml = false;
   const discovery result = discover(driver, {known_h200()});
-  EXPECT_TRUE(said(result, "NVML tells nothing"));
+  EXPECT_TRUE(said(result, "NVML is not available"));
   EXPECT_EQ(result.relations[0][1], "PCIE");
   EXPECT_TRUE(validate(result.found).empty());
 }
@@ -287,7 +287,7 @@ TEST(discover, different_gpus_and_too_many) {
   many.units.assign(20, h200(0));
   const discovery result = discover(many, {known_h200()});
   EXPECT_EQ(result.found.gpu_count, 16U);
-  EXPECT_TRUE(said(result, "Only the first 16 of 20 GPUs are taken."));
+  EXPECT_TRUE(said(result, "Only the first 16 of 20 GPUs are used."));
 }
 
 TEST(discover, nothing_described) {

@@ -115,7 +115,7 @@ TEST(planner, traffic_under_way_keeps_paths_away) {
   asked.traffic = {{{gpu_end(0), gpu_end(2)}, 0}};
   plan made = one(four, gpu_end(0), gpu_end(1), 256 * mib, asked);
   EXPECT_EQ(named(four, made, "gpu2").bytes, 0U);
-  EXPECT_EQ(named(four, made, "gpu2").reason, "gpu0 -> gpu2 is taken by traffic under way");
+  EXPECT_EQ(named(four, made, "gpu2").reason, "gpu0 -> gpu2 is taken by traffic in flight");
   EXPECT_GT(named(four, made, "gpu3").bytes, 0U);
   check_capacity(four, made, asked.traffic);
 
@@ -128,7 +128,7 @@ TEST(planner, traffic_under_way_keeps_paths_away) {
   made = one(four, gpu_end(0), gpu_end(1), 256 * mib, asked);
   EXPECT_EQ(named(four, made, "host").bytes, 0U);
   EXPECT_EQ(named(four, made, "host").reason,
-            "both directions of gpu0 - host is taken by traffic under way");
+            "both directions of gpu0 - host is taken by traffic in flight");
 }
 
 TEST(planner, paths_can_be_chosen) {
@@ -298,7 +298,7 @@ TEST(planner, nonsense_is_refused) {
     return "";
   };
   EXPECT_EQ(complaint(gpu_end(0), gpu_end(4), 1),
-            "gpu4 is no memory of sample; it has gpu0 to gpu3 and host");
+            "gpu4 is not a memory of sample; it has gpu0 to gpu3 and host");
   EXPECT_EQ(complaint(gpu_end(2), gpu_end(2), 1),
             "source and destination are both gpu2; a plan is for two memories");
   EXPECT_EQ(complaint(gpu_end(0), host_end(), 0),
@@ -308,7 +308,7 @@ TEST(planner, nonsense_is_refused) {
   options asked;
   asked.traffic = {{{host_end(), host_end()}, 0}};
   EXPECT_EQ(complaint(gpu_end(0), gpu_end(1), 1, asked),
-            "there is no path for the traffic under way");
+            "there is no path for the traffic in flight");
   EXPECT_THROW(make_plan(four, {}), usage_error);
 }
 

@@ -399,8 +399,8 @@ void peers(unsigned seed) {
     work one(0, seed);
     CHECK(one.large(nullptr));  // starts the engine
     expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 704, "again");
-    expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "behind the engine");
-    expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 704, "behind the engine, again");
+    expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "after the engine");
+    expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 704, "after the engine, again");
     expect(cu().cuCtxDisablePeerAccess(contexts[2]), 0, "disabled");
     expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled again");
     expect(cu().cuCtxDisablePeerAccess(contexts[3]), 705, "disabled, never enabled");
@@ -408,13 +408,13 @@ void peers(unsigned seed) {
     one.run(20);
   }
   CHECK(cu().cuDevicePrimaryCtxReset_v2(2));
-  expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 704, "behind the reset of another");
-  expect(cu().cuCtxDisablePeerAccess(contexts[1]), 0, "disabled, behind the reset of another");
-  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, behind its reset");
-  expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "behind its reset");
+  expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 704, "after the reset of another");
+  expect(cu().cuCtxDisablePeerAccess(contexts[1]), 0, "disabled, after the reset of another");
+  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, after its reset");
+  expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "after its reset");
   CHECK(cu().cuDevicePrimaryCtxRelease_v2(2));
   CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[2], 2));
-  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, behind its release");
+  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, after its release");
 }
 
 // A module next to the preloaded library gets the driver itself; others do not.

@@ -32,7 +32,7 @@ int call(void* function) {
 int main(int count, char** words) {
   expect(call(dlsym(RTLD_DEFAULT, "scopes_probe")) == 1, "RTLD_DEFAULT is not the program's");
   expect(call(dlsym(RTLD_NEXT, "scopes_probe")) == 2, "RTLD_NEXT is not the library's");
-  expect(scopes_next_of_library() == -1, "something is behind the library");
+  expect(scopes_next_of_library() == -1, "something follows the library");
   expect(call(scopes_default_of_library("scopes_probe")) == 1, "the library's RTLD_DEFAULT");
   void* self = dlopen(nullptr, RTLD_NOW);
   expect(call(dlsym(self, "scopes_probe")) == 1, "the program's handle");

@@ -211,8 +211,8 @@ TEST_F(pages, machines_that_have_nothing_of_it) {
       FAIL();
     } catch (const usage_error& e) {
       EXPECT_STREQ(e.what(),
-                   "the machine describes nothing that griffin takes; give it tables [gpu.tlb] and "
-                   "[gpu.griffin], as 4x-r9nano has, or take another mechanism");
+                   "the machine has no hardware for griffin; add tables [gpu.tlb] and "
+                   "[gpu.griffin], as in 4x-r9nano, or use another mechanism");
     }
   }
 }

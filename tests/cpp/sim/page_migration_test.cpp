@@ -140,7 +140,7 @@ TEST(page_migration, needs_a_host_that_gpus_reach) {
     FAIL();
   } catch (const usage_error& e) {
     EXPECT_STREQ(e.what(),
-                 "no link leads from gpu0 to the host, which moves pages; take another mechanism "
+                 "no link leads from gpu0 to the host, which moves pages; use another mechanism "
                  "than page-migration");
   }
 }

@@ -115,7 +115,7 @@ TEST(treated_loads, the_rdma_cache_is_shared) {
   EXPECT_EQ(loads_under("direct", sparse, 4).requests, 4U * 64);
 }
 
-TEST(treated_loads, the_rdma_cache_is_empty_behind_a_kernel) {
+TEST(treated_loads, the_rdma_cache_is_empty_after_a_kernel) {
   node n(test::r9nano(), 2, [] {});
   n.treat_loads(kernel::parse_remote_loads("rdma-cache"));
   const strided k{n.allocate_unified<float>(2000, page_placement::on(1)), 16, 2};
@@ -303,8 +303,8 @@ TEST(treated_loads, machines_that_do_not_describe_it_are_refused) {
     ADD_FAILURE();
   } catch (const usage_error& e) {
     EXPECT_EQ(std::string(e.what()),
-              "the machine describes nothing that treats remote loads; give it a table "
-              "[gpu.dualopt], as 4x-r9nano has, or take direct");
+              "the machine has no hardware for remote loads; add a table "
+              "[gpu.dualopt], as in 4x-r9nano, or use direct");
   }
 }
 

@@ -286,7 +286,7 @@ static void user(int to, int from) {
       part.buffer = sent[gpu] + 1000;
       part.length = buffer_bytes / 2;
       status = uct_ep_put_zcopy(ep, &part, 1, told.at + 1000, keys[gpu].rkey, &done[2 * gpu + 1]);
-      expect(status == UCS_INPROGRESS, "a put is under way"); /* behind the get of its route */
+      expect(status == UCS_INPROGRESS, "a put is in flight"); /* after the get of its route */
       posted += 2;
       if (round == 0 && gpu == 0) {
         status =

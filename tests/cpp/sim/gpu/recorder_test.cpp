@@ -92,7 +92,7 @@ TEST(recorder, an_arrival_is_an_atomic_that_all_wait_for) {
 }
 
 // In a trace, a wait after an atomic is an arrival's; a fence is not.
-TEST(recorder, a_fence_behind_an_atomic_does_not_wait_for_it) {
+TEST(recorder, a_fence_after_an_atomic_does_not_wait_for_it) {
   recorder r;
   recorder::settings s;
   s.warp_width = 32;

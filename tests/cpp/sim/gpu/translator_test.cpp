@@ -210,9 +210,10 @@ TEST_F(translated, needs_a_host_that_gpus_reach) {
     build(m);
     FAIL();
   } catch (const usage_error& e) {
-    EXPECT_STREQ(e.what(),
-                 "no link leads from gpu0 to the host, where pages are walked; leave out the table "
-                 "[gpu.tlb] or add one");
+    EXPECT_STREQ(
+        e.what(),
+        "no link leads from gpu0 to the host, which translates addresses; leave out the table "
+        "[gpu.tlb] or add one");
   }
 }
 
