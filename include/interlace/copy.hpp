@@ -18,7 +18,7 @@
 // between all processes of a user, whichever GPUs each of them can use.
 //
 // A copy is ordered like one asynchronous copy on `stream`: it starts after the work that the
-// stream has, and what the stream gets later starts after the copy. The host does not wait. The
+// stream has, and later work on the stream starts after the copy. The host does not wait. The
 // null stream is the legacy default stream, which waits for all blocking streams as always.
 // cudaStreamPerThread can be given as well. If the stream is being captured, the copies become
 // nodes of its graph. The graph owns its staging memory until it ends; instances of one captured
@@ -151,7 +151,7 @@ class copier {
   // the stream or the GPU does not exist any more.
   void copy_async(void* dst, const void* src, std::size_t bytes, CUstream_st* stream);
   // Makes all copies, on `stream`, in no order among themselves. They start after the work that the
-  // stream has, and what the stream gets later starts after all of them. The whole batch is plain
+  // stream has, and later work on the stream starts after all of them. The whole batch is plain
   // copies, one after another,
   // - if a copy has an end that is neither in page-locked memory nor in the memory of a GPU,
   // - if a copy is between GPUs without access to each other,

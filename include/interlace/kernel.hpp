@@ -42,7 +42,7 @@
 //   W.shuffle_xor(s, mask), W.shuffle(s, k) the state of lane (own ^ mask), of lane k: read r[L]
 //   W.repeated(key, f)                      calls f(W), which must do the same for the same key:
 //                                           each lane takes the same path through it, and accesses
-//                                           the same places of shared memory, relative to the begin
+//                                           the same places of shared memory, relative to the start
 //                                           of the warp's part. Elsewhere it may load other
 //                                           elements, and store to local arrays but not to regions.
 //                                           The simulated node records f once for each key

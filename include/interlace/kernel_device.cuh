@@ -645,8 +645,8 @@ class warp {
     return (Threads != 0 ? Threads : blockDim.x) / warp_lanes;
   }
 
-  // Everything that lanes of the warp stored before is visible to all of them in f: there is a
-  // warp-wide barrier between one each and the next. There is none before the first.
+  // f sees everything that lanes of the warp stored in earlier calls of each: there is a warp-wide
+  // barrier between two calls. There is no barrier before the first call.
   template <class F>
   __device__ __forceinline__ void each(F&& f) const {
     order();

@@ -252,8 +252,8 @@ class region {
   // `copy-engine` the addition must also acquire, and the thread that raises the counter to
   // (*launches + 1) * targets[c] must store 1 to flags[c] with release at system scope.
   const kernel::chunk_table& table(std::uint32_t device) const;
-  // Where kernels without `store` and `publish` can make their own notes for the debug mode. Null
-  // pointers without debug mode.
+  // The memory in which kernels without `store` and `publish` can make their own notes for the
+  // debug mode. Null pointers without debug mode.
   region_audit audit(std::uint32_t device) const;
 
  private:

@@ -16,7 +16,7 @@ struct collective_call {
   enum class kind : std::uint8_t { all_gather, broadcast, send, receive };
   kind what = kind::send;
   std::uint32_t peer = 0;   // the root of a broadcast, or the other end of a send or receive
-  std::uint64_t at = 0;     // all_gather: the begin of the first device's part
+  std::uint64_t at = 0;     // all_gather: the start of the first device's part
   std::uint64_t bytes = 0;  // all_gather: the size of one part
 };
 

@@ -70,8 +70,8 @@ class gpu_lost : public device_error {
   using device_error::device_error;
 };
 
-// What discovery asks the driver. All indices are below the counts. Calls throw `usage_error` if
-// there is no driver, `gpu_lost` for a GPU that vanished and `device_error` for any other failure.
+// The driver's interface for discovery. All indices are below the counts. Calls throw `usage_error`
+// if there is no driver, `gpu_lost` for a GPU that vanished, and `device_error` for other failures.
 class gpu_driver {
  public:
   virtual ~gpu_driver() = default;

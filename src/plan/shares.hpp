@@ -12,7 +12,7 @@
 
 namespace interlace::plan {
 
-// What a path costs in addition to the time of its bytes.
+// The cost of a path in addition to the time of its bytes.
 struct overheads {
   double setup_s = 0;   // of one copy, on the engine
   double launch_s = 0;  // of one copy, on the host

@@ -20,7 +20,7 @@ namespace interlace::preload {
 enum class copy_direction : std::uint8_t { unknown, host_to_gpu, gpu_to_host, gpu_to_gpu };
 inline constexpr std::size_t direction_count = 4;
 
-// What became of a copy. Only the first one is not the program's own copy.
+// The outcome of a copy. The program made the copy itself in all cases but the first.
 enum class outcome : std::uint8_t {
   taken_over,
   small,

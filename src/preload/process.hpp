@@ -1,4 +1,4 @@
-// What a process that loads the library does when it starts, when it forks and before the engine
+// The actions of a process with the library when it starts, when it forks, and before the engine
 // starts.
 #pragma once
 

@@ -250,7 +250,7 @@ void complete_direction(requested_copy& asked, const cuda::memory_view& from,
   if (asked.moves == copy_direction::unknown) asked.moves = direction_between(from, to);
 }
 
-// What would become of a copy between these memories; taken_over if an engine could make the copy.
+// The outcome of a copy between these memories; taken_over if an engine could make the copy.
 outcome outcome_between(const cuda::memory_view& from, const cuda::memory_view& to) {
   using cuda::memory_kind;
   for (const cuda::memory_view& one : {from, to}) {

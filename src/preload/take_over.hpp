@@ -5,8 +5,8 @@
 // predicted to be faster than one. The conditions:
 // - Both ends are page-locked memory of the host or memory of a GPU, in two different places.
 // - The stream belongs to a primary context and is not being captured.
-// The copy starts after the work that the stream has, and what the stream gets later starts after
-// the copy. All other copies are passed through, and so is a copy for which anything fails before
+// The copy starts after the work that the stream has, and later work on the stream starts after the
+// copy. All other copies are passed through, and so is a copy for which anything fails before
 // it was enqueued.
 #pragma once
 

@@ -192,7 +192,7 @@ struct project_rays {
     const std::uint32_t first_bin = group % groups * threads;
     const ray_family family = block.load(angles, angle);
 
-    // Lanes count from the lane that is least far across.
+    // `before` is the smallest offset from `at` of any lane and strip, 0 or less.
     constexpr fixed_point one = fixed_point{1} << fixed_bits;
     const fixed_point over_lanes = family.apart * (threads - 1);
     const fixed_point over_strips = family.slope * (depth - 1);

@@ -473,9 +473,9 @@ TEST(copy, processes_leave_each_gpu_its_own_link) {
   std::filesystem::remove_all(folder);
 }
 
-// What a stream that waits for others without events sees of them. On such a stream, the executors
-// enqueue work that changes nothing before they record an event, and after what they make it wait
-// for. With this work, every order holds. The test prints which orders hold without it.
+// The order between a stream and other streams for which it waits without events. On such a stream,
+// the executors enqueue work that changes nothing, before they record an event and after they make
+// it wait. With this work, every order holds. The test prints which orders hold without it.
 class promise {
  public:
   promise() : on_(0) {

@@ -34,7 +34,7 @@ solution solve(const workload::banded_system& a, std::uint32_t iterations) {
     for (std::uint64_t i = 0; i < a.rows; ++i) {
       double rest = a.right[i];
       for (std::uint64_t k = 0; k < 2 * a.half_bandwidth + 1; ++k) {
-        const std::uint64_t j = i + k - a.half_bandwidth;  // wraps where it is negative
+        const std::uint64_t j = i + k - a.half_bandwidth;  // wraps if it is negative
         if (j < a.rows && j != i)
           rest -= static_cast<double>(a.diagonals[k * a.rows + i]) * before[j];
       }

@@ -61,8 +61,8 @@ class node {
   // Kernels and exchanges in the last run's graphs that were launched early.
   std::uint64_t early_launches() const;
 
-  // What mechanisms report about the exchanges so far (multi-path: the copy engine's batches). A
-  // sentence without its end, or empty.
+  // The mechanisms' report about the exchanges so far (multi-path: the copy engine's batches). A
+  // sentence without its full stop, or empty.
   std::string batches_made() const;
 
   // Blocks until everything that is enqueued has ended. Throws device_error if any of it failed.

@@ -1,5 +1,5 @@
-// Where the pages of unified arrays are placed, and where the blocks of a grid over all devices
-// run.
+// The placement of the pages of unified arrays, and of the blocks of a grid that is spread over all
+// devices.
 #pragma once
 
 #include <cstdint>

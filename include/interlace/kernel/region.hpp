@@ -1,8 +1,8 @@
 // Regions and reductions as every node keeps them: who owns what, who subscribes, which buffer is
 // the front. Nodes add memory and movement.
 //
-// What a node offers to a workload (interlace/kernel/cpu_node.hpp and interlace/host/node.hpp are
-// the plainest reading of it):
+// The interface of a node for workloads (interlace/kernel/cpu_node.hpp and interlace/host/node.hpp
+// are its plainest implementations):
 //
 //   devices()                               GPUs
 //   allocate<T>(device, n) -> local<T>      lives as long as the node; every byte 0xff
@@ -255,8 +255,8 @@ struct remote_load_counts {
   double mean_wait_s = 0;
   // the part of mean_latency_s that request and reply spend between the devices
   double mean_in_links_s = 0;
-  // Where addresses are translated. Every access is looked up in an L1 TLB once. A page in flight
-  // counts as a miss. The host walks a page that misses the L2 TLB.
+  // For machines with address translation. Every access is looked up in an L1 TLB once. A page in
+  // flight counts as a miss. The host walks a page that misses the L2 TLB.
   std::uint64_t tlb_hits = 0;
   std::uint64_t tlb_misses = 0;
   std::uint64_t l2_tlb_hits = 0;

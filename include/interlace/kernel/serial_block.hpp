@@ -220,7 +220,7 @@ class lane_range {
   std::uint64_t outside_ = 0;
 };
 
-// What lanes and warps know about their block.
+// The index and the size of a block, for its lanes and warps.
 struct block_place {
   std::uint64_t index = 0;
   std::uint64_t blocks = 0;

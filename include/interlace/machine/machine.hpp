@@ -1,4 +1,4 @@
-// What a node is: devices, ports, links, protocols and memory as plain values.
+// The description of a node: devices, ports, links, protocols and memory as plain values.
 //
 // The TOML files in machines/ carry the same structure with a unit in every key; Python reads and
 // validates them and fills these structs, so C++ never parses a file. All rates are bytes per

@@ -43,7 +43,7 @@ class node_regions {
   node_mechanism& mechanism_of(std::uint32_t id) const { return *by_region_.at(id); }
   void set_parity(std::uint32_t id, std::uint32_t parity) { states_[id].parity = parity; }
 
-  // What mechanisms report about the exchanges so far: a sentence without its end, or empty.
+  // The mechanisms' report about the exchanges so far: a sentence without its full stop, or empty.
   std::string made() const;
 
  private:

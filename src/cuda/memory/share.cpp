@@ -36,7 +36,7 @@ cudaIpcMemHandle_t from_hex(const std::string& text) {
   return handle;
 }
 
-// The number at the begin of `rest`.
+// The number at the beginning of `rest`.
 std::uint64_t take_number(std::string_view& rest) {
   const std::string_view word = cut_text(rest, ' ');
   std::uint64_t value = 0;

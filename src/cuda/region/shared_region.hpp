@@ -70,7 +70,7 @@ class shared_region final : public group_member {
     wait_failure* failure = nullptr;
     // for ending waits and reading counters; nothing else runs on it
     cudaStream_t rescue = nullptr;
-    // Where streams wait for chunks: a ring of the last epochs that are not captured.
+    // The epochs in which streams wait for chunks: a ring of the last ones that are not captured.
     std::vector<watched_epoch> epochs;
     std::size_t enqueued = 0;      // number of these epochs so far
     std::vector<counter> targets;  // targets of the chunks

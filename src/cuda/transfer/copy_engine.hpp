@@ -1,5 +1,5 @@
-// The copy engine, which stands behind `interlace::copier`: classifies a message or a batch, has it
-// planned, and has it run; or makes a plain copy.
+// The copy engine, which does the work of `interlace::copier`: it classifies a message or a batch,
+// has it planned and run, or makes a plain copy.
 //
 // | job                                         | files                                         |
 // |---------------------------------------------|-----------------------------------------------|
@@ -52,9 +52,9 @@ class copy_engine {
   void copy_batch(std::span<const batch_part> copies, CUstream_st* stream);
   // Keeps the promises of `copier::all_reduce_async`.
   void all_reduce(const all_reduce_call& what, CUstream_st* stream);
-  // As `copy`, for callers that can make the plain copy themselves: the engine leaves plain copies
-  // and all copies on streams that are being captured to the caller, and the report says so. Throws
-  // device_error where the driver fails; then nothing of the copy is in flight.
+  // Same as `copy`, for callers that can make the plain copy themselves: the engine leaves plain
+  // copies, and all copies on streams that are being captured, to the caller, and the report says
+  // so. Throws device_error if the driver fails; then nothing of the copy is in flight.
   copy_report try_copy(device_address to, device_address from, std::uint64_t bytes,
                        CUstream_st* stream);
   void prepare();

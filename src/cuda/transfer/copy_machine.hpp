@@ -14,7 +14,7 @@ struct copy_machine {
   std::vector<int> gpus;                // CUDA's numbers of its GPUs
   std::vector<std::string> names = {};  // of its GPUs, the same in every process
   bool hides_gpus = false;              // the machine has more GPUs, which this process cannot use
-  // What a copy profile must match.
+  // The values that a copy profile must match.
   std::string model = {};
   std::string driver = {};
   std::vector<std::string> remarks = {};  // sentences for people

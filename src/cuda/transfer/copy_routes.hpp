@@ -29,7 +29,7 @@ class copy_routes {
   std::vector<machine::endpoint> places() const;
   // Whether one copy engine can copy from one place to the other by itself.
   bool connected(machine::endpoint from, machine::endpoint to) const;
-  // The time of a message that has the direct path for itself. 0 where there is no direct path.
+  // The time of a message that has the direct path for itself. 0 if there is no direct path.
   std::uint64_t direct_ns(machine::endpoint from, machine::endpoint to, std::uint64_t bytes) const;
   // The places through which the choice lets a message be relayed.
   const std::vector<machine::endpoint>& relays(machine::endpoint from, machine::endpoint to,

@@ -15,7 +15,7 @@ struct engine_profile {
   bool measured_here = false;  // on this machine, with the relays that the engine may use
 };
 
-// The profile that the options name. Nothing where they name none, or where the file is not usable:
+// The profile that the options name. Nothing if they name none, or if the file is not usable:
 // `accounts` then has the reason, unless the options left the file open and there is none.
 std::optional<engine_profile> find_profile(const copy_machine& here, const copy_options& options,
                                            copy_accounts& accounts);

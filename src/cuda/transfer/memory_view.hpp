@@ -1,4 +1,4 @@
-// What the driver knows about the memory at an address.
+// The driver's information about the memory at an address.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which messages use the links of the GPUs at the same time, so that no message is relayed over a
+// A table of the messages that use the links of the GPUs now. With it, no message is relayed over a
 // link that another message needs.
 //
 // The pair of a message is the place that it comes from and the place that it goes to. A pair is in

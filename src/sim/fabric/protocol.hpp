@@ -5,7 +5,7 @@
 // framing token with the sequence number, 4-byte LCRC); a payload of several separate runs of bytes
 // needs a packet each, since byte enables cover only the first and last double word. A link's rate
 // is what remains after line coding (8b/10b, 128b/130b, or 236 of 256 bytes of a PCIe 6 flit).
-// Where the protocol has link_flit_bytes, each packet takes whole flits of that size.
+// If the protocol has link_flit_bytes, each packet takes whole flits of that size.
 //
 // NVLink: 16-byte flits; a header flit, a byte-enable flit where the payload is not made of whole
 // flits, up to 16 data flits. The packet format of NVLink 3 and 4 is not public: NVLink 2's is

@@ -23,7 +23,7 @@ class cache {
   };
   struct victim {
     std::uint64_t address = 0;
-    std::uint8_t dirty = 0;  // also 0 where nothing was displaced
+    std::uint8_t dirty = 0;  // also 0 if nothing was displaced
   };
 
   explicit cache(const machine::cache& m)
@@ -77,8 +77,8 @@ class cache {
     return l;
   }
 
-  // As allocate, but never displaces a line whose data are in flight. Returns nullptr where all
-  // lines of the set are.
+  // Same as allocate, but never displaces a line whose data are in flight. Returns nullptr if the
+  // data of all lines of the set are in flight.
   line* allocate_over_arrived(std::uint64_t address, victim& displaced) {
     const std::size_t first = first_of(hash_of(address));
     std::size_t oldest = first + ways_;

@@ -111,7 +111,7 @@ class gpu {
   picoseconds port_to_l2() const { return half_port_; }
   picoseconds to_l2() const { return half_l2_; }
 
-  // A message of a load or an atomic leaves at `time`, through the queues where there are any.
+  // A message of a load or an atomic leaves at `time`, through the queues if there are any.
   void leave(picoseconds time, const message& m) {
     queues_ != nullptr ? queues_->pass(time, m) : fabric_.send(time, m);
   }

@@ -49,7 +49,7 @@ class load_rules {
   // The data of an entry that gpu::take_entry gave are there, and the entry is free.
   virtual void entry_done(std::uint32_t unit, std::uint32_t token) = 0;
 
-  // An L1 miss goes to another GPU at `time`. Returns false where it needs no request.
+  // An L1 miss goes to another GPU at `time`. Returns false if it needs no request.
   virtual bool needs_request(picoseconds time, std::uint32_t unit, std::uint32_t entry,
                              line_access l) = 0;
   // The reply has come. Returns true where the rules pass it on to the instructions that wait for
@@ -70,7 +70,7 @@ class load_rules {
   virtual void saw_remote_store() = 0;
   virtual void saw_remote_load(line_access l, std::uint32_t words, std::optional<bool> hit) = 0;
 
-  // What is left over at the end of a run; null: nothing.
+  // Names something that is left over at the end of a run; null: nothing is left over.
   virtual const char* left() const = 0;
 };
 
@@ -90,7 +90,7 @@ class page_rules {
   virtual bool leaves(const message& request) = 0;
   virtual void came_back(std::uint64_t line) = 0;  // the reply
 
-  // What is left over at the end of a run; null: nothing.
+  // Names something that is left over at the end of a run; null: nothing is left over.
   virtual const char* left() const = 0;
 
  private:

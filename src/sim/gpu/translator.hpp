@@ -36,7 +36,7 @@ class translator {
   std::uint64_t page_of(std::uint64_t address) const { return address >> page_shift_; }
 
   // Looks up an access in an L1 TLB and requests the page unless it is there. The access is
-  // counted, except where it finds no entry.
+  // counted, unless it finds no entry.
   answer look_up(std::uint32_t buffer, std::uint64_t page) {
     if (!buffers_[buffer].entries.find(page)) return miss(buffer, page);
     ++counts_.l1_hits;

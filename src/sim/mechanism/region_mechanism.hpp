@@ -1,6 +1,6 @@
-// What a mechanism does with a region on the simulated node: at the launches that write the region,
-// and at its exchange. Each mechanism has a file in this folder. The generated table.hpp lists all
-// of them.
+// The actions of a mechanism for a region on the simulated node: at the launches that write the
+// region, and at its exchange. Each mechanism has a file in this folder. The generated table.hpp
+// lists all of them.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@
 
 namespace interlace::sim {
 
-// What the driver asks of a GPU.
+// The driver's requests to a GPU.
 class migrating_gpu {
  public:
   virtual ~migrating_gpu() = default;

@@ -88,7 +88,7 @@ class remote_write_queue {
   // false if the window has no lines.
   bool flush(std::uint32_t from, flush_reason reason, flushed_window& out);
   // The same for one line as a packet of its own. Returns false if the line is not in the queue.
-  // Where windows are smaller than lines, a line can be several packets: call this until it returns
+  // If windows are smaller than lines, a line can be several packets: call this until it returns
   // false.
   bool flush_line(std::uint64_t line, flush_reason reason, flushed_window& out);
   bool has_line(std::uint64_t line) const { return entry_of(line) != line_buffer::none; }

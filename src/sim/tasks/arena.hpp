@@ -17,7 +17,7 @@ class arena {
 
   // Allocates `bytes` in a slot, aligned to 256, with every byte 0xff.
   std::byte* take(std::uint32_t slot, std::uint64_t bytes);
-  // bytes from the slot's begin
+  // bytes from the slot's start
   std::uint64_t used(std::uint32_t slot) const { return used_[slot]; }
   const std::byte* base() const { return base_; }
   std::uint32_t slot_bits() const { return slot_bits_; }

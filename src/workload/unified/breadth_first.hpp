@@ -111,7 +111,7 @@ class breadth_first {
     ++kernel_.current;
     return true;
   }
-  // Edges from the source; -1 where no path leads. Exact below 2^24.
+  // Edges from the source; -1 for a vertex without a path. Exact below 2^24.
   std::vector<float> result() const {
     const std::vector<std::uint32_t> levels = node_.download(kernel_.levels);
     std::vector<float> values(levels.size());

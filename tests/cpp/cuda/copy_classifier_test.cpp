@@ -1,5 +1,4 @@
-// Which copies take several paths and which are plain, and which questions the driver is asked to
-// find out.
+// The choice between several paths and a plain copy, and the questions to the driver that it takes.
 #include "cuda/transfer/copy_classifier.hpp"
 
 #include <gtest/gtest.h>

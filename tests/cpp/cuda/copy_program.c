@@ -226,7 +226,7 @@ static void copy_around(interlace_copier* copier, int gpus) {
     fill(from, buffer_bytes);
     memset(poison, 0xA5, buffer_bytes);
     memset(to, 0x5A, buffer_bytes);
-    /* The context that is current is not the stream's where the call names the GPU. */
+    /* If the call names the GPU, the current context is not the stream's. */
     expect(set_current(contexts[own == 0 ? one : (one + 1) % gpus]) == 0, "a current context");
     results[0] = interlace_copier_copy_async(copier, given, first, poison, buffer_bytes, stream);
     results[1] = one == other ? INTERLACE_SUCCESS

@@ -107,7 +107,7 @@ TEST(trace, workloads) {
     const std::uint64_t modes = 20 * 20 * 11;
     EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 2 * 9 * modes);
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 2 * 9 * modes);
-    // Complex numbers of 8 bytes: two lines a warp, but for the last.
+    // Complex numbers of 8 bytes: two lines a warp, except for the last warp.
     EXPECT_NEAR(static_cast<double>(t.of(traced_access::store, memory_space::replicated).lines),
                 2 * 9 * static_cast<double>(modes) / 16, 4);
   }

@@ -152,7 +152,7 @@ void compare(const scan& s, std::uint32_t iterations, bool to_readers = false) {
   std::vector<double> expected(std::size_t{s.size} * s.size, 0);
   double cost = 0;
   for (std::uint32_t k = 0; k < iterations; ++k) cost = s.iterate(expected);
-  // By number of devices: the begin of a part decides how positions in it are rounded.
+  // By number of devices: the start of a part decides how positions in it are rounded.
   std::map<std::uint32_t, std::vector<float>> first;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
     workload::ct work(node, s.view(), cut(s.size, devices, how), to_readers);

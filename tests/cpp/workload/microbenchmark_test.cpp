@@ -68,7 +68,7 @@ TEST(microbenchmark, more_blocks_copy_faster) {
   EXPECT_LT(seconds(4), seconds(1));
 }
 
-// Where the machine states it, stores leave a compute unit at a limited rate. A block is on one
+// If the machine states a rate, stores leave a compute unit at most at this rate. A block is on one
 // compute unit.
 TEST(microbenchmark, a_block_copies_no_faster_than_its_stores_leave) {
   machine::machine m = test::meshed(2, machine::protocol_kind::nvlink2);

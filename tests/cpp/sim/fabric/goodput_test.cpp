@@ -184,7 +184,7 @@ TEST(packets, random_masks) {
   }
 }
 
-// Where a link states a size for a word write. A longer packet takes its flits.
+// For a link that states a size for a word write. Longer packets take whole flits.
 TEST(goodput, of_a_word_may_be_less_than_of_its_flits) {
   machine::protocol p;
   p.kind = protocol_kind::nvlink4;
