@@ -64,7 +64,7 @@ kernel::library_call silent(std::uint64_t read, std::uint64_t written,
   return c;
 }
 
-TEST(library_call, takes_what_memory_or_operations_need) {
+TEST(library_call, takes_the_time_of_its_memory_traffic_or_operations) {
   const auto m = test::meshed(1, protocol_kind::nvlink2);  // 4 units, 1 GHz, 200 GB/s, 1 us
   const double per_clock = 4 * 1e9;
   struct expected {

@@ -187,7 +187,7 @@ TEST(early_launch, does_not_follow_copies_or_tracked_chunks) {
 
 // Blocks that wait for one device's exchange must not keep out those of another device on the same
 // GPU.
-TEST(early_launch, is_none_where_a_gpu_has_several_devices_or_nodes) {
+TEST(early_launch, does_not_happen_if_a_gpu_has_several_devices_or_nodes) {
   INTERLACE_NEED_GPUS(1);
   EXPECT_EQ(cuda::early_devices({0}), 1U);
   EXPECT_EQ(cuda::early_devices({2, 0, 1}), 7U);

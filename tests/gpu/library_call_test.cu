@@ -88,7 +88,7 @@ TEST_P(library_call_test, stands_in_the_stream) {
   }
 }
 
-TEST_P(library_call_test, what_it_throws_comes_out_of_run) {
+TEST_P(library_call_test, run_rethrows_its_exceptions) {
   cuda::node node(options_for(GetParam()));
   kernel::library_call c;
   c.name = "nothing";

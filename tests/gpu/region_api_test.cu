@@ -416,7 +416,7 @@ TEST(region_deadline, work_in_front_of_an_epoch_takes_its_time) {
   p.expect_epoch(3);
 }
 
-TEST(region_deadline, a_wait_of_the_host_ends_by_what_is_thrown) {
+TEST(region_deadline, an_exception_ends_a_wait_of_the_host) {
   INTERLACE_NEED_GPUS(1);
   program p(1, program::make_spec("bulk-copy", 1000, 2048));
   const cuda::current_device on(p.devices.ordinal(0));

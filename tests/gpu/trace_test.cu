@@ -107,7 +107,7 @@ TEST_F(trace_test, every_access_is_recorded_where_it_is) {
   EXPECT_EQ(node.download(y), std::vector<float>(n, 5.0F));
 }
 
-TEST_F(trace_test, a_recording_has_what_is_counted) {
+TEST_F(trace_test, a_recording_has_the_counted_accesses) {
   cuda::node node(options_for(1));
   constexpr std::uint64_t n = 5000;
   const auto x = node.allocate<float>(0, n);

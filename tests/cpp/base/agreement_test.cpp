@@ -41,7 +41,7 @@ std::vector<std::string> as_ranks(std::uint32_t size, const F& f) {
   return messages;
 }
 
-TEST(agreement_test, all_get_what_all_bring) {
+TEST(agreement_test, every_rank_gets_the_texts_of_all) {
   const auto messages = as_ranks(3, [](std::uint32_t rank, const gather_function& gather) {
     const auto all = agree(gather, rank, 3, [rank] { return std::string(rank, 'x'); });
     if (all != std::vector<std::string>{"", "x", "xx"}) throw std::runtime_error("wrong");
@@ -49,7 +49,7 @@ TEST(agreement_test, all_get_what_all_bring) {
   EXPECT_EQ(messages, std::vector<std::string>(3));
 }
 
-TEST(agreement_test, where_one_cannot_none_goes_on) {
+TEST(agreement_test, if_one_rank_cannot_take_part_all_stop) {
   const auto messages = as_ranks(3, [](std::uint32_t rank, const gather_function& gather) {
     (void)agree(gather, rank, 3, [rank]() -> std::string {
       if (rank == 1) throw usage_error("a chunk is too small");
@@ -61,7 +61,7 @@ TEST(agreement_test, where_one_cannot_none_goes_on) {
   EXPECT_EQ(messages[2], messages[0]);
 }
 
-TEST(agreement_test, a_gather_that_is_none_is_refused) {
+TEST(agreement_test, a_gather_with_wrong_results_is_refused) {
   const auto make = [] { return std::string("own"); };
   const auto few = [](const std::string& own) { return std::vector<std::string>{own}; };
   const auto others = [](const std::string&) { return std::vector<std::string>{"a", "b"}; };

@@ -104,7 +104,7 @@ TEST(processes_test, descriptors_pass_between_two_processes) {
   EXPECT_EQ(both.wait(), 0);
 }
 
-TEST(processes_test, messages_are_told_apart_by_their_tags) {
+TEST(processes_test, tags_distinguish_messages) {
   pair_of_processes both([](peer_processes& own) {
     own.send(0, 1, "first");
     own.send(0, 2, "second");
@@ -135,7 +135,7 @@ TEST(processes_test, a_process_that_is_killed_is_noticed_and_one_that_leaves_is_
   }
 }
 
-TEST(processes_test, what_a_process_told_before_it_ended_is_heard_first) {
+TEST(processes_test, a_text_sent_before_a_process_ended_arrives_before_its_end) {
   pair_of_processes both([](peer_processes& own) {
     own.tell("chunk 3");
     kill(getpid(), SIGKILL);

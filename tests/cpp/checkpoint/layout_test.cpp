@@ -138,7 +138,7 @@ TEST(layout, moves_every_byte_once) {
   }
 }
 
-TEST(layout, joins_what_lies_side_by_side) {
+TEST(layout, joins_adjacent_segments) {
   const std::vector<segment> tensors{{0, 100, 50, 5000, 0, 0}, {0, 150, 50, 5050, 0, 1}};
   EXPECT_EQ(lay_out(tensors, {4096, 4096, false}).parts.size(), 1U);
   EXPECT_EQ(lay_out(tensors, {4096, 4096, true}).parts.size(), 2U);

@@ -293,7 +293,7 @@ TEST(transfer, a_gpu_that_hangs_misses_the_deadline) {
   EXPECT_TRUE(gpus.abandoned);
 }
 
-TEST(transfer, ends_when_the_caller_wants) {
+TEST(transfer, ends_when_the_caller_asks_for_it) {
   const memory_file of(std::string(16 + 200'000, 'x'));
   checkpoint_of a(200'000, {0}, 0, 1);
   late_carrier gpus(3, 4096);

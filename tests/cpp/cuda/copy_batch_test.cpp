@@ -290,7 +290,7 @@ TEST(copy_batch, a_captured_batch_runs_in_the_callers_graph_again_and_again) {
   }
 }
 
-TEST(copy_batch, what_cannot_be_planned_makes_all_of_them_plain_copies) {
+TEST(copy_batch, a_copy_that_cannot_be_planned_makes_the_whole_batch_plain_copies) {
   four_gpus in(options_of(copy_executor::streams));
   CUstream_st* const stream = in.driver.stream(0, false);
   buffer pageable = make_buffer(in, kind::pageable, 0, four_gpus::bytes, in.random);

@@ -13,7 +13,7 @@
 namespace interlace::copy_engine_tests {
 namespace {
 
-TEST(copy_classifier, what_is_known_to_be_direct_asks_the_driver_little) {
+TEST(copy_classifier, known_plain_copies_ask_the_driver_little) {
   machine::machine on = mesh(2);
   on.links.erase(std::remove_if(on.links.begin(), on.links.end(),
                                 [](const machine::link& edge) {
@@ -39,7 +39,7 @@ TEST(copy_classifier, what_is_known_to_be_direct_asks_the_driver_little) {
   in.expect_no_errors();
 }
 
-TEST(copy_classifier, what_is_not_known_to_be_the_same_over_several_paths_is_one_plain_copy) {
+TEST(copy_classifier, copies_that_several_paths_might_change_are_one_plain_copy) {
   four_gpus in(options_of(copy_executor::graphs));
   CUstream_st* const stream = in.driver.stream(0, false);
   buffer pageable = make_buffer(in, kind::pageable, 0, four_gpus::bytes, in.random);

@@ -274,7 +274,7 @@ TEST(copy_engine, threads_share_an_engine) {
   }
 }
 
-TEST(copy_engine, what_is_remarked_of_the_machine_is_said_once) {
+TEST(copy_engine, remarks_about_the_machine_appear_once) {
   for (const std::uint32_t gpus : {1U, 4U}) {  // also where nothing can be relayed
     world in(mesh(gpus), options_of(copy_executor::automatic), 1);
     in.remarks = {"a GPU is hidden"};

@@ -54,7 +54,7 @@ TEST(copy_planner, a_profile_says_how_messages_of_a_size_are_copied) {
   in.expect_no_errors();
 }
 
-TEST(copy_planner, what_the_options_say_stands_before_a_profile) {
+TEST(copy_planner, options_take_precedence_over_a_profile) {
   const std::string always = R"({"bytes": 1, "paths": "gpus", "chunks": 2, "executor": "graphs"})";
   const profile_file profile(classes("host-to-gpu", always) + "," + classes("gpu-to-host", always) +
                              "," + classes("gpu-to-gpu", always));

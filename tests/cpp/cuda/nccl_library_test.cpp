@@ -170,7 +170,7 @@ TEST(nccl, picks_the_collective_that_fits) {
   EXPECT_EQ(padded.how, collective::all_gather);
 }
 
-TEST(nccl, an_all_reduce_adds_what_all_devices_have_as_one_group) {
+TEST(nccl, an_all_reduce_adds_the_values_of_all_devices_as_one_group) {
   const nccl_library library({FAKE_NCCL});
   const nccl_communicators communicators(library, {0, 1, 2});
   std::vector<std::vector<float>> sent{{1, 2, 3}, {10, 20, 30}, {100, 200, 300}};
@@ -211,7 +211,7 @@ TEST(nccl, collectives_of_everything_take_no_ranges) {
   }
 }
 
-TEST(nccl, switches_multicast_off_and_tells_its_version) {
+TEST(nccl, switches_multicast_off_and_reports_its_version) {
   const nccl_library library({"/nowhere/libnccl.so.2", FAKE_NCCL});
   EXPECT_EQ(library.version(), "2.28.9");
   EXPECT_STREQ(stand_in<const char* (*)()>("fake_nvls")(), "0");

@@ -40,7 +40,7 @@ std::unique_ptr<const nvshmem_library> loaded() {
   return std::make_unique<const nvshmem_library>(std::vector<std::string>{FAKE_NVSHMEM});
 }
 
-TEST(nvshmem_library, what_is_missing_is_said) {
+TEST(nvshmem_library, missing_libraries_and_functions_are_named) {
   EXPECT_EQ(message_of<usage_error>([] {
               nvshmem_library({"/no/such.so", "nor/this.so"});
             }),
@@ -74,7 +74,7 @@ TEST(nvshmem_library, ranks_meet_and_put) {
   EXPECT_EQ(log(), "2/4:meet here malloc:64 put:3:17 barrier:18 finalize");
 }
 
-TEST(nvshmem_library, what_fails_is_named) {
+TEST(nvshmem_library, failed_functions_are_named) {
   start_log("get_uniqueid");
   EXPECT_EQ(message_of<device_error>([] { (void)loaded()->make_id(); }),
             "nvshmemx_get_uniqueid failed with code 7");

@@ -75,7 +75,7 @@ TEST(traffic_table, pairs_meet_when_both_are_in_use_and_for_a_window) {
   EXPECT_EQ(idle(in, {host, gpu(0)}, 12 * ms + window).size(), 3U);
 }
 
-TEST(traffic_table, what_follows_the_end_of_a_message_does_not_meet_it) {
+TEST(traffic_table, a_message_after_the_end_of_another_does_not_meet_it) {
   traffic_table in(names(4));
   in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
   in.add_use({gpu(0), host}, 2, 14 * ms - ms / 2, 4 * ms);  // predicted slightly too long
@@ -259,7 +259,7 @@ int ask_in_child(const std::string& file, std::uint64_t now_ns, bool killed) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(traffic_table, processes_meet_and_what_a_killed_one_left_ages) {
+TEST(traffic_table, processes_meet_and_the_entries_of_a_killed_one_age) {
   const new_path file;
   // the child makes the file, and is alone
   EXPECT_EQ(ask_in_child(file.name(), 10 * ms, false), 0);

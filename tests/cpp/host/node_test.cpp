@@ -132,7 +132,7 @@ struct read_at {
   }
 };
 
-TEST(host_node, what_an_epoch_left_out_is_stale) {
+TEST(host_node, elements_that_an_epoch_left_out_are_stale) {
   host::node node({.devices = 2, .warp_width = 32, .checks = true});
   const auto r = node.create_region<float>(halves(10));
   node.set_front(r, std::vector<float>(10, 2.0F));

@@ -80,7 +80,7 @@ TEST(chunks, grow_and_shrink) {
   for (const chunk& c : chunks) EXPECT_EQ(c.begin % 32, 0U);
 }
 
-TEST(chunks, are_one_where_they_are_said_to_be) {
+TEST(chunks, are_one_where_is_one_chunk_promises_it) {
   random_engine random(3);
   for (int round = 0; round < 2000; ++round) {
     constexpr std::uint32_t sizes[] = {1, 4, 12, 24};

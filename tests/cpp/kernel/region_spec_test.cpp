@@ -32,7 +32,7 @@ std::string refusal(const std::function<void(region_spec&)>& change) {
   return "nothing";
 }
 
-TEST(region_spec_test, parts_are_equal_where_nobody_says_otherwise) {
+TEST(region_spec_test, parts_are_equal_by_default) {
   for (const std::uint64_t elements : {1ULL, 3ULL, 100'003ULL, 1ULL << 60U}) {
     region_spec s = sample();
     s.elements = elements;
@@ -69,7 +69,7 @@ TEST(region_spec_test, nothing_is_tracked_without_need) {
   }
 }
 
-TEST(region_spec_test, what_cannot_be_is_one_sentence) {
+TEST(region_spec_test, errors_are_one_sentence) {
   const auto has = [](const std::string& message, const char* part) {
     return message.find(part) != std::string::npos;
   };

@@ -21,7 +21,7 @@ std::string name_of() {
   return kernel::short_type_name(typeid(T).name());
 }
 
-TEST(type_name, without_what_it_is_in) {
+TEST(type_name, has_no_enclosing_scopes) {
   EXPECT_EQ(name_of<plain>(), "plain");
   EXPECT_EQ(name_of<outer<>>(), "outer<>");
   EXPECT_EQ((name_of<outer<plain, const float*>>()), "outer<plain, float const*>");
@@ -33,7 +33,7 @@ TEST(type_name, without_what_it_is_in) {
   EXPECT_EQ(name_of<local>(), "local");
 }
 
-TEST(type_name, what_cannot_be_read_stays) {
+TEST(type_name, unreadable_names_stay_unchanged) {
   EXPECT_EQ(kernel::readable_type_name("?no name"), "?no name");
   EXPECT_EQ(kernel::short_type_name("?no name"), "?no name");
   EXPECT_EQ(kernel::readable_type_name(typeid(plain).name()),

@@ -74,7 +74,7 @@ TEST(copy_profile, directions) {
   EXPECT_EQ(plan::direction_of(gpu, gpu), copy_direction::gpu_to_gpu);
 }
 
-TEST(copy_profile, what_differs_is_named) {
+TEST(copy_profile, differences_are_named) {
   const plan::copy_profile read = plan::read_copy_profile(whole, "p.json");
   EXPECT_TRUE(read.differences("NVIDIA H200", 4, "580.1").empty());
   const auto found = read.differences("NVIDIA A100", 2, "590");
@@ -84,7 +84,7 @@ TEST(copy_profile, what_differs_is_named) {
   EXPECT_EQ(found[2], "its driver is 580.1, here 590");
 }
 
-TEST(copy_profile, what_is_no_profile_is_refused_in_one_sentence) {
+TEST(copy_profile, a_file_that_is_no_profile_is_refused_in_one_sentence) {
   const std::map<std::string, std::string> wrong{
       {"", "it ends too early"},
       {"[]", "it is none"},

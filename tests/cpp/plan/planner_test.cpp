@@ -277,7 +277,7 @@ TEST(planner, a_collective_is_not_predicted_slower_than_its_messages_sent_indepe
   EXPECT_GT(apart, 2U);
 }
 
-TEST(planner, links_that_their_own_gpus_want_are_left_to_them) {
+TEST(planner, links_that_their_own_gpus_need_are_left_to_them) {
   const machine::machine four = switched(4);
   std::vector<message> all;
   for (std::uint32_t gpu = 0; gpu < 4; ++gpu) all.push_back({host_end(), gpu_end(gpu), 256 * mib});
@@ -312,7 +312,7 @@ TEST(planner, nonsense_is_refused) {
   EXPECT_THROW(make_plan(four, {}), usage_error);
 }
 
-TEST(planner, what_holds_of_plans_for_random_messages) {
+TEST(planner, properties_of_plans_for_random_messages) {
   std::mt19937_64 random(2026);
   std::size_t staged = 0;
   std::size_t several = 0;

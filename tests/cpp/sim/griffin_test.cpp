@@ -81,14 +81,14 @@ TEST_F(under_griffin, a_gpu_with_its_share_waits_for_the_second_touch) {
   EXPECT_EQ(c.delayed_touches, 1U);
 }
 
-TEST_F(under_griffin, what_is_at_home_stays) {
+TEST_F(under_griffin, pages_that_their_home_accesses_stay) {
   const auto data = n_.allocate_unified<float>(4 * page_floats, page_placement::on(0));
   const auto c = launch(0, {data, 3}, 4).loads;
   EXPECT_EQ(c.migrated_pages, 0U);
   EXPECT_EQ(c.delayed_touches, 0U);
 }
 
-TEST_F(under_griffin, a_page_follows_who_accesses_it) {
+TEST_F(under_griffin, a_page_follows_the_gpu_that_accesses_it) {
   const auto data = n_.allocate_unified<float>(page_floats, page_placement::on(0));
   n_.upload(data, std::vector<float>(page_floats, 0));
   launch(1, {data}, 1);

@@ -110,7 +110,7 @@ TEST(observation, a_gpu_without_work_is_idle_while_others_compute) {
   EXPECT_GT(gpus[0].issue, 100 * gpus[2].issue);
 }
 
-TEST(observation, ends_with_the_run_whatever_clocks_still_tick) {
+TEST(observation, ends_with_the_run_even_if_clocks_still_tick) {
   auto m = test::meshed(2, protocol_kind::pcie4);
   m.gpu.write_queue.idle_flush_ps = 1'000'000'000;  // longer than the run
   const auto result = filled(m, kernel::mechanism::finepack, {3'200, 3'200});

@@ -81,7 +81,7 @@ TEST_F(migrating, stores_move_pages_too) {
 // Fourteen steps. Each is a message from a GPU to the host or back, through one switch and the
 // root: 250 ns. Then the page, whose 4096 bytes take 80 packets of 64 + 12 bytes in flits at 64
 // GB/s.
-TEST_F(migrating, what_a_move_takes) {
+TEST_F(migrating, the_time_of_a_move) {
   const auto data = n_.allocate_unified<float>(page_floats, page_placement::on(0));
   const double stays = launch(0, {data, true, false}, 1).time_s;
   const double moves = launch(1, {data, true, false}, 1).time_s;
@@ -104,7 +104,7 @@ TEST_F(migrating, pages_move_one_at_a_time) {
 }
 
 // All GPUs want all pages at once: each page moves at most once, and no GPU waits forever.
-TEST_F(migrating, gpus_that_want_the_same_pages) {
+TEST_F(migrating, gpus_that_access_the_same_pages) {
   const auto data = n_.allocate_unified<float>(16 * page_floats, page_placement::on(0));
   const auto c = n_.run([&] {
                      for (std::uint32_t d = 0; d < 4; ++d) {

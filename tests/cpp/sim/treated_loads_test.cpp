@@ -72,7 +72,7 @@ TEST(treated_loads, bypassing_ones_neither_hit_nor_fill) {
   EXPECT_EQ(c.wire, 128U * (16 + 80));
 }
 
-TEST(treated_loads, fine_ones_bring_what_lanes_want) {
+TEST(treated_loads, fine_loads_fetch_the_words_that_lanes_want) {
   const auto c = loads_under("fine-grained", sparse);
   EXPECT_EQ(c.requests, 128U);
   EXPECT_EQ(c.reply_bytes, 128U * 4);

@@ -311,7 +311,7 @@ TEST(search, a_search_without_controls_has_a_pick) {
   EXPECT_FALSE(found.best_control.has_value());
 }
 
-TEST(search, what_is_impossible_is_left_out_and_what_is_wrong_ends_it) {
+TEST(search, impossible_candidates_are_left_out_and_errors_end_it) {
   const auto refusing = [](const char* what) {
     return [what](const tune_candidate& c, std::uint32_t n) {
       if (c.mechanism == what) throw usage_error("it has no room");

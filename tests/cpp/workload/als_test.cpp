@@ -336,11 +336,11 @@ void expect_repeats(std::uint32_t f, Method... method) {
   }
 }
 
-TEST(als, what_is_said_to_repeat_does) {
+TEST(als, repeated_stretches_do_repeat) {
   expect_repeats<workload::als<sim::node, 16>>(16, lambda);
   expect_repeats<workload::als<sim::node, 32>>(32, lambda);
 }
-TEST(als_sgd, what_is_said_to_repeat_does) {
+TEST(als_sgd, repeated_stretches_do_repeat) {
   expect_repeats<workload::als_sgd<sim::node, 16>>(16, lambda, 0.02F, 2U);
   expect_repeats<workload::als_sgd<sim::node, 32>>(32, lambda, 0.02F, 1U);
 }

@@ -123,7 +123,7 @@ TEST(queueing, waits_of_poisson_arrivals_are_those_of_m_d_1) {
   }
 }
 
-TEST(queueing, what_is_under_way_was_not_delivered) {
+TEST(queueing, messages_in_flight_are_not_delivered_yet) {
   class nobody : public message_receiver {
     void departed(const message& /*m*/) override {}
     void delivered(const message& /*m*/) override {}

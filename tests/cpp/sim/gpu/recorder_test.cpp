@@ -230,7 +230,7 @@ struct tile_sums {
   }
 };
 
-TEST(recorder, what_repeats_is_recorded_once_for_a_key) {
+TEST(recorder, a_repeated_stretch_is_recorded_once_for_a_key) {
   for (const std::uint32_t width : {32U, 64U}) {
     for (const std::uint32_t threads : {4 * width, 3 * width + 5}) {
       std::uint32_t once = 0;
@@ -278,7 +278,7 @@ struct repeated_gather {
   }
 };
 
-TEST(recorder, what_repeats_reaches_other_places_in_memory) {
+TEST(recorder, a_repeated_stretch_reaches_other_places_in_memory) {
   for (std::uint32_t k = 0; k < 4096; ++k) words[k] = k * 2654435761U;
   for (const std::uint32_t width : {32U, 64U}) {
     const auto found = record(repeated_gather{}, words, 5 * width, width);
@@ -325,7 +325,7 @@ struct no_repetition {
   }
 };
 
-TEST(recorder, refuses_what_does_not_repeat) {
+TEST(recorder, refuses_stretches_that_do_not_repeat) {
   EXPECT_THROW(record(no_repetition{1}, words, 64), model_error);
   EXPECT_THROW(record(no_repetition{-1}, words, 64), model_error);
   EXPECT_THROW(record(no_repetition{0}, words, 64), model_error);

@@ -108,7 +108,7 @@ TEST_F(translated, both_levels_keep_it) {
   EXPECT_EQ(gpus_[0].counts().walks, 1U);
 }
 
-TEST_F(translated, one_walk_for_all_that_want_a_page) {
+TEST_F(translated, one_walk_for_all_accesses_to_a_page) {
   build(test::r9nano());
   for (std::uint32_t k = 0; k < 10; ++k) access(0, k % 2, 7, k);
   run();
@@ -121,7 +121,7 @@ TEST_F(translated, one_walk_for_all_that_want_a_page) {
   EXPECT_EQ(gpus_[1].counts().walks, 1U);
 }
 
-TEST_F(translated, a_buffer_asks_for_so_many_pages) {
+TEST_F(translated, an_l1_tlb_has_a_limited_number_of_pages_in_flight) {
   build(test::r9nano());
   for (std::uint32_t k = 0; k < 4; ++k) EXPECT_EQ(access(0, 0, k, k), answer::under_way);
   for (std::uint32_t k = 4; k < 9; ++k) EXPECT_EQ(access(0, 0, k, k), answer::no_entry);
@@ -148,7 +148,7 @@ TEST_F(translated, the_host_walks_so_many_at_a_time) {
   EXPECT_GT(done_[4], walk_time + 198'000);
 }
 
-TEST_F(translated, the_second_level_asks_for_so_many_pages) {
+TEST_F(translated, the_l2_tlb_has_a_limited_number_of_pages_in_flight) {
   machine::machine m = test::r9nano();
   m.gpu.tlb.l2_mshrs = 1;
   build(m);
@@ -174,7 +174,7 @@ TEST_F(translated, a_page_that_moves_is_walked_again) {
   EXPECT_EQ(gpus_[0].counts().walks, 2U);
 }
 
-TEST_F(translated, a_fault_is_answered_by_who_takes_it) {
+TEST_F(translated, a_fault_is_answered_by_its_handler) {
   build(test::r9nano());
   walker_->decide([](std::uint32_t /*gpu*/, std::uint64_t page) {
     return page == 7 ? walk_end::taken : walk_end::kept;
@@ -190,7 +190,7 @@ TEST_F(translated, a_fault_is_answered_by_who_takes_it) {
   EXPECT_EQ(done_.count(1), 1U);
 }
 
-TEST_F(translated, what_is_for_once_is_walked_again) {
+TEST_F(translated, a_translation_for_one_use_is_walked_again) {
   build(test::r9nano());
   walker_->decide([](std::uint32_t /*gpu*/, std::uint64_t page) {
     return page == 7 ? walk_end::once : walk_end::kept;

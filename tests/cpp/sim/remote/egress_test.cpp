@@ -264,7 +264,7 @@ TEST(egress, full_buffers_hold_stores_up) {
   }
 }
 
-TEST(egress, idle_queues_are_flushed_where_that_is_asked_for) {
+TEST(egress, idle_queues_are_flushed_if_requested) {
   auto m = test::meshed(2, protocol_kind::pcie4);
   m.gpu.write_queue.idle_flush_ps = 100'000;
   const auto o = run_scatter(m, 2, mechanism::finepack, {.elements = 4000}).result;
@@ -336,7 +336,7 @@ machine::machine joining(std::uint32_t bytes) {
 }
 
 // 1 KiB from each device, in stores of `bytes` bytes: all counts by closed forms.
-TEST(egress, neighbouring_lanes_are_joined_up_to_what_the_machine_says) {
+TEST(egress, neighbouring_lanes_are_joined_up_to_the_machines_limit) {
   const double flags = 2 * (26 + 8);
   for (const std::uint32_t bytes : {1U, 2U, 4U, 8U, 16U, 32U, 64U, 128U}) {
     SCOPED_TRACE(bytes);

@@ -53,7 +53,7 @@ TEST(page_choices, other_memory_has_no_pages_here) {
   EXPECT_EQ(all.count(optimisation::coalesce), 0U);
 }
 
-TEST(page_choices, what_means_nothing_is_refused) {
+TEST(page_choices, options_without_meaning_are_refused) {
   EXPECT_THROW(page_choices({}, 0, first, page), usage_error);
   EXPECT_THROW(page_choices({.hit = 2}, 1, first, page), usage_error);
 }
