@@ -350,9 +350,9 @@ def test_the_core_refuses_what_is_no_scan() -> None:
     good = list(workload.arguments())
     cut = np.array(workload.boundaries(2), dtype=np.uint64)
     for place, wrong, sentence in (
-        (0, good[0][:-1], "are not of one scan"),
-        (1, good[1][:, :-1].copy(), "are not of one scan"),
-        (2, good[2][:-1], "are not of one scan"),
+        (0, good[0][:-1], "do not belong to the same scan"),
+        (1, good[1][:, :-1].copy(), "do not belong to the same scan"),
+        (2, good[2][:-1], "do not belong to the same scan"),
         (2, np.zeros_like(good[2]), "curvature is not above 0"),
         (3, 3, "cannot be cut into 3 equal subsets"),
         (4, -1.0, "beta must be a finite number"),

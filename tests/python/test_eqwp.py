@@ -174,8 +174,8 @@ def test_the_core_refuses_what_it_cannot_use() -> None:
     velocity, medium, runs = small().arguments()
     cut = np.array(small().boundaries(2), dtype=np.uint64)
     for given, sentence in (
-        ((velocity[:, :-1].copy(), medium, runs), "are not of one grid"),
-        ((velocity, medium[:-1].copy(), runs), "are not of one grid"),
+        ((velocity[:, :-1].copy(), medium, runs), "do not belong to the same grid"),
+        ((velocity, medium[:-1].copy(), runs), "do not belong to the same grid"),
         ((velocity, -medium, runs), "a value of the medium"),
         ((velocity, medium * np.float32(np.nan), runs), "a value of the medium"),
         ((velocity, medium, "rows"), "unknown kernel 'rows'; there are runs and tiles"),

@@ -207,8 +207,8 @@ def test_the_core_refuses_what_it_cannot_use() -> None:
     velocity, viscosity, step, runs = small().arguments()
     cut = np.array(small().boundaries(2), dtype=np.uint64)
     for given, sentence in (
-        ((velocity[:, :-1].copy(), viscosity, step, runs), "form of a box's coefficients"),
-        ((velocity[:-1].copy(), viscosity, step, runs), "form of a box's coefficients"),
+        ((velocity[:, :-1].copy(), viscosity, step, runs), "shape of a box's coefficients"),
+        ((velocity[:-1].copy(), viscosity, step, runs), "shape of a box's coefficients"),
         ((velocity, -1.0, step, runs), "viscosity and step"),
         ((velocity, viscosity, 0.0, runs), "viscosity and step"),
         ((velocity, viscosity, np.nan, runs), "viscosity and step"),

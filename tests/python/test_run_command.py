@@ -208,7 +208,7 @@ def test_what_cannot_be_run(
         (
             "INTERLACE_PRELOAD_START",
             "soon",
-            "is no way to start; there are background, wait and never",
+            "is not a way to start; there are background, wait and never",
         ),
     ],
 )

@@ -54,13 +54,16 @@ def check_environment(environment: Mapping[str, str]) -> None:
             if value not in setting.words:
                 *first, last = setting.words
                 raise UserError(
-                    f"{name}={value!r} is not a way to start; there are {', '.join(first)} and {last}"
+                    f"{name}={value!r} is not a way to start; "
+                    f"there are {', '.join(first)} and {last}"
                 )
         else:
             found = re.fullmatch(r"(\d{1,20})([KMG]?)", value, re.ASCII)
             unit = {"": 0, "K": 10, "M": 20, "G": 30}
             if found is None or int(found[1]) << unit[found[2]] >= LARGEST:
-                raise UserError(f"{name}={value!r} is not a size; give bytes, such as 65536, 64K, 2M")
+                raise UserError(
+                    f"{name}={value!r} is not a size; give bytes, such as 65536, 64K, 2M"
+                )
 
 
 def preload_library() -> Path:

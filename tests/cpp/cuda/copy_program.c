@@ -49,7 +49,7 @@ static void check_arguments(void) {
   expect_failure(interlace_copier_create(unknown, &copier), INTERLACE_INVALID_SETTING,
                  "'INTERLACE_SPEED=11' is not a setting of copies");
   expect_failure(interlace_copier_create(wrong, &copier), INTERLACE_INVALID_SETTING,
-                 "INTERLACE_COPY_THRESHOLD='some' is no size");
+                 "INTERLACE_COPY_THRESHOLD='some' is not a size");
   expect_failure(interlace_copier_create(NULL, NULL), INTERLACE_INVALID_ARGUMENT, "no place");
   expect_failure(interlace_copier_statistics(NULL, NULL, 8), INTERLACE_INVALID_ARGUMENT,
                  "no place");
