@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import importlib.machinery
 import json
+import math
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -68,13 +69,14 @@ class Array(np.ndarray[Any, Any]):
         return SimpleNamespace(__cuda_array_interface__=dict(self.__array_interface__))
 
 
-def empty(size: int, dtype: str) -> Array:
+def empty(shape: int | tuple[int, ...], dtype: str = "float64") -> Array:
+    size = shape if isinstance(shape, int) else math.prod(shape)
     address, width = ctypes.c_ulonglong(), np.dtype(dtype).itemsize
     with Device():
         check(driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(max(size * width, 1))))
     ranges.append((address.value, address.value + max(size * width, 1), Device.current))
     memory = (ctypes.c_ubyte * (size * width)).from_address(address.value)
-    return np.frombuffer(memory, dtype).view(Array)
+    return np.frombuffer(memory, dtype).view(Array).reshape(shape)
 
 
 def on_gpu(values: Any, gpu: int) -> Array:
