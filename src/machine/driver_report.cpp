@@ -18,7 +18,7 @@ void report_gpus(gpu_driver& driver, int least, driver_report& made) {
       made.lost.push_back("GPU " + std::to_string(index) + " does not answer: " + error.what());
     }
   }
-  std::vector<std::uint32_t> numbers;  // of those that answer
+  std::vector<std::uint32_t> numbers;  // CUDA's numbers of the GPUs that answer
   const std::uint32_t count = driver.usable_count();
   for (std::uint32_t index = 0; index < count; ++index) {
     try {

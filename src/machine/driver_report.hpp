@@ -1,5 +1,5 @@
-// What the driver and the GPUs of this machine are good for, for people who wonder why something
-// does not run. Unlike discovery, a report is made whatever is missing or fails.
+// A report about the driver and the GPUs of this machine. It tells people why something does not
+// run. Unlike discovery, it never fails: it also describes missing and broken parts.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct reported_gpu {
   std::string bus_id;
   std::uint64_t memory_bytes = 0;
   std::uint32_t capability = 0;  // 90 for 9.0
-  bool mig = false;              // an instance of a split GPU
+  bool mig = false;              // a MIG instance
   std::string kernels;           // why kernels do not run on it; empty if they do
 };
 
@@ -27,8 +27,8 @@ struct driver_report {
   std::size_t installed = 0;  // GPUs that the driver manages, 0: not known
   std::vector<reported_gpu> gpus;
   std::vector<std::string> lost;               // a sentence for each GPU that does not answer
-  std::vector<std::vector<bool>> peer_access;  // from a GPU, to another
-  // Why each does not work with this driver; empty where it does.
+  std::vector<std::vector<bool>> peer_access;  // [from][to]
+  // Why each of these does not work with this driver; empty if it does.
   std::string copies;
   std::string kernels;
   std::string reductions;

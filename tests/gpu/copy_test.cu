@@ -545,7 +545,7 @@ TEST(copy, work_makes_default_and_blocking_streams_wait_for_each_other) {
         if (work) one.work(first);
         waited = one.sees(last) && waited;
       }
-      std::printf("%s work, %s behind %s: an event recorded %s, a wait %s\n",
+      std::printf("%s work, %s after %s: an event recorded %s, a wait %s\n",
                   work ? "with" : "without", legacy_last ? "default" : "blocking",
                   legacy_last ? "blocking" : "default", recorded ? "holds" : "does NOT hold",
                   waited ? "holds" : "does NOT hold");

@@ -150,7 +150,7 @@ class Checks:
                     self.same(f"the current stream of gpu{gpu}", back, wanted)
 
     def order(self) -> None:
-        """A copy is behind what its stream was given before, and ahead of what comes later."""
+        """A copy runs after earlier work on its stream, and before later work."""
         torch = self.torch
         elements = 8 * MIB
         for gpu in range(self.gpus):
@@ -190,7 +190,7 @@ class Checks:
                     wanted = 20 * (turn + 1)
                     what = f"order of gpu{source} and gpu{target}"
                     right = (into == wanted).all()
-                    given.add_(1000)  # behind the copy
+                    given.add_(1000)  # after the copy
                     given.sub_(1000)
                     self.expect(what, bool(right))
                     into.fill_(-2)

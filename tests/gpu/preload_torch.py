@@ -146,7 +146,7 @@ class Checks:
         self.same("float32 to float16", numbers.to("cuda", torch.float16), numbers.half())
 
     def order(self) -> None:
-        """A copy is behind what its stream was given before, and ahead of what comes later."""
+        """A copy runs after earlier work on its stream, and before later work."""
         torch = self.torch
         elements = 8 * MIB
         for gpu in range(min(self.gpus, 2)):
@@ -182,7 +182,7 @@ class Checks:
                 with torch.cuda.stream(side):
                     on_gpu.copy_(host, non_blocking=True)
                 torch.cuda.current_stream().wait_stream(side)
-                self.same("behind an event", on_gpu + 0, host)
+                self.same("after an event", on_gpu + 0, host)
 
     def windows(self) -> None:
         torch = self.torch

@@ -35,7 +35,7 @@ TIMED_RUNS = 9
 THREADS = 128
 LEAST_LEAK = 1 << 20  # less is not told from what the driver takes for itself
 MOST_LONGER = 1.03  # several processes over one
-LATE_S = 2  # behind a deadline, until every process has said so
+LATE_S = 2  # after a deadline, until every process has reported it
 SHARED_LATE_S = 10  # the same where processes take turns on a GPU
 
 # Each block writes and publishes one tile of its device's part, as the documents ask for it of

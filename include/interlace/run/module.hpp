@@ -59,7 +59,7 @@ struct argument {
   std::array<std::size_t, max_rank> extents{};
 };
 
-// How a call ended. Exceptions do not cross the border of a library.
+// The result of a call. Exceptions do not leave a library.
 struct outcome {
   enum class kind : std::uint8_t { good, interrupted, usage, model, device, other };
   kind what = kind::good;
@@ -88,7 +88,8 @@ class module_problem {
 
 struct module_description {
   const char* version = INTERLACE_VERSION;
-  // Sizes of what passes the border: they differ between compilers whose libraries do not fit.
+  // Sizes of the types that pass between library and package. They differ if the compilers'
+  // standard libraries are not compatible.
   std::array<std::size_t, 5> layout{sizeof(std::string), sizeof(machine::machine), sizeof(request),
                                     sizeof(result), sizeof(measurement)};
   const char* summary = nullptr;
@@ -102,8 +103,7 @@ struct module_description {
 inline constexpr const char* module_function_name = "interlace_workload";
 using module_function = const module_description* (*)();
 
-// --- for the sources of such libraries
-// --------------------------------------------------------------
+// --- for the sources of such libraries ------------------------------------------------------
 
 namespace module_detail {
 

@@ -13,7 +13,7 @@ struct kernel_image {
   bool empty() const { return bytes.empty(); }
 };
 
-// Empty where the library was built without nvcc.
+// Empty if the library was built without nvcc.
 kernel_image reduction_image();
 
 }  // namespace interlace::cuda

@@ -1,4 +1,4 @@
-// What is said of drivers and GPUs that are there, missing, too old or lost.
+// Reports about drivers and GPUs that work, are missing, are too old or are lost.
 #include "machine/driver_report.hpp"
 
 #include <gtest/gtest.h>

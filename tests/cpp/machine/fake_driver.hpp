@@ -1,4 +1,4 @@
-// A driver for what asks about GPUs, and a machine of H200 GPUs behind it.
+// A driver for tests of discovery and reports, with a machine of H200 GPUs.
 #pragma once
 
 #include <functional>
