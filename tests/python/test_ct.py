@@ -267,6 +267,7 @@ def test_what_the_core_is_given(core: Fake) -> None:
     assert core.calls == [("sim", 3, SPLIT, 7, 0.0, 8, MIB, 32, "")]
     assert outcome.values.shape == (3, 1600)
     assert workload.boundaries(3) == [0, 13 * 40, 26 * 40, 1600]
+    assert small(subsets=1).size.endswith(", 1 subset")
     assert (small().iterations, small().scan.subsets, small(angles=6).scan.subsets) == (3, 4, 2)
     assert small().largest_part(4) == 4 * 10 * 40
     assert small(subsets=1).largest_part(1) > 4 * 20 * least_detectors(40)

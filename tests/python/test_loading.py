@@ -286,6 +286,12 @@ def test_tensors_that_cannot_be_saved(tmp_path: Path, tensor: Any, message: str)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("paths", [5, None, b"x", [None]])
+def test_what_is_no_path(paths: Any) -> None:
+    with pytest.raises(interlace.UserError, match=r"load takes the path of a file or a folder"):
+        interlace.load(paths)
+
+
 def test_tensors_without_names(tmp_path: Path) -> None:
     with pytest.raises(interlace.UserError, match=r"save takes tensors by name, .* not a list"):
         interlace.save([1, 2], tmp_path / "a.safetensors")  # type: ignore[arg-type]
@@ -304,6 +310,7 @@ def test_files_that_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "cannot have the name 3" in refusal(save, {3: tensors["scalar"]}, file)
     assert "half a surrogate" in refusal(save, {"\ud800": tensors["scalar"]}, file)
     assert "is not a text" in refusal(save, tensors, file, metadata={"a": 1})
+    assert "metadata is a list; give texts by name" in refusal(save, tensors, file, metadata=[1])
     key = {"interlace.crc32c": ""}
     assert "is what checksums=True writes" in refusal(save, tensors, file, metadata=key)
     free = os.statvfs(tmp_path)

@@ -107,7 +107,13 @@ def load(
 def _files(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
 ) -> list[Path]:
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    several = isinstance(paths, Iterable) and not isinstance(paths, (str, bytes, os.PathLike))
+    given: list[Any] = list(paths) if several else [paths]  # type: ignore[arg-type]
+    for path in given:
+        if not isinstance(path, (str, os.PathLike)):
+            raise UserError(
+                f"load takes the path of a file or a folder, or a list of them, not {path!r}"
+            )
     found: list[Path] = []
     for path in map(Path, given):
         if path.is_dir():
@@ -434,6 +440,8 @@ def _pwrite(descriptor: int, data: bytes) -> None:
 
 
 def _metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
+    if not isinstance(metadata or {}, Mapping):
+        raise UserError(f"metadata is a {type(metadata).__name__}; give texts by name")
     texts = dict(metadata or {})
     for key, text in texts.items():
         if not isinstance(key, str) or not isinstance(text, str):

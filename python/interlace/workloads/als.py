@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
+from interlace.base.counts import counted
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import ELEMENT_BYTES
 from interlace.model.run import Case, Outcome, RunFailure
@@ -142,7 +143,8 @@ class Als(Workload):
     def size(self) -> str:
         users, items = self.ratings.users.rows, self.ratings.items.rows
         return (
-            f"{users:,} users, {items:,} items, {self.ratings.count:,} ratings, "
+            f"{counted(users, 'user')}, {counted(items, 'item')}, "
+            f"{counted(self.ratings.count, 'rating')}, "
             f"rank {self.rank}, {self.method}"
         )
 

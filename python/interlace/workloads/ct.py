@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
+from interlace.base.counts import counted
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import ELEMENT_BYTES
 from interlace.model.run import Outcome, RunFailure
@@ -126,8 +127,8 @@ class Ct(Workload):
     def size(self) -> str:
         scan = self.scan
         return (
-            f"{scan.size} x {scan.size} pixels, {scan.angles} angles, {scan.detectors} detectors, "
-            f"{scan.subsets} subsets"
+            f"{scan.size} x {scan.size} pixels, {counted(scan.angles, 'angle')}, "
+            f"{counted(scan.detectors, 'detector')}, {counted(scan.subsets, 'subset')}"
         )
 
     def parameters(self) -> dict[str, Any]:
