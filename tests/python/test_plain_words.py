@@ -1,0 +1,112 @@
+"""A word that prose uses in one sense only: behind is a place in space; time and order have after.
+
+Prose is the documents, comments, docstrings and messages. Names of variables are no prose.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WORD = re.compile(r"\bbehind\b", re.IGNORECASE)
+# Places in space, and a name that stored results have. File -> the words around.
+IN_SPACE: dict[str, tuple[str, ...]] = {
+    "docs/explanation/architecture.md": ("the seam behind which GPUs stand",),
+    "docs/explanation/mechanisms.md": ("stuck behind the wait",),  # a place in a queue
+    "docs/explanation/planner.md": ("behind an NVSwitch",),
+    "docs/how-to/shared-gpu.md": ("everything behind it in the queue",),
+    "docs/how-to/transfers.md": ("Behind an NVSwitch",),
+    "docs/tutorials/first-study.md": ("hides behind the",),
+    "include/interlace/workload/slabs.hpp": (
+        "before and behind it",
+        "before the point or behind it",
+    ),
+    "python/interlace/study/calibration.py": ("copies behind waits",),
+    "src/sim/gpu/memory.hpp": ("the memory behind it",),
+    "src/workload/eqwp.hpp": ("the next one (behind)",),
+    "src/tune/search.cpp": ("slower by `behind`",),
+    "tests/python/test_calibrate.py": ("copies behind waits",),
+}
+C_COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
+FOLDERS = (
+    "docs",
+    "include",
+    "src",
+    "python",
+    "tests",
+    "bench",
+    "tools",
+    "cmake",
+    "machines",
+    "data",
+)
+
+
+def prose(path: Path) -> Iterator[str]:
+    """What people read in a file, in pieces."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix in {".md", ".toml", ".cmake", ".in"} or not path.suffix:
+        yield text
+    elif path.suffix == ".py":
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.string
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+                yield node.value
+    else:
+        for found in C_COMMENT_OR_TEXT.finditer(text):
+            if " " in found[0]:
+                yield found[0]
+
+
+def files() -> Iterator[Path]:
+    yield from (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in {".md", ".toml", ".cmake", ".in", ".py"} or re.fullmatch(
+                r"\.(?:[ch]pp|cuh?|[ch])", path.suffix
+            ):
+                yield path
+
+
+def uses(path: Path) -> list[str]:
+    """The words around each use in a file that the list does not allow."""
+    allowed = IN_SPACE.get(path.relative_to(ROOT).as_posix(), ())
+    found = []
+    for piece in prose(path):
+        text = " ".join(re.sub(r"^\s*(?://+|#|\*)\s?", "", piece, flags=re.MULTILINE).split())
+        for words in allowed:
+            text = text.replace(words, "")
+        found += [text[max(0, m.start() - 40) : m.end() + 40] for m in WORD.finditer(text)]
+    return found
+
+
+def test_behind_is_a_place_in_space() -> None:
+    this = Path(__file__).resolve()
+    wrong = [
+        f"{path.relative_to(ROOT)}: {words}"
+        for path in files()
+        if path != this
+        for words in uses(path)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", sorted(IN_SPACE))
+def test_what_is_allowed_is_there(name: str) -> None:
+    text = " ".join(" ".join(prose(ROOT / name)).replace("//", " ").split())
+    for words in IN_SPACE[name]:
+        assert words in text
+
+
+def test_prose_is_found() -> None:
+    assert any("behind" in piece for piece in prose(ROOT / "src/sim/gpu/memory.hpp"))
+    assert any("behind" in piece for piece in prose(ROOT / "python/interlace/study/calibration.py"))
