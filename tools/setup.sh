@@ -16,6 +16,8 @@ logs=$root/build/logs
 child=
 gpus=0
 nvcc=
+cuda=OFF
+cuda_plan=
 setting_up=0
 terminal=0
 if [ -t 1 ]; then terminal=1; fi
@@ -277,33 +279,15 @@ python_packages() {
 
 # --- CUDA -----------------------------------------------------------------------------------------
 
-# Sets `gpus` to how many the driver answers for, and says why when a driver is no use.
+# Sets `gpus` to how many can run kernels, and says why when a GPU or a driver is no use.
 find_gpus() {
-  local answer
-  answer=$("$python" - <<'PYTHON'
-import ctypes
-try:
-    cuda = ctypes.CDLL("libcuda.so.1")
-except OSError:
-    print("0")
-else:
-    count, version = ctypes.c_int(0), ctypes.c_int(0)
-    error = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
-    cuda.cuDriverGetVersion(ctypes.byref(version))
-    if error:
-        print(f"0 an NVIDIA driver is installed but does not answer (CUDA error {error})")
-    elif version.value < 13000:
-        had = f"{version.value // 1000}.{version.value % 1000 // 10}"
-        print(f"0 the NVIDIA driver is for CUDA {had}, and 13.0 is needed")
-    else:
-        print(count.value)
-PYTHON
-  ) || answer=0
-  gpus=${answer%% *}
-  if [ "$gpus" = 0 ] && [ "$answer" = 0 ] && [ -e /dev/nvidia0 ]; then
-    answer="0 there is an NVIDIA device (/dev/nvidia0) but no libcuda.so.1"
+  local answer why=
+  answer=$("$python" "$root/tools/find_gpus.py") || answer=
+  gpus=$(wc -w <<<"${answer%%$'\n'*}")
+  if [[ $answer == *$'\n'* ]]; then why=${answer#*$'\n'}; fi
+  if [ -n "$why" ]; then
+    if ((gpus == 0)); then say "No real GPUs: $why."; else say "Real GPUs: $gpus, since $why."; fi
   fi
-  if [ "$answer" != "$gpus" ]; then say "No real GPUs: ${answer#* }."; fi
 }
 
 usable_nvcc() {
@@ -341,20 +325,35 @@ install_toolkit() {
   ln -sfn libcudart.so.13 "$folder/lib/libcudart.so"
 }
 
-# With a GPU and no nvcc, the toolkit comes from PyPI.
+# Sets `cuda` to ON where there is an nvcc of CUDA 13, else OFF, and `cuda_plan` to a sentence about
+# it. With a GPU and no nvcc, the toolkit comes from PyPI. INTERLACE_CUDA=OFF leaves the CUDA part out.
 cuda_toolkit() {
+  case ${INTERLACE_CUDA:-AUTO} in
+    ON | AUTO) ;;
+    OFF)
+      cuda_plan='Interlace will be built without CUDA, since INTERLACE_CUDA is OFF.'
+      find_nvcc
+      return 0
+      ;;
+    *) usage_error "INTERLACE_CUDA is '$INTERLACE_CUDA'; it can be ON, OFF or AUTO" ;;
+  esac
   find_gpus
-  if ((gpus > 0)) && ! stamped toolkit 13.0; then
-    find_nvcc
-    if [ -z "$nvcc" ]; then
-      setup_step "CUDA toolkit 13.0 from PyPI" pip-toolkit install_toolkit ||
-        fail "cannot install the CUDA toolkit"
-      stamp toolkit 13.0
-    fi
-  fi
   find_nvcc
-  if ((gpus > 0)) && [ -z "$nvcc" ]; then fail "the CUDA toolkit is in .venv, but its nvcc does not run"; fi
+  if [ -z "$nvcc" ] && { ((gpus > 0)) || [ "${INTERLACE_CUDA:-AUTO}" = ON ]; }; then
+    setup_step "CUDA toolkit 13.0 from PyPI" pip-toolkit install_toolkit ||
+      fail "cannot install the CUDA toolkit"
+    find_nvcc
+    if [ -z "$nvcc" ]; then fail "the CUDA toolkit is in .venv, but its nvcc does not run"; fi
+  fi
+  if [ -n "$nvcc" ]; then
+    cuda=ON
+    cuda_plan="Interlace will be built with CUDA, by $nvcc (INTERLACE_CUDA=OFF leaves CUDA out)."
+  else
+    cuda_plan='Interlace will be built without CUDA: there is no nvcc of CUDA 13, and no GPU to fetch one for.'
+  fi
 }
+
+say_cuda_plan() { say "$cuda_plan"; }
 
 # --- the project ----------------------------------------------------------------------------------
 
@@ -364,8 +363,6 @@ build_wheel() {
     --no-deps --no-build-isolation --no-index --wheel-dir "$root/build/wheel" \
     --config-settings=build-dir="$build" \
     --config-settings=cmake.define.INTERLACE_CUDA="$cuda" \
-    --config-settings=cmake.define.CMAKE_UNITY_BUILD="$together" \
-    --config-settings=cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=6 \
     --config-settings=cmake.define.INTERLACE_TESTS="$1"
 }
 
@@ -374,17 +371,16 @@ install_wheel() {
 }
 
 # install_project TESTS: TESTS is ON to compile the C++ tests beside the project. The build goes to
-# build/host, or to build/cuda where there are GPUs to run on.
+# build/host, or with CUDA to build/cuda, or to build/login where there is no GPU to run on.
 install_project() {
   local tests=$1 key label='interlace: compile and pack'
-  cuda=OFF
   build=$root/build/host
-  if ((gpus > 0)); then
-    cuda=ON
-    build=$root/build/cuda
+  if [ "$cuda" = ON ]; then
+    build=$root/build/login
+    if ((gpus > 0)); then build=$root/build/cuda; fi
   fi
-  key=$(tree_hash CMakeLists.txt pyproject.toml VERSION LICENSE README.md src include python machines \
-    data tools/setup.sh)-$cuda-$nvcc-$CXX
+  key=$(tree_hash CMakeLists.txt cmake pyproject.toml VERSION LICENSE THIRD_PARTY.md README.md src \
+    include python machines data tools/setup.sh tools/find_gpus.py)-$cuda-$nvcc-$CXX
   if [ "$tests" = ON ]; then # the same package; the tests are compiled in the same go
     label='interlace: compile with its tests, and pack'
     if stamped wheel "$key" && stamped tests "$key-$(tree_hash tests/cpp tests/gpu)"; then return 0; fi
@@ -411,6 +407,4 @@ begin() {
   export PIP_USER=0
   export CXX=${CXX:-g++} # every build takes the compiler that was looked at
   export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
-  together=OFF # several sources compiled as one: half of the work, for fewer cores at once
-  if ((CMAKE_BUILD_PARALLEL_LEVEL <= 8)); then together=ON; fi
 }

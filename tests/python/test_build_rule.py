@@ -1,0 +1,87 @@
+"""tools/setup.sh: whether quickstart builds with CUDA, and when it fetches a toolkit."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from interlace.base import installation
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# The functions that look at the machine are replaced; `reply` is what tools/find_gpus.py prints.
+SCRIPT = """
+. "{root}/tools/setup.sh"
+python() {{ printf '%s' "$reply"; }}
+python=python
+reply=$'{answer}'
+has_nvcc={nvcc}
+find_nvcc() {{ if ((has_nvcc)); then nvcc=/x/nvcc; else nvcc=; fi; }}
+setup_step() {{ say "step: $1"; has_nvcc=1; }}
+INTERLACE_CUDA={asked}
+cuda_toolkit
+say_cuda_plan
+say "cuda=$cuda gpus=$gpus"
+"""
+
+
+def decided(answer: str, nvcc: bool, asked: str = "AUTO") -> list[str]:
+    script = SCRIPT.format(root=ROOT, answer=answer, nvcc=int(nvcc), asked=asked)
+    run = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    return (run.stdout + run.stderr).splitlines()
+
+
+WITH = "Interlace will be built with CUDA, by /x/nvcc (INTERLACE_CUDA=OFF leaves CUDA out)."
+WITHOUT = (
+    "Interlace will be built without CUDA: there is no nvcc of CUDA 13, and no GPU to fetch one "
+    "for."
+)
+FETCHED = "step: CUDA toolkit 13.0 from PyPI"
+OLD_GPU = "GPU 0 has compute capability 7.0, and 8.0 is needed"
+
+
+@pytest.mark.parametrize(
+    ("answer", "nvcc", "asked", "said"),
+    [
+        ("90 90\\n", True, "AUTO", [WITH, "cuda=ON gpus=2"]),
+        ("80\\n", False, "AUTO", [FETCHED, WITH, "cuda=ON gpus=1"]),
+        ("\\n", True, "AUTO", [WITH, "cuda=ON gpus=0"]),  # a login node
+        ("\\n", False, "AUTO", [WITHOUT, "cuda=OFF gpus=0"]),
+        ("\\n", False, "ON", [FETCHED, WITH, "cuda=ON gpus=0"]),
+        (f"\\n{OLD_GPU}", False, "AUTO", [f"No real GPUs: {OLD_GPU}.", WITHOUT, "cuda=OFF gpus=0"]),
+        (
+            "90\\nGPU 1 is old",
+            True,
+            "AUTO",
+            ["Real GPUs: 1, since GPU 1 is old.", WITH, "cuda=ON gpus=1"],
+        ),
+        (
+            "90\\n",
+            True,
+            "OFF",
+            [
+                "Interlace will be built without CUDA, since INTERLACE_CUDA is OFF.",
+                "cuda=OFF gpus=0",
+            ],
+        ),
+    ],
+)
+def test_the_rule(answer: str, nvcc: bool, asked: str, said: list[str]) -> None:
+    assert decided(answer, nvcc, asked) == said
+
+
+def test_another_word_is_refused() -> None:
+    assert decided("\\n", False, "maybe") == [
+        "bash: INTERLACE_CUDA is 'maybe'; it can be ON, OFF or AUTO; see ./bash --help"
+    ]
+
+
+def test_a_package_says_how_it_was_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "built.txt"
+    file.write_text("with CUDA 13.0 for sm_90, PTX compute_90\n", "utf-8")
+    monkeypatch.setattr(installation, "installed", lambda name: tmp_path / name)
+    assert installation.built() == "with CUDA 13.0 for sm_90, PTX compute_90"
+    monkeypatch.setattr(installation, "installed", lambda _name: None)
+    assert installation.built() == ""
