@@ -40,6 +40,7 @@ LIBRARIES = {
     "ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6",
     "libpthread.so.0", "librt.so.1", "libstdc++.so.6",
 }  # fmt: skip
+MODULES = {"_core", "_cuda", "_driver", "libinterlace", "libinterlace_preload"}
 LICENCES = {"LICENSE", "THIRD_PARTY.md"}
 MOST_BYTES = 60_000_000
 MACHINE_CODE = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}
@@ -241,7 +242,7 @@ def check(wheel: Path, tools: Path, every_gpu: bool) -> None:
     for file in libraries:
         check_library(file)
     names = {file.name.split(".")[0] for file in libraries}
-    if missing := {"_core", "_cuda", "libinterlace", "libinterlace_preload"} - names:
+    if missing := MODULES - names:
         raise WheelError(f"{wheel.name} lacks {', '.join(sorted(missing))}")
     licences = {file.name for file in folder.glob("*.dist-info/licenses/*")}
     if missing := LICENCES - licences:

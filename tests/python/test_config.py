@@ -27,7 +27,7 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_by_sources() -> set[str]:
-    """What getenv, os.environ and the tables of settings name."""
+    """What getenv, os.environ, the tables of settings and the build of the package name."""
     found: set[str] = set()
     for file in (ROOT / "src").rglob("*.[ch]pp"):
         text = file.read_text("utf-8")
@@ -37,7 +37,8 @@ def read_by_sources() -> set[str]:
         text = file.read_text("utf-8")
         found |= set(re.findall(r'environ(?:\.get\(|\[)"(\w+)"', text))
         found |= set(re.findall(r'"(\w+)" in os\.environ', text))
-    return found
+    builds = (ROOT / "pyproject.toml").read_text("utf-8")
+    return found | set(re.findall(r'env = "(\w+)"', builds))
 
 
 def test_everything_that_is_read_is_listed() -> None:

@@ -62,6 +62,11 @@ OTHERS = {
         "NVSHMEM's libnvshmem_host.so.3; unset: the Python package's",
         partial(_library_file, "INTERLACE_NVSHMEM"),
     ),
+    "INTERLACE_CUDA": Variable(
+        "quickstart, pip install",
+        "AUTO",
+        "ON, OFF, or AUTO: the build has CUDA where an nvcc of CUDA 13 is found",
+    ),
     "INTERLACE_COMMIT": Variable(
         "files of results", None, "the commit that they name where git cannot tell it"
     ),
