@@ -81,7 +81,8 @@ bool take(nb::handle value, const run::parameter& p, run::argument& to) {
 workload_library::workload_library(const std::string& path) : path_(path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
-    throw usage_error("a workload cannot be loaded: " + std::string(dlerror()));
+    throw usage_error("a workload cannot be loaded: " +
+                      std::string(dlerror()));  // NOLINT(concurrency-mt-unsafe): of this thread
   void* function = dlsym(library, run::module_function_name);
   if (function == nullptr) {
     throw usage_error(path + " is not the library of a workload" + build_again);
