@@ -99,7 +99,8 @@ def run_all(
 def _receive(receiver: Connection, index: int, process: BaseProcess) -> Any:
     try:
         kind, value = receiver.recv()
-    except (EOFError, ConnectionError):
+    except (EOFError, OSError):
+        receiver.close()  # or a child that is still sending would wait for a reader
         process.join()
         raise WorkerLost(index, process.exitcode) from None
     if kind == "result":
@@ -126,8 +127,12 @@ def _work(work: Callable[[], Result], sender: Connection, parent: int) -> None:
         message = ("interrupted", None)
     except Exception as error:
         message = ("error", _portable(error))
-    with contextlib.suppress(BrokenPipeError):
+    try:
         sender.send(message)
+    except BrokenPipeError:  # the parent stopped listening
+        pass
+    except OSError:
+        sys.exit(1)  # the parent says so
     sender.close()
 
 

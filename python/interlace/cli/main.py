@@ -249,6 +249,8 @@ def run(arguments: Sequence[str]) -> int:
             return _stop(READER_LEFT)
         if isinstance(error, OSError) and (lost := _lost_output(error)) is not None:
             return _complain(str(output_lost(lost)))
+        if isinstance(error, OSError | MemoryError):
+            return _fail(error)
         if not hasattr(error, "format_message"):  # errors of typer's parser have it
             raise
         return _complain(_usage_sentence(error))
@@ -262,6 +264,13 @@ def _complain(sentence: str) -> int:
     warn(sentence.removesuffix("."))
     _leave_output()
     return 2
+
+
+def _fail(error: OSError | MemoryError) -> int:
+    """The end of a command that the system let down where nobody expected it."""
+    warn("there is no memory left" if isinstance(error, MemoryError) else f"{error}")
+    _leave_output()
+    return 1
 
 
 def _stop(code: int) -> int:

@@ -1,0 +1,294 @@
+"""Every operation of a command may fail: the disk, the memory, a thread; or the command is killed.
+
+The command says one sentence or gives its whole result. Nothing is half-written or left open, and
+the same command works afterwards. A library that is preloaded (tests/faults/faults.cpp) makes the
+n-th operation fail; a child of this process is forked for each n, after everything is loaded.
+
+`./check` takes a sample of the operations. INTERLACE_TEST_FAULTS=all takes all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from study_helpers import MACHINE
+
+SOURCE = Path(__file__).resolve().parents[1] / "faults" / "faults.cpp"
+KINDS = ("write", "read", "open", "sync", "name", "size", "map", "thread", "memory")
+ONCE, FROM_THEN_ON, KILLED = range(3)
+# nanobind converts the arguments of a call in functions that may not throw: it ends the process
+# where memory lacks there. After so many allocations the module itself is at work.
+CONVERSIONS = 2
+SAMPLE = 2  # operations of each command, kind and mode
+ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
+SEED = 1
+
+pytest.importorskip("interlace._core")
+compiler = shutil.which("c++") or shutil.which("g++")
+if compiler is None:
+    pytest.skip("there is no C++ compiler", allow_module_level=True)
+
+SWEEP = f"""
+format = 1
+machine = "{MACHINE}"
+workload = "pagerank"
+gpus = [2]
+mechanisms = ["inline"]
+[options]
+rmat = 5
+iterations = 1
+[axes]
+link.nvlink2.bandwidth_GB_per_s = [25]
+"""
+ON = f"pagerank --rmat 5 -n 1 --machine {MACHINE} --gpus"
+COMMANDS = {
+    "study": f"study {ON} 2 --mechanisms inline --jobs 1 --json out.json --html out.html",
+    "sweep": "sweep sweep.toml --jobs 1 --json out.json --csv out.csv",
+    "tune": f"tune {ON} 2 --jobs 1 --chunks 64K --threads 256 --out out.json",
+    "record": f"trace record {ON} 2 -o out.trace",
+    "info": "trace info in.trace --json out.json",
+    "run": "run --json out.json -- true",
+    "save": "save",
+    "load": "load",
+}
+CHILD = "--child"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("faults") / "libfaults.so"
+    assert compiler is not None
+    words = ["-O1", "-std=c++20", "-shared", "-fPIC", "-Wall", "-Wextra", "-o", out, SOURCE, "-ldl"]
+    subprocess.run([compiler, *words], check=True, timeout=120)
+    return out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_operation_may_fail(command: str, library: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "LD_PRELOAD": str(library), "HOME": str(tmp_path)}
+    words = [sys.executable, __file__, CHILD, command, str(library)]
+    ended = subprocess.run(
+        words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1800,
+        check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    points = int(re.findall(r"^(\d+) faults", ended.stdout, re.MULTILINE)[-1])
+    assert points > 0
+
+
+# --- in a process with the library ----------------------------------------------------------------
+
+
+class Faults:
+    """The library that is preloaded."""
+
+    def __init__(self, path: str) -> None:
+        self._library = ctypes.CDLL(path)
+        self._library.faults_arm.argtypes = [ctypes.c_uint] * 2 + [ctypes.c_uint64] * 3
+        self._library.faults_seen.restype = ctypes.c_uint64
+        found = [
+            tuple(int(end, 16) for end in line.split()[0].split("-"))
+            for line in Path("/proc/self/maps").read_text().splitlines()
+            if "/_core." in line
+        ]
+        self._module = min(found)[0], max(found)[1]
+
+    def arm(self, kind: str, how: int = ONCE, at: int = 0) -> None:
+        self._library.faults_arm(1 << KINDS.index(kind), how, at, *self._module)
+
+    def disarm(self) -> None:
+        self._library.faults_disarm()
+
+    def seen(self) -> int:
+        return int(self._library.faults_seen())
+
+
+def _call(command: str) -> int:
+    """Run it in this process; its exit code."""
+    import numpy as np
+
+    import interlace
+    from interlace.base.errors import DeviceError, UserError
+    from interlace.cli import main as cli
+
+    if command not in ("save", "load"):
+        return cli.run(COMMANDS[command].split())
+    try:
+        if command == "save":
+            values = {"a": np.arange(100_000, dtype=np.float32), "b": np.ones(3, np.int8)}
+            interlace.save(values, "out.safetensors", checksums=True, threads=2)
+        else:
+            found = interlace.load("in.safetensors", framework="numpy", verify=True, threads=2)
+            assert found["a"].sum() == 1000
+    except (UserError, DeviceError, MemoryError) as error:
+        print(f"interlace: {error or 'no memory'}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _descriptors() -> dict[str, str]:
+    gc.collect()
+    found = {}
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the folder that is being listed
+            found[link.name] = str(link.readlink())
+    return found
+
+
+def _forked(work: Callable[[], int]) -> tuple[int, str]:
+    """The exit code of a child that does some work, minus a signal's number; its messages."""
+    with Path("../messages").open("w+b") as messages:
+        child = os.fork()
+        if child == 0:
+            os.dup2(messages.fileno(), 2)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            code = 99
+            try:
+                code = work()
+                sys.stderr.flush()
+            except BaseException:
+                import traceback
+
+                traceback.print_exc()
+                sys.stderr.flush()
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        messages.seek(0)
+        return os.waitstatus_to_exitcode(status), messages.read().decode(errors="replace")
+
+
+def _work(faults: Faults, command: str, kind: str, how: int, at: int) -> int:
+    before = _descriptors(), threading.active_count()
+    faults.arm(kind, how, at)
+    code = _call(command)
+    faults.disarm()
+    after = _descriptors(), threading.active_count()
+    assert after == before, f"descriptors and threads were {before} and are {after}"
+    return code
+
+
+def _whole(folder: Path, name: str) -> bool:
+    """Whether a file of results is one."""
+    from interlace.base.native import load_core
+    from interlace.runtime import loading
+
+    file = folder / name
+    if name.endswith(".json"):
+        return isinstance(json.loads(file.read_text()), dict)
+    if name.endswith(".safetensors"):
+        return len(loading.load(file, framework="numpy", verify=True)) == 2
+    if name.endswith(".trace"):
+        return bool(load_core().trace_statistics(str(file), lambda _: None)["gpus"])
+    if name.endswith(".html"):
+        return file.read_text().rstrip().endswith("</html>")
+    return file.stat().st_size > 0
+
+
+def _check(command: str, where: str, code: int, said: str, how: int, inputs: set[str]) -> None:
+    here = Path()
+    names = {path.name for path in here.iterdir()} - inputs
+    if how == KILLED and code == -signal.SIGKILL:
+        names = {name for name in names if not name.endswith(".interlace-part")}
+    else:
+        assert "Traceback" not in said, f"{where}: {said}"
+        assert code in (0, 1, 2), f"{where}: exit code {code}: {said}"
+        lines = [line for line in said.splitlines() if line.startswith("interlace: ")]
+        assert code == 0 or lines, f"{where}: exit code {code} without a sentence: {said!r}"
+    allowed = {
+        "out.json",
+        "out.html",
+        "out.csv",
+        "out.trace",
+        "out.safetensors",
+        "sweep.runs.jsonl",
+    }
+    assert names <= allowed, f"{where}: {sorted(names - allowed)} are left"
+    for name in names - {"sweep.runs.jsonl"}:
+        assert _whole(here, name), f"{where}: {name} is half a file"
+    if code == 0 and command not in ("load",):
+        assert names, f"{where}: no result"
+    again, said = _forked(lambda: _call(command))
+    assert again == 0, f"{where}: afterwards: {said}"
+    left = {path.name for path in here.iterdir()} - inputs - allowed
+    assert not left, f"{where}: afterwards {sorted(left)} are left"
+
+
+def _points(command: str, kind: str, how: int, count: int) -> Iterator[int]:
+    every = range(1 + CONVERSIONS if kind == "memory" else 1, count + 1)
+    generator = random.Random(f"{SEED} {command} {kind} {how}")
+    yield from every if ALL else sorted(generator.sample(every, min(len(every), SAMPLE)))
+
+
+def _main(command: str, path: str) -> None:
+    import numpy as np
+
+    import interlace
+
+    folder = Path("inputs")
+    folder.mkdir()
+    os.chdir(folder)
+    os.environ["TMPDIR"] = str(Path("../tmp").resolve())
+    Path("../tmp").mkdir()
+    Path("sweep.toml").write_text(SWEEP)
+    interlace.save(
+        {"a": np.ones(1000, np.float32), "b": np.ones(3)}, "in.safetensors", checksums=True
+    )
+    if command == "info":
+        code, said = _forked(lambda: _call("record"))
+        assert code == 0, said
+        Path("out.trace").rename("in.trace")
+    inputs = {path.name for path in Path().iterdir()}
+
+    def clean() -> None:
+        for left in Path("../tmp").iterdir():  # of a command that was killed
+            shutil.rmtree(left)
+        for file in Path().iterdir():
+            if file.name not in inputs:
+                file.unlink()
+
+    assert _call(command) == 0  # loads all modules, and starts what is started once
+    faults = Faults(path)
+    tried = 0
+    for kind in KINDS:
+        if kind == "memory" and command not in ("save", "load"):
+            continue  # these commands call the module more than once
+        clean()
+
+        def count(kind: str = kind) -> int:
+            faults.arm(kind)
+            code = _call(command)
+            faults.disarm()
+            return code
+
+        code, said = _forked(count)
+        assert code == 0, said
+        seen = faults.seen()
+        for how in (ONCE,) if kind == "memory" else (ONCE, FROM_THEN_ON, KILLED):
+            for at in _points(command, kind, how, seen):
+                clean()
+                where = f"{command}, {kind} {at}, {('once', 'from then on', 'killed')[how]}"
+                code, said = _forked(lambda: _work(faults, command, kind, how, at))  # noqa: B023
+                _check(command, where, code, said, how, inputs)
+                assert not list(Path("../tmp").iterdir()) or how == KILLED, where
+                tried += 1
+    print(f"{tried} faults", flush=True)
+
+
+if __name__ == "__main__" and sys.argv[1:2] == [CHILD]:
+    _main(sys.argv[2], sys.argv[3])
