@@ -154,6 +154,16 @@ class Shell:
             "COLUMNS": str(COLUMNS),
             **(environment or {}),
         }
+        # What a page installs stays in its folder, and comes from nowhere else.
+        packages = str(folder / ".packages")
+        paths = (packages, self._environment.get("PYTHONPATH", ""))
+        self._environment |= {
+            "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+            "PIP_TARGET": packages,
+            "PIP_NO_DEPS": "1",
+            "PIP_NO_INDEX": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        }
 
     def save(self, block: Block) -> None:
         path = self.here / block.file
