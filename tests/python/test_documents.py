@@ -91,8 +91,9 @@ def wrong_words(line: str) -> list[str]:
         if rest[0] not in commands:
             return rest[:1]
         command, rest = commands[rest[0]], rest[1:]
-    if "--" in rest:  # another program's
-        rest = rest[: rest.index("--")]
+    for word in ("--", "|"):  # another program's words follow
+        if word in rest:
+            rest = rest[: rest.index(word)]
     known = {option for param in command.params for option in param.opts} | {"--help", "-h"}
     given = [word.partition("=")[0] for word in rest if re.match(r"--?[a-z]", word)]
     return [word for word in given if word not in known]
@@ -119,6 +120,7 @@ def test_wrong_command_lines_are_seen() -> None:
     assert wrong_words("interlace bench copie") == ["copie"]
     assert wrong_words("interlace tune copy --mechanisms inline") == ["--mechanisms"]
     assert not wrong_words("interlace run --quiet -- python --wrong  # a word")
+    assert wrong_words("interlace study --gpu 2 | grep -o bulk") == ["--gpu"]
     text = "`interlace plan\ngpu0`\n```\n$ interlace study \\\n  --html x\n```\n"
     assert command_lines(text) == ["interlace study --html x", "interlace plan gpu0"]
 
