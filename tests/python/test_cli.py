@@ -353,6 +353,31 @@ def test_json_on_standard_output(
 
 
 @pytest.mark.usefixtures("core")
+def test_no_input_is_overwritten(run: Run, graph: Path, tmp_path: Path) -> None:
+    before = graph.read_bytes()
+    (tmp_path / "link").symlink_to(graph)
+    tune = ["tune", "pagerank", "--data", graph, "--machine", MACHINE]
+    record = ["trace", "record", "pagerank", "--data", graph, "--machine", MACHINE]
+    for words, option in (
+        (study_of(graph, "--json", graph), "--json"),
+        (study_of(graph, "--html", tmp_path / "link"), "--html"),
+        ([*tune, "--out", graph], "--out"),
+        ([*record, "--output", graph], "--output"),
+    ):
+        ran = run(*words)
+        assert (ran.code, ran.out) == (2, "")
+        name = tmp_path / "link" if option == "--html" else graph
+        assert ran.err == f"interlace: --data and {option} are both {name}; give two names\n"
+    assert graph.read_bytes() == before
+
+
+def test_a_device_cannot_keep_runs(run: Run) -> None:
+    ran = run("sweep", SWEEP, "--runs", "/dev/full")  # it would give bytes without an end
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "interlace: /dev/full is not a regular file; give the name of one\n"
+
+
+@pytest.mark.usefixtures("core")
 def test_json_and_a_page_cannot_both_be_standard_output(run: Run, graph: Path) -> None:
     ran = run(*study_of(graph, "--json", "-", "--html", "-"))
     assert (ran.code, ran.out) == (2, "")

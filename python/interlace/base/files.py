@@ -85,7 +85,7 @@ def refuse_stdout(path: Path, option: str) -> None:
 def require_regular(path: Path) -> None:
     """Raise UserError if there is a pipe or a device, which might never end; others pass."""
     if _is_special(path):
-        raise UserError(f"{path} is not a regular file; copy what it gives to a file first")
+        raise UserError(f"{path} is not a regular file; give the name of one")
 
 
 def _target(path: Path) -> Path:

@@ -184,7 +184,10 @@ def study_command(
     if machine is not None:
         refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
     asked_inputs = inputs_of(workload, given_inputs)
-    files.check_outputs({"--json": json_file, "--html": html_file, "--timeline": timeline_file})
+    outputs = {"--json": json_file, "--html": html_file, "--timeline": timeline_file}
+    described = None if machine is None else Path(machine)
+    reads = {**asked_inputs.files(), "--machine": described, "--profile": profile_file}
+    files.check_outputs(outputs, reads)
 
     request = Asked(
         counts=gpus,

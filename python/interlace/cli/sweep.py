@@ -60,7 +60,8 @@ def sweep_command(
     runs_path = runs_file or Path(f"{file.stem}.runs.jsonl")
     outputs = {"--json": json_file, "--csv": csv_file, "--runs": runs_path}
     files.refuse_stdout(runs_path, "--runs")
-    files.check_outputs(outputs, {"FILE": file})
+    files.require_regular(runs_path)
+    files.check_outputs(outputs, {"FILE": file, **space.inputs.files()})
 
     with failure_ends():
         result = run_sweep(space, runs_path, at_once, scheduler, say)

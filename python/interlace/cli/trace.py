@@ -214,7 +214,7 @@ def record(
     ranges = whole("--split", split, RANGES.least) or RANGES.default
     asked = inputs_of(workload, given_inputs)
     files.refuse_stdout(out, "--output")
-    files.check_writable(out, "--output")
+    files.check_outputs({"--output": out}, asked.files())
     description = load_machine(machine)
     count = whole("--gpus", gpus, 1) or description.gpu.count
     if count > description.gpu.count:

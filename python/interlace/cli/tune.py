@@ -171,7 +171,7 @@ def tune_command(
         refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
     asked = inputs_of(workload, given_inputs)
     if out is not None:
-        files.check_writable(out, "--out")
+        files.check_outputs({"--out": out}, asked.files())
 
     node: Node
     rules: tuple[int | None, int]

@@ -170,7 +170,7 @@ def footers(study: Study) -> list[str]:
         lines.append(
             f"Simulated {min(rates):.2f} to {max(rates):.2f} million accesses a CPU second."
         )
-    if any(is_slower(row.speedup) for row in study.rows):
+    if any(captured(row.speedup, row.captured) == SLOWER for row in study.rows):
         lines.append(f"{SLOWER}: than one GPU, whatever part of the opportunity that is.")
     lines += _packing(study.rows)
     lines += legend(row.mechanism for row in study.rows)

@@ -75,6 +75,11 @@ class Inputs:
         """The names of the fields that were given."""
         return [one.name for one in fields(self) if getattr(self, one.name) is not None]
 
+    def files(self) -> dict[str, Path]:
+        """The files that were given, by option."""
+        values = {option_of(name): getattr(self, name) for name in self.given()}
+        return {option: value for option, value in values.items() if isinstance(value, Path)}
+
     def refuse(self, names: Iterable[str], reason: str) -> None:
         """Raise UserError with the reason if one of these fields was given."""
         for name in names:
