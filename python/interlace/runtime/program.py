@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import stat
 import subprocess
@@ -141,7 +140,10 @@ def run_counted(file: str, words: Sequence[str], library: Path) -> Ended:
         counted = read_counters(counters) if failed is None else None
         return Ended(code, failed or "", elapsed_s, counted)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        # Neither needs a descriptor, of which there may be no more.
+        with suppress(OSError):
+            (folder / "counters").unlink(missing_ok=True)
+            folder.rmdir()
 
 
 def _uncounted(place: str, error: OSError) -> UserError:
