@@ -47,7 +47,7 @@ struct settings {
   std::string json;
 };
 
-// What a process tells the one that started it.
+// The figures that a process reports to the process that started it.
 struct outcome {
   std::array<double, most_repeats> epoch_s{};
   std::uint64_t wrong = 0;  // bytes

@@ -85,7 +85,7 @@ def cases(gpus: int) -> list[Case]:
 
 
 def sent_bytes_per_s(machine: str) -> float:
-    """What the NVLinks of a GPU carry away."""
+    """Return the sum of the NVLinks' bandwidths out of one GPU."""
     links = [one for one in connections(load_machine(machine)) if "gpu0" in (one.a, one.b)]
     nvlinks = [one.link for one in links if one.link.protocol.startswith("nvlink")]
     return 1e9 * sum(link.bandwidth_GB_per_s for link in nvlinks)

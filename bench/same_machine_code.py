@@ -38,7 +38,7 @@ ANONYMOUS = re.compile(r"\d+_GLOBAL__N__[0-9a-f]{8}_\d+_\w+?_[0-9a-f]{8}(?:_\d+)
 
 
 class Code(NamedTuple):
-    """What is compared of a kernel."""
+    """The properties of a kernel that are compared."""
 
     registers: int
     instructions: tuple[str, ...]
@@ -137,7 +137,7 @@ def compare(before: Kernels, after: Kernels) -> Comparison:
 
 
 def change(before: list[Code], after: list[Code]) -> str:
-    """What became of a kernel, on one line."""
+    """Describe the change of a kernel on one line."""
     old, new = before[0], after[0]
     counts = [dict(code.opcodes()[1]) for code in (old, new)]
     changed = [

@@ -6,7 +6,7 @@
 #
 #   bench/studies.sh FOLDER [PATTERN]   writes FOLDER/WORKLOAD-SIZE.json and .txt; PATTERN: which
 #
-# Of split 2, 4 and 8 ranges are tried: on 2 x H200 the fewest are the fastest in every study.
+# `split` is tried with 2, 4 and 8 ranges: on 2 x H200 the fewest are the fastest in every study.
 #
 # GPUS (4)  or 2
 # INTERLACE (.venv/bin/interlace)  the command; LIMIT (300) seconds of a study; AT_ONCE (4) studies

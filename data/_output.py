@@ -1,4 +1,4 @@
-"""What the scripts of this folder share: deterministic files, and errors in one sentence."""
+"""Shared code of this folder's scripts: deterministic files, and errors in one sentence."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ APT_HELPER = "/usr/lib/apt/apt-helper"
 
 @dataclass
 class Package:
-    """What one name of the index needs and provides."""
+    """The dependencies and provided names of one entry of the index."""
 
     clauses: list[list[str]] = field(default_factory=list)  # each a list of alternatives
     provides: list[str] = field(default_factory=list)

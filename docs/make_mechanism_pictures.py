@@ -27,7 +27,7 @@ CHUNKS = 6
 
 
 class Bar(NamedTuple):
-    """What works in a row, from when to when."""
+    """A bar in a row of the picture: one activity with its start and end."""
 
     start: float
     end: float
@@ -36,7 +36,7 @@ class Bar(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """What one mechanism does."""
+    """The picture of one mechanism."""
 
     text: str  # for people who do not see it
     rows: dict[str, list[Bar]]
@@ -78,7 +78,7 @@ WINDOW = "lines of a window of addresses"  # in a queue
 
 
 def bursts(of: Callable[[float], list[Bar]]) -> list[Bar]:
-    """What leaves a queue each time that it is flushed."""
+    """Return the bars of each flush of a queue."""
     return [bar for time in steady(4, 4, KERNEL + 0.6) for bar in of(time)]
 
 

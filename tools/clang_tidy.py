@@ -38,7 +38,7 @@ NOISE = (" warnings generated.", " warning generated.")
 
 
 class Group(NamedTuple):
-    """Sources that are compiled by the same command but for their names, and the mark of a pass."""
+    """Sources whose compile commands differ only in file names, and the mark of a pass."""
 
     name: str
     sources: list[Path]

@@ -263,7 +263,7 @@ def page(keys: list[Row], tables: list[Row], rules: list[Row]) -> str:
 
 
 def texts(core: Any) -> dict[Path, str]:
-    """What the files should be."""
+    """Return the expected text of each generated file."""
     rows = (core.machine_keys(), core.machine_tables(), core.machine_rules())
     old = PAGE.read_text(encoding="utf-8")
     before, _, rest = old.partition(BEGIN)

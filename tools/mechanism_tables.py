@@ -376,7 +376,7 @@ def py_mechanisms(table: Table) -> str:
         "",
         "",
         "class Parameter(NamedTuple):",
-        '    """What a mechanism is configured by: a number."""',
+        '    """A parameter of a mechanism that is a number."""',
         "",
         "    name: str",
         "    least: int",
@@ -388,7 +388,7 @@ def py_mechanisms(table: Table) -> str:
         "",
         "",
         "class Variants(NamedTuple):",
-        '    """What a mechanism is configured by: one of these names."""',
+        '    """A parameter of a mechanism that is one of these names."""',
         "",
         "    names: tuple[str, ...]  # the first is the default",
         "    tried: tuple[str, ...] = ()  # by a study",
@@ -483,7 +483,7 @@ def _configured(row: Table) -> str:
 
 
 def _on_nodes(row: Table) -> list[str]:
-    """What it does on the host node, the simulated and the real one."""
+    """Describe what a mechanism does on the host node, the simulated node and the real node."""
     host = "-" if "needs_processes" in row.get("traits", ()) else "copies at the exchange"
     return [host, *(str(row.get(node, "-")) for node in NODES)]
 

@@ -12,7 +12,7 @@ namespace interlace::bench {
 
 namespace {
 
-// The lowest element that is not what the kernel with these rounds and this seed computes.
+// Finds the lowest element that differs from the result of the kernel with these rounds and seed.
 __global__ void find_wrong(replicated<workload::quad> data, std::uint32_t rounds,
                            std::uint32_t seed, unsigned long long* first) {
   const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
@@ -25,7 +25,7 @@ __global__ void find_wrong(replicated<workload::quad> data, std::uint32_t rounds
   }
 }
 
-// All of a device's replica on the GPU, and some of it on the CPU.
+// Verifies a device's whole replica on the GPU, and samples of it on the CPU.
 void verify(cuda::node& node, std::uint32_t device, const replicated<workload::quad>& data,
             std::uint32_t rounds, std::uint32_t seed) {
   constexpr auto none = std::numeric_limits<unsigned long long>::max();

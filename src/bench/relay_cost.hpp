@@ -1,5 +1,5 @@
-// How much GPUs that relay a copy slow down, and how much the copy does, if these GPUs compute at
-// the same time. On real GPUs.
+// Measures, on real GPUs, the slowdown of GPUs that compute while they relay a copy, and the
+// slowdown of the copy.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct relay_cost_request {
 };
 
 struct relay_cost {
-  // How much the kernels read and write, by GPU and repeat: alone, and beside a series of messages.
+  // Throughput of the kernels' reads and writes, by GPU and repeat: alone, and beside messages.
   std::vector<std::vector<double>> alone_bytes_per_s;
   std::vector<std::vector<double>> beside_bytes_per_s;
   // The time of a message, by repeat: alone, and beside the kernels.

@@ -10,7 +10,7 @@ namespace interlace::bench {
 void load_sample_kernels(int gpu);
 void fill_with_samples(int gpu, std::uint8_t* data, std::uint64_t bytes, std::uint64_t seed);
 void fill_with_poison(int gpu, std::uint8_t* data, std::uint64_t bytes);
-// How many bytes differ from the samples. `count` is scratch memory of the GPU.
+// Counts the bytes that differ from the samples. `count` is scratch memory of the GPU.
 std::uint64_t count_wrong_samples(int gpu, const std::uint8_t* data, std::uint64_t bytes,
                                   std::uint64_t seed, unsigned long long* count);
 

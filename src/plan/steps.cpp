@@ -121,7 +121,8 @@ class cutter {
       std::size_t next = 0;
       double latest = 0;
       for (std::size_t turn = 0; turn < used.size(); ++turn) {
-        // How much of its share each path would have with this chunk. The least goes first.
+        // The fraction of its share that the path would have with this chunk. The path with the
+        // smallest fraction takes the chunk.
         const double with = (dealt[turn] + static_cast<double>(size)) / wanted_.bytes[used[turn]];
         if (turn != 0 && with >= latest) continue;
         next = turn;

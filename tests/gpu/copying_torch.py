@@ -119,7 +119,7 @@ class Checks:
             self.same(f"{name} to the host", back, wanted)
 
     def streams(self) -> None:
-        """None, PyTorch's streams and numbers, of a GPU that is not the current one as well."""
+        """Streams may be None, PyTorch's streams or numbers, also of a GPU that is not current."""
         torch = self.torch
         for gpu in range(self.gpus):
             with torch.cuda.device(gpu):

@@ -36,7 +36,7 @@ def as_bytes(tensor: Any) -> Any:
 
 
 def moved(tensor: Any, device: str) -> Any:
-    """As bytes: PyTorch does not move every dtype by itself."""
+    """Move a tensor as bytes, since PyTorch cannot move every dtype."""
     return as_bytes(tensor).to(device).view(tensor.dtype).view(tensor.shape)
 
 
@@ -174,7 +174,7 @@ def check_save(folder: Path, gpus: int) -> None:
 
 
 def check_order(folder: Path, _gpus: int) -> None:
-    """What is saved is what the current stream was given; results are there for any stream."""
+    """A save contains the current stream's earlier work; every stream can read loaded data."""
     import torch
 
     file = folder / "order.safetensors"
@@ -270,7 +270,7 @@ CHECKS: list[Callable[[Path, int], None]] = [
 
 
 def speed(size: str, folder: Path) -> int:
-    """What the benchmark prints, by ring and threads; its exit code, 0 if all bytes are right."""
+    """Run the benchmark by ring and threads; return its exit code, 0 if all bytes are right."""
     worst = 0
     for options in (
         [],

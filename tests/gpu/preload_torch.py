@@ -365,7 +365,7 @@ def rate(mebibytes: int, repeats: int) -> int:
 
 
 def model_shapes() -> Iterator[tuple[int, ...]]:
-    """Of a transformer of 8e9 parameters with grouped heads: 32 layers of 4096, 128256 words."""
+    """Shapes of a transformer: 8e9 parameters, grouped heads, 32 layers of 4096, 128256 words."""
     words, wide, keys, inner = 128256, 4096, 1024, 14336
     yield (words, wide)
     for _ in range(32):

@@ -246,7 +246,7 @@ def error_of(kind: str, action: Callable[[], object]) -> str:
 
 
 def check_refusals(group: Any) -> None:
-    """What differs between ranks is an error on all of them, and the group goes on."""
+    """Arguments that differ between ranks are an error on all ranks, and the group goes on."""
     import interlace
 
     rank = group.local_devices[0]
@@ -390,7 +390,7 @@ def expect_report(
     act: Callable[[Device], None],
     within: float,
 ) -> None:
-    """After some epochs that go well `act` does what all ranks report within so many seconds."""
+    """After some good epochs `act` causes an error that all ranks report within a time limit."""
     import interlace
 
     rank = group.local_devices[0]

@@ -16,14 +16,14 @@ from interlace.base import progress
 from interlace.cli import main as cli
 from study_helpers import Ran, Run
 
-# What runs in the background ignores Ctrl-C from its start; the tests send it and expect an answer.
+# A background process starts with Ctrl-C ignored. The tests send Ctrl-C and expect an answer.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
 def _no_profiles(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the user has tuned changes no test."""
+    """The user's own profiles change no test."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
 
 
@@ -67,7 +67,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What reproductions give to processes is done here, for it is hundreds of small pieces."""
+    """Run the work of a reproduction in this process: its pieces are too small for processes."""
 
     def here(work: Any, cases: Any, jobs: int) -> Any:
         assert len(work) == len(cases)

@@ -50,7 +50,7 @@ def only_read(
     offsets: NDArray[np.uint64],
     columns: NDArray[np.uint32],
 ) -> dict[str, Any]:
-    """What a device neither has nor reads stays what it was."""
+    """Set the elements that a device neither owns nor reads to NaN."""
     for device, values in enumerate(result["values"]):
         first, last = int(boundaries[device]), int(boundaries[device + 1])
         read = {int(c) for c in columns[int(offsets[first]) : int(offsets[last])]}
@@ -74,7 +74,7 @@ class Described(SimpleNamespace):
 
 
 def with_halo(result: dict[str, Any], boundaries: NDArray[np.uint64], halo: int) -> dict[str, Any]:
-    """What a device is not sent stays what it was."""
+    """Set the elements that a device does not receive to NaN."""
     for device, values in enumerate(result["values"]):
         values[: max(0, int(boundaries[device]) - halo)] = np.nan
         values[int(boundaries[device + 1]) + halo :] = np.nan
@@ -82,7 +82,7 @@ def with_halo(result: dict[str, Any], boundaries: NDArray[np.uint64], halo: int)
 
 
 class Asked(NamedTuple):
-    """What a run of any workload is asked for, besides its data."""
+    """The arguments of a run of any workload, without its data."""
 
     node: str
     mechanism: str
@@ -245,7 +245,7 @@ class Fake:
                 values[:] = np.nan  # nobody got anything
             exposed, sent = 0.0, 0
         epoch = compute + exposed + extra
-        # Of runs with events between their parts, whatever the others take.
+        # The time in separate runs with events between their parts.
         copied = exposed / 3 if node == "cuda" else exposed
         timeline = []
         for first in (0.0, epoch):

@@ -1,4 +1,4 @@
-"""What must hold of every text that is given as a machine or a sweep: it is read, or refused by one
+"""Checks for any text that is given as a machine or a sweep: the text is read, or refused by one
 sentence that names the file."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the tests of the command line, the study and the report share."""
+"""Shared code of the tests of the command line, the study and the report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MACHINE = "4x-volta-nvlink2"
 
 
 class Ran(NamedTuple):
-    """What a command did."""
+    """The exit code and output of a command."""
 
     code: int
     out: str

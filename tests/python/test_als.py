@@ -55,7 +55,7 @@ def faked(
     kernel: str,
     subscribe: str,
 ) -> dict[str, Any]:
-    """What a compiled module would give."""
+    """Return the result that a compiled module would return."""
     assert kernel in ("warp-per-row", "lane-per-row")
     assert subscribe in ("all", "needed")
     for array in (user_values, item_values, start_users, start_items):

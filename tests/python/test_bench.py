@@ -33,7 +33,7 @@ FILE_KEYS = [
     "format", "benchmark", "command", "version", "commit", "date", "driver", "machine", "bytes",
     "epochs", "warmup", "repeats", "balances", "rows",
 ]  # fmt: skip
-# What real GPUs run, in the order of the rows.
+# The mechanisms that real GPUs run, in the order of the rows.
 MEASURED = [BULK_COPY, SPLIT, INLINE, POLLING, DEVICE_LAUNCH, COPY_ENGINE]
 TRACKED = MEASURED[3:]
 

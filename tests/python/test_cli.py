@@ -403,7 +403,7 @@ def test_what_cannot_go_to_standard_output(
 
 @pytest.mark.parametrize("start", [["-m", "interlace"], ["-c", "{start}"]])
 def test_ctrl_c_while_modules_are_loaded(tmp_path: Path, start: list[str]) -> None:
-    # What the command line imports first, with a Ctrl-C in its midst.
+    # The command line imports typer first. This one sends Ctrl-C while it is being imported.
     (tmp_path / "typer.py").write_text(
         "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(30)\n"
     )

@@ -27,7 +27,7 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_by_sources() -> set[str]:
-    """What getenv, os.environ, the tables of settings and the build of the package name."""
+    """Find the variables named by getenv, os.environ, the tables of settings and the build."""
     found: set[str] = set()
     for file in (ROOT / "src").rglob("*.[ch]pp"):
         text = file.read_text("utf-8")

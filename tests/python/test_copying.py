@@ -120,7 +120,7 @@ class Library:
 
 
 class Tensor:
-    """As PyTorch's: bytes on "cpu" or "cuda:N"."""
+    """A tensor like PyTorch's: bytes on "cpu" or "cuda:N"."""
 
     def __init__(self, values: Any, device: str = "cpu", dtype: str | None = None) -> None:
         self.values = values

@@ -16,7 +16,7 @@ PAPER = load_machine("4x-gv100-pcie4")
 
 
 def bits(gpus: int, structure: str, what: str = "") -> int:
-    """Of a GPU of the paper's machine."""
+    """Return the bits of a structure for a GPU of the paper's machine."""
     found = [
         part for part in cost.parts(PAPER, gpus)
         if part.structure == structure and what in (part.what, "")
@@ -95,7 +95,7 @@ def test_dualopt_where_it_is_described(run: Run) -> None:
     codec = found["DualOpt: CoDec", "response IDs, data, valid bits"]
     assert (codec.count, codec.bits_each) == (3 * 64, 16 + 32 + 1)
     assert found["DualOpt: RDMA cache", "tags, valid and dirty bits"].count == 24576
-    # Of 20 000 loads how many looked, of 2 windows how many agree, whose turn of 64 it is.
+    # Counters: loads that looked (up to 20 000), windows that agree (2), and the turn (64).
     (adaptive,) = [p for p in cost.parts(machine, 4) if p.structure == "dualopt-adaptive"]
     assert adaptive.bits == 2 + 15 + 2 + 6
     (pages,) = [p for p in cost.parts(machine, 4) if p.structure == "dualopt-pages"]

@@ -45,7 +45,7 @@ def faked(
     beta: float,
     subscribe: str,
 ) -> dict[str, Any]:
-    """What a compiled module would give."""
+    """Return the result that a compiled module would return."""
     assert subscribe in ("all", "needed")
     for array in (measured, weights, curvature):
         assert array.dtype == np.float32

@@ -26,7 +26,7 @@ TINY = ("--size", 16, "--iterations", 2)  # for tests of every workload
 def faked(
     core: Fake, asked: Asked, start: NDArray[np.float32], equation: str, rate: float, speed: float
 ) -> dict[str, Any]:
-    """What a compiled module would give."""
+    """Return the result that a compiled module would return."""
     assert start.dtype == np.float32
     assert start.flags.c_contiguous
     made = diffusion.Start(start, equation, rate, speed)

@@ -75,5 +75,5 @@ def test_an_example_fits_what_it_calls(name: str) -> None:
 
 def test_every_public_function_has_an_example() -> None:
     functions = {name for name in interlace.__all__ if inspect.isfunction(getattr(interlace, name))}
-    # What it returns is shown in the example of tune_region.
+    # The example of tune_region shows the return value.
     assert functions - {"region_options"} <= {*ON_THE_HOST, *ON_GPUS}

@@ -1,4 +1,4 @@
-"""What the documents say of files, commands, examples and figures is so."""
+"""The documents' statements about files, commands, examples and figures are true."""
 
 from __future__ import annotations
 

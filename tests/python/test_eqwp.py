@@ -30,7 +30,7 @@ def faked(
     medium: NDArray[np.float32],
     kernel: str,
 ) -> dict[str, Any]:
-    """What a compiled module would give."""
+    """Return the result that a compiled module would return."""
     assert kernel in ("runs", "tiles")
     for array in (velocity, medium):
         assert array.dtype == np.float32

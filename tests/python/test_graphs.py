@@ -42,7 +42,7 @@ def pairs_of(graph: Graph) -> Edges:
 
 
 def check_whole(graph: Graph) -> None:
-    """What holds for every graph."""
+    """Check properties of every graph."""
     assert graph.offsets.dtype == np.int64
     assert graph.columns.dtype == graph.out_degree.dtype == np.uint32
     assert graph.offsets.shape == (graph.rows + 1,)

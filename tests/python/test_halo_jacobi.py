@@ -30,7 +30,7 @@ TINY = ("--rows", 12, "--columns", 100, "--iterations", 2)  # for tests of every
 
 
 def faked(core: Fake, asked: Asked, rows: int, columns: int) -> dict[str, Any]:
-    """What a compiled module would give."""
+    """Return the result that a compiled module would return."""
     # with its own loops, which know nothing of the workload's
     at = np.arange(rows * columns)
     grid = ((at // columns * 7919 + at % columns * 104729) % 1021 / 1024).reshape(rows, columns)

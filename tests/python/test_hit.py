@@ -31,7 +31,7 @@ def faked(
     step: float,
     kernel: str,
 ) -> dict[str, Any]:
-    """What a compiled module would give."""
+    """Return the result that a compiled module would return."""
     assert kernel in ("runs", "tiles")
     assert velocity.dtype == np.float32
     assert velocity.flags.c_contiguous

@@ -1,4 +1,4 @@
-"""What a simulated run shows of itself, on every surface: text, file, page, timeline, warning."""
+"""A simulated run's view of its inside in every form: text, file, page, timeline, warning."""
 
 from __future__ import annotations
 

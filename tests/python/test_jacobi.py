@@ -39,7 +39,7 @@ TINY = ("--rows", 600, "--half-bandwidth", 9, "--iterations", 3)  # for tests of
 def faked(
     core: Fake, asked: Asked, diagonals: NDArray[np.float32], right: NDArray[np.float32], halo: bool
 ) -> dict[str, Any]:
-    """What a compiled module would give."""
+    """Return the result that a compiled module would return."""
     for array in (diagonals, right):
         assert array.dtype == np.float32
         assert array.flags.c_contiguous

@@ -72,7 +72,7 @@ def test_four_gpus_are_slower_where_they_are_in_mgpusim(
 
 
 def test_classes(found: dict[tuple[str, int], dict[str, Any]]) -> None:
-    """Those of the paper (Table 2), but for four."""
+    """The programs of the paper (Table 2), except four."""
     classes = {program: found[program, 4]["locality"] for program in unified.PROGRAMS}
     assert classes == {
         **locality.PUBLISHED,

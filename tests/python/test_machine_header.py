@@ -71,7 +71,7 @@ void print(machine m) {
 
 
 def printed(machine: Any) -> list[str]:
-    """What the program prints of a struct of _core."""
+    """Return the lines that the program prints for a struct of _core."""
     found = [f"name = {machine.name}"]
 
     def add(where: str, owner: Any, *tables: str) -> None:

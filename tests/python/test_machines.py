@@ -54,7 +54,7 @@ def volta() -> str:
 
 
 def error_of(text: str) -> str:
-    """What is said about a file with this text."""
+    """Return the error message for a file with this text."""
     with pytest.raises(UserError) as caught:
         parse_machine(text, "x", "x.toml")
     return str(caught.value)

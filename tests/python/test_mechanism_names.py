@@ -1,8 +1,8 @@
 """The table of mechanisms is the only place that spells their names.
 
-Of src/, include/ and python/ every string literal counts, but for docstrings: one that is a name,
-and one that has a name with a hyphen, or an unmistakable one, among its words. Of tests/python a
-literal counts that is a name; those within longer texts are what a command is given or prints.
+In src/, include/ and python/ the test looks at every string literal except docstrings. A literal
+counts if it is a name, or if a name with a hyphen or an unmistakable name is among its words. In
+tests/python a literal counts only if it is a name: longer texts are input or output of commands.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MADE = {
     "python/interlace/model/mechanism_table.py",
     "python/interlace/model/remote_load_table.py",
 }
-# What has the same spelling and is something else: file -> words.
+# Words with the spelling of a mechanism that mean something else: file -> words.
 OTHERS: dict[str, set[str]] = {
     "python/interlace/reproduce/papers.py": {"finepack"},  # a paper
     "python/interlace/reproduce/dualopt.py": {"finepack"},  # a machine among variants
@@ -68,7 +68,7 @@ def literals_of_cpp(text: str) -> Iterator[str]:
 
 
 def literals_of_python(text: str) -> Iterator[str]:
-    """The string literals of a Python source but for docstrings."""
+    """The string literals of a Python source, without docstrings."""
     tree = ast.parse(text)
     documentation = {
         id(node.body[0].value)
@@ -89,7 +89,7 @@ def spelled(text: str) -> set[str]:
 
 
 def sources(*folders: str) -> list[Path]:
-    """The sources below these folders, but for those that are made of the table."""
+    """The sources below these folders, except the files that are generated from the table."""
     found = (
         path
         for folder in folders

@@ -25,7 +25,7 @@ def faked(
     kernel: str,
     subscribe: str,
 ) -> dict[str, Any]:
-    """What a compiled module would give."""
+    """Return the result that a compiled module would return."""
     assert kernel in ("balanced", "warp-per-row")
     assert subscribe in ("all", "needed")
     for array, kind in ((offsets, np.uint64), (columns, np.uint32), (out_degree, np.uint32)):

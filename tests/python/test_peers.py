@@ -1,4 +1,4 @@
-"""What others offer, measured beside: when it runs, and what is said where it cannot."""
+"""Measurements of other libraries: when they run, and what is said where they cannot."""
 
 from __future__ import annotations
 

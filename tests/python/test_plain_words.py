@@ -50,7 +50,7 @@ FOLDERS = (
 
 
 def prose(path: Path) -> Iterator[str]:
-    """What people read in a file, in pieces."""
+    """Yield the pieces of a file that people read."""
     text = path.read_text(encoding="utf-8")
     if path.suffix in {".md", ".toml", ".cmake", ".in"} or not path.suffix:
         yield text

@@ -20,7 +20,7 @@ KINDS = {"class", "struct", "function", "enum", "typedef", "define"}
 
 
 def members(owner: type) -> dict[str, object]:
-    """What a class itself has for its users: methods, properties, named fields."""
+    """Return the public members of a class itself: methods, properties, named fields."""
     return {
         name: value
         for name, value in vars(owner).items()
@@ -73,7 +73,7 @@ def wanted(node: ElementTree.Element) -> bool:
 
 
 def undocumented(folder: Path) -> tuple[int, list[str]]:
-    """How many names Doxygen's XML has, and those without a comment."""
+    """Count the names in Doxygen's XML, and list the names without a comment."""
     count, missing = 0, []
     for file in sorted(folder.glob("*.xml")):
         for compound in ElementTree.parse(file).iter("compounddef"):

@@ -1,4 +1,4 @@
-"""What `./quickstart` runs last, and what it says to do next."""
+"""The last steps of `./quickstart`, and its advice on what to do next."""
 
 from __future__ import annotations
 

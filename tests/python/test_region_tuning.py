@@ -149,7 +149,7 @@ class Ranks:
 
 
 def region_like(group: Group, rank: int) -> None:
-    """What a region does first: a gather, which fails where a rank is not in it."""
+    """Do a region's first step: a gather, which fails if a rank does not take part."""
     for n, one in enumerate(group.gather(b"o" + str(rank).encode())):
         if not one.startswith(b"o"):
             raise UserError(f"rank {n} cannot take part: {one[1:].decode()}")

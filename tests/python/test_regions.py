@@ -89,7 +89,7 @@ def fake_extension(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Tensor:
-    """What PyTorch's tensors are to us."""
+    """The part of PyTorch's tensors that regions use."""
 
     def __init__(self, shape: tuple[int, ...], pointer: int, contiguous: bool = True) -> None:
         self.shape = shape

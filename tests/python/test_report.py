@@ -23,7 +23,7 @@ VOID = {"meta", "br", "link", "img", "input", "hr"}
 
 
 class Page(html.parser.HTMLParser):
-    """What a page holds; fails on tags that do not match."""
+    """The contents of a page; fails on tags that do not match."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

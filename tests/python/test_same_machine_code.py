@@ -22,7 +22,7 @@ def tool() -> ModuleType:
 
 
 def listings(arch: str, kernels: dict[str, tuple[int, list[str]]]) -> tuple[str, str]:
-    """What cuobjdump prints with -sass and with -res-usage."""
+    """Return the output of cuobjdump with -sass and with -res-usage."""
     sass = [f"arch = {arch}", f"\tcode for {arch}"]
     usage = [f"arch = {arch}", "Resource usage:"]
     for name, (registers, code) in kernels.items():

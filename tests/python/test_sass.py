@@ -109,7 +109,7 @@ def listing_of(source: Path, folder: Path, arch: str = "sm_90") -> str:
 
 
 def loads_before_wait(listing: str) -> dict[str, list[str]]:
-    """Of kernels that wait for what is before them (ACQBULK), what they load before that."""
+    """Return the loads before the wait, for kernels that wait for earlier work (ACQBULK)."""
     found: dict[str, list[str]] = {}
     name = ""
     loads: list[str] = []

@@ -96,7 +96,7 @@ def test_the_example(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     }
     words = ran.out.splitlines()
     assert "6 machines from 4x-volta-nvlink2, 24 runs, simulated" in words[0]
-    # What is printed of each value is the least time of all that have it.
+    # The printed time of a value is the shortest time of all points with this value.
     four = [r for r in result["rows"] if r["gpus"] == 4 and r["mechanism"] != INFINITE_BANDWIDTH]
     key = "link.nvlink2.bandwidth_GB_per_s"
     for value in (6.25, 25, 100):
@@ -104,7 +104,7 @@ def test_the_example(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         of_value = [w for w in words if w.split()[:2] == [key, str(value)]]
         assert least["mechanism"] in of_value[0]
         assert f"{least['time_s'] * 1e6:.2f}" in of_value[0]
-        # Of each mechanism, the geometric mean over the two points.
+        # The geometric mean over the two points, for each mechanism.
         for column, name in enumerate((BULK_COPY, INLINE, INFINITE_BANDWIDTH), start=2):
             times = [
                 r["time_s"] for r in result["rows"]
@@ -596,7 +596,7 @@ def test_no_scheduler_and_no_workers(
 
 
 class _Reply:
-    """What a worker sent, as a future has it."""
+    """A future that holds the value a worker sent."""
 
     def __init__(self, sent: object) -> None:
         self.sent = sent

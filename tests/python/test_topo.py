@@ -38,7 +38,7 @@ def run(*arguments: str, columns: int = 80) -> str:
 
 
 class FakeCore:
-    """The real extension module, but for what the driver says."""
+    """The real extension module, with the driver's answers replaced."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -54,7 +54,7 @@ class FakeCore:
 
 
 def four_h200() -> Any:
-    """What discovery returns on an HGX board."""
+    """Return the result of discovery on an HGX board."""
     found = to_core(load_machine("hgx-h200-4"), core)
     found.name = "this-node"
     found["title"] = "4 x NVIDIA H200, discovered, driver 580.159"

@@ -412,7 +412,7 @@ def test_wrong_input(
 
 
 def configs(run: Run, tmp_path: Path, *words: object) -> tuple[dict[str, Any], str, list[str]]:
-    """What the rows of a study on two GPUs were configured by, standard error and the notes."""
+    """Run a study on two GPUs; return its rows' configurations, standard error and the notes."""
     out = tmp_path / "study.json"
     ran = run("study", "pagerank", "--gpus", "2", "--json", out, *words)
     assert ran.code == 0, ran.err
@@ -439,7 +439,7 @@ def test_a_study_uses_the_profile_by_itself(run: Run, graph: Path, tmp_path: Pat
         assert best is not None
         assert found[mechanism]["tried"] == [best.given()]
 
-    # What is asked for goes before the profile, for the mechanism that has it.
+    # An option overrides the profile, for the mechanism that has the option.
     found, _, _ = configs(run, tmp_path, *on, "--split", "3,5", "--threads", "96")
     assert found[SPLIT]["tried"] == [{"ranges": 3}, {"ranges": 5}]
     assert {it["agent_threads"] for it in found[POLLING]["tried"]} == {96}

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(cmake is None, reason="there is no cmake")
 
 
 def tree(folder: Path, *version: int) -> Path:
-    """What the check looks at in a source tree of UCX."""
+    """Make the parts of a UCX source tree that the check looks at."""
     header = folder / "src/uct/base/uct_iface.h"
     header.parent.mkdir(parents=True)
     header.touch()

@@ -71,10 +71,10 @@ struct region_options {
   // Threads of the polling agent, or of each kernel under `device-launch`.
   std::uint32_t agent_threads = row_of(mechanism_parameter::agent_threads).initial;
   interlace::kernel::agent_copy agent_copy = agent_copy::vectors;
-  // If false, where chunks are tracked, everything is done except the transfers. On a simulated
-  // machine the chunks reach their devices without transfers, and the run measures what tracking
-  // and starting transfers cost (PROACT, section V-C). On GPUs it measures what tracking costs, and
-  // the replicas are not valid.
+  // Only where chunks are tracked. False skips the transfers and does everything else. On a
+  // simulated machine the chunks reach their devices without transfers, and the run measures the
+  // cost of tracking chunks and of starting transfers (PROACT, section V-C). On GPUs the run
+  // measures the cost of tracking alone, and the replicas are not valid.
   bool transfers = true;
   // nccl only
   interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;
@@ -164,8 +164,8 @@ reduced<T, Op> make_reduced_view(const region_state& state, std::uint32_t device
           state.elements, state.copies};
 }
 
-// Combines all devices' partials, device by device and copy by copy, into every front, and resets
-// them. Only for nodes whose memory the CPU can access.
+// Combines the partials of all devices, device by device and copy by copy. Stores the results in
+// every front and resets the partials. Only for nodes whose memory the CPU can access.
 template <class T, combine Op>
 void fold_partials(region_state& state, std::uint32_t devices) {
   for (std::uint64_t i = 0; i < state.elements; ++i) {

@@ -33,7 +33,7 @@
 
 namespace interlace::run {
 
-// What a parameter of `make` (interlace/workload/problem.hpp) takes.
+// The type of a parameter of `make` (interlace/workload/problem.hpp).
 enum class argument_kind : std::uint8_t { number, whole, truth, text, array };
 
 enum class element_kind : std::uint8_t { floating, signed_whole, unsigned_whole };

@@ -89,7 +89,7 @@ inline kernel::region_options with_halo(kernel::region_options options, std::uin
   options.subscribers.resize(devices);
   for (std::uint32_t owner = 0; owner < devices; ++owner) {
     std::vector<subscriber_range>& to = options.subscribers[owner];
-    std::uint32_t whole = 0;  // devices that need the whole part: they share a range
+    std::uint32_t whole = 0;  // bit d: device d needs the whole part
     for (std::uint32_t d = 0; d < devices; ++d) {
       if (d == owner || cut[d] == cut[d + 1]) continue;
       const std::uint64_t begin = std::max(cut[owner], cut[d] - std::min(cut[d], reach));
@@ -103,8 +103,8 @@ inline kernel::region_options with_halo(kernel::region_options options, std::uin
     }
     if (whole != 0) to.push_back({cut[owner], cut[owner + 1], whole});
     if (to.size() <= max_subscriber_ranges) continue;
-    // Only parts that are small compared with the reach give so many ranges. All these devices then
-    // get the whole part.
+    // There are more ranges than the limit only if parts are small compared with the reach. Then
+    // all these devices get the whole part.
     for (const subscriber_range& r : to) whole |= r.devices;
     to = {{cut[owner], cut[owner + 1], whole}};
   }

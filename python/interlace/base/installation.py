@@ -13,10 +13,10 @@ def built() -> str:
 
 
 def installed(name: str) -> Path | None:
-    """A file that was built with the package, or lies in its sources; None where there is none.
+    """Return the path of a file that was built with the package or is in its sources, or None.
 
-    Built files are next to the compiled modules. In an editable installation that is another folder
-    than the sources'.
+    Built files are next to the compiled modules. In an editable installation, the compiled modules
+    and the sources are in different folders.
     """
     folders = [Path(__file__).parents[1]]
     spec = importlib.util.find_spec("interlace._core")

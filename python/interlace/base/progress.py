@@ -35,7 +35,7 @@ class Steps:
         )
 
     def expect(self, steps: int) -> None:
-        """As many there will be in all, as far as is known now."""
+        """Set the expected total number of steps."""
         self._steps = steps
 
 

@@ -58,7 +58,7 @@ def _open_lock() -> int:
 
 
 def _places() -> Iterator[tuple[Path, bool]]:
-    """Where the lock may be, and whether it is a folder that we make."""
+    """Yield the folders that may hold the lock, and for each whether we create the folder."""
     user = os.geteuid()
     stated = os.environ.get("XDG_RUNTIME_DIR", "")
     if stated.startswith("/"):

@@ -415,7 +415,7 @@ def _in_order_of_edges(
 
 
 def _sound(weights: Any) -> NDArray[np.bool_]:
-    """Which weights a path can have."""
+    """Return a mask of the weights that an edge of a path may have."""
     return np.asarray((weights >= 0) & (weights <= float(np.finfo(np.float32).max)))
 
 

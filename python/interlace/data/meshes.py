@@ -20,17 +20,17 @@ UNKNOWNS = 5
 
 
 def rows_of(side: int) -> int:
-    """The unknowns of a cube of `side` points each way."""
+    """Return the number of unknowns of a cube with `side` points in each dimension."""
     return UNKNOWNS * side**3
 
 
 def entries_of(side: int) -> int:
-    """The entries of its matrix."""
+    """Return the number of entries of the cube's matrix."""
     return UNKNOWNS**2 * (3 * side - 2) ** 3
 
 
 def _pattern(side: int) -> csr_array:
-    """The pattern of a cube's matrix. Unknowns of a point are adjacent; points are in rows."""
+    """Return the pattern of a cube's matrix. A point's unknowns are adjacent; points go by rows."""
     if side < 2:
         raise ValueError(f"a mesh has at least 2 points each way, not {side}")
     reading.require_memory(40 * entries_of(side), f"a mesh of side {side}", "side")

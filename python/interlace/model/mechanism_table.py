@@ -27,7 +27,7 @@ INFINITE_BANDWIDTH = "infinite-bandwidth"
 
 
 class Parameter(NamedTuple):
-    """What a mechanism is configured by: a number."""
+    """A parameter of a mechanism that is a number."""
 
     name: str
     least: int
@@ -39,7 +39,7 @@ class Parameter(NamedTuple):
 
 
 class Variants(NamedTuple):
-    """What a mechanism is configured by: one of these names."""
+    """A parameter of a mechanism that is one of these names."""
 
     names: tuple[str, ...]  # the first is the default
     tried: tuple[str, ...] = ()  # by a study

@@ -30,7 +30,7 @@ from interlace.runtime.regions import stream_number
 SHARED_OBJECT = "libinterlace.so"
 DEFAULT_STREAMS = (0, 1, 2)  # numbers that mean another stream on each GPU
 
-# Of interlace/copy.h.
+# Constants of interlace/copy.h.
 ABI = 3
 INVALID = (1, 2, 3)  # results that are the caller's: an argument, a setting, no GPU
 OUT_OF_MEMORY = 5
@@ -166,7 +166,7 @@ def _of_torch(tensor: Any, which: str) -> _Array:
 
 
 def _of_interface(array: Any, interface: Any, which: str) -> _Array:
-    """Of `__cuda_array_interface__`: CuPy's, Numba's and others."""
+    """Return an array given by its `__cuda_array_interface__`, such as CuPy's and Numba's."""
     if interface.get("mask") is not None:
         raise UserError(f"the {which} has a mask, which is not copied; copy data and mask each")
     dtype = np.dtype(interface["typestr"])
@@ -277,7 +277,7 @@ class _Event:
         self._library.interlace_event_destroy(self._event)
 
     def hold(self, number: int, gpu: int) -> None:
-        """What the stream is given later waits for the event."""
+        """Make all later work of the stream wait for the event."""
         _check(self._library, self._library.interlace_event_wait(self._event, gpu, number))
 
     def done(self) -> bool:
@@ -414,7 +414,7 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
 
 
 def _same_stream(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Of (number, GPU); the legacy default stream has two numbers."""
+    """Compare two streams, each (number, GPU); the legacy default stream has two numbers."""
     default = {one[0], other[0]} == set(DEFAULT_STREAMS[:2])
     return one[1] == other[1] and (one[0] == other[0] or default)
 
@@ -637,7 +637,7 @@ def all_reduce(outputs: Any, inputs: Any, op: str = "sum", stream: Any = None) -
 
 
 def copy_statistics() -> dict[str, int | float]:
-    """What the process's copies were and cost, as interlace::copy_statistics has it."""
+    """Return the counts, bytes and times of this process's copies (interlace::copy_statistics)."""
     library = _library()
     counted = _Statistics()
     _check(

@@ -41,8 +41,8 @@ def _absolute(name: str, value: str) -> None:
         raise UserError(f"{name}={value!r} is not an absolute path; give one, or leave it unset")
 
 
-# What other files read by themselves. Those of copies are the compiled module's, and those of
-# `interlace run` stand in preload.py.
+# Variables that other files read. The compiled module has the variables of copies; preload.py has
+# the variables of `interlace run`.
 OTHERS = {
     "INTERLACE_CUFFT": Variable(
         "study hit",
@@ -97,7 +97,7 @@ INTERNAL = (preload.COUNTERS,)
 
 
 def variables(core: Any) -> dict[str, Variable]:
-    """All of them, by name; `core` knows those of copies."""
+    """Return all variables by name; `core` knows the variables of copies."""
 
     def of_copies(name: str, value: str) -> None:
         with core_errors():
@@ -146,7 +146,7 @@ class Settings(Head, frozen=True):
 
 
 def settings_of(known: Mapping[str, Variable], environment: Mapping[str, str]) -> list[Setting]:
-    """What each variable is; raises UserError for values that mean nothing, naming them."""
+    """Return each variable's setting; raise UserError that names values without a meaning."""
     found, wrong = [], []
     for name, variable in known.items():
         value = environment.get(name) or None  # one that is empty is not set
@@ -182,7 +182,7 @@ def unknown_names(known: Mapping[str, Variable], environment: Mapping[str, str])
 
 
 def compiler_words(*, flags: bool, libraries: bool, kernels: bool, gpus: bool) -> str:
-    """What a compiler needs: the headers, libinterlace.so, and the libraries for own kernels."""
+    """Return compiler flags for the headers, libinterlace.so, and libraries for own kernels."""
     words = []
     if flags:
         words.append(f"-I{_file('include/interlace/copy.h').parents[1]}")

@@ -171,7 +171,7 @@ def _check_names(files: list[_File]) -> None:
 
 
 def threads_of(asked: int | None) -> int:
-    """How many read: what was asked for, or the cores."""
+    """Return the number of reading threads: `asked`, or one for each core."""
     if asked is None:
         return min(len(os.sched_getaffinity(0)), MOST_THREADS)
     most = MOST_NAMED_THREADS
@@ -321,7 +321,7 @@ def _move(
 
 
 def _checksums(file: _File) -> dict[str, str]:
-    """What the file says that its tensors' checksums are."""
+    """Return the checksums of the tensors that the file states."""
     text = file.header.metadata.get(CHECKSUMS)
     if text is None:
         raise UserError(

@@ -1,7 +1,7 @@
 """The library that takes over a program's copies: its environment, and what it counts.
 
-What the library took over and what it passed through is in a file of counters that all processes of
-the program share (src/preload/counters.hpp); it is read when the program has ended.
+The library counts the copies that it took over or passed through in a file that all processes of
+the program share (src/preload/counters.hpp). This module reads the file after the program's end.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ TAKEN_OVER = 0  # of the outcomes
 
 
 class Tally(NamedTuple):
-    """Copies of one direction that ended alike."""
+    """The copies of one direction with the same outcome."""
 
     direction: str
     outcome: str
@@ -107,7 +107,7 @@ class Tally(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """What copies that were taken over take by the planner's prediction, and as plain copies."""
+    """Predicted times of the copies that were taken over: as planned, and as plain copies."""
 
     direction: str
     predicted_s: float
@@ -136,7 +136,7 @@ class Counted(NamedTuple):
     processes: list[Process]
 
     def tallies(self) -> list[Tally]:
-        """Of all processes together, in a fixed order."""
+        """Return the tallies of all processes together, in a fixed order."""
         sums: dict[tuple[str, str], tuple[int, int]] = {}
         for process in self.processes:
             for one in process.tallies:
@@ -166,7 +166,7 @@ def make_counters(file: Path) -> None:
 
 
 def read_counters(file: Path) -> Counted:
-    """What the library left in the file."""
+    """Read the counters that the library left in the file."""
     with file.open("rb") as source:
         view = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
     with view:

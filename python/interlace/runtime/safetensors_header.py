@@ -272,7 +272,7 @@ def bytes_of(dtype: str, shape: Sequence[int]) -> int:
 def lay_out(
     tensors: Mapping[str, tuple[str, Sequence[int]]], metadata: Mapping[str, str]
 ) -> tuple[bytes, tuple[Entry, ...]]:
-    """The first bytes of a file of these tensors (dtype, shape), and where each lies.
+    """Return the first bytes of a file with these tensors (dtype, shape), and each tensor's place.
 
     Wide elements come first, and the header is padded, so that each tensor is aligned to its
     elements. Equal arguments give equal bytes.

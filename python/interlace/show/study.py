@@ -155,7 +155,7 @@ def headline(study: Study) -> str:
 
 
 def verification(study: Study) -> tuple[str, str]:
-    """Which rows were verified, and the largest relative error of these."""
+    """Say which rows were verified, and give the largest relative error of the verified rows."""
     worst = max(row.max_error for row in study.rows if row.max_error is not None)
     which = "all rows" if all(row.verified for row in study.rows) else "all rows but derived ones"
     return which, f"{worst:.1e}"

@@ -34,7 +34,7 @@ FEATURES, INSTALLATION, GPUS, SYSTEM, LIBRARIES, FOLDERS = (
 
 
 class Answer(NamedTuple):
-    """What became of a probe: its facts, or one sentence about what happened to it."""
+    """The outcome of a probe: its facts, or one sentence that explains its failure."""
 
     facts: dict[str, Any] | None
     problem: str = ""
@@ -122,7 +122,7 @@ def findings(answers: Mapping[str, Answer]) -> list[Finding]:
 
 
 def broken(found: Iterable[Finding]) -> list[Finding]:
-    """What is there and does not work."""
+    """Return the findings of features that are present but do not work."""
     return [one for one in found if one.state == BROKEN]
 
 
@@ -179,7 +179,7 @@ def _features(answers: Mapping[str, Answer]) -> list[Finding]:
 
 
 def _peers(gpus: Answer) -> Finding:
-    """Which GPUs reach each other's memory, and what copies do where they do not."""
+    """Say which GPUs reach each other's memory, and what copies do between other pairs."""
     access = gpus.get("peer_access", [])
     count = len(access)
     if count < 2:

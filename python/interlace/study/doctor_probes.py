@@ -43,7 +43,7 @@ BUILD_FILE = "build.json"
 
 
 class Host(NamedTuple):
-    """What probes read: a file system from `root` on, and the environment."""
+    """The host as probes see it: the file system below `root`, and the environment."""
 
     root: Path = Path("/")
     environment: Mapping[str, str] = os.environ
@@ -274,7 +274,7 @@ def module(name: str, _: Host) -> Facts:
 
 
 def gpus(_: Host) -> Facts:
-    """What the driver says."""
+    """Return the driver's facts."""
     file = installed(BUILD_FILE)
     build = json.loads(file.read_text("utf-8")) if file is not None else {}
     major, _dot, minor = str(build.get("cuda") or "0.0").partition(".")

@@ -109,7 +109,7 @@ class Times:
         self.single_s = single_s
         self.bulk_s: dict[int, float] = {}
         self.bound_s: dict[int, float] = {}
-        # The least time that a GPU's links, or its memory, need.
+        # A lower bound of the transfer time: a GPU's links or its memory need at least this.
         self.transfer_s: dict[int, float] = {}
 
     def speedup(self, time_s: float) -> float:

@@ -53,7 +53,7 @@ class RelayResults(BenchmarkFile):
 
 
 def longer_percent(alone: Sequence[float], beside: Sequence[float]) -> float:
-    """How much longer one takes beside the other than alone, by the medians of times."""
+    """Return by how many percent the median time beside other work exceeds that alone."""
     return 100 * (statistics.median(beside) / statistics.median(alone) - 1)
 
 

@@ -32,7 +32,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What a run gave, and the key that it is found by."""
+    """The results of a run, and the key under which they are kept."""
 
     kind: str
     key: str

@@ -45,7 +45,7 @@ MOST_ADDED = 171  # ratings that a lane adds up where a warp has a row: a third 
 
 @dataclass(frozen=True, kw_only=True)
 class AlsInputs(ModelInputs):
-    """What may be said of the ratings and their factorisation."""
+    """Options of the ratings and their factorisation."""
 
     iterations: Annotated[Iterations, Default(5)] = None
     data: Annotated[Data, Option("FILE", "ratings, .mtx, also .gz")] = None
@@ -203,7 +203,7 @@ class Als(Workload):
         )
 
     def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:
-        """Of each side the factors of a GPU's rows, and those that its rows of the other read."""
+        """For each side: a GPU's factors, and the factors that its rows of the other side read."""
         if self.subscribe == "all":
             return super().held(case, device)
         import numpy as np

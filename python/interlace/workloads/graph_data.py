@@ -51,7 +51,7 @@ class ModelInputs(Inputs):
 
 @dataclass(frozen=True, kw_only=True)
 class GraphInputs(ModelInputs):
-    """What may be said of a graph."""
+    """Options of a graph."""
 
     data: Annotated[
         Data, Option("FILE", "a graph, .mtx, .txt, .el, .edges, .tsv, each also .gz")

@@ -26,7 +26,7 @@ MAX_RELATIVE_ERROR = 1e-5
 
 @dataclass(frozen=True, kw_only=True)
 class PagerankInputs(GraphInputs):
-    """What may be said of the graph and its ranks."""
+    """Options of the graph and its ranks."""
 
     damping: Annotated[float | None, Option("D", "damping", DEFAULT_DAMPING)] = None
 

@@ -24,7 +24,7 @@ NONE_CHANGED = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class SsspInputs(GraphInputs):
-    """What may be said of the graph and where paths start."""
+    """Options of the graph and of the vertex where paths start."""
 
     iterations: Annotated[Iterations, Default("to the end")] = None
     source: Annotated[

@@ -40,7 +40,7 @@ struct alignas(4 * Words) words_element {
 // A permutation of 0 to n - 1 that scatters neighbours.
 struct scattered_order {
   std::uint64_t last = 0;   // n - 1
-  std::uint32_t shift = 0;  // half of its bits
+  std::uint32_t shift = 0;  // half the number of bits of n
 
   // `n` must be a power of two.
   static scattered_order of(std::uint64_t n) {

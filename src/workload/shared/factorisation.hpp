@@ -5,8 +5,8 @@
 //
 // A warp renews a row, except for methods with a `rows_kernel` of their own, whose lanes renew a
 // row each (als_sgd.hpp). A warp's sums over the row's ratings form a record of a few hundred
-// numbers. Rows of more than `part_ratings` ratings are cut into parts. A kernel makes the parts'
-// records first, with a warp for each, so that no warp has more ratings than that.
+// numbers. Rows of more than `part_ratings` ratings are cut into parts. Another kernel first makes
+// a record of each part with one warp, so that no warp reads more than `part_ratings` ratings.
 //
 //   Method::factor, record                  F; numbers of a record
 //   rows_kernel                             a kernel with a row for each lane, constructed from

@@ -122,7 +122,7 @@ TEST(copy_batch, random_batches_move_every_byte_in_stream_order) {
   EXPECT_GT(total.graphs, 30U);
 }
 
-// What participants send and receive, one on each GPU, and the expected contents.
+// The buffers of the participants, one on each GPU, and the expected contents.
 struct collective {
   static constexpr std::uint64_t bytes = 5'003;
 

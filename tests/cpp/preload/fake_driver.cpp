@@ -890,7 +890,7 @@ int cuGraphRetainUserObject(CUgraph_st*, CUuserObject_st*, unsigned, unsigned) {
 // --- what came after CUDA 12.2
 // ------------------------------------------------------------------------------
 
-// Of these, only that they exist is so: with other arguments than before, and doing nothing.
+// These functions only exist and do nothing. Their arguments differ from the earlier versions'.
 int cuStreamGetCaptureInfo_v3(CUstream_st*, int*, unsigned long long*, CUgraph_st**,
                               CUgraphNode_st* const**, const void**, std::size_t*) {
   return not_supported;

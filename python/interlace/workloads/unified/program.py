@@ -1,4 +1,4 @@
-"""What the programs that see several GPUs as one have in common."""
+"""The common parts of the programs that see several GPUs as one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Problem(NamedTuple):
         return float(np.max(np.abs(values - self.expected)) / np.max(np.abs(self.expected)))
 
     def wrong(self, values: Floats) -> int:
-        """How many elements differ from the reference by more than rounding explains."""
+        """Count the elements that differ from the reference by more than rounding explains."""
         if values.shape != self.expected.shape:
             return max(values.size, self.expected.size)
         return int(np.count_nonzero(~(np.abs(values - self.expected) <= self.bound)))

@@ -1,6 +1,6 @@
-"""What a tutorial and the README use of PyTorch, over the driver of tests/cpp/preload.
+"""The part of PyTorch that a tutorial and the README use, over the driver of tests/cpp/preload.
 
-Their programs import this module in place of PyTorch. It calls the driver as the CUDA
+The programs of both import this module in place of PyTorch. It calls the driver as the CUDA
 runtime does, so that the preload library sees its copies.
 """
 

@@ -1,4 +1,4 @@
-"""What docs/example/overlap_torch.py uses of PyTorch and of interlace._cuda, on NumPy arrays.
+"""The part of PyTorch and interlace._cuda that docs/example/overlap_torch.py uses, on NumPy.
 
 Importing it puts a stand-in for the extension in its place: two GPUs that are memory of the host,
 and regions that move what a mechanism moves and nothing else. What an exchange does not bring to a

@@ -1,4 +1,4 @@
-"""What docs/example/overlap_torch.py uses of Triton: a kernel's blocks run one by one, on NumPy."""
+"""The part of Triton that docs/example/overlap_torch.py uses: blocks run one by one, on NumPy."""
 
 from __future__ import annotations
 
