@@ -27,7 +27,8 @@ function(interlace_add_workload name header)
       ${target} PROPERTIES PREFIX "" OUTPUT_NAME "_${target}" CXX_VISIBILITY_PRESET hidden
                            CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
                            POSITION_INDEPENDENT_CODE ON)
-    target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL -Wl,--gc-sections)
+    target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL -Wl,--gc-sections
+                                            -Wl,--no-undefined)
     if(given_DESTINATION)
       install(TARGETS ${target} LIBRARY DESTINATION "${given_DESTINATION}")
     endif()
