@@ -34,7 +34,7 @@ ONCE, FROM_THEN_ON, KILLED = range(3)
 # nanobind converts the arguments of a call in functions that may not throw: it ends the process
 # where memory lacks there. After so many allocations the module itself is at work.
 CONVERSIONS = 2
-SAMPLE = 2  # operations of each command, kind and mode
+SAMPLE = 1  # operation of each command, kind and mode
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
 SEED = 1
 
