@@ -15,7 +15,7 @@
 # ARCHITECTURES (90)       what to compile for. 80-virtual is the code that GPUs of compute capability
 #                          8.0 to 8.9 run: a newer GPU compiles this PTX, and then runs kernels without
 #                          early launches and agents without bulk copies. Tests of bulk copies skip,
-#                          and those of early launches expect none.
+#                          and tests of early launches expect no early launch.
 # PYTHON (python3)         with Interlace; CuPy for regions of processes, PyTorch, Triton and mpi4py
 #                          for what needs them
 #

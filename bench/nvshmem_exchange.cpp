@@ -1,12 +1,13 @@
-// What NVSHMEM takes to exchange a region of which each GPU owns a part and everybody needs all: a
-// put on a stream to each peer, and a barrier on the stream. A process for each GPU, as it asks.
+// Measures how long NVSHMEM takes to exchange a region. Each GPU owns a part and needs all parts: a
+// put on a stream to each peer, then a barrier on the stream. NVSHMEM needs a process for each GPU.
 //
 //   nvshmem_exchange [--gpus 4] [--bytes 67108864] [--epochs 20] [--repeats 5] [--json FILE]
 //
-// `bytes` are those of a part. Every part changes with each repeat, and every byte of every replica
-// is compared afterwards. The time is that of an epoch, by events on each GPU, of the slowest; a
-// run is enqueued as it goes, so that where an epoch takes microseconds it contains the host's
-// part. Multicast in the switches is off (NVSHMEM_DISABLE_NVLS=1).
+// `bytes` is the size of a part. Every part changes with each repeat, and every byte of every
+// replica is compared afterwards. Events on each GPU measure the time of an epoch; the slowest GPU
+// counts. The host enqueues epochs while earlier ones run, so the time of an epoch of a few
+// microseconds contains the host's calls. Multicast in the switches is off
+// (NVSHMEM_DISABLE_NVLS=1).
 //
 // To compare with: `interlace bench overlap` and `interlace study`, whose bulk copies and NCCL do
 // the same with one process.

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """How the figures of `interlace reproduce proact` move with the size of its inputs.
 
-That command's inputs are small, for it has to end within 45 minutes on two cores. This runs the
-cases that decide about its means on Volta (4 GPUs) and DGX-2 (16 GPUs) with TIMES as many rows or
-pixels, and PageRank also with the vertices of its graph in random order.
+That command's inputs are small, because it must end within 45 minutes on two cores. This script
+runs the cases that decide about the means on Volta (4 GPUs) and DGX-2 (16 GPUs) with TIMES times
+the rows or pixels. It also runs PageRank with the vertices of its graph in random order.
 
     bench/proact_sizes.py --times 1,4 --gpus 4,16 --jobs 2 --json FILE
 

@@ -113,7 +113,7 @@ class Comparison(NamedTuple):
 
 
 def compare(before: Kernels, after: Kernels) -> Comparison:
-    """Kernels by name; then those that are left, by what they do."""
+    """Compare kernels with the same name, then the remaining kernels by their instructions."""
     result = Comparison([], [], [], [], [], [])
     for name in sorted(before.keys() & after.keys()):
         # A template that several sources have is one kernel, however often it was compiled.

@@ -42,7 +42,7 @@ endmacro()
 #                         one for all programs, which compile faster together
 #   PREFIX_cuda           what runs on GPUs, likewise
 #   PREFIX_launching      kernels that launch kernels, to be compiled as relocatable device code. One
-#                         source has those of all headers: of several in a library none may be left out
+#                         source has all headers' kernels, since a library would need each of several
 #   PREFIX_core_bindings  interlace::python::bind_workloads, of modules for CPUs and for GPUs
 #   PREFIX_cuda_bindings
 #

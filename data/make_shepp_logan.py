@@ -5,10 +5,10 @@
     python data/make_shepp_logan.py --size 64  # shepp-logan-64.mtx.gz
 
 Ten ellipses on the square -1 <= x, y <= 1: L. A. Shepp and B. F. Logan, "The Fourier reconstruction
-of a head section", IEEE Transactions on Nuclear Science 21 (1974) 21-43, Table 1. The grey levels
-are those with a contrast that the eye can see (P. A. Toft, "The Radon transform", PhD thesis,
-Technical University of Denmark, 1996, Table B.3), as most programs use them; `--contrast original`
-takes the paper's own. A pixel is the sum of the levels of the ellipses that its centre lies in.
+of a head section", IEEE Transactions on Nuclear Science 21 (1974) 21-43, Table 1. As in most
+programs, the grey levels have a contrast that the eye can see (P. A. Toft, "The Radon transform",
+PhD thesis, Technical University of Denmark, 1996, Table B.3); `--contrast original` takes the
+paper's levels. A pixel is the sum of the levels of the ellipses that its centre lies in.
 
 The output is a Matrix Market array (dense, real, general, column after column): row r, column c of
 the image is at x = (2 c + 1) / size - 1, y = 1 - (2 r + 1) / size, so row 0 is the top of the head.

@@ -54,7 +54,7 @@ def ready() -> Iterator[float]:
 
 
 def chunks(delay: float, length: float = COPY / CHUNKS, colour: str = "link") -> list[Bar]:
-    """A bar for each chunk, so much later than it is complete."""
+    """Return a bar for each chunk, `delay` after the chunk is complete."""
     return [Bar(time + delay, time + delay + length, colour) for time in ready()]
 
 

@@ -30,7 +30,7 @@ WORK = ROOT / "build" / "tidy"
 NAMED_FILE_CHECKS = "-*,misc-unused-using-decls,misc-unused-alias-decls"
 FOR_THEM = re.compile(r"^\s*(using\s+(?!namespace\b)[^=;]*;|namespace\s+\w+\s*=)", re.MULTILINE)
 INCLUDED = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
-# The analyzer leaves a function after so many states, a quarter of its own bound: half its time.
+# The analyzer leaves a function after max-nodes states, a quarter of its default: half its time.
 ANALYZER = [
     f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=60000")
 ]
@@ -81,7 +81,7 @@ def groups_of(builds: list[Path]) -> list[Group]:
 
 
 def compiled(file: Path) -> list[Path]:
-    """The source, or those that a file of cmake's includes to have them compiled as one."""
+    """Return the source, or the sources that a unity file of cmake includes."""
     if file.suffix != ".cxx":
         return [file]
     return [Path(name) for name in INCLUDED.findall(file.read_text(encoding="utf-8"))]

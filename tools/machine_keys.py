@@ -1,4 +1,4 @@
-"""Writes what Python and the documentation have of the keys of machine files.
+"""Generates the keys of machine files for Python and for the documentation.
 
     python tools/machine_keys.py [--check]
 

@@ -2,9 +2,9 @@
 
     python tools/mechanism_tables.py [--check]
 
-Reads src/kernel/mechanisms.toml and src/kernel/remote_loads.toml, which say what is made of them.
-With --check nothing is written; the exit code is 1, and the files are named, if some are not what
-would be written. What it makes is committed, so that no build needs Python.
+Reads src/kernel/mechanisms.toml and src/kernel/remote_loads.toml, which list the generated files.
+With --check writes nothing: names the files that are out of date, and ends with exit code 1 if
+there are any. The generated files are committed, so that no build needs Python.
 """
 
 from __future__ import annotations

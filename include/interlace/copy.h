@@ -60,9 +60,9 @@ INTERLACE_EXPORT interlace_result interlace_copy_async(void* dst, const void* sr
  */
 typedef struct interlace_copier interlace_copier;
 
-/* `settings` are words such as "INTERLACE_COPY=graphs", ended by null, which override those of the
- * environment; null: only the environment's. `interlace config` lists them. Writes `*copier` if the
- * call succeeds. */
+/* `settings` is an array of words such as "INTERLACE_COPY=graphs", ended by null. They override the
+ * environment. Null: the environment alone counts. `interlace config` lists them. Writes `*copier`
+ * if the call succeeds. */
 INTERLACE_EXPORT interlace_result interlace_copier_create(const char* const* settings,
                                                           interlace_copier** copier);
 /* Waits for the copier's copies. Does nothing for null. */

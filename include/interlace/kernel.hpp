@@ -56,8 +56,8 @@
 //   L.store(View | shared, i, value)
 //   L.atomic_add|min(local | shared, i, v)  returns the old value; relaxed, device scope
 //   L.reduce(reduced, i, v)                 adds to the region's element, or takes the minimum
-//   L.compute(operations)                   so many operations of each kind, after all earlier
-//                                           loads; only the simulated node spends time on them
+//   L.compute(operations)                   executes this number of operations of each kind after
+//                                           all earlier loads; takes time only if simulated
 //   L.compute(operation, n)                 the same for one kind
 //
 // Control flow around each, each_warp, last_to_arrive and W.each must be the same for all lanes

@@ -190,7 +190,7 @@ struct region_audit {
 };
 
 // The argument by which a kernel writes to a region; kernels take it by value. It is valid for
-// kernels of the epoch in which it was made, and for those of graphs that captured them.
+// kernels of the epoch in which it was made, and for graphs that captured these kernels.
 template <class T>
 struct region_writer {
   replicated<T> view;          // front, back, and peers' backs if stores are inline

@@ -107,7 +107,7 @@ meeting_point::meeting_point() : socket_(open_socket()) {
   if (folder_.empty()) throw_errno("a folder for a socket, in XDG_RUNTIME_DIR or /tmp,");
   path_ = folder_ + "/socket";
   const sockaddr_un address = address_of(path_);
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): as the call has it
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): the call's type
   if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       listen(socket_.get(), 64) != 0) {
     const int error = errno;
@@ -136,7 +136,7 @@ peer_processes::peer_processes(std::uint32_t rank, const std::vector<std::string
     for (const purpose what : {purpose::messages, purpose::life}) {
       descriptor made = open_socket();
       const sockaddr_un address = address_of(paths[other]);
-      // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): as the call has it
+      // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): the call's type
       if (connect(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
         throw_errno("connecting with " + name_of(other) +
                     " (all ranks run on one machine and see one /tmp)");

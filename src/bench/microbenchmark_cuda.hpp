@@ -7,8 +7,9 @@
 
 namespace interlace::bench {
 
-// All of these throw usage_error for a request that is not valid or needs more GPUs than there are,
-// and device_error if a GPU fails. Those that run kernels throw model_error if data did not arrive.
+// All functions below throw usage_error for a request that is invalid or needs more GPUs than there
+// are, and device_error if a GPU fails. Functions that run kernels throw model_error if data did
+// not arrive.
 
 // An epoch corresponds to a simulated run: the launch of a kernel, and an exchange if the kernel
 // stores. The epochs of a repeat follow each other in a graph, so that its start and end weigh

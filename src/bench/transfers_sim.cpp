@@ -43,8 +43,8 @@ std::uint64_t picoseconds_of(double seconds) {
   return static_cast<std::uint64_t>(std::llround(seconds * 1e12));
 }
 
-// The memory of one process: the messages that it sends, and the memory in which those of a window
-// arrive.
+// The memory of one process: the messages that it sends, and the memory that receives the messages
+// of a window.
 class endpoints {
  public:
   endpoints(const plan::plan& made, std::uint32_t window, std::uint64_t seed) : made_(made) {

@@ -15,8 +15,8 @@ inline constexpr unsigned int loads = 8;
 // Bytes that a block moves in one step.
 inline constexpr std::uint64_t step_bytes = std::uint64_t{16} * loads * threads;
 
-// Reads `steps` steps, of which a block takes every gridDim.x-th. The stored value has no meaning;
-// it keeps the compiler from dropping the loads.
+// Reads `steps` steps. A block takes every gridDim.x-th step. The stored value has no meaning; it
+// keeps the compiler from dropping the loads.
 template <class Word = uint4>
 __global__ void __launch_bounds__(threads)
     read_all(const Word* data, std::uint64_t steps, unsigned int* kept) {

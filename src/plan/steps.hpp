@@ -22,9 +22,8 @@ struct shares {
 // Fills in buffers, slots and steps, and the bytes and chunks of the paths. Messages, rounds, paths
 // and `apart` must be set. Every byte of a message is in exactly one chunk. Parts begin at
 // multiples of 256 bytes, and a path whose part would be smaller is left out. Each message takes at
-// most `staging_bytes`: chunks are made smaller until they fit. False if that would take more than
-// `step_limit` copies, of which little staging memory needs any number; the plan is then not
-// usable.
+// most `staging_bytes`: chunks are made smaller until they fit. Smaller chunks mean more copies.
+// Returns false if the plan would need more than `step_limit` copies; it is then not usable.
 bool cut(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes,
          std::size_t step_limit = std::numeric_limits<std::size_t>::max());
 

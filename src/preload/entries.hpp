@@ -64,8 +64,8 @@ find_symbol next_dlsym();
 // The driver's function; null if the driver is not loaded or has no such function.
 void* driver_function(entry which);
 void* driver_symbol(const char* symbol);
-// The function that a linked program would call without this library: that of another preloaded
-// library, or the driver's.
+// The function that a linked program would call without this library: the function of another
+// preloaded library or of the driver.
 void* linked_function(entry which);
 
 }  // namespace interlace::preload

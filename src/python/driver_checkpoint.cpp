@@ -25,7 +25,7 @@ void bind_checkpoints(nb::module_& module) {
       },
       nb::arg("files"), nb::arg("segments"), nb::arg("threads"), nb::arg("checksums"),
       nb::arg("progress").none(), nb::arg("slots"), nb::arg("slot_bytes"),
-      "As that of _core; segments may be on GPUs, and go through so many page-locked slots.");
+      "As read_segments of _core; segments may be on GPUs. `slots`: number of page-locked slots.");
   module.def(
       "write_segments",
       [](const file_list& files, const segment_list& segments, std::uint32_t threads,

@@ -52,7 +52,7 @@ std::vector<measured_link> measure_links(const std::vector<std::uint64_t>& sizes
                                          const std::function<void()>& check_interrupt);
 
 // The rates that limit any kernel on GPU 0, as medians of `repeats` measurements. Operations are
-// instructions of a lane; bytes are those of the GPU's own memory.
+// instructions of a lane; bytes are in the GPU's own memory.
 struct device_rates {
   double read_bytes_per_s = 0;
   double write_bytes_per_s = 0;

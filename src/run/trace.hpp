@@ -15,7 +15,7 @@
 
 namespace interlace::run {
 
-struct trace_range {  // as sim/trace/instruction.hpp has it
+struct trace_range {  // as in sim/trace/instruction.hpp
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   std::uint32_t gpu = 0;

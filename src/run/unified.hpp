@@ -25,8 +25,8 @@ struct unified_result {
   std::vector<float> values;
 };
 
-// Adds up the times of the program's runs. All other figures are those of the last run; on
-// simulated machines they cover all runs of a node.
+// Adds up the times of the program's runs. All other figures come from the last run; on simulated
+// machines they cover all runs of a node.
 template <class Node, class Problem>
 unified_result run_unified(Node& node, const Problem& problem,
                            const workload::unified_placement& placement) {

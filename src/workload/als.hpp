@@ -264,7 +264,7 @@ struct normal_equations {
       warp.each([&](auto lane) { right_[lane] = pivot_[lane]; });
     }
 
-    // The tile that a lane holds, and the ratings that it takes of those in flight.
+    // The tile that a lane holds, and the lane's share of the ratings in flight.
     struct place {
       std::uint32_t group, row, column;
     };

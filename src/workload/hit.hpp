@@ -33,8 +33,8 @@
 //
 // Memory limits the transforms, `cross`, `send_planes` and `take_lines`. The other kernels take 47
 // to 75 integer operations to compute an element's coefficient, which are their limit. The
-// operations that `compute` names were counted on a GPU. For tiles they were read off the machine
-// code, less those that predicates skip; for the other kernels this method gives the same counts.
+// operations that `compute` names were counted on a GPU. For tiles the machine code gave the
+// counts, without the operations that predicates skip; for the other kernels both methods agree.
 #pragma once
 
 #include <algorithm>

@@ -140,8 +140,8 @@ class jacobi {
     }
   }
 
-  // x as device `device` holds it. With a halo, only the device's own rows and those that they need
-  // are current.
+  // Returns x as device `device` holds it. With a halo, only the device's own rows and the rows
+  // that these need are current.
   std::vector<float> result(std::uint32_t device) const { return node_.front(x_, device); }
 
   // Sum of |x' - x| over all rows in the last iteration that tracked it.

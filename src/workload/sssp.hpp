@@ -4,8 +4,8 @@
 //   distance'(v) = min(distance(v), min over edges u -> v of distance(u) + weight(u, v))
 //
 // with float32 weights of at least 0, and infinity where no path is known. After k iterations the
-// distances are at most those of paths of k edges. An iteration that changes no distance ends the
-// search.
+// distances are at most the lengths of the shortest paths with k edges. An iteration that changes
+// no distance ends the search.
 //
 // Every edge is read in every iteration: 8 B (column and weight, coalesced), and a gather of 4 B
 // that costs a sector of 32 B where it misses the caches. A row adds 12 B (its offset, and its

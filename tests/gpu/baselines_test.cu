@@ -24,8 +24,8 @@ using kernel::memory_hint;
 
 constexpr std::uint32_t lanes = 128;
 
-// Each element becomes a mix of two old values in its own device's view: its own and that of a
-// distant element.
+// Each element becomes a mix of two old values in its own device's view: its own value and that of
+// a distant element.
 struct mixer {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;

@@ -141,8 +141,8 @@ TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
 }
 
 // Launches that do not come right after a kernel of the node are not early. `filled` reads what a
-// peer wrote before the exchange, after which it may start early. A kernel in between alternates
-// with it.
+// peer wrote before the exchange, and may start early after the exchange. A kernel in between
+// alternates with `filled`.
 TEST(early_launch, does_not_follow_copies_or_tracked_chunks) {
   INTERLACE_NEED_GPUS(2);
   using kernel::mechanism;
@@ -185,7 +185,7 @@ TEST(early_launch, does_not_follow_copies_or_tracked_chunks) {
   }
 }
 
-// Blocks that wait for one device's exchange must not keep out those of another device on the same
+// Blocks that wait for one device's exchange must not keep out another device's blocks on the same
 // GPU.
 TEST(early_launch, does_not_happen_if_a_gpu_has_several_devices_or_nodes) {
   INTERLACE_NEED_GPUS(1);

@@ -178,8 +178,8 @@ TEST(device_launch_test, blocks_copy_what_is_not_launched) {
   }
 }
 
-// Two or three blocks of an agent share a multiprocessor's shared memory, of which the kernel needs
-// none.
+// Two or three blocks of an agent share a multiprocessor's shared memory. The kernel needs none of
+// it.
 TEST(polling_test, large_agents_that_copy_in_bulk_run_as_a_whole) {
   INTERLACE_NEED_GPUS(2);
   INTERLACE_NEED_COPIES(kernel::agent_copy::bulk);

@@ -84,7 +84,7 @@ def test_a_million_edges_take_memory_that_is_checked(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(("rows", "mean"), [(1015, 10.9), (11397, 13.2), (130228, 15.6)])
 def test_a_cage_has_rows_of_nearly_equal_length(rows: int, mean: float) -> None:
-    # cage8, cage10 and cage12 have so many entries a row.
+    # `mean` is the number of entries per row of cage8, cage10 and cage12.
     graph = cage(rows)
     assert graph.edges / rows == pytest.approx(mean, rel=0.15)
     degree = np.diff(graph.offsets)

@@ -112,7 +112,7 @@ def test_it_turns_with_the_axes() -> None:
     modes = modes_of(start)
     k = hit._wavenumbers(10)
     nonlinear = hit._nonlinear(modes, k, 10)
-    # y and z change places: so do components, and array axes.
+    # y and z change places: swap components and array axes.
     swapped = modes[[0, 2, 1]].transpose(0, 2, 1, 3)
     found = hit._nonlinear(swapped, k, 10)
     assert np.abs(found - nonlinear[[0, 2, 1]].transpose(0, 2, 1, 3)).max() < 1e-12

@@ -1,9 +1,9 @@
 """The layer rule: what the files of each folder of src/ and include/ may include of ours, and what
-the modules of each package of python/interlace may import. Public headers, those of include/,
-include no private one.
+the modules of each package of python/interlace may import. Public headers (in include/)
+include no private header.
 
-The tables are those of docs/explanation/architecture.md. Every #include counts, also one
-that some #if leaves out, and every import, also one inside a function or for types alone.
+The tables are in docs/explanation/architecture.md. Every #include counts, also one that an #if
+leaves out. Every import counts, also one inside a function or for types alone.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ SIM_FOLDERS: dict[str, frozenset[str]] = {
     "transfer": frozenset({"engine", "fabric"}),
 }
 
-# Public headers lie in the folder of their layer, below include/interlace. Those that lie in
-# include/interlace itself are entered here with their layers.
+# Public headers are in the folder of their layer, below include/interlace. This table has the
+# layers of the headers in include/interlace itself.
 PUBLIC: dict[str, str] = {
     "kernel.hpp": "kernel",
     "copy.h": "c-interface",
@@ -84,10 +84,10 @@ CUDA_HEADER = re.compile(r"^(cuda|nvml|nvtx|cub/|thrust/|cooperative_groups|cuff
 # Streams are not used, for the reason that src/base/cut_text.hpp gives; these have them.
 STREAM_HEADER = re.compile(r"^([a-z]*stream|streambuf|ios|iosfwd|iomanip|locale|regex)$")
 
-# What <...> must name a file of ours; <cuda/...> may also be libcu++.
+# Folders that name our files in <...>. <cuda/...> may also be libcu++.
 OUR_FOLDERS = {*LAYERS, "interlace"} - {"cuda"}
 
-# The packages of python/interlace, lowest first: each imports only from itself and those before it.
+# The packages of python/interlace, lowest first: each imports only from itself and lower packages.
 # `interlace` itself is the public face: it imports from all, and no package imports from it.
 PACKAGES = (
     "base",

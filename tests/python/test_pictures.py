@@ -1,4 +1,4 @@
-"""The committed pictures are those that their scripts draw, one for each mechanism."""
+"""The committed pictures equal the output of their scripts, one for each mechanism."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def test_the_page_fits_a_window(run: Run, graph: Path, tmp_path: Path, width: in
         cut: charts.filter(function (c) { return c.scrollWidth > c.clientWidth + 1; }).length
       }), "*"); });</script></body>"""
     (tmp_path / "probed.html").write_text(page.replace("</body>", probe))
-    frame = tmp_path / "frame.html"  # a window has a least width that is above that of a telephone
+    frame = tmp_path / "frame.html"  # a window's minimum width exceeds a telephone's
     frame.write_text(
         '<!DOCTYPE html><p id="said"></p><script>addEventListener("message", function (e) {'
         'document.getElementById("said").textContent = e.data; });</script>'

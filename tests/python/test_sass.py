@@ -1,4 +1,4 @@
-"""An untracked kernel costs nothing: its machine code is that of its hand-written twin.
+"""An untracked kernel costs nothing: its machine code equals that of its hand-written twin.
 
 tests/gpu/sass_twins.cu holds pairs of kernels `model_x` and `twin_x`. Both are compiled for sm_90
 and disassembled, and each opcode (with its modifiers) has to occur equally often in both. No

@@ -331,7 +331,7 @@ def test_only_what_a_gpu_reads_is_compared(core: Fake) -> None:
         held = [v for v in rows if cut[device] <= v < cut[device + 1] or v in read]
         assert workload.held(outcome.case, device).tolist() == held
         assert np.array_equal(np.flatnonzero(~lost[device]), held)
-        # One that the device reads and has not.
+        # A vertex that the device reads but does not own.
         other = next(v for v in held if not cut[device] <= v < cut[device + 1])
         wrong = workload.simulate(core, "machine", Case(2, INLINE))
         wrong.values[device, other] = np.nan

@@ -1,6 +1,6 @@
 // The real node as one of several processes, each with a GPU, which NVSHMEM connects. It is a
-// baseline for comparison. Kernels are those of cuda::node. At an exchange, data are put on
-// streams, one for each peer, and a barrier on the main stream ends the exchange.
+// baseline for comparison. It runs the same kernels as cuda::node. An exchange puts the data on one
+// stream for each peer, and a barrier on the main stream ends the exchange.
 //
 // Every process runs the whole program and does its own device's part of it. Allocations, uploads
 // and launches on another device have no effect, and results read from it are meaningless. All

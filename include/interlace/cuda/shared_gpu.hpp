@@ -85,9 +85,9 @@ struct grid_needs {
   block_needs block;
 };
 
-// Why a GPU may be unable to hold, at the same time, the agents of so many devices, their meetings
-// and a block of the kernel. The text follows "cannot run"; it is empty if the GPU can hold them,
-// wherever it places the blocks.
+// Returns why a GPU may be unable to hold the agents of `devices` devices, their meetings and a
+// block of the kernel at the same time. The text continues a sentence after "cannot run". It is
+// empty if the GPU can hold everything, wherever it places the blocks.
 std::string why_not_at_once(const gpu_places& gpu, const grid_needs& agent,
                             const block_needs& kernel, std::uint32_t devices);
 

@@ -12,8 +12,8 @@ namespace interlace::kernel {
 // The unit in which a GPU's memory moves data.
 inline constexpr std::uint64_t sector_bytes = 32;
 
-// Bytes are those of whole sectors of the device's own memory, each counted once. No cache can
-// avoid this traffic, even if it is large enough, as long as it starts empty.
+// Bytes count whole sectors of the device's own memory, each sector once. Even an unlimited cache
+// cannot avoid this traffic if it starts empty.
 struct launch_work {
   std::uint32_t device = 0;
   std::string name;                 // name of the kernel's type, or of the library call

@@ -21,8 +21,8 @@
 //   launch(device, kernel, grid)            a kernel that writes no region
 //   launch(device, kernel, grid, region, block_mapping)
 //   launch_over(kernel, grid, block_placement)
-//                                           one grid over all devices, which each run some of its
-//                                           blocks; B.index() and B.count() are those of the grid
+//                                           one grid over all devices; each device runs some of the
+//                                           blocks; B.index() and B.count() refer to the grid
 //   call(device, library_call)              a sort, an FFT: see interlace/kernel/library_call.hpp
 //   exchange(regions and reductions...)     publishes and swaps
 //   run(f) -> run_result                    f enqueues launches and exchanges; returns when done
@@ -242,7 +242,7 @@ struct remote_load_counts {
   std::uint64_t cache_misses = 0;
   std::array<std::uint64_t, 32>
       by_words{};  // remote loads by the number of 4-byte words that lanes want, minus 1
-  // pages with an optimisation of their own, by that optimisation
+  // pages with an optimisation of their own, by the optimisation
   std::uint64_t coalesced_pages = 0;
   std::uint64_t cached_pages = 0;
   std::uint64_t migrated_pages = 0;

@@ -65,7 +65,7 @@ result iterate(Node& node, Work& work, const request& asked, const How&... how) 
     if (asked.check_interrupt) asked.check_interrupt();
     if (!until) continue;
     total.residual = work.residual();
-    // Without transfers the residual is that of stale replicas.
+    // Without transfers the residual is computed from stale replicas.
     if (asked.transfers && total.residual <= asked.tolerance) break;
   }
   return total;

@@ -69,8 +69,8 @@ measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t 
                     std::uint32_t repeats);
 
 // This GPU's part of a run by all processes that have joined (run/gpu.hpp). The request's mechanism
-// is ignored. Times are those of this GPU, and values are those that it alone holds. Nothing is
-// captured in a graph, and there is no timeline.
+// is ignored. The result has the times and the replica of this GPU only. Nothing is captured in a
+// graph, and there is no timeline.
 template <class Problem>
 measurement on_nvshmem(const Problem& problem, const request& asked, std::uint32_t warmup,
                        std::uint32_t repeats);

@@ -21,7 +21,7 @@ _LONG_KEY = re.compile(
 
 
 def read_text(path: Path, what: str, most: int = MAX_FILE_BYTES) -> str:
-    """The text of a regular UTF-8 file of at most so many bytes; `what` it should be: a machine."""
+    """Read the text of a regular UTF-8 file of at most `most` bytes; `what`: the expected kind."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):

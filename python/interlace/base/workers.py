@@ -27,7 +27,7 @@ _LOOK_S = 0.5  # how often to look for a Ctrl-C that Python dropped
 
 
 class WorkerLost(Exception):  # noqa: N818 (nothing went wrong in Python)
-    """A process ended without a result; `index` is that of its work."""
+    """A process ended without a result; `index` is the index of its work."""
 
     def __init__(self, index: int, exit_code: int | None) -> None:
         self.index = index

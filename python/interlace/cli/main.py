@@ -304,9 +304,9 @@ def _leave_output() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open those of the descriptors 0 to 2 that are closed, or the next file would be one of them.
+    """Open every closed descriptor from 0 to 2, or the next opened file would get its number.
 
-    What is printed to a closed stream is dropped.
+    Text that is printed to a closed stream is dropped.
     """
     for number in range(3):
         try:

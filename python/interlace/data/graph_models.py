@@ -29,7 +29,7 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def cage(rows: int) -> Graph:
-    """A graph like those of DNA electrophoresis (van Heukelum, Barkema and Bisseling, 2002).
+    """A graph like cage graphs of DNA electrophoresis (van Heukelum, Barkema and Bisseling, 2002).
 
     In the cage model a chain of links moves by hops of kinks along it and by changes of its end;
     the matrix of the moves between its states is structurally symmetric, has a diagonal, and rows
@@ -74,9 +74,9 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     """A graph like a web crawl with pages in the order of their addresses.
 
     Pages of a host stand together, and hosts' sizes have a power law. A quarter of the pages links
-    nowhere; the others draw log-normal numbers of links, 30 on the average, of which those that
-    occur twice count once. One in five goes to a page near by, as often 2 to 4 as 20 to 40 pages
-    away. Three in four go to one of the first pages of a folder that the page lies in: folders are
+    nowhere. The other pages draw log-normal numbers of links, 30 on the average; duplicate links
+    count once. One link in five goes to a page near by, as often 2 to 4 as 20 to 40 pages
+    away. Three in four go to one of the first pages of a folder that contains the page: folders are
     aligned blocks of 64 pages, 128, and so on up to the host, so that the first pages of large ones
     are popular. One in twenty goes to a popular page of any host.
 

@@ -124,7 +124,7 @@ def rmat(
 
     Chakrabarti, Zhan, Faloutsos, "R-MAT: A Recursive Model for Graph Mining", SDM 2004; the
     defaults are Graph500's. Duplicates and self-loops are kept and vertices are not permuted. The
-    edges are those of `rmat_edges`, which defines them to the bit.
+    function `rmat_edges` defines the edges to the bit.
 
     Raises UserError for parameters out of range and for a graph that memory cannot hold.
     """
@@ -454,7 +454,7 @@ def _load_edge_list(
 def _refuse_gaps(
     file: Path, rows: int, sources: NDArray[np.int64], targets: NDArray[np.int64], first: int
 ) -> None:
-    """Refuse numbers that are names: a graph of which hardly any vertex has an edge."""
+    """Refuse vertex numbers that are names: such a graph has hardly any vertex with an edge."""
     if rows <= _SPARSE_VERTICES or 2 * sources.size * _SPARSE_FACTOR > rows:
         return
     used = np.unique(np.concatenate([sources, targets])).size

@@ -30,7 +30,7 @@ Floats = NDArray[np.floating]
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Ratings by users or by items: those of row r are at offsets[r] .. offsets[r + 1] - 1."""
+    """Ratings by users or by items: row r has the ratings offsets[r] .. offsets[r + 1] - 1."""
 
     offsets: NDArray[np.int64]
     others: NDArray[np.uint32]  # the items of a user's ratings, or the other way round; ascending

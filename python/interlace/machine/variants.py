@@ -78,7 +78,7 @@ def _together(problems: Sequence[Problem], values: Mapping[str, Any]) -> str:
 
 
 def _in_list(key: str) -> str:
-    """A key as schema.py has it: link.nvlink2.latency_ns as link.latency_ns."""
+    """Return a key in the form of schema.py: link.latency_ns for link.nvlink2.latency_ns."""
     table, *_, last = key.split(".")
     return f"{table}.{last}" if table in ("link", "switch", "protocol") else key
 

@@ -11,7 +11,7 @@ change.
 - In that simulator a higher frequency (Fig. 2) also shortens the latency of switches and links.
   Both versions run: frequency, and bandwidth alone.
 - PCIe 5 has twice the bandwidth of PCIe 4, and PCIe 6 four times. Flits of 32 and 64 B move at the
-  same frequency as those of 16 B, so they also have twice and four times the bandwidth.
+  same frequency as flits of 16 B, so they also have twice and four times the bandwidth.
 - 8 and 16 GPUs: the same tree, with a switch for each two GPUs and the root above all switches.
 - Compute units get blocks by "partition" (Table 1), and in turn or greedily in section 6.2.
 - Averages are arithmetic means over the eleven programs that are not local-dominated. With 3.6 for

@@ -102,7 +102,7 @@ def _run(
 
 
 def replaced(own: Results, *experiments: Results | None) -> Results:
-    """The results, with those of the experiment in place of the original ones."""
+    """Return the results; the experiments' outcomes replace the original ones."""
     found = Results()
     found.outcomes = dict(own.outcomes)
     for experiment in experiments:

@@ -1,7 +1,7 @@
 """Sojoodi et al., "Accelerating Intra-Node GPU-to-GPU Communication Through Multi-Path Transfers
 with CUDA Graphs" (2026): the figures of its text beside ours.
 
-The plans are those of `interlace plan`. Each of their copies is simulated on the paper's two
+The plans are `interlace plan`'s. Each copy of a plan is simulated on the paper's two
 machines, enqueued on streams or in a graph. "1", "2" and "3" count the GPU paths that carry a
 message: the direct path, and paths through one or two other GPUs. "3h" adds the path through the
 host. The baseline is one copy on the direct path. The costs of the host's calls come from the

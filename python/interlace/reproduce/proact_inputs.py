@@ -23,8 +23,8 @@ were chosen without a look at any published figure, and they do not change.
 The ratio of entries to rows decides how much a GPU computes for each byte that it sends. It is the
 paper's ratio wherever the paper gives one. The number of rows is as large as the time allows: a
 simulated second takes days. The machine with 16 GPUs has about twice as many rows or pixels as
-those with four, because a GPU's part becomes small there. Every iteration costs the same, so one
-runs. It has two epochs in ALS, and two for each subset in X-ray CT.
+the machines with four, because a GPU's part becomes small there. Every iteration costs the same, so
+one runs. It has two epochs in ALS, and two for each subset in X-ray CT.
 
 `quick` has about a tenth of the sizes. Launches, flags and starts of copies do not shrink with the
 rows and weigh more there.

@@ -1,8 +1,8 @@
-"""The workloads of `interlace bench simulator`: those of `reproduce finepack` with small sizes.
+"""The workloads of `interlace bench simulator`: `reproduce finepack`'s with small sizes.
 
-The kernels are those of `reproduce finepack`, except for ALS, which solves its equations as `study`
-does. Few instructions of that kernel reach memory. Its gradient steps by lane would make the
-fastest row of all.
+The kernels are the same as in `reproduce finepack`, except for ALS. ALS solves its equations as in
+`study`, with a kernel that has few accesses to memory. The gradient steps by lane of `reproduce
+finepack` would make the fastest row of all.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
     interlace.all_to_all(outputs, inputs)
     interlace.all_reduce(outputs, inputs)
 
-Arrays are those of PyTorch, CuPy, NumPy, whatever else has `__cuda_array_interface__`, DLPack or
-the buffer protocol. What C++ promises of order, captures and memory (interlace/copy.hpp) holds
-here: this is libinterlace.so, which programs in C use as well (interlace/copy.h).
+Arrays may come from PyTorch, CuPy, NumPy, or anything else with `__cuda_array_interface__`, DLPack
+or the buffer protocol. The promises of interlace/copy.hpp about order, captures and memory hold
+here too: this module calls libinterlace.so, as programs in C do (interlace/copy.h).
 """
 
 from __future__ import annotations
@@ -517,7 +517,8 @@ def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
     run after all earlier work of the current streams of all arrays' frameworks, and before all
     later work. With `stream`, this holds for that stream alone; tell PyTorch that the stream uses
     the arrays (Tensor.record_stream). A stream that is being captured receives the copies as nodes
-    of its graph. Of several current streams, that of the first output alone then orders the copies.
+    of its graph. If there are several current streams, only the first output's stream then orders
+    the copies.
 
     Args:
         outputs: A list with a contiguous array on each GPU, each with `len(inputs)` times the bytes
@@ -552,7 +553,7 @@ def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
 def all_to_all(outputs: Any, inputs: Any, stream: Any = None) -> None:
     """Send block j of GPU i's input to GPU j, which holds it as block i of its output.
 
-    Ordering, capture and errors are those of `all_gather`.
+    Ordering, capture and errors are as in `all_gather`.
 
     Args:
         outputs: A list with a contiguous array on each GPU, of the inputs' size. No output overlaps
@@ -595,7 +596,7 @@ def all_reduce(outputs: Any, inputs: Any, op: str = "sum", stream: Any = None) -
     Elements are combined in the order of the list. The results have the same bits on all GPUs and
     in every run. Sums of 16-bit floats are added in float32 and rounded once. Integer sums wrap.
     The min or max of a number and a NaN is the number. Parts wait in staging memory, which
-    INTERLACE_COPY_STAGING limits. Ordering and capture are those of `all_gather`.
+    INTERLACE_COPY_STAGING limits. Ordering and capture are as in `all_gather`.
 
     Args:
         outputs: A list with a contiguous array on each GPU, of the inputs' size. An output may be

@@ -430,7 +430,7 @@ def save(
 
 
 def _pwrite(descriptor: int, data: bytes) -> None:
-    """Write data to the beginning of a file, of which one call may take a part only."""
+    """Write all data to the beginning of a file, although one call may take only a part."""
     done = 0
     while done < len(data):
         written = os.pwrite(descriptor, data[done:], done)
@@ -461,7 +461,7 @@ def _check_text(what: str, text: str) -> None:
 
 
 def _write(path: Path, size: int, fill: Callable[[int, str], None]) -> None:
-    """A file of so many bytes that `fill` writes, whole or not there."""
+    """Make a file of `size` bytes that `fill` writes: afterwards it is complete or absent."""
     if path.is_dir():
         raise UserError(f"{path} is a folder; give the name of a file")
     with suppress(OSError, ValueError):  # where that is not known, writing finds out

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from interlace.base.errors import UserError
 from interlace.runtime.preload import COUNTERS, Counted, make_counters, read_counters
 
-NOT_EXECUTABLE = 126  # as shells have it
+NOT_EXECUTABLE = 126  # shells' exit codes
 NOT_FOUND = 127
 PASSED_ON = ("SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH")
 FROM_TERMINAL = ("SIGINT", "SIGQUIT")  # the terminal sends them to the program itself
@@ -95,7 +95,7 @@ def find_program(name: str, environment: Mapping[str, str]) -> tuple[str | None,
 def run_program(
     file: str, words: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[int, str | None]:
-    """Run it to its end; its exit code as shells have it, and the reason where it did not start."""
+    """Run a program to its end; return a shell's exit code, and why it did not start if so."""
     with _Signals() as signals:
         try:
             child = subprocess.Popen(words, executable=file, env=environment, close_fds=False)
@@ -109,7 +109,7 @@ def run_program(
 class Ended(NamedTuple):
     """A program that ran with the preload library."""
 
-    code: int  # as shells have it
+    code: int  # as in a shell
     failed: str  # why it did not start, if so
     elapsed_s: float
     counted: Counted | None  # None: it did not start

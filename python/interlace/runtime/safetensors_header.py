@@ -94,7 +94,7 @@ def header_bytes_of(file: str, prefix: bytes, file_bytes: int) -> int:
 
 
 def parse(file: str, text: bytes, file_bytes: int) -> Header:
-    """The header that is `text`, of a file of so many bytes in all.
+    """Parse `text`, the header of a file of `file_bytes` bytes in all.
 
     Raises UserError, which names `file`, the tensor and what is wrong.
     """

@@ -13,7 +13,7 @@ from interlace.base.errors import UserError
 
 FRAMEWORKS = ("torch", "cupy", "numpy")
 
-# Names of dtypes in a safetensors file, and those of NumPy and CuPy.
+# Names of dtypes: in a safetensors file -> in NumPy and CuPy.
 NUMPY = {
     "BOOL": "bool",
     "U8": "uint8",

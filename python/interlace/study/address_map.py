@@ -31,7 +31,7 @@ class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The GPU of a CUDA context, as the names of kernel files and mem_trace have it."""
+    """The GPU of a CUDA context; names of kernel files and mem_trace contain the context."""
 
     id: Number
     gpu: Gpu

@@ -144,7 +144,7 @@ def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[st
 
 
 def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[str, str, int, int]]:
-    """The extra storage of dualopt-adaptive and dualopt-pages; the latter extends TLB entries."""
+    """The extra storage of dualopt-adaptive, and of dualopt-pages, which extends TLB entries."""
     choice = 2  # one of three
     turn, agreeing = added.looking_compute_units - 1, added.agreeing_windows
     found = [

@@ -95,7 +95,7 @@ class Loads(msgspec.Struct, frozen=True):
     coalesced_pages: int
     cached_pages: int
     migrated_pages: int
-    migrated_again: int  # those of them that had moved before, or had been accessed at home
+    migrated_again: int  # migrated pages that had moved before, or had been accessed at home
     delayed_touches: int
     migration_batches: int
     remote_by_words: list[int]  # by the number of 4-byte words that lanes want, minus one

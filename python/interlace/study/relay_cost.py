@@ -32,7 +32,7 @@ class Kernel(msgspec.Struct):
 
 
 class RelayRow(msgspec.Struct):
-    """A message size. Times are those of one message, by repeat."""
+    """A message size. The times are for one message, by repeat."""
 
     bytes: int
     relayed: bool  # whether a message took several paths

@@ -1,8 +1,8 @@
 """The speed of the simulator on one core.
 
 Every workload runs on four GPUs with plain peer stores, the mechanism with the most remote
-transactions. Each run has its own process, and runs follow each other. CPU seconds are those of the
-simulating thread. They include the computation of the kernels' results, but not reading or
+transactions. Each run has its own process, and runs follow each other. CPU seconds are measured for
+the simulating thread. They include the computation of the kernels' results, but not reading or
 generating the data. The fastest of several runs counts, because other work on the machine only
 slows runs down.
 

@@ -7,7 +7,7 @@
     tuned = interlace.tune_region("smoothing", measure, group, n, "float32")
     region = interlace.Region(group, n, "float32", **tuned.options)
 
-Profiles are those of `interlace tune`, and the ranks of a group agree on them.
+Profiles have the form of `interlace tune`'s, and the ranks of a group agree on them.
 """
 
 from __future__ import annotations

@@ -266,7 +266,7 @@ class Als(Workload):
         largest = super().verify(outcome)
         gpus = outcome.case.gpus
         users = self.ratings.users.rows
-        owned = [  # each number as the GPU has it that computed it
+        owned = [  # each number from the GPU that computed it
             outcome.values[gpu][before + begin : before + end]
             for side, before in ((self.ratings.users, 0), (self.ratings.items, users * self.rank))
             for gpu, (begin, end) in enumerate(pairwise(self._cut(side, gpus)))
@@ -289,10 +289,11 @@ class Als(Workload):
 
     # Sums of products run over at most _most_added ratings one after another; roundings that do
     # not depend on each other cancel to about the root of their number times one. Solving a row's
-    # equations enlarges that by their condition at most. An epoch passes the errors before it on
-    # about as large as they are, for it is a projection, and adds its own: those of several epochs
-    # cancel likewise. A gradient step neither enlarges errors nor hides them. What a lost or a late
-    # transfer does is far above: an old factor is wrong by its change in the iteration.
+    # equations enlarges that by their condition at most. An epoch is a
+    # projection: it passes earlier errors on at about their size and adds its own. The errors of
+    # several epochs cancel likewise. A gradient step neither enlarges errors nor hides them. A lost
+    # or late transfer causes a far larger error: an old factor is wrong by its change in the
+    # iteration.
     def allowed_error(self) -> float:
         epochs = 2 * self.iterations
         chain = math.sqrt(self._most_added() + self.rank)

@@ -190,7 +190,7 @@ class JacobiReference(NamedTuple):
 
 
 def load_banded(path: str | os.PathLike[str], seed: int = 1) -> BandedSystem:
-    """Read the matrix of a system. Its right-hand side is that of `generate` for the seed.
+    """Read the matrix of a system; the right-hand side is the one of `generate` for the seed.
 
     `.mtx`, `.mtx.gz`: Matrix Market coordinate, field real or integer, symmetry general or
     symmetric, square. Entries at the same place are added.
@@ -213,7 +213,7 @@ def load_banded(path: str | os.PathLike[str], seed: int = 1) -> BandedSystem:
 
 
 def generate(rows: int, half_bandwidth: int, seed: int = 1) -> BandedSystem:
-    """A random system like those of finite elements: all off-diagonal entries are negative.
+    """A random system as in finite elements: all off-diagonal entries are negative.
 
     They are uniform in -1 .. 0, and the right-hand side in 0.5 .. 1.5. Both use the upper 24 bits
     of PCG64's output for the seed: diagonal by diagonal from the lowest, then the right-hand side.

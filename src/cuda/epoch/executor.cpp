@@ -124,8 +124,8 @@ executor::captured_graphs executor::capture(const std::vector<operation>& operat
 }
 
 // Every device's clock starts when the device leaves the gate's barrier, within the latency of a
-// flag (about 1 us) of the other devices, and stops after the device's last operation. The run's
-// time is that of the slowest device.
+// flag (about 1 us) of the other devices, and stops after the device's last operation. The slowest
+// device determines the run's time.
 double executor::launch_timed(const std::vector<operation>& operations,
                               const captured_graphs& captured, stopwatch* watch) {
   gate_.shut(clock_);

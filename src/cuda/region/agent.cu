@@ -27,10 +27,10 @@ constexpr std::uint32_t window = 32;
 
 using device_counter = ::cuda::atomic_ref<counter, ::cuda::thread_scope_device>;
 
-// Returns those of the parts in `pending` whose chunks are complete, or 0 once the node has failed.
-// All lanes of a warp call it, each with the counter and target of its part. The reads are relaxed,
-// because acquiring reads would empty the L1 of the multiprocessor each time. A fence after the
-// last read makes it an acquire.
+// Returns the parts in `pending` whose chunks are complete, or 0 once the node has failed. All
+// lanes of a warp call the function, each with the counter and target of its part. The reads are
+// relaxed, because acquiring reads would empty the L1 of the multiprocessor each time. A fence
+// after the last read makes it an acquire.
 __device__ unsigned int wait_for_any(const agent_arguments& a, unsigned int pending,
                                      std::uint32_t chunk, counter launch) {
   const bool mine = (pending >> threadIdx.x & 1U) != 0;
@@ -147,8 +147,8 @@ class bulk_copier {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
 
-  // Copies bytes of the replica to those of `peers`; begin and end are multiples of 16. The copy
-  // sees everything that the calling thread acquired before.
+  // Copies bytes of the replica to the replicas of `peers`; begin and end are multiples of 16. The
+  // copy sees everything that the calling thread acquired before.
   __device__ void copy(const kernel::replicas& r, device::byte_range bytes, std::uint32_t peers) {
     // Orders the bulk copies after what ordinary loads acquired.
     asm volatile("fence.proxy.async.global;" ::: "memory");

@@ -60,9 +60,9 @@ __device__ counter next_barrier(const barrier_arguments& a) {
 // Release: everything that this block stored before, and everything that the stream's earlier
 // kernels and copies stored anywhere, happens before the peers leave the barrier. The block-wide
 // barrier orders the block's own stores before each sender's release. The end of a kernel, or the
-// next kernel's wait for it, orders its stores before those of the next kernel. A release is
-// cumulative. Acquire: everything that the peers released happens before anything that a thread of
-// this block, or a later kernel of the stream, does after the barrier.
+// next kernel's wait for that end, orders the kernel's stores before the next kernel's stores. A
+// release is cumulative. Acquire: everything that the peers released happens before anything that a
+// thread of this block, or a later kernel of the stream, does after the barrier.
 __device__ void pass_barrier(const barrier_arguments& a, counter number) {
   __syncthreads();
   const unsigned int peer = threadIdx.x;

@@ -69,8 +69,8 @@ struct all_reduce_resources {
   std::function<void(CUgraph_st*, std::vector<placed_block>)> give_to_graph;
 };
 
-// Enqueues the all-reduce on the caller's stream, whose context is a primary one; `gpus` are those
-// of the participants. Throws device_error after it has waited for what it enqueued.
+// Enqueues the all-reduce on the caller's stream, whose context is a primary one. `gpus` are the
+// participants' GPUs. If anything fails, waits for the enqueued work and throws device_error.
 void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpus,
                         const caller_stream& caller, const all_reduce_resources& by);
 // Adds the all-reduce to the graph that the caller's stream is captured into.

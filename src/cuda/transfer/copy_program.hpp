@@ -53,7 +53,7 @@ struct local_copy {
 };
 
 // `gpus` are CUDA's numbers of the machine's GPUs. The copies of `local` are messages that follow
-// those of the plan. Each GPU runs its local copies one after another, at the same time as all
+// the plan's messages. Each GPU runs its local copies one after another, at the same time as all
 // other copies.
 copy_program make_program(const plan::plan& made, const std::vector<int>& gpus,
                           std::span<const local_copy> local = {});

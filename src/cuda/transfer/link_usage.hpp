@@ -40,7 +40,7 @@ class link_usage {
   const copy_routes& routes_;
   traffic_table traffic_;
   std::function<std::uint64_t()> clock_;
-  traffic_user own_streams_;  // random: sets this engine's streams apart from those of others
+  traffic_user own_streams_;  // random: tells this engine's streams from other engines'
 };
 
 }  // namespace interlace::cuda

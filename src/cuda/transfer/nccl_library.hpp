@@ -73,7 +73,7 @@ class nccl_communicators {
     const kernel::collective_plan* plan = nullptr;
     std::vector<void*> base;
   };
-  // Enqueues the calls of all members as one group, those of device d on streams[d]. Between two
+  // Enqueues the calls of all members as one group; device d's calls go to streams[d]. Between two
   // devices, sends and receives match in order. On each stream the group is ordered like a kernel.
   void enqueue(const std::vector<group_member>& members,
                const std::vector<opaque_stream>& streams) const;

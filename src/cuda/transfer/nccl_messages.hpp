@@ -17,8 +17,8 @@ struct nccl_message {
   std::uint64_t bytes = 0;
 };
 
-// All messages are one group, including those of the same pair of GPUs: there is one communicator
-// and one stream for each GPU that has a message. NCCL decides which of them run at the same time.
+// All messages are one group, also several messages of one pair of GPUs: there is one communicator
+// and one stream for each GPU that has a message. NCCL decides which messages run at the same time.
 // Messages of a pair are received in the order in which they are sent.
 class nccl_messages {
  public:
@@ -26,8 +26,8 @@ class nccl_messages {
   // list.
   static std::vector<int> gpus_of(const std::vector<nccl_message>& messages);
 
-  // The communicators must be those of `gpus_of`, and must outlive this object. Throws usage_error
-  // unless every message goes from one GPU to another.
+  // `communicators` must be for the GPUs of `gpus_of`, and must outlive this object. Throws
+  // usage_error unless every message goes from one GPU to another.
   nccl_messages(const nccl_communicators& communicators, const std::vector<nccl_message>& messages);
 
   // Enqueues all messages, on a stream of each GPU. Throws device_error if NCCL refuses.

@@ -2,8 +2,8 @@
 // link that another message needs.
 //
 // The pair of a message is the place that it comes from and the place that it goes to. A pair is in
-// use from the call of a message on, for a part of the message's predicted time; the time starts
-// after that of the pair's earlier messages. The table enqueues nothing to find out more. Two pairs
+// use from the call of a message on, for a part of the message's predicted time, which starts after
+// the times of the pair's earlier messages. The table enqueues nothing to find out more. Two pairs
 // meet if a message of one pair is made while another stream uses the other pair. Pairs that met
 // avoid each other's links for a while. If the same messages come together many times, only the
 // first ones therefore slow each other down. Messages of one pair share all paths and do not meet.

@@ -693,7 +693,7 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
   return true;
 }
 
-// Adds an instruction to those that wait for a miss.
+// Adds an instruction to the instructions that wait for a miss.
 void gpu::wait_for(compute_unit& holder, std::uint32_t entry, std::uint32_t warp_id,
                    instruction& i) {
   miss& m = holder.misses[entry];

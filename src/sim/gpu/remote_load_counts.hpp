@@ -24,7 +24,7 @@ struct remote_load_counts {
   std::uint64_t instructions = 0;  // loads whose lines have all arrived
   picoseconds waited = 0;          // sum of the time from a load's start until then
   picoseconds in_links = 0;        // sum over requests and replies to other devices
-  // loads that reached the second level, those of other devices included
+  // loads that reached the second level, including other devices' loads
   std::uint64_t l2_loads = 0;
   std::uint64_t l2_hits = 0;
 

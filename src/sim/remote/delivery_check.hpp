@@ -1,6 +1,6 @@
 // Checks a simulated run's remote stores, for tests: each byte that kernels stored to other devices
-// arrives there, no other byte does, and the last bytes that arrived are those that the replicas
-// hold. FinePack's packets go through encode and decode on the way. Runs are much slower with it.
+// arrives there, no other byte arrives, and the replicas hold the bytes that arrived last.
+// FinePack's packets are encoded and decoded on the way. The check slows runs down considerably.
 #pragma once
 
 #include <array>

@@ -69,8 +69,7 @@ class remote_write_queue {
   }
 
   // Calls visit(bytes) for parts of a store that can be offered. There is one part, unless a window
-  // is smaller than a line, or the line has so many separate bytes that they alone would exceed a
-  // packet.
+  // is smaller than a line, or the separate bytes of the line alone exceed a packet.
   template <class Visit>
   void each_part(const byte_mask& bytes, const Visit& visit) const {
     if (whole_lines_ && cost(bytes) <= settings_.format.payload_bytes) {

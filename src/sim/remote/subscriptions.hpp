@@ -8,8 +8,8 @@
 // later loads from a page without a subscription loads from the owner's memory, a line at a time,
 // and does not subscribe again.
 //
-// The program's results are those of stores to everybody: values are computed on replicas that are
-// always up to date. Only traffic and the cost of loads are GPS's.
+// The program's results are the same as with stores to everybody, because values are computed on
+// replicas that are always up to date. Only traffic and the cost of loads are GPS's.
 #pragma once
 
 #include <algorithm>

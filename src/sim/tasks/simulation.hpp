@@ -153,8 +153,8 @@ class simulation : private message_receiver {
     std::shared_ptr<tracked_launch> tracked;
     store_path path = store_path::packets;
   };
-  // Copies that start one after another: those of a device's copy engines, its agent or its
-  // descriptor unit.
+  // Copies that start one after another: the copies of a device's copy engines, of its agent or of
+  // its descriptor unit.
   struct lane {
     std::deque<std::uint32_t> waiting;
     std::uint32_t busy = 0;

@@ -30,7 +30,7 @@ class mgpusim {
   std::uint64_t lines() const { return splitter_.number(); }
 
  private:
-  // At most so many consecutive accesses of one component make a block.
+  // The maximum number of consecutive accesses of one component in a block.
   static constexpr std::size_t most_accesses = 4096;
   struct received {
     action kind = action::load;

@@ -139,7 +139,7 @@ step read_step(Decoder& d, const header& h, std::uint64_t tasks) {
   return join{};
 }
 
-// The memory of a step: in the list of steps, and of a launch also in that of launches.
+// The memory of a step. A launch takes memory in the list of steps and in the list of launches.
 std::uint64_t bytes_of(const step& s) {
   std::uint64_t bytes = sizeof(step);
   if (const auto* l = std::get_if<launch>(&s))

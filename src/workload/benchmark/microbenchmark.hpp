@@ -246,8 +246,8 @@ std::vector<kernel::run_result> run_stores(Node& node, const store_request& aske
 // the other GPU is measured and not the memory.
 inline constexpr std::uint64_t copied_at_once = std::uint64_t{4} << 20U;
 
-// The number of rounds of a copy of `bytes`, which must be a multiple of copied_at_once or less
-// than it.
+// The number of rounds of a copy of `bytes`. `bytes` must be at most copied_at_once or a multiple
+// of copied_at_once.
 inline std::uint32_t copy_rounds(std::uint64_t bytes) {
   if (bytes > copied_at_once && bytes % copied_at_once != 0) {
     throw usage_error("a copy of " + std::to_string(bytes) + " bytes by a kernel; more than " +

@@ -13,11 +13,11 @@
 //   value                                   type of a gathered value
 //   identity(), combine(a, b)               combine is commutative
 //   over_warp(warp, state)                  combines the lane states of a warp
-//   once()                                  operations of every lane besides the following ones
-//   gathers(n)                              operations of n gathers of a lane, besides their loads
+//   once()                                  operations of every lane except gathers, combinations
+//   gathers(n)                              operations of n gathers of a lane, without the loads
 //   combines(n)                             operations of n combinations
 //   join(lane, words, part, v)              joins v with the results of the row's other parts; true
-//                                           in the last part, whose v is then the row's result
+//                                           in the last part: v is then the row's result
 #pragma once
 
 #include <algorithm>
@@ -208,7 +208,7 @@ struct edge_units {
   }
 };
 
-// The units of rows [first_row, last_row). Rows and edges count from those of first_row.
+// The units of rows [first_row, last_row). Rows count from first_row, edges from its first edge.
 struct unit_table {
   std::vector<std::uint32_t> rows{0};
   std::vector<std::uint32_t> edges{0};
@@ -218,7 +218,7 @@ struct unit_table {
   std::uint64_t count() const { return slots.size(); }
 };
 
-// Limits of units with several rows, at most those of edge_units.
+// Limits of units with several rows. They must not exceed the limits of edge_units.
 struct unit_limits {
   std::uint32_t max_rows = edge_units::max_rows;
   std::uint32_t max_edges = edge_units::tile;

@@ -1,5 +1,5 @@
 // q = A p and s = A^T r, from PolyBench's bicg, a part of the biconjugate gradient method. The two
-// kernels are those of atax, with different vectors.
+// kernels are the kernels of atax, with different vectors.
 #pragma once
 
 #include <array>

@@ -214,8 +214,8 @@ CUstream_st* resolve(CUstream_st* given) {
   return found;
 }
 
-// The operations for which the next work on a stream waits: its own, and, if it is the legacy
-// default stream or a blocking one, those of the other side.
+// The operations for which the next work on a stream waits: the stream's own operations. A blocking
+// stream and the legacy default stream also wait for each other's.
 std::vector<shared_operation> before(CUstream_st* stream) {
   std::vector<shared_operation> found{stream->last};
   CUctx_st* context = stream->context;

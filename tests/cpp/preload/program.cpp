@@ -305,7 +305,7 @@ void threads(unsigned seed) {
   for (std::thread& one : all) one.join();
 }
 
-// Four processes copy: a child, another child that is killed, a program that the latter's sibling
+// Four processes copy: a child, a second child that is killed, a program that the first child
 // executes, and the parent, which ends without running destructors.
 void family(const char* self, unsigned seed) {
   const auto end_of = [](pid_t child) {

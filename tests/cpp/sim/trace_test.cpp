@@ -49,8 +49,8 @@ TEST(trace, workloads) {
   std::map<std::string, trace_totals> all;
   for (const auto& w : probe::trace_workloads(node)) all[w.name] = w.totals;
   {
-    // 32 tiles. 6 kernels for tiles and 1 + 2 + 3 + 4 + 5 for pairs read every key. All of the
-    // former write every key; the latter write only exchanged keys.
+    // 32 tiles. 6 kernels for tiles and 1 + 2 + 3 + 4 + 5 for pairs read every key. The kernels for
+    // tiles write every key; the kernels for pairs write only exchanged keys.
     const trace_totals& t = all.at("bitonic");
     const std::uint64_t n = 1U << 14U;
     EXPECT_EQ(t.of(traced_access::load, memory_space::local).lanes, 21 * n);

@@ -91,7 +91,7 @@ TEST(treated_loads, coalesced_replies_share_packets) {
   EXPECT_LT(c.coalesced, 128U / 2);
   EXPECT_GE(c.coalesced, 128U / 10);
   EXPECT_LE(c.wire, 128U * 16 + c.coalesced * 64);
-  // Lines of which more than ten pieces are wanted are sent as lines.
+  // A line is sent as a whole if more than ten of its pieces are wanted.
   const auto dense = loads_under("coalesced", {{}, 1, 1});
   EXPECT_EQ(dense.coalesced, 0U);
   EXPECT_EQ(dense.wire, 4U * (16 + 80));

@@ -150,7 +150,7 @@ paths make_paths(std::uint32_t vertices) {
 
 constexpr std::uint32_t iterations = 12;
 
-// The numbers of wrong elements among those that a device must have, and among the others.
+// The numbers of wrong elements: among the elements that a device must have, and among all others.
 struct differences {
   std::uint64_t held = 0;
   std::uint64_t others = 0;

@@ -12,7 +12,7 @@ namespace interlace::cuda {
 struct node_options {
   std::uint32_t devices = 1;
   // The GPU of each device; empty: 0, 1, ... One GPU may stand for several devices
-  // (interlace/cuda/shared_gpu.hpp). Times are then those of the shared GPU.
+  // (interlace/cuda/shared_gpu.hpp). Times then include the sharing.
   std::vector<int> ordinals{};
   double deadline_s = 10;  // deadline of every wait on a device
   // For multi-path. Without a value, the environment decides.

@@ -279,7 +279,7 @@ class recorder {
 
   // Notes the access at the cursor in a stretch that may be repeated.
   void note_repeated(const kernel::access& a, instruction_kind kind);
-  // Appends the instruction to those of such a stretch.
+  // Appends the instruction to the instructions of a stretch that may be repeated.
   void keep_access(node& n, std::size_t instruction);
   // odd, so that no two multiples are equal
   static constexpr std::uint64_t iteration_step = 0x9E3779B97F4A7C15U;
@@ -288,7 +288,7 @@ class recorder {
   // An atomic that acquires and releases makes two round trips: one for its block's stores to reach
   // the L2, then its own.
   static constexpr std::uint32_t ordered_ways = 2;
-  // up to so many nodes a linear search is faster
+  // a linear search is faster up to this number of nodes
   static constexpr std::uint32_t small_segment = 12;
 
   const settings* settings_ = nullptr;

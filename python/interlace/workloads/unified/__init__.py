@@ -3,7 +3,7 @@ or in whole numbers.
 
 DualOpt (PACT 2022) gives no sizes. There are two sets, which were written down before any of the
 paper's figures was compared, and stay: MGPUSim's parameters, and four times those. Sizes of fir,
-mt, mm, atax and spmv are those of published runs of MGPUSim. Of the others it has defaults for a
+mt, mm, atax and spmv are from published runs of MGPUSim. For the others MGPUSim has defaults for a
 quick look, of 16 nodes or 64 rows; what is no size is taken from there (edges of a vertex, density,
 iterations, features, clusters, the mask), and sizes are our own: such that a program makes some
 hundred thousand accesses, as those five do. Four times is each extent: rows and columns of a
@@ -69,7 +69,7 @@ def measure(
     cuda: Any, it: Problem, gpus: int, *, pages: str = "", blocks: str = "contiguous",
     warmup: int, repeats: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """Runs on real GPUs, of which the last is verified: `time_s` of each, and `max_error`.
+    """Run on real GPUs and verify the last run. Returns `time_s` of each run, and `max_error`.
 
     Raises RunFailure as `simulate` does.
     """

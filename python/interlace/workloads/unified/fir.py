@@ -1,4 +1,4 @@
-"""A filter of 16 taps: each sample with those before it."""
+"""A filter of 16 taps: each sample with the samples before it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def make(extent: int, generator: np.random.Generator) -> Problem:
     samples, taps = extent, 16
     values, weights = random_values(generator, samples), random_values(generator, taps)
     history = random_values(generator, taps)
-    # Tap i of sample t is that of t - i; before the first sample the history is counted from its
-    # end, one further back than the samples are.
+    # Tap i of sample t reads sample t - i. Indices before the first sample count from the history's
+    # end, one further back than for samples.
     before = np.concatenate((history, values))
     expected = np.zeros(samples)
     size = np.zeros(samples)

@@ -17,7 +17,7 @@ class Problem(NamedTuple):
     name: str
     sizes: str  # for people
     function: str  # of the compiled module
-    arguments: tuple[Any, ...]  # of the function, after those that all programs have
+    arguments: tuple[Any, ...]  # of the function, after the arguments that all programs have
     expected: npt.NDArray[np.float64]
     bound: npt.NDArray[np.float64]  # of the rounding errors, element by element
 

@@ -1,9 +1,10 @@
 """The part of PyTorch and interlace._cuda that docs/example/overlap_torch.py uses, on NumPy.
 
-Importing it puts a stand-in for the extension in its place: two GPUs that are memory of the host,
-and regions that move what a mechanism moves and nothing else. What an exchange does not bring to a
-device is NaN there, so that a program which forgets a store, a publication or a flag gives wrong
-results. Kernels run when they are launched; what a region cannot show so is the order on a stream.
+Importing this module replaces the extension by a stand-in: two GPUs that are memory of the host,
+and regions that move what a mechanism moves and nothing else. Elements that an exchange does not
+bring to a device are NaN there, so a program that forgets a store, a publication or a flag gives
+wrong results. Kernels run when they are launched, so the stand-in cannot show the order on a
+stream.
 """
 
 from __future__ import annotations
