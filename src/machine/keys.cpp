@@ -248,8 +248,8 @@ constexpr std::array key_list{
     preset(
         "round-robin",
         choice("gpu.launch", "dispatch", "round-robin|greedy|partition", OF_MACHINE(gpu.dispatch),
-               "The compute unit of a kernel's next block: one after another, the first with "
-               "place, or each an equal stretch of the blocks.")),
+               "Where a kernel's next block goes: `round-robin` takes the compute units in turn, "
+               "`greedy` the first one with room; `partition` gives each an equal run of blocks.")),
 
     preset("64",
            whole("gpu.remote_write_queue", "lines_per_destination", lines,

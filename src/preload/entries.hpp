@@ -39,7 +39,7 @@ enum class entry : std::uint8_t {
   primary_release,
   primary_reset_old,
   primary_reset,
-  // These find all other functions.
+  // The next two give programs the addresses of all other functions.
   get_proc_address_old,
   get_proc_address,
 };

@@ -327,7 +327,7 @@ def imports(name: str, file: Path, known: Mapping[str, Path]) -> Iterator[tuple[
 
 
 def package_of(module: str) -> str:
-    """The package of a module; nothing for `interlace` and what lies in it directly."""
+    """The package of a module; "" for `interlace` itself and for modules that lie in it."""
     return module.split(".")[1] if module.count(".") else ""
 
 

@@ -606,7 +606,7 @@ def test_copies_that_cost_nothing(
     rows = by_name(result(run, tmp_path, *words))
     assert rows[2, INFINITE_BANDWIDTH]["time_s"] > rows[2, BULK_COPY]["time_s"]
     assert all(rows[2, name]["overlap"] is None for gpus, name in rows if gpus == 2)
-    assert "Copies are 0% on 2 GPUs of bulk-copy's time." in run(*words).out.splitlines()
+    assert "Copies take 0% of bulk-copy's time on 2 GPUs." in run(*words).out.splitlines()
 
 
 def test_a_bound_of_no_time_ends_the_study(
@@ -672,7 +672,7 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
         assert row["reachable"] is None
         assert row["wire"]["protocol"] is None
     notes = " ".join(document["notes"])
-    assert "Shared GPU: devices share what one GPU has" in notes
+    assert "Shared GPU: devices share one GPU" in notes
     assert "nccl: not available: it needs a GPU for each device" in notes
     shown = run(*words, "--gpus", "2", "--share-gpu")
     assert shown.code == 0, shown.err
@@ -922,7 +922,7 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
         "polling, device-launch (chunk bytes, threads),",
         "copy-engine, proact-hardware (chunk bytes): K is 2^10, M 2^20.",
     ]
-    assert re.fullmatch(r"Copies are \d+% on 2 GPUs of bulk-copy's time\.", lines[-1])
+    assert re.fullmatch(r"Copies take \d+% of bulk-copy's time on 2 GPUs\.", lines[-1])
     assert max(map(len, lines[2:])) <= 100
     assert "\x1b" not in ran.out
     words = [" ".join(line.split()[1:4]) for line in lines[9:13]]
@@ -978,7 +978,10 @@ def test_what_is_slower_than_one_gpu_captures_nothing() -> None:
     )
     unbound = [msgspec.structs.replace(row, captured=None) for row in study.rows]
     assert "slower" not in " ".join(footers(msgspec.structs.replace(study, rows=unbound)))
-    assert footers(study)[1] == "slower: than one GPU, whatever part of the opportunity that is."
+    assert (
+        footers(study)[1]
+        == "slower: this row is slower than one GPU, so no share of the opportunity is shown."
+    )
 
 
 def test_a_study_in_which_nothing_is_faster() -> None:

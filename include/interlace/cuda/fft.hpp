@@ -1,5 +1,5 @@
-// Fourier transforms on GPUs by cuFFT. It is loaded at run time: nothing links it or needs its
-// header, and programs without transforms do not need it.
+// Fourier transforms on GPUs by cuFFT. The library cuFFT is loaded at run time: builds need neither
+// cuFFT nor its header, and programs without transforms do not need cuFFT.
 #pragma once
 
 #include <cstdint>

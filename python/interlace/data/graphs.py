@@ -494,7 +494,7 @@ def _fast_edge_list(data: bytes, columns: int | None) -> _EdgeList | None:
 
 
 def _scan_edge_list(file: Path, data: bytes, columns: int | None, first: int) -> _EdgeList:
-    """The edges, read line by line. It is slow but knows which line is wrong.
+    """The edges, read line by line. This is slow, but an error names the line.
 
     `columns` as for `_fast_edge_list`; `first` is the number of the first edge's line.
     """

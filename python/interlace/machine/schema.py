@@ -212,8 +212,8 @@ class Launch(Table, frozen=True, kw_only=True):
     device_pending_launches: int
     # From a counter's last update until a polling agent has seen it.
     poll_ns: float
-    # The compute unit of a kernel's next block: one after another, the first with place, or each an
-    # equal stretch of the blocks.
+    # Where a kernel's next block goes: `round-robin` takes the compute units in turn, `greedy` the
+    # first one with room; `partition` gives each an equal run of blocks.
     dispatch: Literal["round-robin", "greedy", "partition"] = "round-robin"
 
 

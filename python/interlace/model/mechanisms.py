@@ -82,7 +82,7 @@ def size_text(size: int) -> str:
 
 
 def short_size(size: int) -> str:
-    """Like size_text, without the space and the end of the unit: 256K."""
+    """A number of bytes as options take it, with the unit's first letter: 256K."""
     return size_text(size).replace(" ", "").removesuffix("B").removesuffix("i")
 
 

@@ -216,7 +216,7 @@ def _varied(quick: bool) -> tuple[str, ...]:
 
 
 def cases(program: str, quick: bool) -> list[Case]:
-    """A program's runs without the windows, which depend on its number of accesses."""
+    """A program's runs, except those in windows: windows depend on its number of accesses."""
     kind, main = PUBLISHED[program], main_scale(quick)
     found = [Case(main, OWN, 1, DIRECT)]
     for scale in dict.fromkeys((main, SMALL)):

@@ -171,7 +171,9 @@ def footers(study: Study) -> list[str]:
             f"Simulated {min(rates):.2f} to {max(rates):.2f} million accesses a CPU second."
         )
     if any(captured(row.speedup, row.captured) == SLOWER for row in study.rows):
-        lines.append(f"{SLOWER}: than one GPU, whatever part of the opportunity that is.")
+        lines.append(
+            f"{SLOWER}: this row is slower than one GPU, so no share of the opportunity is shown."
+        )
     lines += _packing(study.rows)
     lines += legend(row.mechanism for row in study.rows)
     if any("bulk_threads" in row.config for row in study.rows):
@@ -196,11 +198,11 @@ def _communication(rows: Sequence[StudyRow]) -> list[str]:
     """The share of copies in the bulk copy's time."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     shown = [
-        f"{max(0.0, 1 - bound[row.gpus] / row.time_s):.0%} on {row.gpus} GPUs"
+        f"{max(0.0, 1 - bound[row.gpus] / row.time_s):.0%} of {BASELINE}'s time on {row.gpus} GPUs"
         for row in rows
         if row.mechanism == BASELINE and row.gpus in bound and row.gpus > 1
     ]
-    return [f"Copies are {', '.join(shown)} of {BASELINE}'s time."] if shown else []
+    return [f"Copies take {', '.join(shown)}."] if shown else []
 
 
 def _alone_s(row: StudyRow, bound: Mapping[int, float]) -> float | None:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 TUNED = "tuned"  # a name among mechanisms: the pick of a profile
 MAX_DEVICES = 16
 SHARED_NOTE = (
-    "Shared GPU: devices share what one GPU has, so their times say nothing about GPUs of their "
-    "own. Links, NVLink bytes and what they allow are left out."
+    "Shared GPU: devices share one GPU, so their times say nothing about several GPUs. Rates of "
+    "links, NVLink bytes and the reachable speedup are left out."
 )
 
 
@@ -196,7 +196,7 @@ def _study(
 class Asked(NamedTuple):
     """The options of the command line; None means not given."""
 
-    counts: str | None  # of GPUs
+    counts: str | None  # numbers of GPUs
     mechanisms: tuple[str, ...] | None
     ranges: tuple[int, ...] | None
     chunks: tuple[int, ...] | None
@@ -206,7 +206,7 @@ class Asked(NamedTuple):
 
     @property
     def by_hand(self) -> dict[str, bool]:
-        """Whether the command line gives configurations of a mechanism."""
+        """Whether the command line names configurations of a mechanism."""
         said = {
             RANGES.name: self.ranges is not None,
             CHUNK_BYTES.name: self.chunks is not None,

@@ -54,8 +54,8 @@ void tracked_mechanism::launch(recorder& to, region_launch l) {
   const tracked_region& t = track(device, l.region, k.shape.blocks, l.mapping);
   if (to.launched(device, l.region) != nullptr) {
     throw model_error("two launches of one epoch write region " + std::to_string(l.region) +
-                      ", whose " + kernel::mechanism_name(s.options.mechanism) +
-                      " mechanism takes one; exchange between them");
+                      "; under " + kernel::mechanism_name(s.options.mechanism) +
+                      " an epoch takes one launch, so call exchange before the second");
   }
   k.tracked = &t;
   k.where.from = static_cast<const std::byte*>(s.buffers[device][s.parity ^ 1U]);

@@ -13,8 +13,8 @@ void tracked_mechanism::launch(const region_launch& l, streams& on) const {
   streams::stream& s = on[device];
   if (!s.tracked.insert(l.region).second) {
     throw model_error("two launches of one epoch write region " + std::to_string(l.region) +
-                      ", whose " + kernel::mechanism_name(how.mechanism) +
-                      " mechanism takes one; exchange between them");
+                      "; under " + kernel::mechanism_name(how.mechanism) +
+                      " an epoch takes one launch, so call exchange before the second");
   }
   auto t = std::make_shared<simulation::tracked_launch>();
   t->chunks = kernel::cut_chunks(on.region(l.region), device);

@@ -121,7 +121,7 @@ class page_migration {
   std::deque<fault> faults_;  // faults that the host knows
   bool busy_ = false;         // serving the fault below
   fault current_;
-  std::uint32_t owner_ = 0;     // owner of its page
+  std::uint32_t owner_ = 0;     // owner of the page of this fault
   std::uint32_t answers_ = 0;   // GPUs' answers so far to a message that went to all
   std::uint32_t received_ = 0;  // bytes of the page received
   picoseconds written_ = 0;     // when these bytes are in memory

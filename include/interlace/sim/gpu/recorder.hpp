@@ -315,7 +315,7 @@ class recorder {
   std::uint32_t count_ = 0;            // number of nodes
   // larger than count_; the node after the last has no key
   std::vector<node> nodes_ = std::vector<node>(64);
-  // [node][warp_width], with room for as many nodes of the widest warp. It never shrinks.
+  // [node][warp_width], with room for 64 nodes of the widest warp at first. It never shrinks.
   std::vector<std::uint64_t> addresses_ = std::vector<std::uint64_t>(64U << max_lane_bits);
   std::array<std::uint64_t, 64> packed_{};
   // Ids of first instances by key, used once a segment is no longer small. An element is valid if
