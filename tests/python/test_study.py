@@ -917,7 +917,7 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
     assert re.fullmatch(
         r"Simulated \d+\.\d\d to \d+\.\d\d million accesses a CPU second\.", lines[-5]
     )
-    assert lines[-4].startswith("slower: than one GPU")
+    assert lines[-4].startswith("slower: this row is slower than one GPU")
     assert lines[-3:-1] == [
         "polling, device-launch (chunk bytes, threads),",
         "copy-engine, proact-hardware (chunk bytes): K is 2^10, M 2^20.",
