@@ -530,7 +530,7 @@ def documentation(table: Table, loads: Table) -> str:
         "|---|---|---|---|",
         *(f"| `{r['name']}` | {' | '.join(_on_nodes(r))} |" for r in rows),
         "",
-        "## Of regions",
+        "## Mechanisms of regions",
         "",
         "Regions of a group ([regions.md](../how-to/regions.md)) have these, for kernels that"
         " Interlace does not launch.",

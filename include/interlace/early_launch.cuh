@@ -22,10 +22,10 @@ __device__ __forceinline__ void await_prerequisites() {
 #endif
 }
 
-// Call it after await_prerequisites. Once all blocks of the kernel have called it or have ended,
-// the next kernel may be launched. By then all blocks of this kernel have places, so the waiting
-// blocks of the next one cannot take them. Use it in kernels with few, long blocks: it halves the
-// rate at which a GPU starts blocks.
+// Call this function after await_prerequisites. Once every block of the kernel has called it or has
+// ended, the GPU may launch the next kernel. By then all blocks of this kernel have their places,
+// so waiting blocks of the next kernel cannot take places away. Use this function in kernels with
+// few, long blocks: it halves the rate at which a GPU starts blocks.
 __device__ __forceinline__ void let_next_launch() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

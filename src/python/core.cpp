@@ -104,12 +104,12 @@ NB_MODULE(_core, module) {
   module.def("simulate_overlap", &interlace::python::simulate_overlap, nb::arg("machine"),
              nb::arg("peers"), nb::arg("bytes"), nb::arg("mechanism"), nb::arg("chunk_bytes"),
              nb::arg("agent_threads"), nb::arg("rounds"),
-             "Seconds of an epoch of the overlap benchmark, of which `rounds` take time only.");
+             "Returns the seconds of an epoch of the overlap benchmark. `rounds` only take time.");
   module.def(
       "simulate_stores", &interlace::python::simulate_stores, nb::arg("machine"), nb::arg("gpus"),
       nb::arg("senders"), nb::arg("element_bytes"), nb::arg("elements"), nb::arg("together"),
-      "Stores of kernels to all other GPUs, `together` lanes side by side (0: all): seconds, "
-      "payload, bytes with protocol.");
+      "Simulates kernels that store to all other GPUs, `together` adjacent lanes at a time (0: "
+      "all). Returns seconds, payload, and bytes with protocol.");
   module.def("simulate_copy_kernel", &interlace::python::simulate_copy_kernel, nb::arg("machine"),
              nb::arg("bytes"), nb::arg("blocks"),
              "Blocks of 512 threads copy to the second GPU: seconds, payload, 0.");

@@ -17,12 +17,12 @@ struct gpu_info {
 };
 gpu_info describe_gpus();
 
-// Loads NCCL into this process: from these files if it is not loaded yet, or from the usual places.
+// Loads NCCL into this process unless it is loaded: from `candidates` or from the usual places.
 // Throws usage_error that says what to do if no usable NCCL is found.
 std::string nccl_version(const std::vector<std::string>& candidates);
 
-// NVSHMEM needs a process for each GPU. Returns the id that all processes have in common, as bytes;
-// NVSHMEM is loaded from these files.
+// NVSHMEM needs a process for each GPU. Returns the bytes of the id that all processes share. Loads
+// NVSHMEM from one of the files `candidates`.
 std::string make_nvshmem_id(const std::vector<std::string>& candidates);
 // Makes this process one of `ranks`, with the GPU of its rank. Returns NVSHMEM's version when all
 // processes have joined and have synchronised once on their GPUs. Throws usage_error if NVSHMEM

@@ -144,7 +144,7 @@ def test_chunks_beyond_the_transfer_are_one(run: Run, tmp_path: Path) -> None:
     for row in document["rows"]:
         if row["mechanism"] in found:
             found[row["mechanism"]].append(row["config"]["chunk_bytes"])
-    # chunks grow and shrink, so that 4 MiB still cut 1 MiB; 16 MiB do not, nor do larger ones
+    # Chunks grow and shrink, so a chunk size of 4 MiB still cuts 1 MiB. 16 MiB and more do not.
     sizes = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB]
     sizes_of_both = [*sizes, *sizes]  # of agents that copy by threads, and in bulk
     assert found == {POLLING: sizes_of_both, COPY_ENGINE: sizes[1:]}

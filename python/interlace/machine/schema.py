@@ -116,19 +116,19 @@ class Tlb(Table, frozen=True, kw_only=True):
     page_KiB: int
     # Pages that a first-level buffer holds.
     l1_entries: int
-    # Pages of a set of it.
+    # Pages in a set of the first level.
     l1_ways: int
-    # Time that it adds to every access.
+    # Time that the first level adds to every access.
     l1_latency_ns: float
-    # Pages that it asks for at a time.
+    # Pages that the first level can ask for at a time.
     l1_outstanding_pages: int
     # Pages that the second-level buffer holds.
     l2_entries: int
-    # Pages of a set of it.
+    # Pages in a set of the second level.
     l2_ways: int
-    # Time that it adds to an access that misses the first level.
+    # Time that the second level adds to an access that misses the first.
     l2_latency_ns: float
-    # Pages that it asks for at a time.
+    # Pages that the second level can ask for at a time.
     l2_outstanding_pages: int
     # Walks of the page table at a time, for all GPUs together.
     walks: int
@@ -150,30 +150,31 @@ class Dram(Table, frozen=True, kw_only=True):
 
 
 class Copy(Table, frozen=True, kw_only=True):
-    """The copy engines of a GPU, and what copies cost the host thread."""
+    """The copy engines of a GPU, and the host thread's cost of copies."""
 
     # Copy engines of a GPU.
     engines: int
-    # Those of them that copy to other GPUs. Left out: all.
+    # Copy engines that copy to other GPUs. Left out: all.
     peer_engines: int | UnsetType = UNSET
     # Start of a copy on the device.
     setup_us: float
-    # From a flag to the start of a copy whose stream waits for it.
+    # Time from a flag to the start of a copy that waits for the flag.
     wait_us: float
-    # From a kernel's end to a copy that the host starts for it.
+    # Time from a kernel's end to the copy that the host then starts.
     host_us: float
     # Time of the host thread to enqueue a copy.
     launch_us: float
     # Time of the host thread to record an event and let a stream wait for it.
     event_us: float
-    # From a copy's end to the start of a copy in another stream that waits for it by an event.
+    # Time from a copy's end to the start of a copy in another stream that waits for the first
+    # copy's event.
     event_latency_us: float = 0
     # Rate of one engine, where no link is slower.
     bandwidth_GB_per_s: float
 
 
 class Graph(Table, frozen=True, kw_only=True):
-    """What CUDA graphs of copies cost the host thread. The defaults were measured on an H200 node
+    """The host thread's cost of CUDA graphs of copies. The defaults were measured on an H200 node
     (driver 580.159, CUDA 13.0): graphs of 5 to 160 copy nodes take 13 to 231 us a launch and 53
     to 2111 us to instantiate, and 0.34 us for each node with other addresses. Making a graph
     and adding a node are assumed to be calls of about 1 us.
@@ -183,20 +184,20 @@ class Graph(Table, frozen=True, kw_only=True):
     creation_us: float = 1.0
     # Adding a node with its edges.
     construction_node_us: float = 1.0
-    # Making a graph executable: for the graph.
+    # Making a graph executable: fixed part.
     instantiation_us: float = 0.0
-    # Making a graph executable: for each node.
+    # Making a graph executable: part for each node.
     instantiation_node_us: float = 13.2
-    # Other addresses in a node of an executable graph.
+    # Changing the addresses in a node of an executable graph.
     update_node_us: float = 0.34
-    # Launch: for the graph.
+    # Launch of a graph: fixed part.
     launch_us: float = 6.0
-    # Launch: for each node.
+    # Launch of a graph: part for each node.
     launch_node_us: float = 1.4
 
 
 class Launch(Table, frozen=True, kw_only=True):
-    """What starting a kernel, a block or a fence costs on the device."""
+    """The cost of starting a kernel, a block or a fence on the device."""
 
     # Gap on the device before the first block of a kernel.
     kernel_us: float
@@ -218,7 +219,7 @@ class Launch(Table, frozen=True, kw_only=True):
 
 
 class RemoteWriteQueue(Table, frozen=True, kw_only=True):
-    """FinePack's queue, packets and de-packetizer, which no GPU has. The defaults are those of the
+    """FinePack's queue, packets and de-packetizer, which no GPU has. The defaults come from the
     paper (HPCA 2023, Table III and section IV-B).
     """
 
@@ -240,7 +241,7 @@ class RemoteWriteQueue(Table, frozen=True, kw_only=True):
 
 
 class Gps(Table, frozen=True, kw_only=True):
-    """The queue and the pages of GPS (MICRO 2021), which no GPU has. The defaults are those of the
+    """The queue and the pages of GPS (MICRO 2021), which no GPU has. The defaults come from the
     paper.
     """
 
@@ -252,7 +253,7 @@ class Gps(Table, frozen=True, kw_only=True):
 
 class DualOpt(Table, frozen=True, kw_only=True):
     """DualOpt (PACT 2022), which treats a GPU's remote loads and which no GPU has. The defaults
-    are those of the paper (Table 1). Left out: the machine cannot run the mechanism.
+    come from the paper (Table 1). Left out: the machine cannot run the mechanism.
     """
 
     # Piece of a line that a fine-grained load asks for.
@@ -265,9 +266,9 @@ class DualOpt(Table, frozen=True, kw_only=True):
     packet_bytes: int = 64
     # Part of the L2 that holds lines of other GPUs.
     rdma_cache_KiB: int = 1536
-    # Lines of a set of it.
+    # Lines in a set of the RDMA cache.
     rdma_cache_ways: int = 16
-    # Share of accesses that must be remote, or nothing is treated.
+    # Loads are treated only if this share of accesses is remote.
     remote_threshold: float = 0.02
     # Fine-grained loads are chosen where loads use a smaller share of a line's pieces.
     block_threshold: float = 0.2
@@ -276,7 +277,7 @@ class DualOpt(Table, frozen=True, kw_only=True):
     hit_threshold: float = 0.4
     # Remote loads that are counted before the decision.
     monitored_accesses: int = 20000
-    # Accesses before these.
+    # Accesses before the counted remote loads.
     warm_up_accesses: int
     # Windows in a row that change a decision. Not of the paper: of an engine that keeps watching.
     agreeing_windows: int = 2
@@ -296,13 +297,13 @@ class Griffin(Table, frozen=True, kw_only=True):
     batch_pages: int
     # Period in which GPUs count accesses.
     counting_clocks: int
-    # Pages that a GPU reports of a period, at most.
+    # Pages that a GPU reports for a period, at most.
     counted_pages: int
     # Periods from one look at the pages to the next.
     look_periods: int
     # Weight of a period's count in a page's rates.
     newest_weight: float
-    # Accesses a period of all GPUs together; a page with fewer stays where it is.
+    # A page with fewer accesses of all GPUs in a period stays where it is.
     least_accesses: float
     # A page is dedicated to a GPU whose rate is this many times that of every other.
     dedicated_factor: float
@@ -363,7 +364,7 @@ class Host(Table, frozen=True, kw_only=True):
 
 
 class Protocol(Table, frozen=True, kw_only=True):
-    """How payload becomes packets. Each `[protocol.NAME]` is one that links name."""
+    """How payload becomes packets. Links refer to a `[protocol.NAME]` by its name."""
 
     # The generation, which says how packets are made.
     kind: Literal["pcie3", "pcie4", "pcie5", "pcie6", "nvlink1", "nvlink2", "nvlink3", "nvlink4"]
@@ -382,7 +383,7 @@ class Protocol(Table, frozen=True, kw_only=True):
 
 
 class Link(Table, frozen=True, kw_only=True):
-    """A full-duplex link, or several alike where an end stands for several devices."""
+    """A full-duplex link, or several equal links if an end stands for several devices."""
 
     # The two devices: `gpu0`, a switch's name or `host`. `gpu*` stands for every GPU and `gpu0-3`
     # for four of them; a group on both sides is every pair of it once.

@@ -86,7 +86,7 @@ def gpu_of(device: object) -> int | None:
 
 
 class Memory:
-    """Bytes on a device, as a framework allocates them, that tensors are views of."""
+    """Memory on a device that a framework allocates; its tensors are views of this memory."""
 
     def __init__(self, framework: str, size: int, gpu: int | None, *, pinned: bool = False) -> None:
         self.framework = framework
