@@ -39,7 +39,7 @@ def collective_command(
     begin: Annotated[
         str,
         typer.Option(
-            "--begin", "-b", metavar="SIZE", help="The smallest block, of a GPU for another."
+            "--begin", "-b", metavar="SIZE", help="The smallest block that a GPU sends to another."
         ),
     ] = DEFAULT_LEAST,
     end: Annotated[
@@ -47,13 +47,14 @@ def collective_command(
     ] = DEFAULT_MOST,
     factor: Annotated[
         str | None,
-        count_option("--factor", "From one size to the next.", DEFAULT_FACTOR, "-f"),
+        count_option("--factor", "Each size over the one before.", DEFAULT_FACTOR, "-f"),
     ] = None,
     methods: Annotated[
         str | None, typer.Option("--methods", metavar="LIST", help=METHODS_HELP)
     ] = None,
     repeats: Annotated[
-        str | None, count_option("--repeats", "Of which the median.", DEFAULT_REPEATS, "-n")
+        str | None,
+        count_option("--repeats", "Repeats; the median is shown.", DEFAULT_REPEATS, "-n"),
     ] = None,
     warmup: Annotated[
         str | None, count_option("--warmup", "Unmeasured repeats.", DEFAULT_WARMUP, "-w")
@@ -63,7 +64,7 @@ def collective_command(
     """Compare collectives as jointly planned copies, as plain copies, and by NCCL.
 
     An all-reduce adds float32 numbers and has no plain copies. Methods take turns. The first and
-    the last repeat are verified, sums against the host's sums in double precision.
+    the last repeat are verified. Sums are compared with the host's sums in double precision.
     """
     wanted = list(PATTERNS)
     if patterns is not None:

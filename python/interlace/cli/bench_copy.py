@@ -34,7 +34,7 @@ from interlace.study.relay_cost import RelayResults
 
 DEFAULT_LEAST, DEFAULT_MOST = "64K", "256M"
 DEFAULT_FACTOR = 4
-OSU_WINDOW = 64  # of those benchmarks
+OSU_WINDOW = 64  # default of the OSU micro-benchmarks
 METHODS_HELP = (
     f"Some of: {','.join(METHODS)}.  [default: {','.join(DEFAULT_METHODS)}, the last where it is "
     "installed]"
@@ -58,7 +58,7 @@ def copy_command(
     ] = DEFAULT_MOST,
     factor: Annotated[
         str | None,
-        count_option("--factor", "From one size to the next.", DEFAULT_FACTOR, "-f"),
+        count_option("--factor", "Each size over the one before.", DEFAULT_FACTOR, "-f"),
     ] = None,
     methods: Annotated[
         str | None, typer.Option("--methods", metavar="LIST", help=METHODS_HELP)
@@ -66,11 +66,12 @@ def copy_command(
     window: Annotated[
         str | None,
         count_option(
-            "--window", "Messages of each pair at a time: a stream each, of NCCL a group.", 1
+            "--window", "Messages of a pair at a time: a stream each; one group with NCCL.", 1
         ),
     ] = None,
     repeats: Annotated[
-        str | None, count_option("--repeats", "Of which the median.", DEFAULT_REPEATS, "-n")
+        str | None,
+        count_option("--repeats", "Repeats; the median is shown.", DEFAULT_REPEATS, "-n"),
     ] = None,
     warmup: Annotated[
         str | None, count_option("--warmup", "Unmeasured repeats.", DEFAULT_WARMUP, "-w")

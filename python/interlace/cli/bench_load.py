@@ -27,7 +27,10 @@ DEFAULT_SLOT = f"{loading.RING[1] // MIB}M"
 
 def load_command(
     size: Annotated[
-        str, typer.Option("--bytes", "-b", metavar="SIZE", help="Of the file, at most; 16G: all.")
+        str,
+        typer.Option(
+            "--bytes", "-b", metavar="SIZE", help="The largest size of the file; 16G: all layers."
+        ),
     ] = DEFAULT_BYTES,
     device: Annotated[
         str | None,
@@ -49,7 +52,8 @@ def load_command(
         str, typer.Option("--slot", metavar="SIZE", help="Bytes of each.")
     ] = DEFAULT_SLOT,
     repeats: Annotated[
-        str | None, count_option("--repeats", "Of which the median.", DEFAULT_REPEATS, "-n")
+        str | None,
+        count_option("--repeats", "Repeats; the median is shown.", DEFAULT_REPEATS, "-n"),
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:

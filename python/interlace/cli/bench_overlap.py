@@ -48,7 +48,9 @@ def overlap_command(
     ] = None,
     size: Annotated[
         str,
-        typer.Option("--bytes", "-b", metavar="SIZE", help="That each peer receives in an epoch."),
+        typer.Option(
+            "--bytes", "-b", metavar="SIZE", help="Bytes that each peer gets in an epoch."
+        ),
     ] = DEFAULT_BYTES,
     mechanisms: Annotated[
         str | None,
@@ -88,7 +90,7 @@ def overlap_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Runs, of which the median.", DEFAULT_REPEATS),
+        count_option("--repeats", "Runs; the median is shown.", DEFAULT_REPEATS),
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:

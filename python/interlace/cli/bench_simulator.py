@@ -22,7 +22,7 @@ DEFAULT_REPEATS = 3
 def simulator_command(
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Runs, of which the fastest.", DEFAULT_REPEATS),
+        count_option("--repeats", "Runs; the fastest is shown.", DEFAULT_REPEATS),
     ] = None,
     long: Annotated[bool, typer.Option("--long", help="Also a run of 10^8 accesses.")] = False,
     json_file: ResultsFile = None,

@@ -1,4 +1,4 @@
-"""`interlace build-workload`: compiles the header of a workload of one's own."""
+"""`interlace build-workload`: compiles the header of your own workload."""
 
 from __future__ import annotations
 

@@ -51,9 +51,9 @@ def config_command(
     """
     if cflags or libs or kernel_libs or cuda_libs or prefix:
         if json_file is not None:
-            raise UserError("--json is of the variables; leave it out here")
+            raise UserError("--json writes the list of variables; leave it out here")
         if prefix and (cflags or libs or kernel_libs or cuda_libs):
-            raise UserError("--prefix is for cmake; give it alone")
+            raise UserError("--prefix prints a folder for cmake; give it alone")
         typer.echo(
             cmake_prefix()
             if prefix

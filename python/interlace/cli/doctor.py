@@ -22,7 +22,7 @@ def doctor_command(
     """Say what Interlace can do on this machine, feature by feature, and why not.
 
     It needs no GPU, and ends after 15 seconds even where a driver hangs. The exit code is 1 if
-    something is broken: it is there and does not work. What is missing is not broken.
+    something is broken. A thing is broken if it is there and does not work, not if it is missing.
     """
     if json_file is not None:
         check_writable(json_file, "--json")

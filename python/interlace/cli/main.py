@@ -28,7 +28,7 @@ from interlace.cli.failures import warn
 READER_LEFT = 141  # 128 + SIGPIPE
 
 
-_NO_COMMAND = re.compile(r"No such command '(.*?)'\.")  # of typer, for a group's commands
+_NO_COMMAND = re.compile(r"No such command '(.*?)'\.")  # typer's words for a group's commands
 
 
 class Command(NamedTuple):
@@ -267,7 +267,7 @@ def _complain(sentence: str) -> int:
 
 
 def _fail(error: OSError | MemoryError) -> int:
-    """The end of a command that the system let down where nobody expected it."""
+    """The end of a command after an error of the system that no other code handles."""
     warn("there is no memory left" if isinstance(error, MemoryError) else f"{error}")
     _leave_output()
     return 1
@@ -281,7 +281,7 @@ def _stop(code: int) -> int:
 
 
 def _lost_output(error: OSError) -> OSError | None:
-    """Why standard output is lost, if `error` says so. Typer prints help without a buffer."""
+    """Why standard output is lost, if `error` says so. Typer prints help unbuffered."""
     full = error.filename is None and error.errno == errno.ENOSPC
     return _unwritten() or (error if full else None)
 
@@ -296,7 +296,7 @@ def _unwritten() -> OSError | None:
 
 
 def _leave_output() -> None:
-    """Drop what standard output does not take, or Python would complain at its end."""
+    """Drop what standard output does not take. Otherwise Python reports an error as it ends."""
     if _unwritten() is not None:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

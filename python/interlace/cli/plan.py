@@ -36,11 +36,13 @@ def plan_command(
     ] = None,
     ring: Annotated[
         str | None,
-        typer.Option("--ring", metavar="SIZE", help="A message of each GPU to the next one."),
+        typer.Option("--ring", metavar="SIZE", help="A message from each GPU to the next one."),
     ] = None,
     all_to_all: Annotated[
         str | None,
-        typer.Option("--all-to-all", metavar="SIZE", help="A message of each GPU to each other."),
+        typer.Option(
+            "--all-to-all", metavar="SIZE", help="A message from each GPU to each other GPU."
+        ),
     ] = None,
     machine: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""`interlace run`: runs an unchanged program with its copies over several paths where faster.
+"""`interlace run`: runs an unchanged program, with copies over several paths where faster.
 
 The program runs in the foreground with libinterlace_preload.so ahead of its libraries.
 """

@@ -1,4 +1,4 @@
-"""The entry point: Ctrl-C ends it in one line even while modules are loaded.
+"""The entry point: Ctrl-C ends the command in one line even while modules are loaded.
 
 Without the packages that the command line needs, `interlace doctor` still says what is missing.
 """

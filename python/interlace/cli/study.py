@@ -107,7 +107,7 @@ def study_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Real GPUs: runs, of which the median.", DEFAULT_REPEATS),
+        count_option("--repeats", "Real GPUs: runs; the median counts.", DEFAULT_REPEATS),
     ] = None,
     profile_file: Annotated[
         Path | None,

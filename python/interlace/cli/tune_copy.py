@@ -36,7 +36,7 @@ def tune_copy_command(
     ] = DEFAULT_MOST,
     factor: Annotated[
         str | None,
-        count_option("--factor", "From one size to the next.", DEFAULT_FACTOR, "-f"),
+        count_option("--factor", "Each size over the one before.", DEFAULT_FACTOR, "-f"),
     ] = None,
     repeats: Annotated[
         str | None,

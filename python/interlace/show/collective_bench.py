@@ -29,7 +29,7 @@ def print_collectives(results: CopyResults, gpus: int) -> None:
             if any(row.pattern == REDUCE for row in rows)
             else []
         ),
-        "of a GPU: what each one sends to others in a second (the bus bandwidth of nccl-tests).",
+        "of a GPU: bytes that each GPU sends in a second (the bus bandwidth of nccl-tests).",
         *results.notes,
     ]
     wrong = sum(row.wrong for row in rows)

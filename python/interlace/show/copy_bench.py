@@ -1,4 +1,4 @@
-"""Measured copies as tables, ours and that of the OSU micro-benchmarks."""
+"""Measured copies as a table of ours, or in the format of the OSU micro-benchmarks."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def print_loads(results: LoadResults) -> None:
         f"{results.repeats}, with the allocation of the memory; {results.threads} threads.",
     ]
     if results.device == "cpu":
-        foot.append("Every page was touched in that time: safetensors maps the file.")
+        foot.append("The time includes a touch of every page, because safetensors maps the file.")
     if len(rows) == 1:
         foot.append("safetensors is not installed, or has no reader for it: nothing to compare.")
     wrong = sum(row.wrong for row in rows)

@@ -12,7 +12,7 @@ from interlace.study.locality import MGPUSIM_SPEED, Locality, LocalityRow, share
 
 
 def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
-    """MGPUSim's figures for the same runs beside ours; only ours for other programs."""
+    """Our figures, beside MGPUSim's where MGPUSim ran the program."""
     lines = [
         f"  {row.program}, {row.gpus} GPU{'s' if row.gpus > 1 else ''}: accesses of the vector L1 "
         f"{row.loads.vector_accesses:,} and {row.mgpusim['vector_accesses']:,.0f}, remote reads "

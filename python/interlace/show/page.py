@@ -36,7 +36,7 @@ WIRE_KINDS = (("useful", GREEN, ""), ("protocol", SKY, "."), ("wasted", VERMILIO
 TRACK_COLOURS = {"kernel": BLUE, "agent": GREEN, "copy": ORANGE, "exchange": PURPLE}
 HEAT = [[0, "#f4f5f7"], [0.02, "#d6eaf8"], [0.5, BLUE], [1, "#001d33"]]  # 0 is nearly white
 INSIDE_HEIGHT = 300
-MOST_NUMBERED = 8  # most GPUs with a number in each cell
+MOST_NUMBERED = 8  # a heat map of more GPUs has no numbers in its cells
 MAX_BARS = 1500  # events of a timeline; the page says how many later ones it leaves out
 
 GLOSSARY = (
@@ -108,7 +108,7 @@ def page(study: Study, timelines: Timelines) -> str:
 
 
 def _file(name: str) -> str:
-    """The text of a file that lies beside this one."""
+    """The text of a file in the folder of this module."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

@@ -35,7 +35,7 @@ def print_relay_cost(results: RelayResults) -> None:
     foot = [
         f"message: from the host to GPU {RECEIVER}, one after another; kernel: reads and writes "
         f"memory, both counted. Medians of {results.repeats}, of {results.window_s:g} s each.",
-        "slow-down: how much longer the same takes while the other runs.",
+        "slow-down: how much longer messages or kernels take while the other run.",
     ]
     direct = [size_text(row.bytes) for row in results.rows if not row.relayed]
     if direct:

@@ -99,12 +99,12 @@ def columns(rows: Sequence[StudyRow], *, full: bool = False) -> list[Column]:
 
 
 def captured(speedup: float, part: float | None) -> str:
-    """The cell of a row's part of the opportunity, which is no success below one GPU's speed."""
+    """The cell for a row's part of the opportunity; below one GPU's speed it says "slower"."""
     return SLOWER if is_slower(speedup) and part is not None else percent(part)
 
 
 def is_slower(speedup: float) -> bool:
-    """Whether a speedup is below 1 when it is printed."""
+    """Whether a speedup is printed as a number below 1."""
     return round(speedup, 2) < 1
 
 

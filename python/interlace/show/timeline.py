@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from interlace.model.results import Study, Timelines
     from interlace.model.run import Event
 
-TRACKS = ("kernel", "agent", "copy", "exchange")  # in this order; others follow by name
+TRACKS = ("kernel", "agent", "copy", "exchange")  # then all others by name
 
 
 def track_order(track: str) -> tuple[int, str]:

@@ -39,7 +39,7 @@ def _number(value: float) -> str:
 
 
 def _table(*columns: str) -> Table:
-    """A table without frames, readable in pipes and narrow terminals."""
+    """A table without frames, which stays readable in pipes and narrow terminals."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
     for at, column in enumerate(columns):
         table.add_column(column, justify="left" if at == 0 else "right", no_wrap=at > 0)

@@ -38,7 +38,7 @@ class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The GPU of the kernels whose numbers are first to last."""
+    """The GPU of the kernels with the numbers `first` to `last`."""
 
     first: Number
     last: Number

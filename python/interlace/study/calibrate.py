@@ -23,7 +23,7 @@ from interlace.nodes.nodes import in_processes, real_node
 from interlace.study.calibration import FITTED, PREDICTED, STATED, Definition
 from interlace.study.calibration_gpus import METHOD, REPEATS, Gpus
 
-FORMAT = 1  # of both files
+FORMAT = 1  # version of measured files and of result files
 LEAST_GPUS = 2
 
 

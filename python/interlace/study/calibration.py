@@ -20,13 +20,13 @@ from interlace.study.calibration_gpus import Copies, Gpus
 from interlace.study.copy_bench import Pairs
 from interlace.study.plan import Message, make
 
-GPUS = 4  # that the rows take
+GPUS = 4  # the rows take so many GPUs
 PROBE_ROUNDS = 4096  # rounds of computation, to measure the time of a round
 OVERLAP_BYTES = 256 * MIB
 SMALL_CHUNKS_BYTES = 240 * MIB  # chunks of 1 MiB: the real node waits for at most 256 of them
 STORED_TO_ALL = MIB  # elements of 16 bytes
 LOADED = MIB  # elements
-COPIED_BYTES = 16 * MIB  # by a kernel
+COPIED_BYTES = 16 * MIB  # bytes that a copy kernel moves
 AGENT_THREADS = 32 * 1024  # 32 blocks of 1024
 
 FITTED = "one pair, one stream"
@@ -41,11 +41,11 @@ Measurement = Callable[[Gpus], float]
 class Definition(NamedTuple):
     """A row: its measurement and its simulation."""
 
-    key: str  # as in a file of measured rows
+    key: str  # its name in a file of measured rows
     family: str
     unit: str
     group: str
-    gpus: int  # that it takes
+    gpus: int  # GPUs that it takes
     simulate: Simulation
     measure: Measurement
 

@@ -66,7 +66,7 @@ class CopyRow(msgspec.Struct):
     """A method with a pattern and a size; times are in seconds, for each repeat."""
 
     pattern: str
-    bytes: int  # of each message
+    bytes: int  # bytes of each message
     messages: int
     method: str
     time_s: list[float]  # from the first call until all bytes have arrived
@@ -75,7 +75,7 @@ class CopyRow(msgspec.Struct):
     median_s: float
     median_call_s: float
     gb_per_s: float  # all messages together, median
-    speedup: float | None = None  # over memcpy
+    speedup: float | None = None  # speedup over memcpy
 
 
 class CopyResults(BenchmarkFile):

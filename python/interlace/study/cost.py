@@ -19,7 +19,7 @@ from interlace.machine.schema import DualOpt, Gpu, Machine
 from interlace.model.results import Head, provenance
 
 FORMAT = 1
-ADDRESS_BITS = 64  # of a base address register: 8 bytes, FinePack, Table III
+ADDRESS_BITS = 64  # a base address register has 8 bytes: FinePack, Table III
 SUBHEADER_LENGTH_BITS = 10  # FinePack, Table II
 RESPONSE_ID_BITS = 16  # DualOpt, Fig. 9
 

@@ -26,7 +26,7 @@ from interlace.workloads import Inputs, check_workload, inputs_of, options_of_al
 
 FORMAT = 1
 MAX_RUNS = 100_000
-MAX_KEYS = 16  # for all axes together
+MAX_KEYS = 16  # keys of all axes together
 
 KEYS = (
     "format", "title", "machine", "workload", "gpus", "mechanisms", "split", "chunks", "threads",
@@ -152,7 +152,7 @@ MOST_IN_KEY, MOST_IN_TEXT, MOST_SHOWN = 100, 1000, 40  # characters
 
 
 def _check_words(value: Any, where: str) -> None:
-    """Refuses what no error could show on a line: long keys and strings, unprintable ones."""
+    """Refuses long or unprintable keys and strings, which no error could show on one line."""
     if isinstance(value, list):
         for one in value:
             _check_words(one, where)

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from interlace.model.mechanism_table import NCCL, NVSHMEM
 from interlace.study.doctor_probes import MODULES, PROBES
 
-FORMAT = 1  # of the JSON file
-DEADLINE_S = 15.0  # for all probes together
+FORMAT = 1  # version of the JSON file
+DEADLINE_S = 15.0  # seconds that all probes together may take
 LEAST_SHM = 1 << 30  # NCCL keeps its buffers there
 
 WORKS, NOTE, NO, BROKEN = "works", "note", "no", "BROKEN"
@@ -269,7 +269,7 @@ def _gpus(answers: Mapping[str, Answer]) -> list[Finding]:
         )
     if gpus.facts is None:
         core = _problem_of_module(answers["_core"])
-        state = NO if core else BROKEN  # without the module nobody asked
+        state = NO if core else BROKEN  # without _core, no probe asked the driver
         return [*found, Finding(GPUS, "driver", state, gpus.problem)]
     problem = str(gpus.get("problem") or "")
     versions = f"{gpus.get('driver') or 'unknown version'}, CUDA {gpus.get('cuda') or 'unknown'}"

@@ -35,7 +35,7 @@ DISPLAY = "0x03"  # the class of GPUs in PCI
 ACS = 0x0D  # PCI Express: the extended capability "access control services"
 ACS_REDIRECTS = 0b1100  # requests or completions between devices below go up to the processor
 CAP_SYS_PTRACE = 19
-REQUIRED = ("numpy", "msgspec", "rich", "typer")  # as pyproject.toml says
+REQUIRED = ("numpy", "msgspec", "rich", "typer")  # the dependencies in pyproject.toml
 OPTIONAL = ("torch", "cupy", "triton")
 MODULES = ("_core", "_driver", "_cuda")
 LIBRARIES = ("libinterlace.so", "libinterlace_preload.so")
@@ -244,7 +244,7 @@ def _loaded(name: str) -> Facts:
     file = installed(name)
     if file is None:
         return {"file": None, "problem": "it is not there"}
-    if name.endswith("_preload.so"):  # for other programs, and not for this one
+    if name.endswith("_preload.so"):  # preloaded into other programs; this process must not load it
         return {"file": str(file), "problem": None}
     try:
         ctypes.CDLL(str(file))
@@ -285,7 +285,7 @@ def gpus(_: Host) -> Facts:
 
 
 def nccl(host: Host) -> Facts:
-    """The NCCL that the mechanism `nccl` would load, apart from one that a program has loaded."""
+    """The NCCL that the mechanism `nccl` loads if the program has not loaded one itself."""
     from interlace.nodes.peers import package_files
 
     named = host.environment.get("INTERLACE_NCCL")
@@ -303,7 +303,7 @@ def nvshmem(host: Host) -> Facts:
 
 
 def _first(files: list[str], named: str | None, ask: str | None) -> Facts:
-    """The first library that can be loaded, and the version that it says."""
+    """The first library that can be loaded, and the version that it reports."""
     problem = None
     for file in files:
         try:
@@ -338,7 +338,7 @@ def folders(host: Host) -> Facts:
 
 
 def _folder(path: Path) -> Facts:
-    """The nearest folder that is there decides whether `path` can be written."""
+    """Whether `path` can be written: its nearest existing folder decides."""
     at = path
     while not at.exists() and at != at.parent:
         at = at.parent

@@ -24,7 +24,7 @@ from interlace.workloads import Workload
 class Plan:
     """The runs that a study needs."""
 
-    gpus: tuple[int, ...]  # without 1, ascending
+    gpus: tuple[int, ...]  # numbers of GPUs above 1, ascending
     mechanisms: tuple[str, ...]
     tuning: Tuning
     # By number of GPUs: the configurations of profiles, which replace the tuning, and additional
@@ -88,7 +88,7 @@ class Checked:
 def _choose(
     plan: Plan, checked: dict[Case, Checked]
 ) -> tuple[dict[tuple[int, str], Case], list[Case]]:
-    """The fastest configuration of each row, and the others."""
+    """The fastest configuration of each row, and all slower configurations."""
     best: dict[tuple[int, str], Case] = {}
     for gpus in plan.gpus:
         for mechanism in plan.names(gpus):

@@ -53,7 +53,7 @@ class LoadRow(msgspec.Struct):
     time_s: list[float]
     median_s: float
     gb_per_s: float
-    speedup: float | None  # over safetensors' load_file
+    speedup: float | None  # speedup over safetensors' load_file
     wrong: int  # tensors
 
 
@@ -67,7 +67,7 @@ class LoadResults(BenchmarkFile):
     bytes: int
     tensors: int
     layers: int
-    halvings: int  # of all sizes
+    halvings: int  # how often all sizes were halved
     threads: int
     ring: list[int]  # slots, bytes of each
     repeats: int
@@ -147,7 +147,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def reader_of_theirs(framework: str, file: Path, device: str) -> Callable[[], Tensors] | None:
-    """safetensors' own reader, if it is installed and supports this."""
+    """safetensors' own reader, if it is installed and has one for this framework."""
     if framework == "cupy" or importlib.util.find_spec("safetensors") is None:
         return None
     module: Any = importlib.import_module(f"safetensors.{framework}")

@@ -98,19 +98,19 @@ class Loads(msgspec.Struct, frozen=True):
     migrated_again: int  # migrated pages that had moved before, or had been accessed at home
     delayed_touches: int
     migration_batches: int
-    remote_by_words: list[int]  # by the number of 4-byte words that lanes want, minus one
+    remote_by_words: list[int]  # index: 4-byte words that lanes want, minus one
     l2_loads: int
     l2_hits: int
-    mean_wait_s: float  # of a load instruction
-    mean_in_links_s: float  # of mean_latency_s
+    mean_wait_s: float  # wait of a load instruction
+    mean_in_links_s: float  # the part of mean_latency_s that is spent in links
     # On machines that translate addresses: accesses of L1 TLBs, and their requests to L2 TLBs.
     tlb_hits: int
     tlb_misses: int
     l2_tlb_hits: int
     l2_tlb_misses: int
-    walks: int  # at the host
+    walks: int  # walks that the host made
     walk_wire_bytes: int
-    mean_walk_s: float  # from the request to its answer
+    mean_walk_s: float  # time from the request of a walk to its answer
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -140,9 +140,9 @@ class LocalityRow(msgspec.Struct, frozen=True):
     over_direct: float | None  # speedup over direct on the same number of GPUs, if that was run
     loads: Loads
     link_bytes: float  # bytes of all traffic between GPUs
-    remote_share: float  # of vector accesses
-    used_of_line: float  # of remote loads
-    hit_rate: float  # of remote loads, in the L1
+    remote_share: float  # remote part of vector accesses
+    used_of_line: float  # part of a line that remote loads use
+    hit_rate: float  # L1 hits of remote loads
     locality: str
     published: str  # its class in DualOpt's Table 2
     decisions: list[Decision]  # dualopt makes one, dualopt-adaptive any number
@@ -155,7 +155,7 @@ class MeasuredProgram(msgspec.Struct, frozen=True):
     program: str
     sizes: str
     gpus: int
-    time_s: list[float]  # of each repeat
+    time_s: list[float]  # seconds of each repeat
     median_s: float
     speedup: float | None  # speedup over one GPU, if that was measured
     max_error: float
@@ -295,7 +295,7 @@ def run(
     ]
     done: dict[int, dict[str, Any]] = {}
     real: list[MeasuredProgram] = []
-    if node is not None:  # alone on the machine
+    if node is not None:  # real GPUs run alone on the machine
         here = sorted({1, node.gpus}) if measured_counts is None else measured_counts
         real = _measure(node, problems, here, pages=pages or "", blocks=blocks)
     try:

@@ -49,10 +49,10 @@ class OverlapRow(msgspec.Struct):
     reason: str | None = None  # why it is not possible; the other fields are then empty
     epoch_s: list[float] = []
     time_s: float | None = None  # the median
-    speedup: float | None = None  # over bulk-copy
+    speedup: float | None = None  # speedup over bulk-copy
     rate_bytes: int | None = None  # bytes that each peer received in an epoch without computation
     rate_epoch_s: list[float] = []
-    gb_per_s: float | None = None  # to all peers
+    gb_per_s: float | None = None  # rate to all peers together
     limit: float | None = None  # limit of the speedup; None for bulk-copy, which hides nothing
     of_limit: float | None = None
     best: bool = False  # the fastest of its mechanism; never bulk-copy
@@ -66,9 +66,9 @@ class Balance(msgspec.Struct):
     """The calibration of the kernel: it takes as long as the transfer to these peers."""
 
     peers: int
-    rounds: int  # of computation
-    transfer_s: float  # of the bulk copy
-    compute_s: float  # of the kernel alone
+    rounds: int  # rounds of computation
+    transfer_s: float  # time of the bulk copy
+    compute_s: float  # time of the kernel alone
     spread: float  # difference of the two measurements of bulk-copy over the first
     copied_epoch_s: list[float]  # bulk-copy without computation
     stored_epoch_s: list[float]  # the kernel alone without computation

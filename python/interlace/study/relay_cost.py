@@ -22,12 +22,12 @@ LEAST_GPUS = 3
 
 
 class Kernel(msgspec.Struct):
-    """The kernel of a GPU; rates of bytes read and written, by repeat."""
+    """The kernel of a GPU, with its rates of bytes read and written in each repeat."""
 
     gpu: int
     relays: bool  # it may
     alone_bytes_per_s: list[float]
-    beside_bytes_per_s: list[float]  # while messages run back to back
+    beside_bytes_per_s: list[float]  # rate while messages run back to back
     slowdown_percent: float  # how much longer the same work takes, by medians
 
 
@@ -37,7 +37,7 @@ class RelayRow(msgspec.Struct):
     bytes: int
     relayed: bool  # whether a message took several paths
     message_alone_s: list[float]
-    message_beside_s: list[float]  # while the kernels run
+    message_beside_s: list[float]  # time while the kernels run
     slowdown_percent: float
     wrong: int  # bytes
     kernels: list[Kernel]
@@ -53,7 +53,7 @@ class RelayResults(BenchmarkFile):
 
 
 def longer_percent(alone: Sequence[float], beside: Sequence[float]) -> float:
-    """Return by how many percent the median time beside other work exceeds that alone."""
+    """By how many percent the median time beside other work exceeds the median time alone."""
     return 100 * (statistics.median(beside) / statistics.median(alone) - 1)
 
 

@@ -33,13 +33,13 @@ from interlace.model.run import Case, Outcome, core_errors
 from interlace.nodes.nodes import in_processes
 from interlace.workloads import Workload
 
-FORMAT = 1  # of the file of results
+FORMAT = 1  # version of the file of results
 MACHINE = "4x-gv100-pcie4"
 CASE = Case(4, INLINE)
 LONG = "pagerank"  # the workload of the long run
 LONG_ACCESSES = 100_000_000
 STORED = 64 * KIB  # elements of each GPU in the microbenchmark
-STORED_BYTES = 4  # of an element
+STORED_BYTES = 4  # bytes of an element
 STORE_RUNS = 2  # epochs of the microbenchmark; the first warms up caches
 
 
@@ -58,7 +58,7 @@ class SpeedRow(msgspec.Struct):
     cpu_s: float
     accesses_per_s: float
     remote_transactions_per_s: float
-    peak_rss_mb: float  # of its process, MB = 1e6 bytes
+    peak_rss_mb: float  # peak of the row's process; MB = 1e6 bytes
 
 
 class StoresAlone(msgspec.Struct):

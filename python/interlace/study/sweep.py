@@ -54,7 +54,7 @@ class SweepResult(Head, frozen=True, tag_field="kind", tag="interlace sweep"):
     workload: str
     data: dict[str, Any]
     axes: list[dict[str, list[Any]]]
-    rows: list[SweepRow]  # by point, then as in a study
+    rows: list[SweepRow]  # sorted by point, then as in a study
 
 
 class _Work:
@@ -77,13 +77,13 @@ class _Work:
         ]
 
     def forget_wrong(self, known: dict[str, Run]) -> None:
-        """Forget runs that would not have been kept: the file may have been edited."""
+        """Forget runs that a sweep would not have kept, since a person may have edited the file."""
         for key in known.keys() & set(itertools.chain.from_iterable(self.keys)):
             if not self.workload.accepts(known[key].max_error, known[key].iterations):
                 del known[key]
 
     def missing(self, known: Mapping[str, Run]) -> dict[str, Job]:
-        """The runs that are left, by key."""
+        """The runs that remain to be made, by key."""
         points = map(at_point, self.space.points())
         return {
             key: Job(machine, case, point)

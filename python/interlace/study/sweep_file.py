@@ -25,7 +25,7 @@ from interlace.model.results import WireRow
 from interlace.model.run import Case
 
 KIND = "interlace sweep run"
-BEGINNING = f'{{"kind":"{KIND}"'.encode()  # of every line
+BEGINNING = f'{{"kind":"{KIND}"'.encode()  # every line begins so
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -114,10 +114,10 @@ class SweepFile:
         self.runs[run.key] = run
 
     def _read(self) -> None:
-        """Take the runs. Raises UserError for a file that has something else.
+        """Take the runs. Raises UserError for a file with other contents.
 
-        A crash or a loss of power can damage the last line alone, since each is brought to the disk
-        before the next is begun. That line is cut off, and its run is repeated.
+        A crash or a loss of power can damage the last line only, since each line is on the disk
+        before the next one begins. A damaged last line is cut off, and its run is repeated.
         """
         with self.path.open("rb") as file:
             data = file.read()

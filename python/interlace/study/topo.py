@@ -37,7 +37,7 @@ class Topology(NamedTuple):
 
     machine: Machine
     routes: dict[tuple[str, str], Route]
-    discovery: Any | None = None  # of the extension module
+    discovery: Any | None = None  # a struct of the extension module
     text: str = ""  # path of a described machine's file
 
 

@@ -13,17 +13,17 @@ from interlace.study.address_map import Places
 
 ACCEL_SIM, NVBIT, MGPUSIM = "accel-sim", "nvbit", "mgpusim"
 FORMATS = (ACCEL_SIM, NVBIT, MGPUSIM)
-COMPONENT = "L1VCache"  # what receives the accesses of MGPUSim's vector units
+COMPONENT = "L1VCache"  # MGPUSim's vector units send their accesses to these components
 
 PIECE = 1 << 20
-# A bound on what a piece of this size can unpack to, also for a hostile file.
+# Packed bytes are read in pieces so small that even a hostile file's unpacked piece is bounded.
 PACKED_PIECE = 1 << 14
 MAX_LIST_BYTES = 64 << 20
 LOOKED_AT = 1 << 16
 
 
 def pieces(file: Path) -> Iterator[bytes]:
-    """The bytes of a file, unpacked if its name ends in .xz or .zst. Raises UserError."""
+    """Yield a file's bytes, unpacked if its name ends in .xz or .zst. Raises UserError."""
     try:
         with file.open("rb") as stream:
             if file.name.endswith(".xz"):
@@ -111,7 +111,7 @@ def kind_of(file: Path, asked: str | None) -> str:
 
 
 class Conversion:
-    """Feeds one trace of another tool to the compiled module."""
+    """Feeds a trace of another tool to the compiled module."""
 
     def __init__(
         self, core: Any, file: Path, kind: str, places: Places, component: str, out: str

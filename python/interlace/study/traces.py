@@ -37,7 +37,7 @@ class Foreign(NamedTuple):
     component: str | None
 
     def refuse(self, file: Path) -> None:
-        """Raise UserError if options describe one of our files, which describes itself."""
+        """Raise UserError if such an option was given for one of our files."""
         options = ("--map", "--gpus", "--format", "--component")
         for option, value in zip(options, self, strict=True):
             if value is not None:
