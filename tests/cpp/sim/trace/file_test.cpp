@@ -303,10 +303,10 @@ TEST(trace_file, what_a_reader_would_refuse_is_not_written) {
 TEST(trace_file, a_program_that_memory_cannot_hold_is_refused) {
   const test::temporary_file file;
   writer to(file.path(), header{});
-  constexpr std::size_t memory = std::size_t{256} << 20U;
-  for (std::size_t n = 0; n <= memory / sizeof(step); ++n) to.program(join{});
+  constexpr std::size_t held = std::size_t{256} << 20U;
+  for (std::size_t n = 0; n <= held / sizeof(step); ++n) to.program(join{});
   to.finish();
-  EXPECT_LT(file.content().size(), memory / 50);
+  EXPECT_LT(file.content().size(), held / 50);
   EXPECT_LT(refused_at(file.path()), file.content().size());
 }
 
