@@ -7,16 +7,24 @@
 
 namespace interlace {
 
+// A view of a caller's array of `Rank` dimensions. It owns nothing and copies nothing: the array
+// must outlive the view.
 template <class T, std::size_t Rank = 1>
 class array_view {
  public:
+  // Views the array at `first`. `extents` has the elements of each dimension, slowest first.
   array_view(const T* first, const std::array<std::size_t, Rank>& extents)
       : first_(first), extents_(extents) {}
 
+  // The address of the first element.
   const T* data() const { return first_; }
+  // The first element, for loops over all elements in memory order.
   const T* begin() const { return first_; }
+  // The address after the last element.
   const T* end() const { return first_ + size(); }
+  // Elements of one dimension, counted from 0. The caller must keep `dimension` below `Rank`.
   std::size_t extent(std::size_t dimension) const { return extents_[dimension]; }
+  // Elements of all dimensions together.
   std::size_t size() const {
     std::size_t elements = 1;
     for (const std::size_t extent : extents_) elements *= extent;

@@ -39,18 +39,27 @@
 
 namespace interlace::cuda {
 
+// The real node, on GPUs of this machine. At most one thread at a time may use a node. Once work on
+// the GPUs has failed, the node is unusable: later launches, exchanges and copies throw
+// device_error with the first reason.
 class node {
  public:
+  // How a node is made: GPUs, deadline and copies.
   using options = node_options;
 
+  // Opens the GPUs, and makes their streams. Throws usage_error if the GPUs do not exist or the
+  // deadline is out of range, and device_error if CUDA fails.
   explicit node(options o);
+  // Waits for the enqueued work, and frees streams and arrays. The caller's current device stays.
   ~node();
   node(const node&) = delete;
   node& operator=(const node&) = delete;
   node(node&&) = delete;
   node& operator=(node&&) = delete;
 
+  // The devices of this node.
   std::uint32_t devices() const;
+  // The number of a device's GPU, as CUDA counts GPUs.
   int ordinal(std::uint32_t device) const;
   cudaStream_t stream(std::uint32_t device) const;  // the main stream
   // The threads that the multiprocessors of a device hold at a time, for kernels whose registers
@@ -68,6 +77,9 @@ class node {
   // Blocks until everything that is enqueued has ended. Throws device_error if any of it failed.
   void synchronize() const;
 
+  // An array of `n` elements in a device's memory. It lives as long as the node, and every byte
+  // starts as 0xff. Throws model_error inside of run, and device_error if there is not enough
+  // memory.
   template <class T>
   local<T> allocate(std::uint32_t device, std::uint64_t n) {
     return {static_cast<T*>(take(device, n * sizeof(T))), n};
@@ -78,44 +90,61 @@ class node {
   unified<T> allocate_unified(std::uint64_t n, const kernel::page_placement& pages = {}) {
     return {static_cast<T*>(take_unified(n * sizeof(T), pages)), n};
   }
+  // Copies values to the start of an array, and blocks until all earlier work and the copy have
+  // ended. Throws model_error inside of run, or if there are more values than elements.
   template <class T>
   void upload(const local<T>& to, const std::vector<T>& values) {
     upload(to.data, to.size, values);
   }
+  // Copies values to the start of a unified array, and blocks until all earlier work and the copy
+  // have ended. Throws model_error inside of run, or if there are more values than elements.
   template <class T>
   void upload(const unified<T>& to, const std::vector<T>& values) {
     upload(to.data, to.size, values);
   }
+  // The values of an array after all earlier work has ended. Throws model_error inside of run.
   template <class T>
   std::vector<std::remove_const_t<T>> download(const local<T>& from) const {
     return read<std::remove_const_t<T>>(from.data, from.size);
   }
+  // The values of a unified array after all earlier work has ended. Throws model_error inside of
+  // run.
   template <class T>
   std::vector<T> download(const unified<T>& from) const {
     return read<T>(from.data, from.size);
   }
 
+  // Makes a region: two buffers on each device, with every byte 0xff. Throws model_error inside of
+  // run or if the options do not fit together, and usage_error if this node does not have the
+  // mechanism or a parameter is out of its bounds.
   template <class T>
   kernel::region<T> create_region(kernel::region_options o) {
     static_assert(std::is_trivially_copyable_v<T>);
     return {add_region(std::move(o), sizeof(T))};
   }
+  // Fills both buffers of every replica, and blocks until done. Throws model_error inside of run,
+  // or unless there is one value for each element.
   template <class T>
   void set_front(const kernel::region<T>& r, const std::vector<T>& values) {
     for (std::uint32_t d = 0; d < devices(); ++d) {
       write_front(r.id, d, values.data(), values.size(), sizeof(T));
     }
   }
+  // The replica of one device, as of the last exchange. Elements that the device does not receive
+  // are unspecified. Throws model_error inside of run.
   template <class T>
   std::vector<T> front(const kernel::region<T>& r, std::uint32_t device) const {
     const kernel::region_state& s = state(r.id);
     return read<T>(s.buffers.at(device).at(s.parity), s.elements);
   }
+  // What kernels of `device` take. Valid until the next exchange of the region is enqueued.
   template <class T>
   replicated<T> view(const kernel::region<T>& r, std::uint32_t device) const {
     return kernel::make_view<T>(state(r.id), r.id, device);
   }
 
+  // Makes a reduction of `n` elements, which starts as the identity of `Op`. Blocks accumulate in
+  // `copies` places for each element. Throws model_error inside of run, or if either number is 0.
   template <class T, combine Op>
   kernel::reduction<T, Op> create_reduction(std::uint64_t n, std::uint32_t copies) {
     const auto id = add_reduction(n, copies, sizeof(T), element_type_of<T>(), Op);
@@ -127,22 +156,30 @@ class node {
     }
     return {id};
   }
+  // Fills the front of a reduction on every device, and blocks until done. Throws model_error
+  // inside of run, or unless there is one value for each element.
   template <class T, combine Op>
   void set_front(const kernel::reduction<T, Op>& r, const std::vector<T>& values) {
     for (std::uint32_t d = 0; d < devices(); ++d) {
       write_front(r.id, d, values.data(), values.size(), sizeof(T));
     }
   }
+  // The combined values that one device holds since the last exchange. Throws model_error inside of
+  // run.
   template <class T, combine Op>
   std::vector<T> front(const kernel::reduction<T, Op>& r, std::uint32_t device) const {
     return read<T>(state(r.id).buffers.at(device)[0], state(r.id).elements);
   }
+  // What kernels of `device` take.
   template <class T, combine Op>
   reduced<T, Op> view(const kernel::reduction<T, Op>& r, std::uint32_t device) const {
     return kernel::make_reduced_view<T, Op>(state(r.id), device);
   }
 
 #if defined(__CUDACC__)
+  // Enqueues a kernel that writes no region in the main stream of a device. The kernel is copied;
+  // it must be trivially copyable, with at most 4000 bytes of members. Throws model_error if the
+  // kernel is made for another number of threads.
   template <class Kernel>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
     kernel_operation k = describe(kernel, shape);
@@ -200,8 +237,15 @@ class node {
   // The memory that views of a device can refer to so far.
   const std::vector<memory_range>& memory(std::uint32_t device) const;
 
+  // Enqueues a library call in the main stream of a device (interlace/kernel/library_call.hpp).
+  // Throws model_error if `c.on_gpu` is missing or the device does not exist.
   void call(std::uint32_t device, kernel::library_call c);
 
+  // Enqueues the exchange of regions and reductions, which swaps their front and back. Memory
+  // ordering: the exchange releases and acquires at system scope. Everything that kernels before
+  // the exchange stored to a region is visible to kernels that a subscriber runs after it. Throws
+  // model_error if an exchanged region tracks chunks and a device with elements has not launched a
+  // kernel that writes it.
   template <class... Item>
   void exchange(const Item&... items) {
     const std::array<std::uint32_t, sizeof...(Item)> ids{items.id...};

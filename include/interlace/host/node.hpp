@@ -20,26 +20,36 @@
 
 namespace interlace::host {
 
+// The reference node. Launches, calls and exchanges run at once, one after another, before the
+// function returns. At most one thread at a time may use a node.
 class node : public kernel::cpu_node {
  public:
+  // How a node is made.
   struct options {
     std::uint32_t devices = 1;
     std::uint32_t warp_width = 32;
     bool checks = false;  // one writer an element and epoch, mapped writes, what is published, use
                           // of what is delivered, and work of launches
   };
+  // Makes a node. Throws usage_error if it has no devices or more than the limit
+  // (interlace/base/limits.hpp).
   explicit node(options o);
 
+  // Runs a kernel that writes no region, block by block. Throws model_error if an index is out of
+  // range or, with checks, if the kernel breaks a rule of the model.
   template <class Kernel>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
     execute(device, kernel, shape, 0, nullptr);
   }
+  // Runs a kernel that writes region `r`. `mapping` names the elements that each block writes; with
+  // checks, a store outside of the mapping throws model_error.
   template <class Kernel, class T>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
               const kernel::block_mapping& mapping) {
     execute(device, kernel, shape, r.id, &mapping);
   }
 
+  // Runs one grid over all devices, device by device. `how` decides which blocks each device runs.
   template <class Kernel>
   void launch_over(const Kernel& kernel, grid shape, kernel::block_placement how) {
     for (std::uint32_t d = 0; d < devices(); ++d) {
@@ -51,6 +61,8 @@ class node : public kernel::cpu_node {
     }
   }
 
+  // Calls `c.on_cpu` at once. Throws model_error if this function is missing or the device does not
+  // exist.
   void call(std::uint32_t device, const kernel::library_call& c) {
     kernel::check_call(c, c.on_cpu, device, devices());
     c.on_cpu();
@@ -60,12 +72,16 @@ class node : public kernel::cpu_node {
     }
   }
 
+  // Publishes regions and reductions: copies what was stored to the subscribers, combines the
+  // partial results, and swaps front and back. Views that were taken before are stale afterwards.
   template <class... Item>
   void exchange(const Item&... items) {
     (exchange_one(items.id), ...);
     if (options_.checks) sent_bytes_.push_back((0.0 + ... + sent_bytes(items.id)));
   }
 
+  // Calls `enqueue` once, and returns what the run moved and computed. All times are 0. Work and
+  // bytes are only there with checks.
   template <class F>
   kernel::run_result run(F&& enqueue) {
     work_.clear();

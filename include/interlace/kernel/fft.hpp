@@ -23,6 +23,7 @@ enum class fft_kind : std::uint8_t {
   planes_backward,   // the reverse; overwrites the spectrum
 };
 
+// One transform: its kind, its size, and the arrays of one device that it works on.
 struct fft {
   fft_kind kind = fft_kind::columns_forward;
   std::uint32_t length = 0;
@@ -30,6 +31,7 @@ struct fft {
   local<complex_number> spectrum;
   local<float> points;  // only for planes
 
+  // Complex numbers in a row of a real array's spectrum: length / 2 + 1.
   std::uint32_t half() const { return length / 2 + 1; }
 };
 

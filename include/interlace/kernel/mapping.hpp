@@ -9,6 +9,7 @@
 
 namespace interlace::kernel {
 
+// Elements [begin, end) of a region.
 struct element_range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -21,9 +22,14 @@ std::vector<element_range> merge_ranges(std::vector<element_range> ranges);
 std::vector<element_range> subtract_ranges(const std::vector<element_range>& a,
                                            const std::vector<element_range>& b);
 
+// The elements that each block of a launch writes. Copies share one function, and a mapping without
+// a function writes nothing.
 class block_mapping {
  public:
-  block_mapping() = default;  // writes nothing
+  // A mapping whose blocks write nothing.
+  block_mapping() = default;
+  // Returns the ranges that a block writes, in any order. Calls for the same block must return the
+  // same ranges.
   using function = std::function<std::vector<element_range>(std::uint64_t block)>;
 
   // Block b writes [first + b * per_block, first + (b + 1) * per_block), cut off at `end`.
@@ -35,6 +41,8 @@ class block_mapping {
   // by tile_y rows, `tiles_x` tiles side by side, cut off at columns x rows.
   static block_mapping stencil(std::uint64_t first, std::uint64_t pitch, std::uint64_t columns,
                                std::uint64_t rows, std::uint64_t tile_x, std::uint64_t tile_y);
+  // Block b writes the ranges that `writes(b)` returns. Ranges of one block may overlap or touch:
+  // the mapping merges them.
   static block_mapping custom(function writes);
 
   // The merged ranges of one block.
@@ -45,14 +53,15 @@ class block_mapping {
   // lives.
   const void* identity() const { return writes_.get(); }
 
-  // Cuts `blocks` into at most `parts` ranges with the same number of consecutive blocks. Element k
-  // of the result lists the elements that are complete once range k has run: a range up to k writes
-  // them, and no later range does. No element is listed twice.
+  // A range of consecutive blocks, and the elements that are complete once the range has run.
   struct part {
     std::uint64_t first_block = 0;
     std::uint64_t last_block = 0;  // exclusive
     std::vector<element_range> complete;
   };
+  // Cuts `blocks` blocks into at most `parts` ranges of consecutive blocks, whose sizes differ by
+  // at most one block. Element k of the result lists the elements that are complete once range k
+  // has run: a range up to k writes them, and no later range does. No element is listed twice.
   std::vector<part> split(std::uint64_t blocks, std::uint32_t parts) const;
 
  private:

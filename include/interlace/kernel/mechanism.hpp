@@ -10,9 +10,13 @@
 
 namespace interlace::kernel {
 
+// The row of a mechanism in the table: its name, parameters and traits. The row lives as long as
+// the program.
 constexpr const mechanism_row& row_of(mechanism m) {
   return mechanism_rows[static_cast<std::size_t>(m)];
 }
+// The row of a parameter in the table: its name, bounds and default. The row lives as long as the
+// program.
 constexpr const mechanism_parameter_row& row_of(mechanism_parameter p) {
   return mechanism_parameters[static_cast<std::size_t>(p)];
 }
@@ -30,6 +34,7 @@ constexpr bool copies_behind_kernels(mechanism m) { return row_of(m).copies_afte
 // Whether remote stores wait in a queue of the GPU. No existing GPU has such a queue.
 constexpr bool queues_stores(mechanism m) { return row_of(m).queues_stores; }
 
+// The three kinds of node: the reference node, the simulated node and the real node.
 enum class node_kind : std::uint8_t { host, sim, cuda };
 
 // Throws usage_error with the reason unless a node of this kind has the mechanism.

@@ -52,6 +52,9 @@
 
 namespace interlace::kernel {
 
+// What a region is made of: who owns and who receives its elements, and the mechanism that moves
+// them. create_region throws model_error if owners, subscribers and readers do not fit together,
+// and usage_error if a mechanism's parameter is out of its bounds or the node lacks the mechanism.
 struct region_options {
   std::vector<std::uint64_t> boundaries;  // device d owns [boundaries[d], boundaries[d + 1])
   // For each owner, the devices that receive each range. Empty: every other device receives
@@ -84,11 +87,16 @@ struct region_options {
 // Whether kernels look up `readers` when they store.
 bool stores_to_readers(const region_options& options);
 
+// The handle of a region or a reduction, which an exchange takes. `id` counts from 0 on each node.
 struct exchangeable {
   std::uint32_t id = 0;
 };
+// The handle of a region with elements of type T. It is valid as long as its node lives; copies
+// name the same region.
 template <class T>
 struct region : exchangeable {};
+// The handle of a reduction that combines elements of type T by `Op`. It is valid as long as its
+// node lives; copies name the same reduction.
 template <class T, combine Op>
 struct reduction : exchangeable {};
 
@@ -100,6 +108,8 @@ struct delivery {
   std::uint64_t end = 0;
 };
 
+// What a node keeps of a region or a reduction: its options, its memory on each device, and which
+// buffer is the front.
 struct region_state {
   bool is_reduction = false;
   std::uint32_t element_bytes = 0;
@@ -114,13 +124,15 @@ struct region_state {
   std::uint32_t copies = 1;
   std::array<void*, max_devices> partials{};
 
+  // The devices that share the region.
   std::uint32_t devices() const {
     return static_cast<std::uint32_t>(options.boundaries.size()) - 1;
   }
   // Whether, under every mechanism, a device has an element's last value after an exchange.
   bool receives(std::uint32_t device, std::uint64_t element) const;
-  // The deliveries of an exchange. If `parts` are given, they are cut to these parts of the owner.
+  // The deliveries of a whole exchange, owner by owner.
   std::vector<delivery> deliveries() const;
+  // The deliveries of one owner, cut to the ranges `complete` of its part.
   std::vector<delivery> deliveries(std::uint32_t owner,
                                    const std::vector<element_range>& complete) const;
 };
@@ -128,12 +140,18 @@ struct region_state {
 // Throws unless `elements` is the size of a front of the region or reduction.
 void check_front(std::uint64_t elements, const region_state& state);
 
-// Check the options and fill the state, but allocate no memory.
+// Checks the options and fills the state of a region whose elements have `element_bytes` bytes, but
+// allocates no memory. Throws model_error if owners, subscribers and readers do not fit together,
+// and usage_error if a mechanism's parameter is out of its bounds.
 region_state make_region_state(region_options options, std::uint32_t element_bytes,
                                std::uint32_t devices);
+// Fills the state of a reduction of `elements` elements with `copies` places for each of them, but
+// allocates no memory. Throws model_error if either is 0.
 region_state make_reduction_state(std::uint64_t elements, std::uint32_t copies,
                                   std::uint32_t element_bytes);
 
+// The view of region `id` that kernels of `device` take. It is valid until the next exchange of the
+// region.
 template <class T>
 replicated<T> make_view(const region_state& state, std::uint32_t id, std::uint32_t device) {
   replicated<T> view;
@@ -158,6 +176,7 @@ replicated<T> make_view(const region_state& state, std::uint32_t id, std::uint32
   return view;
 }
 
+// The view of a reduction that kernels of `device` take.
 template <class T, combine Op>
 reduced<T, Op> make_reduced_view(const region_state& state, std::uint32_t device) {
   return {static_cast<const T*>(state.buffers[device][0]), static_cast<T*>(state.partials[device]),
@@ -190,6 +209,7 @@ struct wire_bytes {
   double wasted = 0;    // payload that is overwritten before the exchange, or never read
 };
 
+// A span of work on one track of a device. Times are in seconds from the start of the run.
 struct timeline_event {
   std::uint32_t device = 0;
   const char* track = "";  // "kernel", "copy", "exchange"
@@ -268,6 +288,7 @@ struct remote_load_counts {
   std::vector<remote_load_decision> decisions;  // decisions of an engine, in order
 };
 
+// What a run reports. Times are in seconds, and every node fills only the members that it can know.
 struct run_result {
   double time_s = 0;  // from the first launch to the last exchange's end
   double copy_s =

@@ -39,6 +39,7 @@ struct scalar_cache {
   std::uint64_t hit_latency_ps = 0;
 };
 
+// The memory of a GPU.
 struct dram {
   std::uint64_t bytes = 0;
   double bytes_per_s = 0;  // sustained, all channels
@@ -194,8 +195,10 @@ struct gpu {
   interlace::machine::griffin griffin;
 };
 
+// What stands at an end of a link.
 enum class endpoint_kind : std::uint8_t { gpu, network_switch, host };
 
+// An end of a link.
 struct endpoint {
   endpoint_kind kind = endpoint_kind::gpu;
   std::uint32_t index = 0;  // gpu 0.., switch 0.., host 0
@@ -214,6 +217,7 @@ enum class protocol_kind : std::uint8_t {
   nvlink4
 };
 
+// The protocol of a link: its packet rules, and the bytes of headers.
 struct protocol {
   protocol_kind kind = protocol_kind::nvlink2;
   std::uint32_t max_payload_bytes = 256;     // of a write packet
@@ -240,17 +244,20 @@ struct link {
   double copy_both_bytes_per_s = 0;
 };
 
+// A switch between links. It adds its latency to each packet that crosses it.
 struct network_switch {
   std::string name;
   std::uint64_t latency_ps = 0;
 };
 
+// The host: the processor and the memory that GPUs reach over links.
 struct host {
   std::string model;
   double memory_bytes_per_s = 0;      // reads plus writes
   double copy_write_bytes_per_s = 0;  // rate of all GPUs' copies to it together; 0: unknown
 };
 
+// A whole machine: GPUs of one kind, a host, switches, and the links between them.
 struct machine {
   std::string name;
   std::string title;

@@ -8,11 +8,14 @@
 
 namespace interlace::run {
 
+// Enables the device-launch mechanism for the kernels of a list.
 template <class... Kernel>
 void add_launching_kernels_in(workload::kernel_list<Kernel...> /*kernels*/) {
   cuda::add_launching_kernels<Kernel...>();
 }
 
+// Enables the device-launch mechanism for the kernels of a workload. Call it before a node launches
+// one of these kernels under that mechanism.
 template <class Problem>
 void add_launching_kernels_of() {
   add_launching_kernels_in(typename Problem::launching_kernels{});

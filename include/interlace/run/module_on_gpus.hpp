@@ -12,19 +12,26 @@
 
 namespace interlace::run {
 
+// A workload's problem, as the package calls it in a library for GPUs. Only
+// INTERLACE_MODULE_ON_GPUS names it.
 template <class Problem>
 class problem_on_gpus final : public module_problem {
  public:
+  // Takes over a problem that `Problem::make` returned.
   explicit problem_on_gpus(Problem problem) : problem_(std::move(problem)) {}
 
+  // Elements of the region that the boundaries of a request cut.
   std::uint64_t elements() const override { return problem_.elements(); }
 
+  // Fails with a message, because this library has no code for the other nodes.
   outcome run(const request& /*asked*/, const machine::machine* /*described*/,
               const interrupted_function& /*interrupted*/,
               result& /*found*/) const noexcept override {
     return {outcome::kind::model, "a library for GPUs has no host and no simulated node"};
   }
 
+  // Measures `repeats` runs on the GPUs of this computer, after `warmup` runs that do not count. An
+  // error comes back as an outcome; nothing is thrown.
   outcome measure(const request& asked, std::uint32_t warmup, std::uint32_t repeats,
                   const interrupted_function& interrupted,
                   measurement& found) const noexcept override {
@@ -44,4 +51,7 @@ class problem_on_gpus final : public module_problem {
 
 }  // namespace interlace::run
 
+// Makes the source file that names it the library of a workload, for real GPUs. `problem` is the
+// struct that interlace/workload/problem.hpp describes, with its namespace. Use it once in a
+// library, outside of all namespaces.
 #define INTERLACE_MODULE_ON_GPUS(problem) INTERLACE_MODULE(problem, interlace::run::problem_on_gpus)

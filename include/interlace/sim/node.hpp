@@ -21,28 +21,37 @@ namespace interlace::sim {
 // fewer.
 machine::machine first_gpus(machine::machine m, std::uint32_t devices);
 
+// The simulated node. Kernels and exchanges advance the simulated time of the described machine,
+// which says nothing about the time that the simulation takes. At most one thread at a time may use
+// a node.
 class node final : public kernel::cpu_node {
  public:
   // Uses the first `devices` GPUs of the machine. run() calls `check_interrupt` from time to time;
   // it may throw.
   node(const machine::machine& described, std::uint32_t devices,
        std::function<void()> check_interrupt);
+  // Frees all arrays. A recording without finish_recording leaves no file.
   ~node() override;
   node(const node&) = delete;
   node& operator=(const node&) = delete;
   node(node&&) = delete;
   node& operator=(node&&) = delete;
 
+  // Enqueues a kernel that writes no region. The kernel is copied, and runs after all earlier work
+  // of the device.
   template <class Kernel>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
     enqueue_kernel(device, shape, runner(kernel, shape), none, nullptr);
   }
+  // Enqueues a kernel that writes region `r`. `mapping` names the elements that each block writes.
+  // The mechanism of `r` decides how and when these elements reach the subscribers.
   template <class Kernel, class T>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
               const kernel::block_mapping& mapping) {
     enqueue_kernel(device, shape, runner(kernel, shape), r.id, &mapping);
   }
 
+  // Enqueues one grid over all devices. `how` decides which blocks each device runs.
   template <class Kernel>
   void launch_over(const Kernel& kernel, grid shape, kernel::block_placement how) {
     for (std::uint32_t d = 0; d < devices(); ++d) {
@@ -74,15 +83,22 @@ class node final : public kernel::cpu_node {
   // finish_recording. After the first run no memory can be allocated. Unified memory and mechanisms
   // that track chunks are refused.
   void record(const std::string& path);
+  // Completes the trace file that `record` began. Throws usage_error if nothing has run since.
   void finish_recording();
 
+  // Enqueues a library call (interlace/kernel/library_call.hpp says how much simulated time it
+  // takes). Throws model_error if `c.on_cpu` is missing or the device does not exist.
   void call(std::uint32_t device, kernel::library_call c);
 
+  // Enqueues the exchange of regions and reductions. All devices meet there: what a device stored
+  // before the exchange is visible to its subscribers after it.
   template <class... Item>
   void exchange(const Item&... items) {
     enqueue_exchange({items.id...});
   }
 
+  // Calls `enqueue` once, simulates what it enqueued, and returns times in simulated seconds.
+  // Throws model_error if a launch has written a region that no exchange publishes.
   template <class F>
   kernel::run_result run(F&& enqueue) {
     start_recording();

@@ -21,7 +21,9 @@ struct grid_shape {
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
 
+  // Points of one plane.
   std::uint64_t plane() const { return std::uint64_t{rows} * columns; }
+  // Points of the whole grid.
   std::uint64_t points() const { return planes * plane(); }
 };
 
@@ -40,6 +42,7 @@ inline grid_shape shape_of(const array_view<float, 3>& grid) {
 struct grid_point {
   std::uint32_t plane, row, column;
 };
+// The position of element i of a grid, with columns fastest.
 INTERLACE_HOST_DEVICE grid_point point_of(const grid_shape& shape, std::uint32_t i) {
   const std::uint32_t line = i / shape.columns;
   const std::uint32_t plane = line / shape.rows;
@@ -51,10 +54,11 @@ INTERLACE_HOST_DEVICE grid_point point_of(const grid_shape& shape, std::uint32_t
 struct grid_line {
   std::uint32_t at, before, behind, stride;
 
-  // The k-th point before the point or behind it, or the last point in that direction.
+  // The k-th point before the point, or the first point of the line if there are fewer.
   INTERLACE_HOST_DEVICE std::uint32_t lower(std::uint32_t k) const {
     return at - (k < before ? k : before) * stride;
   }
+  // The k-th point after the point, or the last point of the line if there are fewer.
   INTERLACE_HOST_DEVICE std::uint32_t upper(std::uint32_t k) const {
     return at + (k < behind ? k : behind) * stride;
   }
