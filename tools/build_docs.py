@@ -15,9 +15,58 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build/docs"
+
+
+def child(node: ElementTree.Element, path: str) -> ElementTree.Element:
+    """The element at a path under a node, which Doxygen always writes."""
+    found = node.find(path)
+    assert found is not None, f"Doxygen's XML has no {path}"
+    return found
+
+
+def arrange_by_file(folder: Path) -> None:
+    """Let Doxygen's XML describe each header on its own, as Breathe needs it.
+
+    Several headers share a base name, and a namespace spreads over headers. Each file therefore
+    gets its path as its name, and the members of namespaces that it declares, by their qualified
+    names. Members that are not public are left out.
+    """
+    index = ElementTree.parse(folder / "index.xml")
+    files: dict[str, tuple[Path, ElementTree.Element]] = {}
+    for entry in index.iterfind("compound[@kind='file']"):
+        path = folder / f"{entry.get('refid')}.xml"
+        root = ElementTree.parse(path).getroot()
+        where = child(root, "compounddef/location").get("file", "")
+        child(entry, "name").text = where
+        files[where] = path, root
+    for entry in index.iterfind("compound[@kind='namespace']"):
+        space = ElementTree.parse(folder / f"{entry.get('refid')}.xml").getroot()
+        for section in space.iterfind("compounddef/sectiondef"):
+            for member in section.iterfind("memberdef"):
+                name = child(member, "name")
+                name.text = f"{child(entry, 'name').text}::{name.text}"
+                root = files[child(member, "location").get("file", "")][1]
+                file = child(root, "compounddef")
+                place = ElementTree.Element("sectiondef", {"kind": section.get("kind", "")})
+                place.append(member)
+                # Doxygen's order: sections precede the descriptions.
+                file.insert(list(file).index(child(file, "briefdescription")), place)
+    for path in folder.glob("class*.xml"):
+        owner = ElementTree.parse(path)
+        for part in child(owner.getroot(), "compounddef").findall("sectiondef"):
+            if not part.get("kind", "").startswith(("public", "user-defined")):
+                child(owner.getroot(), "compounddef").remove(part)
+        owner.write(path, encoding="utf-8", xml_declaration=True)
+    for path, root in files.values():
+        file = child(root, "compounddef")
+        for inner in file.findall("innernamespace"):
+            file.remove(inner)
+        ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+    index.write(folder / "index.xml", encoding="utf-8", xml_declaration=True)
 
 
 def main() -> int:
@@ -34,6 +83,7 @@ def main() -> int:
     doxygen = subprocess.run(["doxygen", "docs/Doxyfile"], cwd=ROOT, check=False, env=environment)
     if doxygen.returncode != 0:
         return 1
+    arrange_by_file(xml / "xml")
     words = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--quiet", "--fresh-env"]
     words += ["--builder", builder, "--doctree-dir", str(BUILD / "doctrees"), "--jobs", "auto"]
     words += ["docs", str(BUILD / builder)]

@@ -20,6 +20,7 @@ TRAILING = re.compile(r"^(.*\S)(\s+)// (.*)$")
 NOT_SHOWN = re.compile(
     r"\s*friend .*;$|(class|struct) \w+;|namespace interlace {$|}  // namespace interlace$"
 )
+INNER = re.compile(r"namespace interlace::([\w:]+ {)$")  # shown without the outer namespace
 ITEM = re.compile(r"(- |\d+\. )")  # of a list
 CODE_INDENT = 2  # of a line of code in a comment, after the blank that follows the mark
 
@@ -93,6 +94,7 @@ def cpp_comments(text: str) -> str:
         k += 1
         if NOT_SHOWN.match(line):
             continue
+        line = INNER.sub(r"namespace \1", line)
         found = TRAILING.match(line)
         if found and not line.startswith("#") and re.search(r"[;,\w]$", found[1]):
             line = f"{found[1]}  /**< {escaped(found[3])} */"
