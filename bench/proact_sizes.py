@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How the figures of `interlace reproduce proact` move with the size of its inputs.
+"""Shows how the figures of `interlace reproduce proact` change with the size of its inputs.
 
 That command's inputs are small, because it must end within 45 minutes on two cores. This script
 runs the cases that decide about the means on Volta (4 GPUs) and DGX-2 (16 GPUs) with TIMES times
@@ -55,7 +55,7 @@ def larger(sizes: Sizes, times: int) -> Sizes:
 
 
 def shuffled(sizes: Sizes) -> Workload:
-    """PageRank's graph with its vertices in an order that says nothing of their edges."""
+    """Return PageRank's graph with its vertices in random order."""
     import numpy as np
 
     from interlace.data.graphs import Graph, rmat

@@ -53,7 +53,7 @@ TREATMENTS = (
 PROGRAMS = ("fir mt", "mm atax", "spmv bicg", "bs aes", "bfs pr", "km st sc")
 PAPERS = ("proact", "finepack", "multipath", "dualopt")
 
-# These keys differ between runs or builds and are no figures.
+# These keys differ between runs or builds and are not figures.
 PASSING = re.compile(
     r"^(date|commit|command|version|cpu_s|peak_rss_mb|seconds|jobs|accesses_per_cpu_s|host)$"
 )

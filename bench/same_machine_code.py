@@ -102,7 +102,7 @@ def kernels_of(sass: str, usage: str, arch: str) -> Kernels:
 
 
 class Comparison(NamedTuple):
-    """How the kernels of two builds differ."""
+    """The differences between the kernels of two builds."""
 
     same: list[str]
     same_opcodes: list[str]

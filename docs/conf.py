@@ -2,7 +2,7 @@
 
 The sources are Markdown that a forge shows as it is. What only the site needs is added here when a
 page is read: the lists of pages, the references that are made of the program itself, the
-pictures that follow the theme, and links to files that are no pages.
+pictures that follow the theme, and links to files that are not pages.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def add_what_the_site_needs(_app: Any, name: str, source: list[str]) -> None:
     text = PICTURES.sub(
         r"![\g<alt>](\g<light>){.only-light}\n![\g<alt>](\g<dark>){.only-dark}", source[0]
     )
-    text = OUTSIDE.sub("](path:", text)  # the file itself, since it is no page of the site
+    text = OUTSIDE.sub("](path:", text)  # the file itself, since it is not a page of the site
     part, _, page = name.partition("/")
     if name == "index":
         entries = "\n".join(f"{title} <{folder}/index>" for folder, title in PARTS.items())

@@ -48,7 +48,7 @@ def kernel(start: float = 0, end: float = KERNEL, label: str = "kernel") -> Bar:
 
 
 def ready() -> Iterator[float]:
-    """When each chunk of the kernel's output is complete."""
+    """Yield the time at which each chunk of the kernel's output is complete."""
     for index in range(CHUNKS):
         yield KERNEL * (index + 1) / CHUNKS
 

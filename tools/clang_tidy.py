@@ -7,8 +7,8 @@ all the time goes to the headers, so the sources of a folder of src/ that are co
 looked at together, as one file that includes them. If that file has no finding, its sources have
 none. If it has one, each source is looked at alone, and
 what is printed and decided is the result of that; so names that clash only because two sources are
-looked at together are no finding. The static analyzer skips included sources unless the file that
-includes them has UnifiedSource in its name.
+looked at together are not a finding. The static analyzer skips included sources unless the file
+that includes them has UnifiedSource in its name.
 
 A group that was clean is not looked at again until a source of it, its flags, any header, the
 settings or the tool change. Exit code 0 if nothing was found, 1 if something was.

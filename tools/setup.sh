@@ -279,7 +279,7 @@ python_packages() {
 
 # --- CUDA -----------------------------------------------------------------------------------------
 
-# Sets `gpus` to how many can run kernels, and says why when a GPU or a driver is no use.
+# Sets `gpus` to the number of GPUs that can run kernels; says why if a GPU or driver is unusable.
 find_gpus() {
   local answer why=
   answer=$("$python" "$root/tools/find_gpus.py") || answer=

@@ -5,8 +5,8 @@ set(ucx_wanted 1.22)
 
 set(ucx_versions "${INTERLACE_UCX_SOURCE}/configure.ac")
 if(NOT EXISTS "${ucx_versions}" OR NOT EXISTS "${INTERLACE_UCX_SOURCE}/src/uct/base/uct_iface.h")
-  message(FATAL_ERROR "INTERLACE_UCX_SOURCE=${INTERLACE_UCX_SOURCE} is no source tree of UCX; give one of "
-                      "version ${ucx_wanted}")
+  message(FATAL_ERROR "INTERLACE_UCX_SOURCE=${INTERLACE_UCX_SOURCE} is not a source tree of UCX; "
+                      "give one of version ${ucx_wanted}")
 endif()
 foreach(part major minor patch)
   string(TOUPPER ${part} name)

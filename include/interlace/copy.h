@@ -50,9 +50,9 @@ INTERLACE_EXPORT const char* interlace_version(void);
  * thread's next call that fails. */
 INTERLACE_EXPORT const char* interlace_last_error(void);
 
-/* Enqueues a copy of `bytes` from `src` to `dst` on `stream`; 0 bytes are no copy and need no GPU.
- * Uses the process's own copier. The first call makes it, with the settings of the environment, and
- * it never ends. */
+/* Enqueues a copy of `bytes` from `src` to `dst` on `stream`; 0 bytes are not a copy and need no
+ * GPU. Uses the process's own copier. The first call makes it, with the settings of the
+ * environment, and it never ends. */
 INTERLACE_EXPORT interlace_result interlace_copy_async(void* dst, const void* src, size_t bytes,
                                                        struct CUstream_st* stream);
 

@@ -156,7 +156,7 @@ peer_processes::peer_processes(std::uint32_t rank, const std::vector<std::string
     hello other{};
     if (!readable(made.get(), end) || recv(made.get(), &other, sizeof(other), 0) != sizeof(other) ||
         other.rank <= rank || other.rank >= paths.size()) {
-      throw device_error("a process that is no rank of the group connected");
+      throw device_error("a process that is not a rank of the group connected");
     }
     keep(other.rank, other.what, std::move(made));
   }

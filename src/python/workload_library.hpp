@@ -13,7 +13,7 @@ namespace interlace::python {
 class workload_library {
  public:
   // The library stays loaded as long as the process runs: results point into it. Throws usage_error
-  // for a file that is no such library, or one of another version of Interlace.
+  // for a file that is not such a library, or is of another version of Interlace.
   explicit workload_library(const std::string& path);
 
   // Throws what `make` throws, and nanobind::type_error for arguments that `make` does not take.

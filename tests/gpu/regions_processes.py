@@ -235,7 +235,7 @@ def check_epochs(group: Any, mechanism: str, own_memory: str, agent_copy: str = 
 
 
 def error_of(kind: str, action: Callable[[], object]) -> str:
-    """The text of the error that the action raises; empty where it raises none."""
+    """Return the text of the error that the action raises; empty if it raises none."""
     import interlace
 
     try:
@@ -605,7 +605,7 @@ def main() -> int:
     ordinals = [0] * size if arguments.shared_gpu else list(range(size))
     if arguments.time:
         print("one process:")
-        for _ in range(2):  # a host that is busy for a moment is no difference
+        for _ in range(2):  # a host that is busy for a moment is not a difference
             one = together([time_epochs(interlace.Group.local(ordinals))])
             print(f"{size} processes:", flush=True)
             several = together(start("time", size, arguments.shared_gpu, 30))

@@ -41,7 +41,7 @@ struct mix_pages {
 TEST_P(unified_test, every_device_reads_and_writes_every_page) {
   const std::uint32_t devices = GetParam();
   cuda::node node(options_for(devices));
-  // An incomplete last page; two arrays, each of whose pages start on device 0.
+  // An incomplete last page; two arrays, and the pages of each array start on device 0.
   const std::uint64_t n = 9 * page_elements + 4321;
   const unified<std::uint32_t> arrays[] = {node.allocate_unified<std::uint32_t>(n),
                                            node.allocate_unified<std::uint32_t>(n)};

@@ -184,7 +184,7 @@ def test_one_gpu_is_too_few(run: Run, cuda: FakeCuda) -> None:
         ([{"row": "no such row", "value": 1}], {}, "there is no row 'no such row'"),
         ([{"row": SMALL[0], "value": 1}] * 2, {}, "is there twice"),
         ([{"row": SMALL[0], "value": 0}], {}, "is not above 0"),
-        ([{"row": SMALL[0]}], {}, "is no file of measured rows"),
+        ([{"row": SMALL[0]}], {}, "is not a file of measured rows"),
         ([], {}, "has no rows"),
         ([{"row": SMALL[0], "value": 1}], {"format": 2}, "format is 2; it must be 1"),
     ],

@@ -269,7 +269,7 @@ def test_two_gpus_without_a_stream_are_in_order_on_both(library: Library) -> Non
     assert library.calls[4] == ("wait", 203, 3, (101, 1))
     assert library.open == {}
     library.calls.clear()
-    library.capturing.add((101, 1))  # the other stream is no part of the capture
+    library.capturing.add((101, 1))  # the other stream is not part of the capture
     copying.copy(Tensor(into, "cuda:1"), CupyArray(given, 3))
     assert [call[0] for call in library.calls] == ["copy"]
 
@@ -459,7 +459,7 @@ def test_arrays_that_do_not_fit(library: Library, dst: Any, src: Any, message: s
 
 @pytest.mark.parametrize("stream", ["0", 1.5, True, object()])
 def test_what_is_no_stream(library: Library, stream: object) -> None:
-    with pytest.raises(UserError, match="is no CUDA stream"):
+    with pytest.raises(UserError, match="is not a CUDA stream"):
         copying.copy(gpu(), values(), stream)
     assert library.calls == []
 

@@ -247,7 +247,11 @@ REAL = BANNER.replace("pattern", "real")
         ("a.el", "1 2\n3\n", "line 2: expected two integers, found '3'"),
         ("a.el", "# x\n\n1 2\n1 b\n", "line 4: expected two integers, found '1 b'"),
         ("a.el", "1,2\n", "line 1: expected two integers, found '1,2'"),
-        ("a.el", "from to\n1 2\n", "an edge is `0 1`, and a line that is no edge begins with #."),
+        (
+            "a.el",
+            "from to\n1 2\n",
+            "an edge is `0 1`, and a line that is not an edge begins with #.",
+        ),
         ("a.el", "1 2\n1.5 2\n", "line 2: expected two integers"),
         ("a.el", "1 2\n1 -2\n", "line 2: vertex -2 is outside 0 .. 2**32 - 1"),
         ("a.el", "1 2\n4294967296 2\n", "line 2: vertex 4294967296 is outside"),

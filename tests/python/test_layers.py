@@ -1,5 +1,5 @@
-"""The layer rule: what the files of each folder of src/ and include/ may include of ours, and what
-the modules of each package of python/interlace may import. Public headers (in include/)
+"""The layer rule: which of our headers the files of each folder of src/ and include/ may include,
+and what the modules of each package of python/interlace may import. Public headers (in include/)
 include no private header.
 
 The tables are in docs/explanation/architecture.md. Every #include counts, also one that an #if
@@ -113,7 +113,7 @@ COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 def layer_of(file: Path, root: Path) -> tuple[str, str | None] | None:
-    """The layer of one of our files, and its folder in sim; None where it has no layer."""
+    """The layer of one of our files, and its folder in sim; None if it has no layer."""
     parts = file.relative_to(root).parts
     if parts[:2] == ("include", "interlace"):
         if len(parts) == 3:
@@ -129,7 +129,7 @@ def layer_of(file: Path, root: Path) -> tuple[str, str | None] | None:
 
 
 def resolve(name: str, quoted: bool, includer: Path, root: Path) -> Path | None:
-    """The file of ours that an #include names; None for a header of somebody else."""
+    """Return our file that an #include names, or None for somebody else's header."""
     folders = [root / "src", root / "include"]
     for folder in [includer.parent, *folders] if quoted else folders:
         file = (folder / name).resolve()
@@ -292,7 +292,7 @@ def test_a_commented_include_does_not_count(tmp_path: Path) -> None:
 
 
 def modules(root: Path) -> dict[str, Path]:
-    """The file of each module of ours, by its dotted name."""
+    """Return the file of each of our modules, by dotted name."""
     found = {}
     for file in sorted((root / "python" / "interlace").rglob("*.py")):
         parts = file.relative_to(root / "python").with_suffix("").parts
@@ -301,7 +301,7 @@ def modules(root: Path) -> dict[str, Path]:
 
 
 def imports(name: str, file: Path, known: Mapping[str, Path]) -> Iterator[tuple[int, str]]:
-    """The line and the module of each import of ours, wherever it stands in the file."""
+    """Return the line and module of each import of our modules, wherever it is in the file."""
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         found: list[str] = []
         if isinstance(node, ast.Import):

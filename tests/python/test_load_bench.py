@@ -83,8 +83,8 @@ def test_wrong_bytes_are_counted(run: Run, tmp_path: Path, monkeypatch: pytest.M
     ("words", "message"),
     [
         (["--bytes", "1K"], "--bytes '1K': give a size from 1M to 64G, such as 256M"),
-        (["--device", "tpu"], "'tpu' is no device; give cpu, cuda, or cuda:0 and so on"),
-        (["--device", "cpu", "--folder", "/nowhere"], "--folder /nowhere is no folder"),
+        (["--device", "tpu"], "'tpu' is not a device; give cpu, cuda, or cuda:0 and so on"),
+        (["--device", "cpu", "--folder", "/nowhere"], "--folder /nowhere is not a folder"),
         (["--slot", "1"], "--slot '1': give a size from 4K to 1G, such as 256M"),
         (["--threads", "0"], "--threads 0: give a number of at least 1"),
         (["--threads", "1025"], "--threads 1025: give a number of at most 1024"),

@@ -193,9 +193,9 @@ def test_files_that_cannot_be_loaded(tmp_path: Path) -> None:
     assert refusal(load, tmp_path) == f"there is no *.safetensors in the folder {tmp_path}"
     assert "null" in refusal(load, "a\0b")
     os.mkfifo(file)
-    assert refusal(load, file) == f"{file} is no regular file"
+    assert refusal(load, file) == f"{file} is not a regular file"
     file.unlink()
-    assert "is no regular file" in refusal(load, "/dev/null")
+    assert "is not a regular file" in refusal(load, "/dev/null")
     interlace.save(model(), file)
     whole = file.read_bytes()
     for size in (0, 5, 100, len(whole) - 1):
@@ -223,10 +223,10 @@ def test_a_file_that_is_cut_while_it_is_read(
 def test_what_cannot_be_asked_for(tmp_path: Path) -> None:
     file = tmp_path / "m.safetensors"
     interlace.save(model(), file)
-    assert "'tpu' is no device" in refusal(load, file, "tpu")
-    assert "'cuda:x' is no device" in refusal(load, file, "cuda:x")
-    assert "'cuda:' is no device" in refusal(load, file, "cuda:")
-    assert "True is no device" in refusal(load, file, True)
+    assert "'tpu' is not a device" in refusal(load, file, "tpu")
+    assert "'cuda:x' is not a device" in refusal(load, file, "cuda:x")
+    assert "'cuda:' is not a device" in refusal(load, file, "cuda:")
+    assert "True is not a device" in refusal(load, file, True)
     assert "NumPy has no arrays on GPUs" in refusal(load, file, "cuda:0")
     assert "the mapping from names to devices is empty" in refusal(load, file, {})
     assert "no device for tensor" in refusal(load, file, {"layer.1": "cpu"})

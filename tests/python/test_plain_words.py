@@ -1,6 +1,6 @@
 """A word that prose uses in one sense only: behind is a place in space; time and order have after.
 
-Prose is the documents, comments, docstrings and messages. Names of variables are no prose.
+Prose is the documents, comments, docstrings and messages. Names of variables are not prose.
 """
 
 from __future__ import annotations

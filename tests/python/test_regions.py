@@ -137,7 +137,7 @@ def test_streams(stream: object, number: int) -> None:
 
 @pytest.mark.parametrize("stream", ["0", 1.5, True, object()])
 def test_what_is_no_stream_is_refused(stream: object) -> None:
-    with pytest.raises(UserError, match="is no CUDA stream; pass a torch"):
+    with pytest.raises(UserError, match="is not a CUDA stream; pass a torch"):
         stream_number(stream)
 
 
@@ -298,7 +298,7 @@ def test_a_function_gathers() -> None:
     assert gather(b"own") == [b"own", b"other"]
     with pytest.raises(UserError, match="needs rank= and size="):
         Group.join(lambda own: [own])
-    with pytest.raises(UserError, match="a int is no all-gather"):
+    with pytest.raises(UserError, match="a int is not an all-gather"):
         Group.join(3)
 
 

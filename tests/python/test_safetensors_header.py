@@ -32,7 +32,7 @@ def refusal(document: Any, data: int = 24) -> str:
 
 def test_a_header_of_other_objects_ends_early() -> None:
     text = b'{"a":[' + b"{}," * 1000 + b"{"  # whoever reads to its end finds another mistake
-    with pytest.raises(UserError, match="more than 16 of its objects are no tensors"):
+    with pytest.raises(UserError, match="more than 16 of its objects are not tensors"):
         parse("m", text, 10_000)
 
 

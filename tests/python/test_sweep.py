@@ -259,7 +259,7 @@ def test_no_flipped_bit_is_taken_for_a_result(run: Run, small: Path) -> None:
     Path("small.runs.jsonl").write_bytes(kept[:60] + bytes([kept[60] ^ 1]) + kept[61:])
     ran = run("sweep", small)
     assert ran.code == 2
-    assert "small.runs.jsonl, line 1: this is no run of a sweep, or it is damaged" in ran.err
+    assert "small.runs.jsonl, line 1: this is not a run of a sweep, or it is damaged" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_values_out_of_range_are_refused(run: Run, small: Path) -> None:
     file.write_bytes(body + sweep_file._ending(body) + b"\n" + rest)
     ran = run("sweep", small)
     assert ran.code == 2
-    assert "line 1: this is no run of a sweep" in ran.err
+    assert "line 1: this is not a run of a sweep" in ran.err
 
 
 def test_a_wrong_result_ends_the_sweep(
@@ -400,15 +400,15 @@ AXES = "[axes]\nlink.nvlink2.bandwidth_GB_per_s = [25, 50]\n"
         ("[25, 50]", "25", "link.nvlink2.bandwidth_GB_per_s must be a list"),
         ("[25, 50]", "[25, 25]", "has 25 twice"),
         ("[25, 50]", "[25, 50, 25.0]", "has 25 twice"),
-        ("[25, 50]", "[nan, nan]", "nan is no value of a key; it must be finite"),
-        ("[25, 50]", "[25, inf]", "inf is no value of a key; it must be finite"),
-        ("[25, 50]", "[25, [50]]", "[50] is no value of a key"),
+        ("[25, 50]", "[nan, nan]", "nan is not a value of a key; it must be finite"),
+        ("[25, 50]", "[25, inf]", "inf is not a value of a key; it must be finite"),
+        ("[25, 50]", "[25, [50]]", "[50] is not a value of a key"),
         ("[25, 50]", "[25, 0]", "bandwidth_GB_per_s = 0: link 1: bandwidth_GB_per_s is 0"),
         ("[25, 50]", '[25, "x"]', "must be a number, not a string"),
         ("bandwidth_GB_per_s", "bandwidth", "bandwidth is not a known key"),
         ("link.nvlink2", "link.nvlink9", "there is no link nvlink9; there are nvlink2, pcie3"),
         ("link.nvlink2.bandwidth_GB_per_s", "gpu.l9.ways", "there is no table gpu.l9"),
-        ("link.nvlink2.bandwidth_GB_per_s", "title", "title is no key of a machine"),
+        ("link.nvlink2.bandwidth_GB_per_s", "title", "title is not a key of a machine"),
         (
             "link.nvlink2.bandwidth_GB_per_s",
             "gpu.l2.size_KiB",
@@ -430,8 +430,8 @@ AXES = "[axes]\nlink.nvlink2.bandwidth_GB_per_s = [25, 50]\n"
             "[25, 50]\n[[zip]]\ngpu.l2.ways = [16, 16]\nhost.memory_GB_per_s = [80.0, 80]\n",
             "zip 1: gpu.l2.ways, host.memory_GB_per_s has 16, 80.0 twice",
         ),
-        ("link.nvlink2", "a." * 60 + "a", "is no key of a sweep"),
-        ("rmat = 6", 'method = "a\\nb"', "'a\\nb' is no string of a sweep"),
+        ("link.nvlink2", "a." * 60 + "a", "is not a key of a sweep"),
+        ("rmat = 6", 'method = "a\\nb"', "'a\\nb' is not a string of a sweep"),
         ("[25, 50]", "[25, = 50]", "line 11: this is not TOML"),
     ],
 )
@@ -616,7 +616,7 @@ def test_a_hostile_reply_is_no_result(small: Path) -> None:
     assert clusters._result(_Reply(sound), job) is sound
     stranger = job._replace(case=other)
     for sent, asked in ((None, job), ({"time_s": 1.0}, job), (sound, stranger)):
-        with pytest.raises(RunFailure, match="a worker sent something that is no result of it"):
+        with pytest.raises(RunFailure, match="a worker sent something that is not a result of it"):
             clusters._result(_Reply(sent), asked)
     with pytest.raises(RunFailure, match="a worker failed: ZeroDivisionError: by hand"):
         clusters._result(_Reply(ZeroDivisionError("by hand")), job)

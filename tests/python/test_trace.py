@@ -197,7 +197,7 @@ def test_wrong_files_are_refused_with_the_place(run: Run, tmp_path: Path, map_fi
     packed.write_bytes(lzma.compress(kernel(4).encode())[:-9])
     assert "is cut off" in error_of(run, "info", packed, "--map", map_file)
     packed.write_bytes(b"\xfd7zXZ\0 and nothing more that is any")
-    assert "is no sound xz file" in error_of(run, "info", packed, "--map", map_file)
+    assert "is not a sound xz file" in error_of(run, "info", packed, "--map", map_file)
     other = tmp_path / "notes.txt"
     other.write_text("words\n")
     assert "looks like none of accel-sim, nvbit, mgpusim" in error_of(run, "info", other)
@@ -230,7 +230,7 @@ def test_wrong_options_are_refused(run: Run, tmp_path: Path, map_file: Path) -> 
     assert "name another with --component" in error_of(
         run, "info", trace, "--gpus", 1, "--component", "L9"
     )
-    assert "is no trace of Interlace" in error_of(run, "replay", trace, "-m", MACHINE)
+    assert "is not a trace of Interlace" in error_of(run, "replay", trace, "-m", MACHINE)
     assert run("trace", "convert", trace, out, "--gpus", 1).code == 0
     assert "IN and OUT are both" in error_of(run, "convert", trace, trace, "--gpus", 1)
     assert "is a trace of Interlace already" in error_of(run, "convert", out, trace)
@@ -336,7 +336,7 @@ def test_padding_of_xz_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             assert b"".join(pieces(path)) == text + text
     for wrong in (bytes(4) + packed, bytes(99), packed + bytes(4) + b"no stream"):
         path.write_bytes(wrong)
-        with pytest.raises(UserError, match=r"is no sound xz file|is cut off"):
+        with pytest.raises(UserError, match=r"is not a sound xz file|is cut off"):
             list(pieces(path))
 
 

@@ -60,6 +60,6 @@ def test_another_version_is_refused(tmp_path: Path, version: tuple[int, int, int
 def test_what_is_no_source_tree_of_ucx(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     assert refused(missing) == (
-        f"INTERLACE_UCX_SOURCE={missing} is no source tree of UCX; give one of version 1.22"
+        f"INTERLACE_UCX_SOURCE={missing} is not a source tree of UCX; give one of version 1.22"
     )
     assert "does not tell the version of UCX" in refused(tree(tmp_path / "cut", 1, 22))

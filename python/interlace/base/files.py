@@ -181,7 +181,7 @@ def _part_name(name: str) -> str:
 
 
 def _beginning(name: str) -> str:
-    """How the names of a file's parts begin; a folder's names have at most 255 bytes."""
+    """Return the beginning of the names of a file's parts; a name has at most 255 bytes."""
     return os.fsdecode(b"." + os.fsencode(name)[:80] + b".")
 
 
@@ -343,12 +343,12 @@ def show_and_write(show: Callable[[], None], texts: Mapping[Path, Callable[[], s
 
 
 def output_lost(error: OSError) -> UserError:
-    """The error for standard output that takes nothing."""
+    """Return the error for standard output that cannot be written."""
     return UserError(f"standard output cannot be written: {error.strerror or error}")
 
 
 def _is_special(path: Path) -> bool:
-    """Whether there is a device, a pipe or a socket, over which no file can be renamed."""
+    """Whether the path is a device, a pipe or a socket: a rename cannot replace these."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):

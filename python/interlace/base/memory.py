@@ -39,7 +39,7 @@ def _cgroup_limits() -> list[int]:
         place = root / group.lstrip("/")
         # A container may see its own group as the root, under a path that is not there.
         for folder in (place, *place.parents):
-            with suppress(OSError, ValueError):  # "max" is no limit
+            with suppress(OSError, ValueError):  # "max" means no limit
                 found.append(int((folder / name).read_text()))
             if folder == root:
                 break

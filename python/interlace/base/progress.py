@@ -1,4 +1,4 @@
-"""How far a command is."""
+"""The progress of a command."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def say(line: str) -> None:
 
 @contextmanager
 def progress(what: str, steps: int, unit: str = "runs") -> Iterator[Steps]:
-    """A bar with the time left, on standard error; lines where that is no terminal.
+    """A bar with the time left, on standard error; lines where that is not a terminal.
 
     Each call of what it yields is a step.
     """

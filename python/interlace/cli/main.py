@@ -287,7 +287,7 @@ def _lost_output(error: OSError) -> OSError | None:
 
 
 def _unwritten() -> OSError | None:
-    """Why standard output does not take what was printed, if so."""
+    """Return why standard output cannot take the printed text, or None."""
     try:
         sys.stdout.flush()
     except OSError as error:

@@ -164,7 +164,7 @@ def replay(
     files.check_outputs({"--json": json_file}, {"FILE": path, "--machine": Path(machine)})
     core = load_core()
     if not is_ours(core, path):
-        raise UserError(f"{path} is no trace of Interlace; make one of it with trace convert")
+        raise UserError(f"{path} is not a trace of Interlace; make one of it with trace convert")
     description = load_machine(machine)
     with failure_ends():
         it = replayed(core, path, description, mechanism)

@@ -504,7 +504,7 @@ def _scan_edge_list(file: Path, data: bytes, columns: int | None, first: int) ->
         if len(words) < 2 or not (reading.is_integer(words[0]) and reading.is_integer(words[1])):
             raise UserError(
                 f"{file}, line {number}: expected two integers, found {reading.shown(line)}; "
-                "correct the line: an edge is `0 1`, and a line that is no edge begins with #."
+                "correct the line: an edge is `0 1`, and a line that is not an edge begins with #."
             )
         for word, ends in zip(words, (sources, targets), strict=False):
             vertex = int(word)

@@ -35,7 +35,7 @@ def _targets(document: dict[str, Any], key: str, where: str) -> tuple[list[dict[
     table, *parts = key.split(".")
     if table not in ("gpu", "host", "protocol", "link", "switch") or not parts or "" in parts:
         raise UserError(
-            f"{where}: {key} is no key of a machine; such keys are gpu.l2.size_KiB, "
+            f"{where}: {key} is not a key of a machine; such keys are gpu.l2.size_KiB, "
             "link.nvlink2.bandwidth_GB_per_s or switch.latency_ns"
         )
     *inner, last = parts

@@ -32,8 +32,8 @@ class Rates(msgspec.Struct, frozen=True):
 class Work(NamedTuple):
     """The bytes and operations of launches.
 
-    Bytes count only launches that touch more than the L2 holds. Memory is no limit for the others,
-    because all their data may be in the L2.
+    Bytes count only launches that touch more than the L2 holds. Memory does not limit other
+    launches, because all their data may be in the L2.
     """
 
     launches: int = 0

@@ -145,7 +145,9 @@ def _result(future: Any, job: Job) -> Outcome:
         reason = f"a worker failed: {type(error).__name__}: {error}"
         raise RunFailure(f"{job.case}{job.point}: {reason}") from None
     if not isinstance(found, Outcome) or found.case != job.case:
-        raise RunFailure(f"{job.case}{job.point}: a worker sent something that is no result of it")
+        raise RunFailure(
+            f"{job.case}{job.point}: a worker sent something that is not a result of it"
+        )
     return found
 
 

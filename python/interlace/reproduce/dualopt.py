@@ -397,7 +397,7 @@ Programs = dict[str, Found]
 def _mean(
     found: Programs, of: Callable[[Found], float], names: Sequence[str] = AVERAGED
 ) -> float | None:
-    """The paper's average; None where a run is missing."""
+    """The paper's average; None if a run is missing."""
     try:
         values = [of(found[name]) for name in names if name in found]
     except NotRun:

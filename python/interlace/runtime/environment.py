@@ -33,7 +33,7 @@ class Variable(NamedTuple):
 def _library_file(name: str, value: str) -> None:
     # Without a slash the loader looks for it where it looks for all libraries.
     if "/" in value and not Path(value).is_file():
-        raise UserError(f"{name}={value!r} is no file; give a library, or leave it unset")
+        raise UserError(f"{name}={value!r} is not a file; give a library, or leave it unset")
 
 
 def _absolute(name: str, value: str) -> None:

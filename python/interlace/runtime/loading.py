@@ -135,7 +135,7 @@ def _open(path: Path, opened: ExitStack) -> _File:
         opened.callback(os.close, descriptor)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise UserError(f"{path} is no regular file")
+            raise UserError(f"{path} is not a regular file")
         prefix = _pread(descriptor, safetensors_header.PREFIX, 0)
         length = safetensors_header.header_bytes_of(str(path), prefix, status.st_size)
         text = _pread(descriptor, length, safetensors_header.PREFIX)
@@ -192,7 +192,7 @@ def _ring(asked: tuple[int, int]) -> tuple[int, int]:
 
 
 class _How(NamedTuple):
-    """How bytes are moved."""
+    """The settings of a transfer."""
 
     threads: int
     checksums: bool

@@ -59,7 +59,7 @@ def stream_number(stream: object) -> int:
         if isinstance(number := getattr(stream, name, None), int):
             return number
     raise UserError(
-        f"a {type(stream).__name__} is no CUDA stream; pass a torch.cuda.Stream, a "
+        f"a {type(stream).__name__} is not a CUDA stream; pass a torch.cuda.Stream, a "
         "cupy.cuda.Stream, the number of a cudaStream_t, or None for the default stream"
     )
 
@@ -74,7 +74,7 @@ def dtype_name(dtype: object) -> str:
     try:
         found = np.dtype(dtype)  # type: ignore[call-overload]
     except TypeError as e:
-        raise UserError(f"{dtype!r} is no dtype") from e
+        raise UserError(f"{dtype!r} is not a dtype") from e
     name: str = found.name
     if not found.isnative or found.kind not in "biufc":
         raise UserError(f"a region of {name} is not possible; use numbers in native byte order")
@@ -160,7 +160,7 @@ def _gather_of(communicator: Any, rank: int | None, size: int | None) -> tuple[A
         return communicator.allgather, communicator.Get_rank(), communicator.Get_size()
     if not callable(communicator):
         raise UserError(
-            f"a {type(communicator).__name__} is no all-gather; pass torch.distributed, a "
+            f"a {type(communicator).__name__} is not an all-gather; pass torch.distributed, a "
             "ProcessGroup, an mpi4py communicator, or a function from bytes to all ranks' bytes"
         )
     if rank is None or size is None:

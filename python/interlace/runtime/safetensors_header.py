@@ -17,7 +17,7 @@ from interlace.base.memory import memory_bytes
 
 PREFIX = 8  # bytes before the header
 MOST_BYTES = 100_000_000  # of a header
-MOST_OTHERS = 16  # objects that are no tensors: the header, its metadata, and wrong ones
+MOST_OTHERS = 16  # objects that are not tensors: the header, its metadata, and wrong ones
 NEEDED = 30  # bytes of memory for a byte of a header
 METADATA = "__metadata__"
 KEYS = ("dtype", "shape", "data_offsets")
@@ -71,13 +71,13 @@ def header_bytes_of(file: str, prefix: bytes, file_bytes: int) -> int:
     """The length of the header, which the file's first bytes say; raises UserError."""
     if len(prefix) < PREFIX or file_bytes < PREFIX:
         raise UserError(
-            f"{file} is no safetensors file: it ends after {min(len(prefix), file_bytes)} bytes, "
-            f"within the {PREFIX} bytes that say how long its header is"
+            f"{file} is not a safetensors file: it ends after {min(len(prefix), file_bytes)} "
+            f"bytes, within the {PREFIX} bytes that say how long its header is"
         )
     length = int.from_bytes(prefix[:PREFIX], "little")
     if length > MOST_BYTES:
         raise UserError(
-            f"{file} is no safetensors file: its header would be {length} bytes long; "
+            f"{file} is not a safetensors file: its header would be {length} bytes long; "
             f"{MOST_BYTES} are allowed"
         )
     if length > 1 << 20 and NEEDED * length > memory_bytes():
@@ -135,14 +135,14 @@ class _Objects:
     """Makes the objects of a header; what is wrong with the first few shows later, and where."""
 
     def __init__(self) -> None:
-        self._others = 0  # that are no tensors
+        self._others = 0  # that are not tensors
 
     def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = _object(pairs)
         if found.keys() != set(KEYS):
             self._others += 1
             if self._others > MOST_OTHERS:
-                raise _Refused(f"more than {MOST_OTHERS} of its objects are no tensors")
+                raise _Refused(f"more than {MOST_OTHERS} of its objects are not tensors")
         return found
 
 
@@ -167,7 +167,7 @@ def _check_text(text: str) -> None:
 
 
 def _whole(digits: str) -> int | float:
-    # More digits than 64 bits have are no offset; a sign is none either, also that of -0.
+    # An offset has no sign (not even -0) and no more digits than a number of 64 bits.
     return float("nan") if digits.startswith("-") or len(digits) > 20 else int(digits)
 
 
@@ -177,7 +177,7 @@ def _constant(name: str) -> NoReturn:
 
 def _document(file: str, text: bytes) -> dict[str, Any]:
     if not text.startswith(b"{"):
-        raise UserError(f"{file} is no safetensors file: its header does not begin with {{")
+        raise UserError(f"{file} is not a safetensors file: its header does not begin with {{")
     try:
         document = json.loads(
             text.decode("utf-8"),

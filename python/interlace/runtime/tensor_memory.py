@@ -82,7 +82,7 @@ def gpu_of(device: object) -> int | None:
         return -1
     if kind == "cuda" and number.isascii() and number.isdigit():
         return int(number)
-    raise UserError(f"{device!r} is no device; give cpu, cuda, or cuda:0 and so on")
+    raise UserError(f"{device!r} is not a device; give cpu, cuda, or cuda:0 and so on")
 
 
 class Memory:
@@ -116,7 +116,7 @@ class Memory:
 
 
 def why_not(framework: str, dtype: str, shape: Sequence[int]) -> str | None:
-    """Why a framework has no tensors of a file's dtype; None where it has."""
+    """Return why a framework has no tensors of a file's dtype, or None if it has them."""
     if framework == "torch":
         torch: Any = importlib.import_module("torch")
         if dtype not in TORCH or not hasattr(torch, TORCH[dtype]):
@@ -163,7 +163,7 @@ def synchronize(framework: str, gpu: int) -> None:
 
 
 class Bytes(NamedTuple):
-    """A tensor to be written: where its bytes are, and what they are."""
+    """A tensor to be written: the place, dtype and shape of its bytes."""
 
     address: int
     size: int

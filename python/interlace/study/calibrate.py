@@ -98,7 +98,7 @@ def read_measured(path: Path, known: Sequence[str]) -> MeasuredRows:
     try:
         found = msgspec.json.decode(data, type=MeasuredRows)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"--measured {path} is no file of measured rows: {error}") from None
+        raise UserError(f"--measured {path} is not a file of measured rows: {error}") from None
     if found.format != FORMAT:
         raise UserError(f"--measured {path}: format is {found.format}; it must be {FORMAT}")
     seen: set[str] = set()

@@ -171,7 +171,7 @@ def _cut(text: str) -> str:
 def _check_word(word: str, most: int, what: str, where: str) -> None:
     if not word or len(word) > most or not word.isprintable():
         raise UserError(
-            f"{where}: {_cut(word)!r} is no {what} of a sweep; give 1 to {most} "
+            f"{where}: {_cut(word)!r} is not a {what} of a sweep; give 1 to {most} "
             "printable characters"
         )
 
@@ -295,9 +295,9 @@ def _check_values(values: Any, where: str) -> None:
         raise UserError(f"{where} has no values; give at least one")
     for value in values:
         if not isinstance(value, int | float | str):
-            raise UserError(f"{where}: {value!r} is no value of a key; give numbers or strings")
+            raise UserError(f"{where}: {value!r} is not a value of a key; give numbers or strings")
         if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"{where}: {value} is no value of a key; it must be finite")
+            raise UserError(f"{where}: {value} is not a value of a key; it must be finite")
 
 
 def _machines(base: Machine, axes: Sequence[Axes], where: str) -> tuple[Machine, ...]:

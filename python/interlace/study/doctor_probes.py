@@ -120,7 +120,7 @@ def _size_of(folder: Path) -> int | None:
 
 
 def _locked(host: Host) -> int | None:
-    """Bytes that a process may lock; None: as many as there are."""
+    """Bytes that a process may lock; None: no limit."""
     limits = host.text("/proc/self/limits") or ""
     found = re.search(r"^Max locked memory\s+(\S+)", limits, re.MULTILINE)
     if found is None:

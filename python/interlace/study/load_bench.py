@@ -291,7 +291,7 @@ def run(
     total = ELEMENT * sum(map(prod, of.values()))
     place = Path(tempfile.gettempdir()) if folder is None else folder
     if not place.is_dir():
-        raise UserError(f"--folder {place} is no folder")
+        raise UserError(f"--folder {place} is not a folder")
     check_room(place, total, ELEMENT * max(map(prod, of.values())))
 
     safetensors = None

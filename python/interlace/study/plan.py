@@ -1,4 +1,4 @@
-"""How messages would be divided among the paths of a machine, and why."""
+"""Explains how messages would be divided among the paths of a machine."""
 
 from __future__ import annotations
 

@@ -134,8 +134,8 @@ class SweepFile:
         rest = data[begin:].rstrip(b"\n\0")
         if b"\n" in rest or not BEGINNING.startswith(rest[: len(BEGINNING)]) or data == b"\n":
             raise UserError(
-                f"{self.path}, line {lines + 1}: this is no run of a sweep, or it is damaged; give "
-                "another file with --runs, or remove the line"
+                f"{self.path}, line {lines + 1}: this is not a run of a sweep, or it is damaged; "
+                "give another file with --runs, or remove the line"
             )
         os.truncate(self._handle, begin)
         self.note = f"The last line of {self.path} is damaged; its run is repeated."

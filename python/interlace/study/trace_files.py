@@ -53,7 +53,7 @@ def _unpacked_xz(file: Path, stream: Any) -> Iterator[bytes]:
                     unpacker = lzma.LZMADecompressor(format=lzma.FORMAT_XZ)
                     begun, between = False, True
     except lzma.LZMAError as error:
-        raise UserError(f"{file} is no sound xz file ({error}); get it anew") from None
+        raise UserError(f"{file} is not a sound xz file ({error}); get it anew") from None
     if begun:
         raise UserError(f"{file} is cut off (its xz stream does not end); get it anew")
 
@@ -77,7 +77,7 @@ def _unpacked_zst(file: Path, stream: Any) -> Iterator[bytes]:
                 if unpacker.eof:
                     unpacker, begun = zstandard.ZstdDecompressor().decompressobj(), False
     except zstandard.ZstdError as error:
-        raise UserError(f"{file} is no sound zstd file ({error}); get it anew") from None
+        raise UserError(f"{file} is not a sound zstd file ({error}); get it anew") from None
     if begun:
         raise UserError(f"{file} is cut off (its zstd stream does not end); get it anew")
 

@@ -46,7 +46,7 @@ class stream_set {
   std::vector<std::vector<CUevent_st*>> events_;    // by GPU
 };
 
-// Stream sets, as many as there were messages in flight at once. Messages reuse them.
+// Stream sets. There are as many as the most messages in flight at once; messages reuse the sets.
 class stream_executor {
  public:
   explicit stream_executor(contexts& of) : contexts_(of) {}

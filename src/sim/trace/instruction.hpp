@@ -51,9 +51,9 @@ struct instruction {
   const std::uint64_t* addresses = nullptr;  // addresses of these lanes, in lane order
 };
 
-// Tasks count from 0 after each join. An exchange is one task for each GPU, a join is no task, and
-// everything else is one task. A task starts when all tasks in `after` have ended; these must come
-// before it.
+// Tasks count from 0 after each join. An exchange is one task for each GPU, a join is not a task,
+// and everything else is one task. A task starts when all tasks in `after` have ended; these must
+// come before it.
 struct launch {
   std::uint32_t gpu = 0;
   std::uint64_t blocks = 0;

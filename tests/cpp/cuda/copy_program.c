@@ -41,7 +41,7 @@ static void check_arguments(void) {
   expect(interlace_copy_abi() == INTERLACE_COPY_ABI, "the library has the header's number");
   expect(strchr(interlace_version(), '.') != NULL, "a version has a point");
   expect(strcmp(interlace_last_error(), "") == 0, "nothing has failed yet");
-  expect(interlace_copy_async(bytes, bytes, 0, NULL) == INTERLACE_SUCCESS, "0 bytes are no copy");
+  expect(interlace_copy_async(bytes, bytes, 0, NULL) == INTERLACE_SUCCESS, "0 bytes: no copy");
   expect_failure(interlace_copy_async(NULL, bytes, 8, NULL), INTERLACE_INVALID_ARGUMENT,
                  "the destination of a copy of 8 bytes is a null pointer");
   expect_failure(interlace_copy_async(bytes, NULL, 8, NULL), INTERLACE_INVALID_ARGUMENT,

@@ -150,7 +150,7 @@ class driver {
     bool is_copy = false;
     cuda::device_address to = 0, from = 0;
     std::uint64_t bytes = 0;
-    std::shared_ptr<reduction> kernel;  // null if it is no kernel
+    std::shared_ptr<reduction> kernel;  // null if it is not a kernel
     std::vector<std::uint8_t> result;   // of the kernel, until it ends
     std::vector<op_ptr> behind;
     bool begun = false, done = false;
@@ -888,7 +888,7 @@ inline void driver::make_table() {
     return call("graph_add_copy", [&](driver& d) {
       if (run->height != 1 || run->depth != 1 || run->width_bytes == 0 ||
           run->width_bytes >= (std::size_t{1} << 31U))
-        d.error("a node that is no run of bytes");
+        d.error("a node that is not a run of bytes");
       d.check_reach(*gpu_of(context), run->to_device, run->width_bytes);
       d.check_reach(*gpu_of(context), run->from_device, run->width_bytes);
       auto made = std::make_unique<node>();

@@ -163,7 +163,7 @@ class recorder {
  private:
   struct node {
     // Equal to `key` if the node is stored directly after the node that is executed before it, and
-    // is the first instance of its key. Otherwise 0, which is no key.
+    // is the first instance of its key. Otherwise 0, which is not a key.
     std::uint64_t key_in_order = 0;
     std::uint64_t lanes = 0;    // lanes that reached the node, one bit each
     std::uint64_t key = 0;      // place in the source and iterations, the same for all instances
