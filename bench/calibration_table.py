@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table in docs/explanation/simulator.md: how far the simulated H200 is from measured rows.
+"""Prints the table of docs/explanation/simulator.md: errors of the simulated H200.
 
 bench/calibration_table.py
 """

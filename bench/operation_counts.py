@@ -2,9 +2,9 @@
 """Counts the operations that the GPU executes in the kernels of the traced workloads.
 
 Runs the test `operations.workloads` of interlace_gpu_tests (bench/gpu_check.sh builds it) under
-Nsight Compute and writes, by workload, by kernel and by kind, how many operations all threads
-executed together.
-tests/cpp/sim/trace_test.cpp holds what kernels name with `compute` to that file.
+Nsight Compute. It writes how many operations all threads executed together, by workload, kernel and
+kind.
+The test tests/cpp/sim/trace_test.cpp compares what kernels name with `compute` with that file.
 
     bench/operation_counts.py --tests build/gpu-check/interlace_gpu_tests --json FILE
 """

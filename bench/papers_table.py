@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The table of published and simulated figures in docs/explanation/papers.md.
+"""Prints the table of published and simulated figures of docs/explanation/papers.md.
 
     bench/papers_table.py [FOLDER]
 
 FOLDER has a reproduce-PAPER.json of each paper, as `interlace reproduce PAPER --json FILE` writes
-it; without it the table is of bench/results.
+them. Without FOLDER the script reads bench/results.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ PAPERS = {
 
 
 class Line(NamedTuple):
-    """A row of the table: its words, and the keys of the rows of a file whose figures it has."""
+    """A row of the table: its words, and the keys of the rows of a file that give its figures."""
 
     words: str
     keys: str
     form: str = ".2f"
-    published: str | None = ".1f"  # None: the row is of an experiment that the paper does not have
+    published: str | None = ".1f"  # None: the paper does not have this experiment
 
 
 ROWS = {

@@ -7,8 +7,8 @@ the rows or pixels. It also runs PageRank with the vertices of its graph in rand
 
     bench/proact_sizes.py --times 1,4 --gpus 4,16 --jobs 2 --json FILE
 
-"links" is what remains if the GPUs did nothing but to send, at their links' full rate and each as
-much, what inline puts on the wires; polling may need fewer headers.
+"links" is the speedup if the GPUs only sent what inline puts on the wires: all at their links' full
+rate, and all equally much. Polling may need fewer headers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FIGURES = ("best of inline and polling", SERIAL_COPY, BASELINE, BOUND, LINKS)
 
 
 def larger(sizes: Sizes, times: int) -> Sizes:
-    """That many times the rows, or pixels; of meshes the next whole side."""
+    """The options for so many times the rows or pixels; meshes take the next whole side."""
     return Sizes(
         pagerank_scale=sizes.pagerank_scale + (times.bit_length() - 1),
         jacobi_rows=sizes.jacobi_rows * times,
@@ -61,7 +61,7 @@ def shuffled(sizes: Sizes) -> Workload:
     from interlace.data.graphs import Graph, rmat
 
     graph = rmat(sizes.pagerank_scale, given.EDGE_FACTOR, given.SEED)
-    order = np.random.default_rng(given.SEED).permutation(graph.rows)  # vertex -> where it goes
+    order = np.random.default_rng(given.SEED).permutation(graph.rows)  # vertex -> its new number
     targets = order[np.repeat(np.arange(graph.rows), np.diff(graph.offsets))]
     sources = order[graph.columns]
     sorted_by = np.lexsort((sources, targets))

@@ -6,9 +6,9 @@
 
 `record` runs small studies of all workloads by all simulated mechanisms on three machines, all
 programs of `interlace locality`, the sweep of docs/example, and `interlace reproduce PAPER --quick`
-of the four papers, and writes the JSON of each into FOLDER. A file that is there is not made again.
-`compare` prints each value that differs and ends with exit code 1 if there is one. It leaves out
-what no two runs have in common: dates, commits, commands, and the time and memory of the host.
+of the four papers, and writes the JSON of each into FOLDER. It does not make existing files again.
+`compare` prints each value that differs, and ends with exit code 1 if one does. It leaves out what
+differs in every run: dates, commits, commands, and the time and memory of the host.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ PASSING = re.compile(
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Each file's name, without its end, and the arguments that make it."""
+    """Each file's name without its suffix, and the arguments that make the file."""
     for name, options in WORKLOADS.items():
         workload = name if name == "halo-jacobi" else name.split("-")[0]
         for machine in MACHINES:
@@ -80,7 +80,7 @@ def commands() -> Iterator[tuple[str, str]]:
 
 
 def record(folder: Path, interlace: str, only: str) -> int:
-    """Run what is not there yet; the number of commands that failed."""
+    """Run the commands whose files are missing; return the number of failed commands."""
     folder.mkdir(parents=True, exist_ok=True)
     failed = 0
     for name, arguments in commands():
@@ -108,7 +108,7 @@ def record(folder: Path, interlace: str, only: str) -> int:
 
 
 def differences(path: str, before: Any, after: Any) -> Iterator[str]:
-    """A line for each value that is not the same."""
+    """A line for each value that differs."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted({*before, *after}):
             if PASSING.match(key):
@@ -125,7 +125,7 @@ def differences(path: str, before: Any, after: Any) -> Iterator[str]:
 
 
 def compare(before: Path, after: Path) -> int:
-    """Print what differs; the number of values."""
+    """Print the values that differ; return their number."""
     names = sorted({file.name for folder in (before, after) for file in folder.glob("*.json")})
     if not names:
         raise SystemExit(f"same_figures.py: there are no files in {before} and {after}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tells whether two builds have the same machine code.
+"""Says whether two builds have the same machine code.
 
     bench/same_machine_code.py BEFORE AFTER [--arch sm_90]
 
@@ -49,11 +49,11 @@ class Code(NamedTuple):
         return self.registers, frozenset(Counter(n for n in names if n != "NOP").items())
 
 
-Kernels = dict[str, list[Code]]  # by name; of templates, sources may have one each
+Kernels = dict[str, list[Code]]  # by name; several sources may each have a template's kernel
 
 
 def plain(name: str) -> str:
-    """A kernel's name without what differs from build to build."""
+    """A kernel's name without the parts that differ from build to build."""
     return ANONYMOUS.sub("_GLOBAL__N_", name)
 
 
@@ -116,7 +116,7 @@ def compare(before: Kernels, after: Kernels) -> Comparison:
     """Compare kernels with the same name, then the remaining kernels by their instructions."""
     result = Comparison([], [], [], [], [], [])
     for name in sorted(before.keys() & after.keys()):
-        # A template that several sources have is one kernel, however often it was compiled.
+        # A template in several sources is one kernel, however often it was compiled.
         old, new = set(before[name]), set(after[name])
         if old == new:
             result.same.append(name)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The table of studies in docs/explanation/benchmarks.md on two real GPUs.
+"""Prints the table of studies on two real GPUs of docs/explanation/benchmarks.md.
 
     bench/studies_table.py [FOLDER]
 
-FOLDER has what `GPUS=2 bench/studies.sh FOLDER` leaves, NAME.json; without it the table is of
-bench/results, where the files are called study-NAME-2xh200.json.
+FOLDER has the files NAME.json that `GPUS=2 bench/studies.sh FOLDER` writes. Without FOLDER the
+script reads bench/results, where the files are called study-NAME-2xh200.json.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 
 class ScriptError(Exception):
-    """Something that the user gave cannot be used; the message is one sentence."""
+    """An input that cannot be used; the message is one sentence."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,12 +24,12 @@ class Parser(argparse.ArgumentParser):
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write ASCII text, gzip-packed when the name ends in .gz; all of the file or nothing.
+    """Write ASCII text, gzip-packed if the name ends in .gz. The file appears whole or not at all.
 
     The packed bytes hold neither name nor time, so the same text and zlib give the same bytes.
     Raises OSError.
     """
-    # Made next to the target, so that the last step is a rename; mkstemp makes it private.
+    # A file next to the target, so that the last step is a rename; mkstemp makes it private.
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     unfinished = Path(name)
     try:

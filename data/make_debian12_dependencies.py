@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Make the dependency graph of Debian 12 from its package index.
 
-    python data/make_debian12_dependencies.py              # from this machine's apt lists
-    python data/make_debian12_dependencies.py Packages.xz  # from an index file
+    python data/make_debian12_dependencies.py              # reads this machine's apt lists
+    python data/make_debian12_dependencies.py Packages.xz  # reads an index file
 
 The index is `dists/bookworm/main/binary-amd64/Packages` of any Debian mirror, plain, gzip or xz.
 Without a file the local apt lists are read: on Debian 12, `apt-get update` fetches them.
@@ -13,16 +13,16 @@ names. (A name that the index has in several versions is one vertex with the rel
 There is an edge i -> j when package i needs package j by its Pre-Depends or Depends:
 
 - Each comma-separated clause of the two fields gives at most one edge. Version limits (`>= 2.36`)
-  and qualifiers of architecture (`:any`) are not looked at.
+  and qualifiers of architecture (`:any`) are ignored.
 - Alternatives (`a | b | c`): the first one that resolves, in the order written, which is what apt
   installs when nothing else decides.
 - A name resolves to the package of that name; if there is none, the name is virtual and resolves
   to the first package, in byte order, whose Provides lists it.
-- A clause in which nothing resolves gives no edge (in the shipped graph: two clauses).
+- A clause in which nothing resolves gives no edge. The shipped graph has two such clauses.
 - A package that satisfies its own clause (by what it provides) gives no edge, and clauses that lead
   to the same package give one.
 
-Recommends, Suggests, Conflicts and the like are not looked at.
+Recommends, Suggests, Conflicts and the like are ignored.
 
 The output is Matrix Market, coordinate pattern general, entries sorted by row and column. The same
 index gives the same bytes.
@@ -61,7 +61,7 @@ class Package:
 
 @dataclass
 class DependencyGraph:
-    """The graph and what was met on the way to it."""
+    """The graph, and counts of the special cases in its clauses."""
 
     names: list[str]  # names[i] is vertex i + 1
     edges: list[tuple[int, int]]  # 1-based, ascending, no duplicates
@@ -131,7 +131,7 @@ def parse_index(text: str) -> dict[str, Package]:
 
 
 def _stanzas(text: str) -> Iterator[tuple[dict[str, str], int]]:
-    """The fields that matter of each entry, and the number of its first line."""
+    """The fields of each entry that the graph needs, and the number of the entry's first line."""
     stanza: dict[str, str] = {}
     first = 0
     key = ""

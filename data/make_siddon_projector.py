@@ -11,11 +11,11 @@ The image has size x size pixels of side 1 and its centre at the origin, y upwar
 from the top and c from the left, is column r * size + c (from 0), so the matrix times the phantom
 of make_shepp_logan.py, row after row, is a sinogram. Row a * bins + b is the ray
 x cos(t) + y sin(t) = b - (bins - 1) / 2 with t = a * 180 / angles degrees; the bins are 1 apart.
-By default they are the fewest, in even number, that see the whole image: then no ray lies on a
-grid line. (With an odd number some do; such a ray belongs to the pixels above or to the right.)
+By default the number of bins is the least even one that sees the whole image: then no ray lies on a
+grid line. (With an odd number some rays do; they belong to the pixels above or to the right.)
 
 An entry is the length of the ray in the pixel, rounded to 7 decimals: the error is below half of
-float32's spacing at 1. What rounds to 0 is left out.
+float32's spacing at 1. Entries that round to 0 are left out.
 
 The output is Matrix Market, coordinate real general, entries sorted by row and column. The same
 options give the same bytes.
@@ -54,7 +54,7 @@ def project(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """The entries of one angle, unsorted: bin, column and length (in pixel sides)."""
     half = size / 2
-    distance = np.arange(bins) - (bins - 1) / 2  # of each ray from the origin
+    distance = np.arange(bins) - (bins - 1) / 2  # distance of each ray from the origin
     lines = np.arange(size + 1) - half
     # A ray is the points distance * (cosine, sine) + s * (-sine, cosine).
     crossings = []
@@ -103,7 +103,7 @@ def matrix_market(size: int, angles: int, bins: int) -> tuple[str, int]:
 
 
 def _decimal(value: int) -> str:
-    """value / 10**DECIMALS as short as it goes."""
+    """value / 10**DECIMALS in as few characters as possible."""
     whole, rest = divmod(value, 10**DECIMALS)
     text = f"{rest:0{DECIMALS}d}".rstrip("0")
     return f"{whole}.{text}" if text else f"{whole}"

@@ -70,7 +70,7 @@ def arrange_by_file(folder: Path) -> None:
 
 
 def main() -> int:
-    """Run Doxygen and Sphinx; the exit code."""
+    """Run Doxygen and Sphinx. Returns the exit code."""
     if sys.argv[1:] not in ([], ["--links"]):
         print(__doc__, file=sys.stderr)
         return 2

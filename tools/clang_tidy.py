@@ -2,16 +2,15 @@
 
     python tools/clang_tidy.py JOBS BUILD...
 
-Each BUILD holds compile_commands.json; a source of several is looked at as the first has it. Nearly
-all the time goes to the headers, so the sources of a folder of src/ that are compiled alike are
-looked at together, as one file that includes them. If that file has no finding, its sources have
-none. If it has one, each source is looked at alone, and
-what is printed and decided is the result of that; so names that clash only because two sources are
-looked at together are not a finding. The static analyzer skips included sources unless the file
-that includes them has UnifiedSource in its name.
+Each BUILD holds compile_commands.json. A source of several builds is checked as the first BUILD
+compiles it. Nearly all the time goes to the headers, so the sources of a folder of src/ that are
+compiled alike are checked together, as one file that includes them. If that file has no finding,
+its sources have none. If it has one, each source is checked alone, and only these results count;
+so two names that clash only in the common file are no finding. The static analyzer skips included
+sources unless the file that includes them has UnifiedSource in its name.
 
-A group that was clean is not looked at again until a source of it, its flags, any header, the
-settings or the tool change. Exit code 0 if nothing was found, 1 if something was.
+A clean group is not checked again until one of its sources, its flags, any header, the settings or
+the tool change. Exit code 0 if nothing was found, 1 if something was.
 """
 
 import hashlib
@@ -48,14 +47,14 @@ class Group(NamedTuple):
 
 
 def groups_of(builds: list[Path]) -> list[Group]:
-    """Ours, and those made of workloads, by folder and command; the largest group first."""
+    """Our sources and the generated ones, by folder and command; the largest group first."""
     commands: dict[Path, tuple[str, tuple[str, ...]]] = {}
     for build in builds:
         for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
             for source in compiled(Path(entry["file"])):
                 folders = (ROOT / "src", build.resolve() / "workloads")
                 if source.suffix == ".cpp" and any(map(source.is_relative_to, folders)):
-                    # a source of two targets is looked at as the first of them has it
+                    # a source of two targets is checked as its first target compiles it
                     flags = flags_of(shlex.split(entry["command"]))
                     commands.setdefault(source, (entry["directory"], flags))
     members = defaultdict(list)
@@ -88,7 +87,7 @@ def compiled(file: Path) -> list[Path]:
 
 
 def flags_of(command: list[str]) -> tuple[str, ...]:
-    """The compiler and its flags, without the names of the files that it reads and makes."""
+    """The compiler and its flags, without the names of its input and output files."""
     kept = []
     words = iter(command)
     for word in words:
@@ -112,7 +111,7 @@ def digest(path: Path) -> bytes:
 
 
 def tidy(source: Path, *options: str) -> tuple[bool, str]:
-    """Whether clang-tidy is content, and what it says."""
+    """Whether clang-tidy finds nothing, and its output."""
     done = subprocess.run(
         ["clang-tidy", "--quiet", *ANALYZER, *options, "-p", str(WORK), str(source)],
         stdout=subprocess.PIPE,

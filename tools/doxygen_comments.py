@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Doxygen's filter of our public headers: comments as Doxygen reads them.
+"""Doxygen's filter for our public headers: it marks their comments as Doxygen wants them.
 
     python3 tools/doxygen_comments.py HEADER
 
@@ -21,12 +21,12 @@ NOT_SHOWN = re.compile(
     r"\s*friend .*;$|(class|struct) \w+;|namespace interlace {$|}  // namespace interlace$"
 )
 INNER = re.compile(r"namespace interlace::([\w:]+ {)$")  # shown without the outer namespace
-ITEM = re.compile(r"(- |\d+\. )")  # of a list
-CODE_INDENT = 2  # of a line of code in a comment, after the blank that follows the mark
+ITEM = re.compile(r"(- |\d+\. )")  # the mark of an item of a list
+CODE_INDENT = 2  # more blanks before a line of code in a comment
 
 
 def escaped(text: str) -> str:
-    """A line of text in which nothing but spans of code is markup."""
+    """A line of text for Doxygen, where only spans of code are markup."""
     parts = re.split(r"(`[^`]*`)", text)
     for k in range(0, len(parts), 2):
         parts[k] = re.sub(r"([\\@#<>&%*_~\[\]])", r"\\\1", parts[k]).replace("\\*", "*")

@@ -1,8 +1,8 @@
-"""Prints which GPUs kernels can run on: their compute capabilities, "90 90", then why not more.
+"""Prints the compute capabilities of the GPUs that can run kernels, "90 90", then why not more.
 
-The first line is empty where there is none, and the second where there is nothing to say. Needs
-nothing but Python: quickstart asks before it fetches a CUDA toolkit, and CMake before it chooses
-what to compile for.
+The first line is empty if there is no such GPU. The second line is empty if there is nothing to
+say. The script needs only Python: quickstart runs it before it fetches a CUDA toolkit, and CMake
+before it chooses the GPUs to compile for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def text(capability: int) -> str:
 
 
 def usable(capabilities: list[int]) -> tuple[list[int], str]:
-    """Those of the GPUs before the first one that is too old, and a sentence about that one."""
+    """The capabilities of the GPUs before the first too old one, and a sentence about that GPU."""
     for gpu, capability in enumerate(capabilities):
         if capability < LEAST_CAPABILITY:
             least = text(LEAST_CAPABILITY)

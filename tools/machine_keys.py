@@ -2,8 +2,9 @@
 
     python tools/machine_keys.py [--check]
 
-The list is in src/machine/keys.cpp; the compiled module hands it over. After a change there, build,
-run this, and commit python/interlace/machine/schema.py and docs/reference/machine-files.md with it.
+The list of keys is in src/machine/keys.cpp, and the compiled module returns it. After a change of
+that file, build, run this script, and commit python/interlace/machine/schema.py and
+docs/reference/machine-files.md too.
 """
 
 from __future__ import annotations
@@ -254,7 +255,7 @@ def page(keys: list[Row], tables: list[Row], rules: list[Row]) -> str:
         between = " + " if rule["kind"] == "at_least_together" else " x "
         others = between.join(f"`{name}`" for name in rule["others"])
         times = ""
-        if rule["times"] != 1:  # between the units of the file
+        if rule["times"] != 1:  # the factor in the units of the file
             units = [in_struct[name] for name in (rule["key"], rule["others"][0])]
             times = f"{rule['times'] * units[1] / units[0]:,.12g} x "
         said = _RULES[rule["kind"]].format(others=others, times=times)
@@ -272,7 +273,7 @@ def texts(core: Any) -> dict[Path, str]:
 
 
 def main() -> int:
-    """Write the files, or with --check say whether they are current; the exit code."""
+    """Write the files, or with --check say whether they are current. Returns the exit code."""
     sys.path.insert(0, str(ROOT / "python"))
     core = importlib.import_module("interlace._core")
     stale = [

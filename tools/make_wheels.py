@@ -44,7 +44,7 @@ MODULES = {"_core", "_cuda", "_driver", "libinterlace", "libinterlace_preload"}
 LICENCES = {"LICENSE", "THIRD_PARTY.md"}
 MOST_BYTES = 60_000_000
 MACHINE_CODE = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}
-PTX = {"sm_90"}  # as cuobjdump calls the PTX of compute_90
+PTX = {"sm_90"}  # cuobjdump's name for the PTX of compute_90
 
 
 class WheelError(Exception):
@@ -127,7 +127,7 @@ def make_sdist(tools: Path) -> Path:
 
 
 def unpack(sdist: Path, folder: Path) -> None:
-    """Unpacks. Files that are there already keep their times, so that nothing is made again."""
+    """Unpacks. Files that did not change keep their times, so that nothing is built again."""
     wanted = set()
     with tarfile.open(sdist) as archive:
         for member in archive:
@@ -147,7 +147,7 @@ def unpack(sdist: Path, folder: Path) -> None:
 
 
 def build(version: str, bin_folder: Path, tools: Path, architectures: str | None) -> Path:
-    """The wheel as scikit-build-core makes it."""
+    """The wheel that scikit-build-core makes."""
     out = WORK / f"made-{version}"
     shutil.rmtree(out, ignore_errors=True)
     settings = {
@@ -192,7 +192,7 @@ def versions(symbols: str) -> dict[str, tuple[int, ...]]:
 
 
 def too_new(symbols: str) -> list[str]:
-    """The symbols that older systems lack, as `objdump -T` has them."""
+    """The symbols that older systems lack, from the output of `objdump -T`."""
     return [
         " ".join(line.split()[-2:])
         for line in symbols.splitlines()
@@ -201,7 +201,7 @@ def too_new(symbols: str) -> list[str]:
 
 
 def check_library(file: Path) -> None:
-    """That a module or library runs on older systems, and has nothing that only debuggers read."""
+    """Checks that a file runs on older systems, and has nothing that only debuggers read."""
 
     def objdump(*options: str) -> str:
         command = ("objdump", *options, str(file))
@@ -229,7 +229,7 @@ def code_in(file: Path, tools: Path) -> tuple[set[str], set[str]]:
 
 
 def check(wheel: Path, tools: Path, every_gpu: bool) -> None:
-    """That the wheel holds its promises."""
+    """Checks that the wheel holds its promises."""
     if wheel.stat().st_size > MOST_BYTES:
         raise WheelError(f"{wheel.name} has {wheel.stat().st_size} bytes, more than {MOST_BYTES}")
     if not (tag := re.search(r"-manylinux_2_([0-9]+)_x86_64", wheel.name)) or int(tag[1]) > 34:

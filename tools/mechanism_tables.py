@@ -28,7 +28,7 @@ ROW_KEYS = {
 PARAMETER_KEYS = {"meaning", "least", "most", "multiple", "default", "commands", "tried"}
 VARIANT_KEYS = {"meaning", "names", "tried"}
 TREATMENT_KEYS = {"name", "sentence", "parts", "options"}
-STEPS = ("bypass", "fine", "coalesce", "cache")  # of remote_load_options, in its order
+STEPS = ("bypass", "fine", "coalesce", "cache")  # in the order of the fields of remote_load_options
 FLAGS = ("decide", "watch", "each_page", "pack")
 
 Table = dict[str, Any]
@@ -316,7 +316,7 @@ def cpp_remote_loads(table: Table) -> str:
 
 
 def _py_text(field: str, text: str) -> list[str]:
-    """A field with a string, broken where a line is full."""
+    """A field with a string that is broken into lines of at most the allowed length."""
     line = f"        {field}={_quoted(text)},"
     if len(line) <= 100:
         return [line]
@@ -563,7 +563,7 @@ def documentation(table: Table, loads: Table) -> str:
 
 
 def made(root: Path = ROOT) -> dict[str, str]:
-    """The text of every file that is made, by its path."""
+    """The text of every generated file, by its path."""
     table = read_mechanisms((root / MECHANISMS).read_text(encoding="utf-8"))
     loads = read_remote_loads((root / REMOTE_LOADS).read_text(encoding="utf-8"))
     return {
@@ -578,7 +578,7 @@ def made(root: Path = ROOT) -> dict[str, str]:
 
 
 def main() -> int:
-    """Write what is not current, or only name it."""
+    """Write the files that are not current, or only name them."""
     check = sys.argv[1:] == ["--check"]
     if sys.argv[1:] and not check:
         print(__doc__, file=sys.stderr)

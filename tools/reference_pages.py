@@ -22,7 +22,7 @@ from interlace.runtime.environment import INTERNAL, variables
 
 
 def _cell(text: str) -> str:
-    """A text as one cell of a table; what looks like an option or a variable is code."""
+    """A text as a cell of a table; options and variables become code."""
     text = " ".join(text.split())
     text = re.sub(r"([\\|<>*\[\]])", r"\\\1", text).replace("`", "")
     code = r"(?<![\w`/-])(--?[a-z][\w-]*|[A-Z]+(?:_[A-Z]+)+\b|\w[\w./-]*\.(?:toml|json|md))"
@@ -30,7 +30,7 @@ def _cell(text: str) -> str:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Each command that does something, by its words, with its parser."""
+    """Each command without subcommands, by its words, with its parser."""
     words = [(name,) for name in cli.commands()] + list(cli.VARIANTS)
     for name, *rest in sorted(words):
         variant = rest[0] if rest else None

@@ -2,8 +2,8 @@
 # The set-up that quickstart and check share: system packages, the virtual environment (.venv), the
 # CUDA toolkit where it is wanted, and the project installed into .venv. Sourced, never run.
 #
-# Everything is made inside the checkout. A finished part leaves a stamp in .venv/.interlace that
-# holds a hash of what it was made from; a part whose stamp still fits is not made again. While pip
+# Everything is made inside the checkout. A finished part leaves a stamp in .venv/.interlace, a hash
+# of its inputs. A part is not made again while its stamp fits. While pip
 # changes .venv, the file `unfinished` stands there: a run that finds it starts with a new .venv.
 
 set -euo pipefail
@@ -36,7 +36,7 @@ usage_error() {
   exit 2
 }
 
-# A child has a process group of its own, so Ctrl-C is passed on here, to all that it started.
+# A child has a process group of its own, so this passes Ctrl-C on to everything that it started.
 stop_child() {
   local tries
   [ -n "$child" ] || return 0
@@ -84,8 +84,8 @@ explain() {
   fi
 }
 
-# step LABEL LOG COMMAND...: one line with the seconds it took; all its output in build/logs/LOG.log,
-# of which the end is shown if it fails.
+# step LABEL LOG COMMAND...: prints one line with the seconds that it took. All its output goes to
+# build/logs/LOG.log; if the command fails, the end of that file is shown.
 step() {
   local label=$1 log=$logs/$2.log began=$SECONDS status=0 tick=0 part reason
   shift 2
@@ -116,7 +116,7 @@ step() {
   return "$status"
 }
 
-# A step of the set-up: where its log has a known reason, that one sentence ends the run.
+# A step of the set-up. If its log shows a known reason for a failure, one sentence ends the run.
 setup_step() {
   local status=0
   setting_up=1
@@ -174,7 +174,7 @@ compiler_is_new_enough() {
   [ "${version%%.*}" -ge 12 ]
 }
 
-# Puts the names of what is missing into `missing`.
+# Puts the names of missing packages into `missing`.
 find_missing() {
   missing=()
   if find_python; then
@@ -247,7 +247,7 @@ pip_install() {
   rm -f "$stamps/unfinished"
 }
 
-# requirements LIST...: what pyproject.toml says; LIST is build, project or the name of an extra.
+# requirements LIST...: the packages of pyproject.toml; LIST is build, project or an extra's name.
 requirements() {
   "$venv/bin/python" - "$root/pyproject.toml" "$@" <<'PYTHON'
 import sys, tomllib
@@ -301,7 +301,7 @@ toolkit_folder() {
   "$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib") + "/nvidia/cu13")'
 }
 
-# Sets `nvcc` to the first that there is, or to nothing.
+# Sets `nvcc` to the first nvcc that is found, or to nothing.
 find_nvcc() {
   local candidate
   for candidate in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc \
@@ -405,6 +405,6 @@ begin() {
   find "$root/build/tmp" -mindepth 1 -delete
   export TMPDIR=$root/build/tmp # nothing outside the checkout
   export PIP_USER=0
-  export CXX=${CXX:-g++} # every build takes the compiler that was looked at
+  export CXX=${CXX:-g++} # every build takes the compiler that was checked
   export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 }

@@ -32,7 +32,7 @@ TIMEOUT_S = 300
 
 _BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"as `([^`]+)`:\n+\Z")
-_PROGRESS = re.compile(r": \d+ of \d+ \w+, \d+ s gone, about \d+ s left$")  # on slow machines
+_PROGRESS = re.compile(r": \d+ of \d+ \w+, \d+ s gone, about \d+ s left$")  # slow machines print it
 _STAND_IN = re.compile(r"<!-- stand-in: (driver|regions) -->")
 _NOT_RUN = re.compile(r"<!-- not run: ([^>]*) -->\n+\Z")
 
@@ -49,11 +49,11 @@ class Command:
 
 @dataclass
 class Block:
-    """A block of a page: what its fence says, its text, and what the page says about it."""
+    """A block of a page: the word of its fence, its text, and what the words above it say."""
 
     language: str
     text: str
-    line: int  # the first one inside
+    line: int  # the first line inside
     file: str = ""
     not_run: str = ""
 
@@ -133,8 +133,8 @@ def stand_in(name: str, folder: Path) -> dict[str, str]:
         **environment,
         "LD_LIBRARY_PATH": str(folder),
         "FAKE_SEED": "1",
-        "INTERLACE_COPY_TRAFFIC": str(folder / "traffic"),  # of no other process
-        "INTERLACE_PRELOAD_START": "wait",  # in place of a race, whose counts differ
+        "INTERLACE_COPY_TRAFFIC": str(folder / "traffic"),  # shared with no other process
+        "INTERLACE_PRELOAD_START": "wait",  # else copies race with the start, and counts differ
     }
 
 
@@ -190,7 +190,7 @@ class Shell:
 
 
 def steps(page: Path, shell: Shell) -> Iterator[tuple[Command, list[str]]]:
-    """Saves the files of a page and runs its commands, in its order; each with what it printed."""
+    """Saves the files of a page and runs its commands in order; yields each with its output."""
     for block in blocks_of(page.read_text(encoding="utf-8")):
         if block.file:
             shell.save(block)
@@ -200,7 +200,7 @@ def steps(page: Path, shell: Shell) -> Iterator[tuple[Command, list[str]]]:
 
 
 def updated(shown: list[str], printed: list[str]) -> list[str]:
-    """The output as the page shows it: as many lines around each `...` as before."""
+    """The output as the page shows it, with as many lines around each `...` as before."""
     if LEFT_OUT not in shown:
         return printed
     first = shown.index(LEFT_OUT)
