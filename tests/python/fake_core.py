@@ -37,9 +37,9 @@ from interlace.model.mechanisms import BEHIND_KERNELS
 ENTRY_S = 2e-11  # one GPU's time for an edge or an entry of a matrix
 BYTE_S = 1 / 25e9
 LAUNCH_S = 4e-6
-PENALTIES = {"all-gather": 2e-6, "send-receive": 1e-6, "none": 1e-6}  # of variants
+PENALTIES = {"all-gather": 2e-6, "send-receive": 1e-6, "none": 1e-6}  # times of variants
 
-REAL: Any = None  # what is computed the same whatever the node: the search of `tune`
+REAL: Any = None  # the search of `tune` is the real one: it computes the same on every node
 with contextlib.suppress(ImportError):
     REAL = importlib.import_module("interlace._core")
 
@@ -93,7 +93,7 @@ class Asked(NamedTuple):
 
 
 def run_faked(core: Fake, name: str, asked: Asked, data: tuple[Any, ...]) -> dict[str, Any]:
-    """A workload's run; its own test file says what it gives."""
+    """A workload's run; the workload's own test file says what the run returns."""
     result: dict[str, Any] = importlib.import_module(f"test_{name}").faked(core, asked, *data)
     return result
 
@@ -115,13 +115,13 @@ class Fake:
     def __init__(self) -> None:
         self.wrong: tuple[str, int, int, int] | None = None  # mechanism, gpus, device, element
         self.wrong_by = 1e-3
-        # Of an iteration: parts of what it sends, of the time in front of them.
+        # Parts of an iteration: shares of what it sends, and of the time in front of each share.
         self.exchanges: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
         self.interrupt: str | None = None  # the mechanism that Ctrl-C hits
         self.crash: str | None = None
         self.usage: str | None = None
-        self.no_place_for_bulk = False  # for agents that copy in bulk
-        self.bulk_s = 0.0  # that these take longer
+        self.no_place_for_bulk = False  # agents that copy in bulk find no place
+        self.bulk_s = 0.0  # agents that copy in bulk take so much longer
         self.sleep_s = 0.0
         self.gpus = 4
         self.most_managed = 1 << 30  # elements in unified memory
@@ -314,7 +314,7 @@ class FakeCuda(Fake):
         super().__init__()
         self.overlaps: list[tuple[Any, ...]] = []
         self.nccl: str | None = None  # the version, if the library is there
-        self.nccl_files: list[str] = []  # that were offered
+        self.nccl_files: list[str] = []  # files that were offered
         self.rate = 3.5e11  # bytes a second, of an exchange's copies
         self.rates: list[int] = []  # numbers of GPUs whose rate was measured
         self.of_gpu = {
@@ -327,7 +327,7 @@ class FakeCuda(Fake):
         self.copies: list[tuple[Any, ...]] = []  # requests to measure
         self.collectives: list[tuple[Any, ...]] = []
         self.relay_costs: list[tuple[Any, ...]] = []
-        self.wrong_bytes: dict[str, int] = {}  # by method
+        self.wrong_bytes: dict[str, int] = {}  # wrong bytes by method
         self.streams: list[tuple[Any, bool]] = []  # copies, and whether the host times them
         self.kernels: list[tuple[Any, ...]] = []
 
@@ -349,7 +349,7 @@ class FakeCuda(Fake):
         if candidates == [f"dies on {rank}"]:
             os.kill(os.getpid(), signal.SIGKILL)
         if candidates[0].startswith(("fails", "dies")):
-            time.sleep(60)  # for the one that does not come
+            time.sleep(60)  # waits for a process that does not come
         self.rank = rank, ranks
         return "3.4.5"
 

@@ -1,4 +1,4 @@
-"""A program on GPUs that are host memory: copies, saves and loads, and compares every byte.
+"""A program whose GPUs are host memory: it copies, saves and loads, and compares every byte.
 
 It runs with the stand-in libcuda.so.1 and libnvidia-ml.so.1 of tests/cpp/preload, and has a
 stand-in for CuPy over that driver. Prints one line of JSON; a refusal is its sentence.
@@ -31,7 +31,7 @@ def check(result: int) -> None:
 
 
 class Device:
-    """CuPy's: the current GPU within its `with`."""
+    """CuPy's device: the current GPU inside of its `with`."""
 
     current = 0
 
@@ -65,7 +65,7 @@ class Array(np.ndarray[Any, Any]):
         return SimpleNamespace(id=next(gpu for begin, end, gpu in ranges if begin <= at < end))
 
     def exported(self) -> Any:
-        """Without its class, which copies take for NumPy's."""
+        """A view of the array without its class, which copies would take for NumPy's."""
         return SimpleNamespace(__cuda_array_interface__=dict(self.__array_interface__))
 
 
@@ -126,7 +126,7 @@ def work(file: Path) -> dict[str, Any]:
     size = ctypes.sizeof(counted)
     copying._check(library, library.interlace_copier_statistics(None, ctypes.byref(counted), size))
     return {
-        "bytes": counted.bytes,  # by the one engine of the process: saved, loaded and copied
+        "bytes": counted.bytes,  # moved by the one engine of the process: saved, loaded and copied
         "wanted": 2 * sum(values.nbytes for values in host.values()) + host["layer.7"].nbytes,
         "runtime": "interlace._cuda" in sys.modules,
     }

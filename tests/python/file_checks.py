@@ -24,7 +24,7 @@ def _check_sentence(error: UserError, where: str) -> None:
 
 
 def check_machine(text: str) -> bool:
-    """Whether the text is a machine; one that is read is written and read to the same."""
+    """Whether the text is a machine. A machine that is read, written and read again is the same."""
     try:
         machine = parse_machine(text, "fuzzed", "fuzzed.toml", sources=True)
     except UserError as error:
@@ -37,7 +37,7 @@ def check_machine(text: str) -> bool:
 
 
 def check_sweep(text: str) -> bool:
-    """Whether the text is a sweep; every point of one that is has a machine."""
+    """Whether the text is a sweep. Every point of a sweep has a machine."""
     file = ROOT / "docs" / "example" / "fuzzed.toml"
     try:
         space = parse_design_space(text, file)

@@ -110,7 +110,7 @@ def test_what_is_measured(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     assert asked_of == {"", "bulk"}
     assert {call[7] for call in cuda.overlaps if not call[2].startswith(POLLING)} == {""}
     copied = [row["config"]["chunk_bytes"] for row in rows if row["mechanism"] == COPY_ENGINE]
-    assert copied == sizes[5:]  # those that streams can wait for
+    assert copied == sizes[5:]  # the sizes that streams can wait for
     ranges = [row["config"]["ranges"] for row in rows if row["mechanism"] == SPLIT]
     assert ranges == [2, 4, 8, 16, 32]
     # 4 MiB in 1 GiB are too many to wait for, but not in 256 MiB
@@ -146,7 +146,7 @@ def test_chunks_beyond_the_transfer_are_one(run: Run, tmp_path: Path) -> None:
             found[row["mechanism"]].append(row["config"]["chunk_bytes"])
     # Chunks grow and shrink, so a chunk size of 4 MiB still cuts 1 MiB. 16 MiB and more do not.
     sizes = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB]
-    sizes_of_both = [*sizes, *sizes]  # of agents that copy by threads, and in bulk
+    sizes_of_both = [*sizes, *sizes]  # agents that copy by threads, and in bulk
     assert found == {POLLING: sizes_of_both, COPY_ENGINE: sizes[1:]}
     assert {row["rate_bytes"] for row in document["rows"] if row["mechanism"] != COPY_ENGINE} == {
         4 * MIB
@@ -247,7 +247,7 @@ def test_the_table(run: Run) -> None:
     assert lines[5].startswith("    1  inline ")
     assert lines[6].startswith("    1  polling (256 KiB, 4096 threads) ")
     assert lines[8].startswith("    1  polling (256 KiB, 4096 threads, bulk) ")
-    assert [n for n in range(4, 9) if lines[n].endswith("  best")] == [5, 8]  # of each mechanism
+    assert [n for n in range(4, 9) if lines[n].endswith("  best")] == [5, 8]  # each mechanism's
     assert lines[9] == ""
     assert lines[10].split()[:2] == ["3", BULK_COPY]
     assert max(map(len, lines[:15])) <= 100

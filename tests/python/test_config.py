@@ -42,7 +42,7 @@ def read_by_sources() -> set[str]:
 
 
 def test_everything_that_is_read_is_listed() -> None:
-    read = read_by_sources() - {"LD_PRELOAD"}  # of the programs that `interlace run` starts
+    read = read_by_sources() - {"LD_PRELOAD"}  # for the programs that `interlace run` starts
     assert {"INTERLACE_COPY", "INTERLACE_NCCL", "INTERLACE_CUFFT", "INTERLACE_COMMIT"} <= read
     assert set(environment.variables(core)) | set(environment.INTERNAL) == read
 
@@ -72,7 +72,7 @@ def test_defaults_are_taken_by_what_reads_them() -> None:
 def test_the_list(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INTERLACE_COPY", "graphs")
     monkeypatch.setenv("INTERLACE_PRELOAD_AFTER", "1G")
-    monkeypatch.setenv("INTERLACE_COPY_STAGING", "")  # as if it was not set
+    monkeypatch.setenv("INTERLACE_COPY_STAGING", "")  # an empty value counts as not set
     file = tmp_path / "config.json"
     ran = run("config", "--json", file)
     assert ran.code == 0

@@ -128,7 +128,7 @@ def test_it_goes_where_the_engine_looks(cuda: FakeCuda, run: Run) -> None:  # no
     ("model", "word"),
     [
         ("NVIDIA H200", "nvidia-h200"),
-        ("-A (1.5)_-x. ", "a-1.5-x"),  # as copy_profile_test.cpp has it
+        ("-A (1.5)_-x. ", "a-1.5-x"),  # the same case as in copy_profile_test.cpp
         ("x" * 50, "x" * 40),
     ],
 )

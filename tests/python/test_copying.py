@@ -29,7 +29,7 @@ class Library:
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
-        self.places: dict[int, int] = {}  # by address; else page-locked
+        self.places: dict[int, int] = {}  # GPU by address; all other memory is page-locked
         self.capturing: set[tuple[int, int]] = set()
         self.open: dict[int, tuple[int, int]] = {}  # events
         self.done: set[int] = set()
@@ -186,7 +186,7 @@ def torch_stream(number: int, gpu: int) -> SimpleNamespace:
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
-    """With PyTorch, whose current stream of GPU g is 100 + g, and CuPy: 200 + g."""
+    """PyTorch, whose current stream on GPU g is 100 + g, and CuPy, whose is 200 + g."""
     made = Library()
     torch = SimpleNamespace(
         Tensor=Tensor,

@@ -24,9 +24,9 @@ DEBIAN, PHANTOM, SIDDON = (
     for name in ("debian12_dependencies", "shepp_logan", "siddon_projector")
 )
 
-# One rule of the Debian script each: fields over two lines, versions, qualifiers, alternatives,
-# virtual packages, a name that nothing has, a package that satisfies itself, duplicates, a name in
-# two versions, and relations that do not count.
+# Each entry tests a rule of the Debian script: fields over two lines, versions, qualifiers,
+# alternatives, virtual packages, a name that nothing has, a package that satisfies itself,
+# duplicates, a name in two versions, and relations that do not count.
 INDEX = """\
 Package: apple
 Version: 1
@@ -73,7 +73,7 @@ def remade(path: Path, output: Path, *options: str) -> bool:
     done = script(path, *options, "--output", output)
     assert done.returncode == 0, done.stderr
     shipped = (DATA / output.name).read_bytes()
-    # The text alone is compared: another zlib may pack it otherwise.
+    # Only the text is compared: another zlib may pack it differently.
     assert shipped[:8] == output.read_bytes()[:8] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
     return gzip.decompress(shipped) == gzip.decompress(output.read_bytes())
 
@@ -186,7 +186,7 @@ def dense(path: Path) -> NDArray[np.float64]:
 
 
 def point_value(x: float, y: float, level: int) -> float:
-    """The phantom at a point by quadratic forms, with complex numbers for the turn."""
+    """The phantom's level at a point, by quadratic forms; complex numbers turn the ellipses."""
     total = 0.0
     for (cx, cy), (a, b), degrees, *levels in TABLE:
         z = complex(x - cx, y - cy) * cmath.rect(1, -math.radians(degrees))

@@ -43,7 +43,7 @@ def config_space(acs_control: int | None) -> bytes:
 
 
 def machine(root: Path, *, acs_control: int | None = 0b11101) -> Host:
-    """A node with two GPUs, of which the first is below a bridge."""
+    """A node with two GPUs. The first GPU is below a bridge."""
     write(root / "etc/os-release", 'NAME="X"\nPRETTY_NAME="Debian GNU/Linux 12"\n')
     write(root / "proc/sys/kernel/osrelease", "6.1.0\n")
     write(root / "proc/sys/kernel/yama/ptrace_scope", "1\n")
@@ -161,7 +161,7 @@ NO_DRIVER = "no NVIDIA driver was found (no libcuda.so.1)"
 
 
 def answers(tmp_path: Path, said: dict[str, Any], **more: Answer) -> dict[str, Answer]:
-    """Those of a healthy installation on a machine whose driver reports this."""
+    """The facts of a healthy installation on a machine whose driver reports this."""
     there = Answer({"there": True, "file": "/x/_core.so", "problem": None})
     absent = {"file": None, "version": None, "named": False, "problem": None}
     return {

@@ -70,13 +70,13 @@ def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(("component", "speed"), [(0, 0.4), (1, 0.4 / 3**0.5)])
 def test_plane_waves_go_at_the_speed_of_their_kind(component: int, speed: float) -> None:
-    # Motion along the wave's way is a P wave, across it an S wave; half of it goes either way. The
-    # grid is so wide across that its edges are not felt in the middle.
+    # Motion along the direction of travel is a P wave, motion across it an S wave. Half of the wave
+    # travels each way. The grid is so wide that its edges do not affect the middle.
     side, n, steps = 33, 48, 32
     bell = np.exp(-(((np.arange(n) - n // 2) / 2) ** 2) / 2)
     velocity = np.zeros((side, 3, side, n), dtype=np.float32)
     velocity[:, component] = bell
-    medium = np.tile(eqwp.generate(8).medium[-1], (side, 1))  # of the fastest layer
+    medium = np.tile(eqwp.generate(8).medium[-1], (side, 1))  # the fastest layer everywhere
     found = eqwp.propagate(eqwp.Start(velocity, medium), steps)[side // 2, component]
     ahead = found[side // 2, n // 2 :]
     assert abs(int(ahead.argmax()) - steps * speed) <= 1

@@ -1,4 +1,4 @@
-"""Every operation of a command may fail: the disk, the memory, a thread; or the command is killed.
+"""Every operation of a command fails once: disk, memory, thread; or the command is killed there.
 
 The command says one sentence or gives its whole result. Nothing is half-written or left open, and
 the same command works afterwards. A library that is preloaded (tests/faults/faults.cpp) makes the
@@ -31,8 +31,8 @@ from study_helpers import MACHINE
 SOURCE = Path(__file__).resolve().parents[1] / "faults" / "faults.cpp"
 KINDS = ("write", "read", "open", "sync", "name", "size", "map", "thread", "memory")
 ONCE, FROM_THEN_ON, KILLED = range(3)
-# nanobind converts the arguments of a call in functions that may not throw: it ends the process
-# where memory lacks there. After so many allocations the module itself is at work.
+# nanobind converts the arguments of a call in functions that may not throw: without memory there,
+# nanobind ends the process. After so many allocations the module itself is at work.
 CONVERSIONS = 2
 SAMPLE = 1  # operation of each command, kind and mode
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
@@ -119,7 +119,7 @@ class Faults:
 
 
 def _call(command: str) -> int:
-    """Run it in this process; its exit code."""
+    """Run the command in this process. Returns its exit code."""
     import numpy as np
 
     import interlace
@@ -256,7 +256,7 @@ def _main(command: str, path: str) -> None:
     inputs = {path.name for path in Path().iterdir()}
 
     def clean() -> None:
-        for left in Path("../tmp").iterdir():  # of a command that was killed
+        for left in Path("../tmp").iterdir():  # a killed command left it
             shutil.rmtree(left)
         for file in Path().iterdir():
             if file.name not in inputs:

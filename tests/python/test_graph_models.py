@@ -37,7 +37,7 @@ def between_parts(graph: Graph, parts: int) -> float:
 
 
 def within(graph: Graph, distance: int) -> float:
-    """The share of edges that reach no further than this."""
+    """The share of edges that reach at most so far."""
     sources, targets = ends(graph)
     return float((np.abs(sources - targets) <= distance).mean())
 
@@ -121,7 +121,7 @@ def test_cage_moves_exchange_two_symbols_or_change_the_last() -> None:
 
 
 def test_an_rgg_is_that_of_the_challenge() -> None:
-    # rgg_n_2_15_s0: 9.78 of each on the average, at most 24, nearly all within 170.
+    # rgg_n_2_15_s0: a vertex has 9.78 edges on average, at most 24; nearly all reach at most 170.
     graph = rgg(32768)
     degree = np.diff(graph.offsets)
     assert degree.mean() == pytest.approx(0.55**2 * np.pi * np.log(32768), rel=0.03)

@@ -390,7 +390,7 @@ def seeds() -> dict[str, bytes]:
 
 
 def mutated(data: bytes, generator: random.Random) -> bytes:
-    """Data with one to four bytes changed, put in, taken out or doubled, or its end cut."""
+    """Data with one to four bytes changed, inserted, removed or doubled, or cut at its end."""
     out = bytearray(data)
     for _ in range(generator.randint(1, 4)):
         at = generator.randrange(len(out) + 1)
@@ -615,7 +615,7 @@ def test_partition_of_a_skewed_graph_is_balanced() -> None:
 
 
 def heaviest(offsets: NDArray[np.int64], bounds: Sequence[int]) -> int:
-    """The larger of work and stores to other parts, of the part with most."""
+    """The larger of work and stores to other parts, for the part where it is largest."""
     rows = np.diff(bounds)
     work = np.diff(offsets[np.asarray(bounds)]) + rows
     return int(max(work.max(), (len(bounds) - 2) * rows.max()))
@@ -708,6 +708,6 @@ def test_reference_bad_values() -> None:
     for tolerance in (0.0, -1.0, float("nan")):
         with pytest.raises(UserError, match="give a number above 0"):
             pagerank_reference(ring, tolerance=tolerance)
-    star = graph_of(3, [(0, 1), (0, 2), (1, 0), (2, 0)])  # without damping it swings for ever
+    star = graph_of(3, [(0, 1), (0, 2), (1, 0), (2, 0)])  # undamped, the ranks swing for ever
     with pytest.raises(UserError, match=r"tolerance 1e-06: after 1000 iterations the change is"):
         pagerank_reference(star, 1.0, tolerance=1e-6)

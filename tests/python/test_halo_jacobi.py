@@ -31,7 +31,7 @@ TINY = ("--rows", 12, "--columns", 100, "--iterations", 2)  # for tests of every
 
 def faked(core: Fake, asked: Asked, rows: int, columns: int) -> dict[str, Any]:
     """Return the result that a compiled module would return."""
-    # with its own loops, which know nothing of the workload's
+    # its own loops share no code with the workload
     at = np.arange(rows * columns)
     grid = ((at // columns * 7919 + at % columns * 104729) % 1021 / 1024).reshape(rows, columns)
     for _ in range(asked.iterations):
@@ -79,7 +79,7 @@ def test_a_harmonic_grid_stays() -> None:
 
 @pytest.mark.parametrize("columns", [21, 2 * CACHED_COLUMNS + 3])
 def test_a_wave_decays_as_its_eigenvalue_says(columns: int) -> None:
-    # sin along a row that is 0 at its ends, cos round the ring: both are eigenvectors.
+    # sin along a row, 0 at the row's ends, and cos round the ring: both are eigenvectors.
     rows, steps = 12, 7
     across = np.sin(3 * np.pi * np.arange(columns) / (columns - 1))
     around = np.cos(2 * np.pi * 2 * np.arange(rows) / rows)

@@ -311,7 +311,7 @@ def small(**options: Any) -> Jacobi:
 @pytest.mark.parametrize("halo", [None, True])
 def test_no_wrong_number_passes(core: Fake, value: float, halo: bool | None) -> None:
     workload = small(halo=halo)
-    for row in (41, 45, 89):  # of GPU 0, but needed by GPU 1; its own
+    for row in (41, 45, 89):  # GPU 0's rows that GPU 1 needs, and GPU 1's own
         outcome = workload.simulate(core, "machine", Case(2, SPLIT, Config(ranges=4)))
         assert workload.verify(outcome) < 1e-7
         outcome.values[1, row] = value
@@ -334,7 +334,7 @@ def test_with_a_halo_only_what_a_gpu_needs_is_compared(core: Fake) -> None:
 
 
 def test_one_old_value_is_found() -> None:
-    # A row that was computed from a neighbour's value of the iteration before.
+    # A row that was computed from a neighbour's value of the previous iteration.
     workload = small()
     system = workload.system
     old, new = (jacobi_reference(system, n).x for n in (9, 10))

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # layer -> the layers that it may include; each may include itself
 LAYERS: dict[str, frozenset[str]] = {
-    "c-interface": frozenset(),  # of the copy engine: a header that stands alone
+    "c-interface": frozenset(),  # the copy engine's C header, which stands alone
     "base": frozenset(),
     "machine": frozenset({"base"}),
     "plan": frozenset({"base", "machine"}),
@@ -74,17 +74,17 @@ PUBLIC: dict[str, str] = {
 # Public headers that the build makes.
 GENERATED = frozenset({"interlace/version.hpp"})
 
-# Layers that compile where there is no CUDA toolkit, and the headers that would end that.
+# Layers that compile without a CUDA toolkit, and the headers that they therefore may not include.
 PURE = frozenset(
     {"base", "plan", "kernel", "tune", "checkpoint", "workload", "host", "sim", "ucx"}
     | {"c-interface"}
 )
 CUDA_HEADER = re.compile(r"^(cuda|nvml|nvtx|cub/|thrust/|cooperative_groups|cufft|cusparse|nccl)")
 
-# Streams are not used, for the reason that src/base/cut_text.hpp gives; these have them.
+# Streams are not used (src/base/cut_text.hpp says why); these headers bring them.
 STREAM_HEADER = re.compile(r"^([a-z]*stream|streambuf|ios|iosfwd|iomanip|locale|regex)$")
 
-# Folders that name our files in <...>. <cuda/...> may also be libcu++.
+# Folders of our files that includes name in <...>. <cuda/...> may also be libcu++.
 OUR_FOLDERS = {*LAYERS, "interlace"} - {"cuda"}
 
 # The packages of python/interlace, lowest first: each imports only from itself and lower packages.

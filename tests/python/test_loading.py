@@ -32,7 +32,7 @@ def array(seed: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]
 def model(seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
     made = {f"layer.{k}.{t}": array(seed + k, t, (k, 7, 3)) for k, t in enumerate(DTYPES)}
     made["scalar"] = array(seed, "float32", ())
-    made["wide"] = array(seed, "float16", (1 << 19, 3))  # of several pieces
+    made["wide"] = array(seed, "float16", (1 << 19, 3))  # several pieces
     made["ünïcode \n"] = array(seed, "uint8", (0, 5))
     return made
 

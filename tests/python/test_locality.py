@@ -38,7 +38,7 @@ def test_counts_beside_mgpusim(found: dict[tuple[str, int], dict[str, Any]]) -> 
         loads = found[program, gpus]["loads"]
         assert loads["vector_accesses"] == pytest.approx(accesses, rel=0.002), program
         assert loads["remote_stores"] == writes, program
-        if program == "fir":  # nearly all of MGPUSim's 483 are instructions and arguments
+        if program == "fir":  # nearly all of MGPUSim's 483 reads are of instructions and arguments
             assert loads["requests"] <= reads
         else:
             assert loads["requests"] == pytest.approx(reads, rel=0.1), program

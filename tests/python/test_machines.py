@@ -61,7 +61,7 @@ def error_of(text: str) -> str:
 
 
 def refusal(text: str) -> str:
-    """The same, or nothing if the file is a machine."""
+    """The error message for a file with this text, or None if the file is a machine."""
     try:
         machine = parse_machine(text, "x", "x.toml")
     except UserError as error:

@@ -51,7 +51,7 @@ def test_new_symbols_are_named(tool: ModuleType, symbol: str) -> None:
 
 
 def test_a_library_that_needs_a_newer_glibc_is_refused(tool: ModuleType, tmp_path: Path) -> None:
-    """A real one, where the system's glibc has such a symbol; else one that links too much."""
+    """A real library if the system's glibc has such a symbol, else one that links too much."""
     source = tmp_path / "new.c"
     source.write_text("unsigned arc4random(void); unsigned f(void) { return arc4random(); }\n")
     library = tmp_path / "new.so"

@@ -99,7 +99,7 @@ def test_no_chunk_is_tried_twice(
 def test_agents_also_copy_in_bulk() -> None:
     tuning = Tuning((2,), (MIB,), (4096, 8192, 16384), bulk_agents=True)
     vectors = [Config(chunk_bytes=MIB, agent_threads=n) for n in (4096, 8192, 16384)]
-    bulk = [Config(chunk_bytes=MIB, bulk_threads=n) for n in (4096, 8192)]  # as far as they fit
+    bulk = [Config(chunk_bytes=MIB, bulk_threads=n) for n in (4096, 8192)]  # the sizes that fit
     assert tuning.configs(POLLING, 8 * MIB) == vectors + bulk
     assert tuning.configs(DEVICE_LAUNCH, 8 * MIB) == vectors
     assert [config.arguments() for config in (vectors[0], bulk[0])] == [

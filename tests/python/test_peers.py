@@ -1,4 +1,4 @@
-"""Measurements of other libraries: when they run, and what is said where they cannot."""
+"""Measurements of other libraries: when they run, and what is printed where they cannot."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_unified_memory_runs_where_it_is_named(run: Run, cuda: FakeCuda, tmp_pat
     row = document["rows"][-1]
     assert row["config"]["tried"] == [{"variant": name} for name in MEMORY_HINT.names]
     assert row["config"]["variant"] == "accessed-by"
-    # what may be refused for its size comes before what takes long
+    # a step that may be refused for its size comes before long steps
     assert [call[2] for call in cuda.calls if call[0] == "cuda"][: len(MEMORY_HINT.names)] == (
         [UNIFIED_MEMORY] * len(MEMORY_HINT.names)
     )

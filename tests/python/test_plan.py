@@ -31,7 +31,7 @@ def paths(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def error_of(capfd: pytest.CaptureFixture[str], *words: str) -> str:
-    """The one sentence about a wrong command line."""
+    """The only line of standard error, for a wrong command line."""
     assert cli.run(["plan", *words]) == 2
     out, err = capfd.readouterr()
     assert out == ""
@@ -58,8 +58,8 @@ def test_a_shared_uplink_keeps_the_host_out_when_the_other_direction_uses_it() -
     assert paths(busy)["host"]["reason"] == "plx0 -> host is taken by traffic in flight"
 
 
-# Measured on 4 x H200, wall clock with about 8 us of launch and synchronisation inside; a model
-# whose constants are each measured by themselves should be within a quarter of whole transfers.
+# Wall-clock times measured on 4 x H200, which include about 8 us of launch and synchronisation. A
+# model whose constants were measured one by one should be within a quarter of whole transfers.
 @pytest.mark.parametrize(
     ("start", "end", "size", "gb_per_s"),
     [

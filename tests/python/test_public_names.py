@@ -60,7 +60,7 @@ def text_of(node: ElementTree.Element, name: str) -> str:
 
 
 def wanted(node: ElementTree.Element) -> bool:
-    """Whether a reader expects a sentence: not of moves, of what is deleted, of include guards."""
+    """Whether a name needs a sentence. Moves, deleted functions and include guards do not."""
     name, definition = node.findtext("name", ""), node.findtext("definition", "")
     arguments = node.findtext("argsstring", "")
     special = re.fullmatch(

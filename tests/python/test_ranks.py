@@ -1,4 +1,4 @@
-"""Runs by a process for each GPU: what the processes do together, and what is said if one fails."""
+"""Runs with a process for each GPU: what the processes do together, and the error if one fails."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_row_of_the_study(run: Run, graph: Path, tmp_path: Path) -> None:
     assert row["mechanism"] == NVSHMEM
     assert row["verified"] is True
     assert (row["iterations"], row["derived"]) == (10, False)
-    # the slowest process, of each repeat, and the counters of all
+    # the time of each repeat's slowest process, and the counters of all processes
     assert row["cuda"]["times_s"] == pytest.approx(
         [row["time_s"] / 1.01 * k for k in (1, 1.01, 1.02)]
     )

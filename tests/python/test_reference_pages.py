@@ -1,4 +1,4 @@
-"""The references that are made of the program have everything that it has."""
+"""The generated reference pages have every command and variable of the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regions that are tuned: what is asked, agreed on by ranks, kept, and found again."""
+"""Tuned regions: what is measured, what ranks agree on, what is kept and found again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues of remote stores: verified results of every workload, what studies say of them."""
+"""Queues of remote stores: verified results of every workload, and what studies print."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_results_are_verified(run: Run, tmp_path: Path, workload: str, machine: 
         assert sum(stores["sizes"]) == stores["stores"]
         assert tuple(stores["reasons"]) == REASONS
         assert sum(stores["reasons"].values()) == stores["flushes"] > 0
-        if name != GPS:  # which sends less once it knows who reads
+        if name != GPS:  # it sends less once it knows who reads
             assert (stores["stores"], stores["sizes"]) == (plain["stores"], plain["sizes"])
         wire = rows[name]["wire"]
         if name in (FINEPACK, WRITE_COMBINING):
@@ -119,7 +119,7 @@ def test_links_without_room_for_a_packet(run: Run, tmp_path: Path) -> None:
 def test_kernels_that_store_less_side_by_side(
     run: Run, tmp_path: Path, workload: str, words: tuple[object, ...], kernel: str, largest: int
 ) -> None:
-    """They give the same and store the same bytes, in more stores."""
+    """The other kernels give the same results and store the same bytes, in more stores."""
     names = ("--machine", "4x-gv100-pcie4", "--mechanisms", "inline,finepack")
     usual = rows_of(run, tmp_path / "usual.json", workload, *words, *names)
     other = rows_of(run, tmp_path / "other.json", workload, *words, *names, "--kernel", kernel)

@@ -227,7 +227,7 @@ def test_few_gpus_measure_nothing(run: Run, cuda: FakeCuda, tmp_path: Path) -> N
 
 
 def ticks_of(core: Fake, node: CudaNode | None, *, quick: bool) -> tuple[int, int]:
-    """How often the runner's tick was called, and how often it was said to be."""
+    """How often the runner's tick was called, and how many calls were announced."""
     count = 0
 
     def tick() -> None:

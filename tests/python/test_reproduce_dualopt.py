@@ -24,7 +24,7 @@ NEEDED = (
     "fine-grained", "coalescing", "l2-hit-baseline", "l2-hit-dualopt", "granularity-8",
     "timeout-10", "flit-32", "flit-64", "classes", "vs-griffin", "fine-l2",
 )  # fmt: skip
-LEFT_OUT = ("speedup-16", "frequency-4", "pcie5", "greedy")  # by --quick
+LEFT_OUT = ("speedup-16", "frequency-4", "pcie5", "greedy")  # names that --quick leaves out
 IMPOSSIBLE = (
     "link-GB-per-s", "count-bits", "overhead", "area-codec",
     "needs-dualopt",
@@ -94,7 +94,7 @@ def test_the_programs_are_those_of_the_paper(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.undo()
     assert set(unified.PROGRAMS) == set(PUBLISHED)
     assert len(dualopt.AVERAGED) == 11
-    # Only arithmetic means over these are what the paper states of all.
+    # The paper's figures for all programs are arithmetic means over these programs only.
     assert (3.6 * len(dualopt.INSENSITIVE) + 1.6 * len(dualopt.FRIENDLY)) / 11 == pytest.approx(
         2.5, abs=0.05
     )
@@ -153,7 +153,7 @@ def test_more_gpus_are_the_same_tree() -> None:
 
 
 def made_up(runner: Any, program: str, quick: bool) -> dualopt.Found:  # noqa: ARG001
-    """Every run of a program, with figures that are all the same."""
+    """Every run of a program, all with the same figures."""
     counts = (
         "local_loads", "remote_loads", "local_stores", "remote_stores", "remote_hits",
         "remote_useful_bytes", "reply_bytes", "cache_hits", "cache_misses", "l2_hits", "l2_loads",

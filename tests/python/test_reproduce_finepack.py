@@ -181,7 +181,7 @@ def test_a_machine_has_other_subheaders() -> None:
 
 def test_the_workloads_are_those_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert set(finepack.LOADED) == set(WORKLOADS) - {"halo-jacobi"}  # of the multi-path paper
+    assert set(finepack.LOADED) == set(WORKLOADS) - {"halo-jacobi"}  # a multi-path workload
 
 
 @pytest.mark.parametrize("name", sorted(finepack.LOADED))

@@ -46,7 +46,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:  # noq
 
 
 def fake_kernel(name: str, quick: bool) -> multipath.Kernel:  # noqa: ARG001
-    """Kernels of such grids take long to simulate."""
+    """Small grids, because kernels on large ones take long to simulate."""
     return multipath.Kernel((1 << 20, 1 << 21), (1e-3, 2e-3))
 
 
@@ -99,7 +99,7 @@ def test_rows_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
 
 
 def direct_rate(name: str) -> float:
-    """Payload bytes a second of the link between two GPUs, by the file."""
+    """Payload bytes a second of the link between two GPUs, by the machine file."""
     link = next(link for link in load_machine(name).link if link.ends == ("gpu*", "gpu*"))
     return float(link.copy_GB_per_s) * 1e9 if name.startswith("beluga") else 100e9 * 256 / 272
 

@@ -240,7 +240,7 @@ def test_preloaded_libraries_of_others_stay(call: Call, monkeypatch: pytest.Monk
 
 
 def started(*words: str) -> subprocess.Popen[str]:
-    """The command in a process group of its own, as a terminal has it."""
+    """The command in a process group of its own, as in a terminal."""
     paths = os.pathsep.join(path for path in sys.path if path)
     return subprocess.Popen(
         [sys.executable, "-m", "interlace.cli.main", "run", "--", *words],

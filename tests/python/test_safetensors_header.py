@@ -1,4 +1,4 @@
-"""Headers of safetensors files: what is taken, what is refused, and with which words."""
+"""Headers of safetensors files: which are taken, which are refused, and with which words."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_what_is_laid_out_is_read_back(
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_a_damaged_header_is_refused_or_sound(data: st.DataObject) -> None:
-    """Whatever becomes of a header, what is taken fills the data, and safetensors takes it too."""
+    """A mutated header that is accepted fills the data, and safetensors accepts it too."""
     deserialize = pytest.importorskip("safetensors").deserialize
     tensors = data.draw(specs.filter(bool))
     head, entries = lay_out(tensors, {"a": "b"})

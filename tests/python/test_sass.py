@@ -30,7 +30,7 @@ INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]
 
 
 def find_nvcc() -> str | None:
-    """The compiler that the build would take."""
+    """The compiler that the build uses."""
     installed = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
     return os.environ.get("CUDACXX") or installed
 
@@ -241,7 +241,7 @@ def test_every_kernel_does_what_it_is_for(kernels: dict[str, Counter[str]]) -> N
 
     for name, mix in kernels.items():
         assert not any(op.startswith(("LDL", "STL")) for op in mix), f"{name} uses local memory"
-    # One each has no barrier; the read-only path is taken; the barrier of a tile is one.
+    # One kernel of each pair has no barrier. Loads take the read-only path. A tile has one barrier.
     for name in ("model_axpy", "model_row_sum"):
         assert total(name, "BAR") == 0
         assert total(name, "WARPSYNC") == 0

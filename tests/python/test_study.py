@@ -481,7 +481,7 @@ def test_an_interrupt_inside_the_core(run: Run, core: Fake, graph: Path, tmp_pat
 
 
 class Dropping:
-    """Gets a Ctrl-C where Python drops it."""
+    """An object that gets a Ctrl-C at a place where Python drops it."""
 
     def __del__(self) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -752,8 +752,8 @@ def test_what_the_links_still_allow_of_epochs(
     rows = by_name(result(run, tmp_path, *words))
     wire = rows[2, BULK_COPY]["wire"]
     bound_s = rows[2, INFINITE_BANDWIDTH]["time_s"]
-    # The transfers take as long as the run without them. They could all be hidden, except that the
-    # first of two epochs has a tenth of the time and nine tenths of the bytes.
+    # The transfers take as long as the run without transfers. All could be hidden, but the first of
+    # two epochs has a tenth of the time and nine tenths of the bytes.
     cuda.rate = (wire["useful"] + wire["wasted"]) / 2 / bound_s
     core.exchanges = cuda.exchanges = ((0.9, 0.1), (0.1, 0.9))
     rows = by_name(result(run, tmp_path, *words))
@@ -769,7 +769,7 @@ def test_what_limits_one_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
     single, *others = document["rows"]
     assert all("limit" not in row for row in others + document["candidates"])
     limit = single["limit"]
-    update, fold = limit["kernels"]  # of 40 vertices and 117 edges, ten iterations
+    update, fold = limit["kernels"]  # 40 vertices, 117 edges, ten iterations
     assert update == {
         "name": "rank_update",
         "launches": 10,
@@ -814,7 +814,7 @@ def test_what_limits_one_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
 def test_what_the_memory_still_allows(
     run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
 ) -> None:
-    # Of 117 edges and 40 ranks on two GPUs: what kernels move, and 40 ranks that come in.
+    # 117 edges and 40 ranks on two GPUs: the bytes that kernels move, and 40 ranks that arrive.
     cuda.of_gpu |= {"read_bytes_per_s": 1e8, "write_bytes_per_s": 1e7}
     rows = by_name(result(run, tmp_path, "study", "pagerank", "--data", graph, "--gpus", 2))
     wire = rows[2, BULK_COPY]["wire"]

@@ -596,7 +596,7 @@ def test_no_scheduler_and_no_workers(
 
 
 class _Reply:
-    """A future that holds the value a worker sent."""
+    """A future that holds the value that a worker sent."""
 
     def __init__(self, sent: object) -> None:
         self.sent = sent

@@ -30,7 +30,7 @@ app.command()(topo_command)
 
 
 def run(*arguments: str, columns: int = 80) -> str:
-    """The output of the command; UserError passes through as the main program sees it."""
+    """The output of the command. A UserError passes through to the caller."""
     result = CliRunner(env={"COLUMNS": str(columns)}).invoke(app, list(arguments))
     if result.exception is not None:
         raise result.exception
@@ -216,7 +216,7 @@ def test_save_of_a_discovered_machine(tmp_path: Path) -> None:
     assert data["devices"][0]["bus_id"] == "0000:1b:00.0"
     assert data["devices"][0]["numa_node"] is None
     assert data["taken_from"] == "hgx-h200-4"
-    # it works wherever a shipped one does
+    # the saved machine works wherever a shipped one does
     assert matrix(run(str(path)), "How the devices")[0][1] == "NV18"
 
 

@@ -344,7 +344,7 @@ def test_padding_of_xz_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_how_long_a_list_may_be(
     run: Run, tmp_path: Path, map_file: Path, monkeypatch: pytest.MonkeyPatch, packing: str
 ) -> None:
-    """A packed file may have short parts; a file that hardly says anything may have long ones."""
+    """A packed file may have short parts; a file with very little in it may have long parts."""
     zstandard = pytest.importorskip("zstandard")
     monkeypatch.setattr(trace_files, "MAX_LIST_BYTES", 4 << 20)
     generator = random.Random(3)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/how-to/troubleshooting.md"
 SOURCES = ("src/**/*.cpp", "src/**/*.hpp", "src/**/*.cu", "python/**/*.py")
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
-FIELD = re.compile(r"\{[^{}]*\}")  # of an f-string
+FIELD = re.compile(r"\{[^{}]*\}")  # a field of an f-string
 SHORTEST = 4  # characters of a part of a message that is looked up
 MESSAGES = [
     line.strip().removeprefix("interlace: ").removeprefix("warning: ").removeprefix("note: ")

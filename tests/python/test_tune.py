@@ -45,7 +45,7 @@ def tune_of(graph: Path, *words: object) -> list[object]:
 
 
 def measured(graph: Path, *words: object) -> list[object]:
-    """The same on the GPUs that are there."""
+    """The words of a small search on this machine's GPUs."""
     return ["tune", "pagerank", "--data", graph, *FEW, *words]
 
 
@@ -489,7 +489,7 @@ def test_a_profile_of_another_machine(
     assert len(found[SPLIT]["tried"]) == 1
     assert configs(run, tmp_path, "--data", graph, "--no-profile")[1] == ""
 
-    # Other GPUs find nothing by themselves, and may be told to use it.
+    # A study on other GPUs does not find the profile, but --profile can name it.
     monkeypatch.setattr(cuda, "device_info", lambda: about | {"name": "Fake B200"})
     assert configs(run, tmp_path, "--data", graph)[2] == []
     _, err, notes = configs(run, tmp_path, "--data", graph, "--profile", file)

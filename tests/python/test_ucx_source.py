@@ -31,7 +31,7 @@ def tree(folder: Path, *version: int) -> Path:
 
 
 def refused(folder: Path) -> str:
-    """The sentence, or "" where the tree is taken."""
+    """The error of the check, or "" if the tree is accepted."""
     assert cmake is not None
     ended = subprocess.run(
         [cmake, f"-DINTERLACE_UCX_SOURCE={folder}", "-P", str(CHECK)],
