@@ -31,7 +31,7 @@ def usable(capabilities: list[int]) -> tuple[list[int], str]:
 
 
 def find_gpus() -> tuple[list[int], str]:
-    """The compute capabilities of the GPUs that can be used, and why there are not more."""
+    """Return the compute capabilities of the usable GPUs, and why other GPUs are unusable."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -272,7 +272,7 @@ relay_cost measure_relay_cost(const relay_cost_request& request) {
         std::this_thread::sleep_for(std::chrono::duration<double>(request.window_s));
       });
     };
-    // Takes turns in whether the measurement alone comes first or last.
+    // Alternates whether the measurement alone comes first or last.
     if (repeat % 2 == 0) alone();
     rates_during(kernels, found.beside_bytes_per_s,
                  [&] { found.message_beside_s.push_back(messages.run(request.window_s)); });

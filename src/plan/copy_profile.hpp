@@ -29,7 +29,7 @@ struct copy_choice {
   std::uint64_t bytes = 0;
   bool gpus = false;         // other GPUs may relay
   bool host = false;         // the host may relay; if nothing may relay: one plain copy
-  std::uint32_t chunks = 0;  // of a part that is staged; 0: as the planner chooses
+  std::uint32_t chunks = 0;  // of a staged part; 0: the planner chooses
   copy_executor executor = copy_executor::automatic;
 };
 

@@ -46,7 +46,7 @@ enum class entry : std::uint8_t {
 inline constexpr std::size_t entry_count = static_cast<std::size_t>(entry::get_proc_address) + 1;
 
 struct entry_facts {
-  const char* symbol;  // that libcuda exports
+  const char* symbol;  // the exported name in libcuda
   const char* name;    // for cuGetProcAddress
   int version;         // of the first driver API with this form, 1000 * major + 10 * minor
   bool per_thread;     // whether the null stream is the thread's default stream

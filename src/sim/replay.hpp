@@ -22,7 +22,7 @@ struct replayed {
   gpu_counters counters;
   traffic copies;
   traffic exchanges;
-  trace::totals totals;           // of what was replayed
+  trace::totals totals;           // of the replayed part
   std::uint64_t host_copies = 0;  // copies from or to the host, which are left out
 };
 

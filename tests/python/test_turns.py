@@ -132,7 +132,7 @@ def test_the_lock_is_where_only_its_user_can_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert _place() == tmp_path
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "other"))  # as quickstart and check have it
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "other"))  # as in quickstart and check
     assert _place() == tmp_path
     tmp_path.chmod(0o755)
     ours = tmp_path / "shared" / f"interlace-{os.geteuid()}"

@@ -270,7 +270,7 @@ struct remote_load_counts {
   std::uint64_t delayed_touches = 0;    // first touches that moved no page
   std::uint64_t migration_batches = 0;  // batches of pages that moved together
   std::uint64_t l2_loads = 0;           // loads and atomics that reached second-level caches
-  std::uint64_t l2_hits = 0;            // those whose sectors were there or in flight
+  std::uint64_t l2_hits = 0;            // accesses whose sectors were there or in flight
   // of a load instruction, from its first line's issue to its last line's arrival
   double mean_wait_s = 0;
   // the part of mean_latency_s that request and reply spend between the devices

@@ -99,7 +99,7 @@ def _target(path: Path) -> Path:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it; raises UserError if it cannot be there."""
+    """Make a folder and its parents; raises UserError if that is impossible."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -144,7 +144,7 @@ class _Part:
             os.close(descriptor)  # another process found it before it had its lock
 
     def publish(self) -> None:
-        """Give the file its name, once it is on the disk; in place of one that has the name."""
+        """Write the file to the disk, then give it its name; replaces a file with this name."""
         if self._old is not None:
             with contextlib.suppress(OSError):  # only root may give files away
                 os.fchown(self.descriptor, self._old.st_uid, self._old.st_gid)
@@ -164,7 +164,7 @@ class _Part:
         _sync(self._folder)
 
     def discard(self) -> None:
-        """Close the part; what was not published is gone."""
+        """Close the part, and remove it unless it was published."""
         if self._name is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._name, dir_fd=self._folder)

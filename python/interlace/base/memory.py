@@ -22,7 +22,7 @@ def memory_bytes() -> int:
 
 
 def _cgroup_limits() -> list[int]:
-    """The limits of this process's control group and of those above it, in version 1 and 2."""
+    """The limits of this process's control group and its parents, in version 1 and 2."""
     try:
         lines = OWN_CGROUPS.read_text().splitlines()
     except OSError:

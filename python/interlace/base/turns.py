@@ -19,7 +19,7 @@ from pathlib import Path
 LOCK = "interlace-gpus.lock"
 RUNTIME = Path("/run/user")
 SHARED = Path("/tmp")
-PATIENCE_S = 1.0  # before a message says what is waited for
+PATIENCE_S = 1.0  # before a message names the awaited command
 _told = False
 
 

@@ -35,7 +35,7 @@ def _product(one: int, other: int) -> int:
 
 
 def _substitution(value: int) -> int:
-    """Section 5.1.1: the inverse, and bit i with those at i + 4 to i + 7 and a constant."""
+    """Section 5.1.1: the inverse, then bit i added to bits i + 4 to i + 7 and a constant."""
     inverse = POWERS[-LOGARITHMS[value] % 255] if value else 0
     bits = [inverse >> i & 1 for i in range(8)]
     mixed = [sum(bits[(i + k) % 8] for k in (0, 4, 5, 6, 7)) & 1 for i in range(8)]

@@ -54,7 +54,7 @@ def read(file: Path) -> bytes:
 
 
 def _read_all(file: Path, stream: gzip.GzipFile | io.BufferedReader) -> bytes:
-    """All bytes of a stream; raises UserError where a file, unpacked, cannot be what it says."""
+    """Read all bytes of a stream; raises UserError if an unpacked file exceeds what it can hold."""
     pieces: list[bytes] = []
     size, most = 0, None
     while piece := stream.read(_PIECE):
@@ -71,7 +71,7 @@ def _read_all(file: Path, stream: gzip.GzipFile | io.BufferedReader) -> bytes:
 
 
 def _most_bytes(beginning: bytes) -> int:
-    """The most bytes that a Matrix Market file of this beginning needs; of others, no bound."""
+    """Return the most bytes that a Matrix Market file with this beginning needs, else no bound."""
     if beginning[: len(_BANNER)].lower() != _BANNER:
         return sys.maxsize
     for line in beginning.splitlines():

@@ -35,7 +35,7 @@ def _is_number(text: str) -> bool:
 
 
 def group(end: str, devices: Sequence[str]) -> list[str]:
-    """The devices that a link's end stands for; empty if there is no such device."""
+    """Return the devices that a link's end stands for; empty if no such device exists."""
     if end in devices:
         return [end]
     if end.endswith("*"):

@@ -29,7 +29,7 @@ def _those(wanted: Callable[[Mechanism], bool]) -> tuple[str, ...]:
 EVERY = tuple(ROW_OF)
 (BASELINE,) = _those(lambda row: row.baseline)
 (BOUND,) = _those(lambda row: row.bound)
-# Libraries and drivers of others, measured for comparison on real GPUs only.
+# Other libraries and drivers, measured for comparison on real GPUs only.
 PEERS = _those(lambda row: row.peer)
 MECHANISMS = _those(lambda row: row.not_on_sim is None)  # runs on simulated machines
 MEASURED = _those(lambda row: row.not_on_cuda is None)  # runs on real GPUs

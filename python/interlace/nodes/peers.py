@@ -1,4 +1,4 @@
-"""Libraries of others for comparison: where they are, or why they cannot be used."""
+"""Other libraries for comparison: their paths, or why they cannot be used."""
 
 from __future__ import annotations
 

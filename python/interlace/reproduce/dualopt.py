@@ -530,7 +530,7 @@ def _fig_5(found: Programs) -> list[FigureRow]:
 
 
 def _fig_6(found: Programs) -> list[FigureRow]:
-    """Fig. 6: hits in the L1, and what an ideal buffer at the RDMA engine would merge."""
+    """Fig. 6: hits in the L1, and the requests that an ideal buffer at the RDMA engine merges."""
 
     def merged(f: Found) -> float:
         loads = f.run(RDMA_CACHE, "ideal-cache", scale=SMALL)["loads"]

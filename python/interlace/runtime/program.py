@@ -25,7 +25,7 @@ FROM_TERMINAL = ("SIGINT", "SIGQUIT")  # the terminal sends them to the program 
 
 
 class _Signals:
-    """Signals to this process are the program's, as long as it runs; what is ignored stays so."""
+    """Passes signals of this process to the program while it runs; ignored signals stay ignored."""
 
     def __init__(self) -> None:
         self.child: subprocess.Popen[bytes] | None = None

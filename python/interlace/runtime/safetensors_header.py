@@ -128,14 +128,14 @@ def parse(file: str, text: bytes, file_bytes: int) -> Header:
 
 
 class _Refused(Exception):  # noqa: N818
-    """What is wrong with a JSON text."""
+    """A problem of a JSON text."""
 
 
 class _Objects:
-    """Makes the objects of a header; what is wrong with the first few shows later, and where."""
+    """Makes the objects of a header; later checks report errors in the first few by place."""
 
     def __init__(self) -> None:
-        self._others = 0  # that are not tensors
+        self._others = 0  # objects that are not tensors
 
     def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = _object(pairs)

@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One line: `state` is works, note, no, or BROKEN for what is there and does not work."""
+    """One line. `state` is works, note, no, or BROKEN: present but not working."""
 
     topic: str
     name: str
@@ -276,7 +276,7 @@ def _gpus(answers: Mapping[str, Answer]) -> list[Finding]:
     if not problem:
         found.append(Finding(GPUS, "driver", WORKS, versions))
     else:
-        # A library of a driver is there on a machine with a GPU, and does not work.
+        # The driver's library is present on a machine with a GPU, but does not work.
         state = BROKEN if gpus.get("present") and (installed or kernel) else NO
         hidden = "hides all GPUs" in problem
         found.append(Finding(GPUS, "driver", NOTE if hidden else state, problem))

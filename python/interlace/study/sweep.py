@@ -172,7 +172,7 @@ def run_missing(
 def run_sweep(
     space: DesignSpace, runs: Path, jobs: int, scheduler: str | None, say: Callable[[str], None]
 ) -> SweepResult:
-    """Make the runs that the file lacks, here or on a cluster; `say` receives what it has."""
+    """Make the runs that the file lacks, here or on a cluster; `say` receives remarks."""
     workload = WORKLOADS[space.workload].load(space.inputs, None)
     with opened(runs) as kept:
         return _run(space, workload, kept, jobs, scheduler, say)

@@ -71,7 +71,7 @@ class polling_of_region final : public region_mechanism {
  public:
   chunk_waiter waiter() const override { return chunk_waiter::agent; }
   void check(const kernel::region_options& how, int ordinal, std::uint32_t sharers) const override {
-    // The caller's kernel is not known. One warp is the least that it can have.
+    // The caller's kernel is not known. It has at least one warp.
     check_agent(how, {.blocks = 1, .threads = 32, .shared_bytes = 0}, ordinal);
     if (sharers == 1) return;
     const std::string reason =

@@ -47,7 +47,7 @@ class contexts {
   int count() const { return static_cast<int>(contexts_.size()); }
   // Null for a GPU that was left out.
   CUctx_st* context_of(int gpu) const { return contexts_[static_cast<std::size_t>(gpu)]; }
-  CUctx_st* any_context() const;  // of the first GPU that was not left out
+  CUctx_st* any_context() const;  // of the first GPU that is not left out
   std::optional<int> gpu_of(CUctx_st* context) const;
   // Whether both GPUs can read and write each other's memory.
   bool peers(int one, int other) const;

@@ -43,13 +43,13 @@ struct copy_call {
   std::vector<local_copy> local;
   traffic_user user = 0;
   plan::copy_choice choice;               // of the profile
-  std::vector<machine::endpoint> relays;  // that the call may use now
+  std::vector<machine::endpoint> relays;  // relays that the call may use now
   addresses where;
   std::shared_ptr<planned_copy> plan;
   std::vector<staging_pool::block> blocks;  // by buffer of the program
   bool capturing = false;
   CUgraph_st* graph = nullptr;         // into which the stream is captured
-  std::vector<CUgraphNode_st*> roots;  // of that graph: the nodes that the copies depend on
+  std::vector<CUgraphNode_st*> roots;  // the nodes of the graph that the copies depend on
 
   std::span<const copy_message> between_places() const {
     return std::span(messages).first(messages.size() - local.size());

@@ -49,7 +49,7 @@ class copy_planner {
   std::size_t class_number(const copy_message& one) const;
 
   const copy_routes& routes_;
-  std::uint32_t chunks_;  // of the options; 0: as the profile or the planner has them
+  std::uint32_t chunks_;  // of the options; 0: the profile or the planner decides
   std::optional<engine_profile> profile_;
   std::vector<std::atomic<bool>> known_direct_;  // by pair of places and class of sizes
   plan_cache plans_;

@@ -61,12 +61,11 @@ class staging_pool {
   std::uint64_t bound_;
   std::atomic<std::uint64_t> reserved_{0};
   std::atomic<std::uint64_t> in_use_{0};
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members up to lingering_
   std::vector<block> slabs_;
-  std::map<device_address, std::uint64_t>
-      free_;  // address, bytes; none touches another of its slab
+  std::map<device_address, std::uint64_t> free_;  // address, bytes; no two in a slab touch
   std::vector<lingering> lingering_;
-  // Not held while CUDA is called: callbacks of the driver take it.
+  // Guards returned_. Nobody holds it while calling CUDA, because callbacks of the driver take it.
   std::mutex returned_mutex_;
   std::vector<block> returned_;
 };

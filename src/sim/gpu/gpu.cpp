@@ -298,7 +298,7 @@ void gpu::release_barrier(std::uint32_t block) {
     if (warps_[id].state != warp_state::barrier) continue;
     warps_[id].state = warp_state::ready;
     ++warps_[id].next;
-    // Not from here: the last warp to arrive is in the middle of advancing.
+    // Not from here, because the last warp to arrive is still advancing.
     push(queue_.now(), event_kind::warp_wakes, id, 0);
   }
 }

@@ -55,7 +55,7 @@ class decision_engine {
     std::uint64_t loads = 0;  // remote loads among them
     double remote_ratio = 0;
     double block_utilisation = 0;
-    double hit_rate = 0;  // that of the previous decision, if no load looked into an L1
+    double hit_rate = 0;  // the previous decision's rate, if no load looked into an L1
   };
 
   // Throws usage_error for thresholds that check() refuses, and for a window of 0.

@@ -4,9 +4,9 @@ or in whole numbers.
 DualOpt (PACT 2022) gives no sizes. There are two sets, which were written down before any of the
 paper's figures was compared, and stay: MGPUSim's parameters, and four times those. Sizes of fir,
 mt, mm, atax and spmv are from published runs of MGPUSim. For the others MGPUSim has defaults for a
-quick look, of 16 nodes or 64 rows; what is no size is taken from there (edges of a vertex, density,
-iterations, features, clusters, the mask), and sizes are our own: such that a program makes some
-hundred thousand accesses, as those five do. Four times is each extent: rows and columns of a
+quick look, of 16 nodes or 64 rows; everything but the sizes comes from there (edges of a vertex,
+density, iterations, features, clusters, the mask), and sizes are our own: such that a program makes
+some hundred thousand accesses, as those five do. Four times is each extent: rows and columns of a
 matrix, of a grid and of an image, samples, keys, bytes, points, vertices. Data are seeded.
 
 Every module of this package that has a NAME is a program, by itself: EXTENT is its size in the

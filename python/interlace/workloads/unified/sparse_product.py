@@ -1,4 +1,4 @@
-"""A sparse matrix, of which one element in a hundred is not 0, times a vector."""
+"""A sparse matrix, with one nonzero element in a hundred, times a vector."""
 
 from __future__ import annotations
 

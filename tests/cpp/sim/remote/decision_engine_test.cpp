@@ -79,7 +79,7 @@ TEST(decision_engine, windows_that_agree_change_its_mind) {
   windows(engine, 1, true);
   ASSERT_EQ(engine.decisions().size(), 2U);
   EXPECT_EQ(engine.decisions()[1].choice, optimisation::cache);
-  EXPECT_EQ(engine.decisions()[1].loads, 100U);  // those of the last window
+  EXPECT_EQ(engine.decisions()[1].loads, 100U);  // the loads of the last window
   EXPECT_DOUBLE_EQ(engine.decisions()[1].block_utilisation, 1);
   for (int k = 0; k < 3 * 5001; ++k) engine.local(7);  // windows without remote accesses
   ASSERT_EQ(engine.decisions().size(), 3U);
