@@ -17,8 +17,8 @@ constexpr std::uint64_t first_share = 4;  // the first chunk has chunk_bytes / f
 // The size of the next chunk where `left` elements are left.
 std::uint64_t size_for_engine(std::uint64_t left, std::uint64_t wanted) {
   if (left >= 2 * wanted) return wanted;
-  // Halves the rest, so that the last chunk is neither the longest to wait for nor too short for
-  // its copy.
+  // Halves the rest. A large last chunk would end late, and a very small one would not be worth the
+  // cost of its copy.
   return left > wanted ? (left + 1) / 2 : left;
 }
 
@@ -27,8 +27,8 @@ std::uint64_t size_for_threads(std::uint64_t left, std::uint64_t wanted, std::ui
   return std::max(least, std::min(wanted, left / 2));
 }
 
-// The parts of an owner whose elements all go to the same devices, in ascending order. Elements
-// that go nowhere are left out.
+// Cuts an owner's part into stretches, in ascending order. All elements of a stretch go to the same
+// devices. Elements that go to no device are left out.
 std::vector<chunk> uniform_parts(const region_state& state, std::uint32_t owner) {
   std::vector<std::uint64_t> cuts;
   const std::vector<delivery> deliveries = state.deliveries(

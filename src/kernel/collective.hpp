@@ -11,7 +11,8 @@
 namespace interlace::kernel {
 
 // The call of one device; all calls of all devices form one group. Offsets and lengths are bytes in
-// the device's own buffer. This is the region's back, or scratch memory where the plan uses it.
+// the device's own buffer. That buffer is the region's back, or scratch memory if the plan uses
+// any.
 struct collective_call {
   enum class kind : std::uint8_t { all_gather, broadcast, send, receive };
   kind what = kind::send;

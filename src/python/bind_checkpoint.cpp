@@ -22,7 +22,7 @@ void bind_checkpoint(nb::module_& module) {
       nb::arg("files"), nb::arg("segments"), nb::arg("threads"), nb::arg("checksums"),
       nb::arg("progress").none(),
       "Reads segments (file, offset, bytes, address, -1, tensor) of files (descriptor, name) with "
-      "several threads; the CRC-32C of each tensor if asked for.");
+      "several threads. Returns the CRC-32C of each tensor if asked for.");
   module.def(
       "write_segments",
       [](const file_list& files, const segment_list& segments, std::uint32_t threads,
@@ -32,7 +32,7 @@ void bind_checkpoint(nb::module_& module) {
         return checkpoint::write_segments(files_of(files), segments_of(segments), nullptr, options);
       },
       nb::arg("files"), nb::arg("segments"), nb::arg("threads"), nb::arg("checksums"),
-      nb::arg("progress").none(), "As read_segments, the other way.");
+      nb::arg("progress").none(), "Writes segments to files, with the arguments of read_segments.");
   module.def(
       "crc32c",
       [](const nb::bytes& data) {

@@ -265,10 +265,10 @@ void bind_machine(nb::module_& module) {
   module.def("machine_header", &machine::header_of, nb::arg("machine"), nb::arg("function"),
              nb::arg("origin"), "A C++ header with a function that returns the machine.");
   module.def("route", &route_pairs, nb::arg("machine"), nb::arg("start"), nb::arg("end"),
-             "The links of the best way as (index, forward), or None if there is no way.");
+             "The links of the best route as (index, forward), or None if there is no route.");
   bind_discovery(module);
   module.def("report_driver", &report_driver, nb::arg("runtime"), nb::arg("least"),
-             "What the driver and the GPUs of this node are, and why what they lack does not work. "
+             "The driver and the GPUs of this node, and why features that they lack do not work. "
              "`runtime` and `least` are the CUDA version and the capability that kernels need.");
 }
 

@@ -122,17 +122,20 @@ void bind_plan(nb::module_& module) {
           [](const plan& made, const machine::machine& described, std::size_t index) {
             return interlace::plan::name(described, made.paths.at(index));
           },
-          nb::arg("machine"), nb::arg("index"), "direct, or the staging places.");
+          nb::arg("machine"), nb::arg("index"), "The name: direct, or the staging places.");
 
-  module.def("make_plan", &planned, nb::arg("machine"), nb::arg("messages"),
-             nb::arg("direct") = true, nb::arg("staging").none() = nb::none(),
-             nb::arg("chunks") = 0, nb::arg("dealing") = "by-share",
-             nb::arg("staging_bytes") = interlace::plan::options{}.staging_bytes,
-             nb::arg("traffic") = std::vector<std::pair<std::vector<endpoint>, double>>{},
-             nb::call_guard<nb::gil_scoped_release>(),
-             "The fastest plan for messages (start, end, bytes). `staging` lists the places that "
-             "paths may use, None is all; `chunks` is of a staged part, 0 is what is fastest; "
-             "`traffic` lists (stops, bytes a second) under way, 0 is as fast as it goes.");
+  module.def(
+      "make_plan", &planned, nb::arg("machine"), nb::arg("messages"), nb::arg("direct") = true,
+      nb::arg("staging").none() = nb::none(), nb::arg("chunks") = 0,
+      nb::arg("dealing") = "by-share",
+      nb::arg("staging_bytes") = interlace::plan::options{}.staging_bytes,
+      nb::arg("traffic") = std::vector<std::pair<std::vector<endpoint>, double>>{},
+      nb::call_guard<nb::gil_scoped_release>(),
+      "Makes the fastest plan for messages (start, end, bytes). `staging` lists the places that "
+      "paths may use; None means all. `chunks` is the number of chunks of a staged part; 0 "
+      "means the fastest number. "
+      "`traffic` lists other messages in flight as (stops, bytes per second); 0 means as "
+      "fast as the links allow.");
 
   module.def(
       "copy_settings",
@@ -153,7 +156,7 @@ void bind_plan(nb::module_& module) {
               return found->second;
             });
       },
-      nb::arg("values"), "Raises UserError, which names the variable, for a value of none.");
+      nb::arg("values"), "Raises UserError, which names the variable, for an invalid value.");
   module.def(
       "copy_choice",
       [](const std::string& text, const std::string& name, const std::string& direction,
@@ -166,8 +169,8 @@ void bind_plan(nb::module_& module) {
                                                                                        : "auto"));
       },
       nb::arg("text"), nb::arg("name"), nb::arg("direction"), nb::arg("bytes"),
-      "What a copy profile says of messages: paths, chunks of a staged part, executor. `name` is "
-      "the file's, for errors.");
+      "What a copy profile says about messages: their paths, the chunks of a staged part, and the "
+      "executor. `name` is the name of the file, for errors.");
 }
 
 }  // namespace interlace::python

@@ -172,7 +172,7 @@ void bind_trace(nb::module_& module) {
       },
       nb::arg("beginning"));
   module.def("trace_statistics", &statistics_of, nb::arg("path"), nb::arg("progress").none(),
-             "What a trace file has; it is checked as a whole.");
+             "Reads and checks a whole trace file. Returns its statistics.");
   module.def(
       "trace_kernels_list",
       [](const nb::bytes& text, const std::string& file) {
@@ -181,7 +181,7 @@ void bind_trace(nb::module_& module) {
       nb::arg("text"), nb::arg("file"), "The steps of a kernelslist.g.");
   module.def("convert_trace", &conversion, nb::arg("format"), nb::arg("name"), nb::arg("gpus"),
              nb::arg("ranges"), nb::arg("contexts"), nb::arg("component"), nb::arg("path"),
-             "Takes another tool's trace in; an empty path: no file, numbers alone.");
+             "Converts another tool's trace. An empty path makes no file, only statistics.");
   module.def("replay_trace", &replay, nb::arg("path"), nb::arg("machine"), nb::arg("mechanism"),
              "Run a trace on a simulated machine.");
 }

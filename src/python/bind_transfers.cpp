@@ -121,18 +121,20 @@ result_dict simulate_halo_jacobi(const machine::machine& described, std::uint32_
 }  // namespace
 
 void bind_transfers(nb::module_& module) {
-  module.def("simulate_transfers", &simulate_transfers, nb::arg("machine"), nb::arg("plans"),
-             nb::arg("messages"), nb::arg("window"), nb::arg("sliding") = false,
-             nb::arg("executor") = "streams", nb::arg("overlap") = false, nb::arg("warm") = true,
-             nb::arg("other_addresses") = false, nb::arg("handshake_s") = 0.0,
-             nb::arg("acknowledgement_s") = 0.0, nb::arg("moves") = true,
-             "Each plan sent `messages` times by a process of its own, `window` outstanding; "
-             "seconds of every message, what links carried, and bytes that came out wrong.");
-  module.def("simulate_halo_jacobi", &simulate_halo_jacobi, nb::arg("machine"), nb::arg("devices"),
-             nb::arg("columns"), nb::arg("rows"), nb::arg("iterations"), nb::arg("before"),
-             nb::arg("behind"), nb::arg("executor") = "streams", nb::arg("handshake_s") = 0.0,
-             "Jacobi on a ring of devices that exchange rows by these plans: seconds of "
-             "computation and of exchange in an iteration, and points that came out wrong.");
+  module.def(
+      "simulate_transfers", &simulate_transfers, nb::arg("machine"), nb::arg("plans"),
+      nb::arg("messages"), nb::arg("window"), nb::arg("sliding") = false,
+      nb::arg("executor") = "streams", nb::arg("overlap") = false, nb::arg("warm") = true,
+      nb::arg("other_addresses") = false, nb::arg("handshake_s") = 0.0,
+      nb::arg("acknowledgement_s") = 0.0, nb::arg("moves") = true,
+      "Simulates one process for each plan, which sends it `messages` times, `window` at a time. "
+      "Returns seconds of every message, what the links carried, and the number of wrong bytes.");
+  module.def(
+      "simulate_halo_jacobi", &simulate_halo_jacobi, nb::arg("machine"), nb::arg("devices"),
+      nb::arg("columns"), nb::arg("rows"), nb::arg("iterations"), nb::arg("before"),
+      nb::arg("behind"), nb::arg("executor") = "streams", nb::arg("handshake_s") = 0.0,
+      "Simulates Jacobi on a ring of devices that exchange rows by these plans. Returns seconds of "
+      "computation and of exchange in an iteration, and the number of wrong points.");
 }
 
 }  // namespace interlace::python

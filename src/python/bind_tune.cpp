@@ -108,7 +108,7 @@ void bind_tune(nb::module_& module) {
             }
             return found;
           },
-          "What is not possible: (candidate with the parameter that is the reason, reason).");
+          "Impossible values: (candidate with the one parameter that is impossible, reason).");
   nb::class_<tune_round>(module, "TuneRound")
       .def_ro("number", &tune_round::number)
       .def_ro("final", &tune_round::final)
@@ -155,11 +155,12 @@ void bind_tune(nb::module_& module) {
              nb::arg("most_waits") = std::optional<std::uint64_t>(grid.most_waits),
              "The candidates that a region leaves.");
   const tune_rules rules;
-  module.def("tune_in_rounds", &search, nb::arg("space"), nb::arg("measure"),
-             nb::arg("repeats") = rules.repeats, nb::arg("most_rounds") = rules.most_rounds,
-             nb::arg("repeatable") = rules.repeatable,
-             "The fastest candidate; `measure` gives each of a TuneRound its seconds, or a string "
-             "that says why it is impossible.");
+  module.def(
+      "tune_in_rounds", &search, nb::arg("space"), nb::arg("measure"),
+      nb::arg("repeats") = rules.repeats, nb::arg("most_rounds") = rules.most_rounds,
+      nb::arg("repeatable") = rules.repeatable,
+      "Finds the fastest candidate. `measure` returns, for each candidate of a TuneRound, a list "
+      "of seconds or a string that says why the candidate is impossible.");
 }
 
 }  // namespace interlace::python

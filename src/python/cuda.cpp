@@ -148,14 +148,14 @@ NB_MODULE(_cuda, module) {
   (void)nanobind::module_::import_("interlace._core");  // it translates errors for both modules
   module.def("device_info", &device_info, "GPUs, their name, and the versions of driver and CUDA.");
   module.def("nccl_version", &interlace::run::nccl_version, nb::arg("candidates"),
-             "Loads NCCL, from these files if no other is loaded; its version.");
+             "Loads NCCL from these files, unless it is loaded. Returns its version.");
   module.def(
       "make_nvshmem_id",
       [](const std::vector<std::string>& candidates) {
         const std::string id = interlace::run::make_nvshmem_id(candidates);
         return nanobind::bytes(id.data(), id.size());
       },
-      nb::arg("candidates"), "What the processes of a run by NVSHMEM have in common.");
+      nb::arg("candidates"), "Makes the id that all processes of a run by NVSHMEM share.");
   module.def(
       "join_nvshmem",
       [](const std::vector<std::string>& candidates, std::uint32_t rank, std::uint32_t ranks,
@@ -165,7 +165,8 @@ NB_MODULE(_cuda, module) {
         return interlace::run::join_nvshmem(candidates, rank, ranks, common);
       },
       nb::arg("candidates"), nb::arg("rank"), nb::arg("ranks"), nb::arg("id"),
-      "Makes this process one of several with a GPU each; NVSHMEM's version when all are there.");
+      "Makes this process one of several with a GPU each. Returns NVSHMEM's version once all of "
+      "them have joined.");
   module.def("leave_nvshmem", &interlace::run::leave_nvshmem,
              nb::call_guard<nb::gil_scoped_release>(), "Ends NVSHMEM when all processes call it.");
   bind_regions(module);
@@ -175,17 +176,19 @@ NB_MODULE(_cuda, module) {
   bind_workload_library(module);
   module.def(
       "rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),
-      "The graph of interlace.data.graphs.rmat, made on a GPU: offsets, columns, out-degrees.");
+      "Makes the graph of interlace.data.graphs.rmat on a GPU: offsets, columns, out-degrees.");
   module.def("measure_overlap", &measure_overlap, nb::arg("peers"), nb::arg("bytes"),
              nb::arg("mechanism"), nb::arg("chunk_bytes"), nb::arg("agent_threads"),
              nb::arg("split_ranges"), nb::arg("variant"), nb::arg("rounds"), nb::arg("epochs"),
              nb::arg("warmup"), nb::arg("repeats"), nb::arg("deliver"),
-             "The overlap microbenchmark: seconds an epoch, of each repeat.");
+             "Runs the overlap microbenchmark. Returns the seconds of an epoch, by repeat.");
   module.def("measure_exchange_rate", &measure_exchange_rate, nb::arg("gpus"), nb::arg("bytes"),
              nb::arg("repeats"),
              "Bytes that each GPU sends in a second while all send to all, by copies and stores.");
-  module.def("measure_device_rates", &measure_device_rates, nb::arg("repeats"),
-             "Bytes and operations that a GPU moves and computes in a second, and its L2's bytes.");
+  module.def(
+      "measure_device_rates", &measure_device_rates, nb::arg("repeats"),
+      "Measures the bytes that a GPU moves and the operations that it computes in a second. Also "
+      "returns the size of its L2.");
   module.def("measure_links", &measure_links,
              nb::arg("sizes") = std::vector<std::uint64_t>{std::uint64_t{256} << 20U},
              nb::arg("repetitions") = 5,

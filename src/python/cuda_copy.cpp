@@ -93,20 +93,21 @@ nb::dict measure_relay_cost(std::uint64_t bytes, int to, std::string method,
 }  // namespace
 
 void bind_copies(nb::module_& module) {
-  module.def("measure_copies", &measure_copies, nb::arg("messages"), nb::arg("bytes"),
-             nb::arg("methods"), nb::arg("warmup"), nb::arg("repeats"),
-             "Messages (from, to), -1 the host, that are under way together, by each method in "
-             "turn: (method, seconds of each repeat, the host's part, wrong bytes).");
+  module.def(
+      "measure_copies", &measure_copies, nb::arg("messages"), nb::arg("bytes"), nb::arg("methods"),
+      nb::arg("warmup"), nb::arg("repeats"),
+      "Measures messages (from, to) that are in flight together, by each method in turn; -1 is "
+      "the host. Returns (method, seconds of each repeat, the host's part, wrong bytes).");
   module.def(
       "measure_collective", &measure_collective, nb::arg("pattern"), nb::arg("gpus"),
       nb::arg("bytes"), nb::arg("methods"), nb::arg("warmup"), nb::arg("repeats"),
-      "An all-gather, all-to-all or all-reduce of blocks of `bytes` on the first GPUs, by each "
-      "method in turn; what comes back is as for measure_copies.");
+      "Measures an all-gather, all-to-all or all-reduce of blocks of `bytes` on the first GPUs, by "
+      "each method in turn. Returns the same as measure_copies.");
   module.def(
       "measure_relay_cost", &measure_relay_cost, nb::arg("bytes"), nb::arg("to"), nb::arg("method"),
       nb::arg("kernels"), nb::arg("window_s"), nb::arg("warmup"), nb::arg("repeats"),
-      "Messages from the host to a GPU by a copier with these settings, and kernels bound by "
-      "memory on others: each alone, and together, by GPU and repeat.");
+      "Measures messages from the host to a GPU by a copier with these settings, and memory-bound "
+      "kernels on other GPUs: each alone, then both together, by GPU and repeat.");
 }
 
 }  // namespace interlace::python

@@ -40,7 +40,7 @@ void bind_checkpoints(nb::module_& module) {
       },
       nb::arg("files"), nb::arg("segments"), nb::arg("threads"), nb::arg("checksums"),
       nb::arg("progress").none(), nb::arg("slots"), nb::arg("slot_bytes"),
-      "As read_segments, the other way.");
+      "Writes segments to files, with the arguments of read_segments.");
 }
 
 }  // namespace interlace::python

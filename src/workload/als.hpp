@@ -63,8 +63,8 @@ INTERLACE_KERNEL void unrolled(const F& f) {
 #endif
 }
 
-// Index into the lower triangle of a symmetric matrix, stored row by row. Lanes that read element j
-// of a row each access 32 different banks.
+// Index into the lower triangle of a symmetric matrix, stored row by row. If each lane has a row,
+// lanes that read element j of their rows access 32 different banks.
 INTERLACE_HOST_DEVICE constexpr std::uint32_t triangle(std::uint32_t row, std::uint32_t column) {
   return row * (row + 1) / 2 + column;
 }

@@ -36,8 +36,8 @@
 // Several blocks therefore share the same rays, with some strips each, and the last block adds up
 // the results of all of them, in the order of the strips.
 //
-// Renew. A lane has four pixels of a column and a warp a row of 32; a lane has fewer where a GPU's
-// part of the image is small. A ray's length in a pixel follows from its distance from the centre:
+// Renew. A lane has four pixels of a column, or fewer where a GPU's part of the image is small. A
+// warp has 32 columns. A ray's length in a pixel follows from its distance from the pixel's centre:
 // a trapezoid. A pixel and angle take 2 words of the first-level cache, a turn or two each, since a
 // warp's rays are spread over up to 32 words, and 14 instructions, 3.6 clocks of the schedulers.
 // Cache and schedulers limit it alike. The rays of a subset are in the L2. An image also has few
@@ -536,8 +536,8 @@ class ct {
         rays_(node.template create_region<float>(
             to_readers ? sent_to_readers(cut_rays(options), readers_of_rays())
                        : cut_rays(options))),
-        // A prime: of the blocks that share rays, the same one of each group adds its part in
-        // simulation.
+        // The number of copies is a prime. In simulation the same block of every group of blocks
+        // that share rays adds the group's part, so the adding blocks are equally far apart.
         cost_(node.template create_reduction<double, combine::add>(1, 61)) {
     for (const std::uint64_t b : boundaries_) {
       if (b % scan.size == 0) continue;

@@ -49,7 +49,7 @@ inline void add(kernel::run_result& sum, kernel::run_result part) {
 }
 
 // Runs all iterations, starting from the state of `work`. The result does not include the values.
-// `how` are further arguments of node.run.
+// The function passes `how` on to node.run.
 template <class Node, class Work, class... How>
 result iterate(Node& node, Work& work, const request& asked, const How&... how) {
   const bool until = asked.tolerance > 0;

@@ -1,11 +1,11 @@
 // A workload as a library of its own, which the Python package loads at run time.
 //
-// Such a library exports one C function. It returns what the package needs to know of the workload,
-// and makes problems of arguments that come from Python. The library needs no header of Python's.
+// Such a library exports one C function. The function describes the workload to the package, and
+// makes problems from arguments that come from Python. The library needs no Python header.
 // The structs here have no stable layout: the package refuses a library that was built for another
 // version.
 //
-// The source of a library is one of
+// The source file of a library has one of these two forms:
 //
 //   #include "NAME.hpp"
 //   #include <interlace/run/module_on_cpu.hpp>
@@ -48,8 +48,8 @@ struct parameter {
 
 inline constexpr std::size_t max_rank = 4;
 
-// A value for a parameter. The member of the parameter's kind is set. An array stays the caller's
-// and outlives the problem.
+// A value for a parameter. Only the member for the parameter's kind is set. The caller owns an
+// array, which must outlive the problem.
 struct argument {
   double number = 0;
   std::int64_t whole = 0;

@@ -20,7 +20,8 @@ namespace interlace::run {
 
 // The sum of all GPUs' counters; nothing if one of them has none.
 std::optional<cuda::nvlink_bytes> total_counters(const cuda::node& node);
-// The GPU of each device, where a GPU may stand for several devices. Devices are dealt out in turn.
+// The GPU of each device. Devices are assigned to the GPUs in turn, so a GPU can stand for several
+// devices.
 std::vector<int> shared_ordinals(std::uint32_t devices);
 // Throws usage_error before join_nvshmem.
 const cuda::nvshmem_rank& nvshmem_of_process();

@@ -42,7 +42,7 @@ struct result {
   kernel::run_result run;
   std::uint32_t iterations = 0;
   double residual = 0;                     // of the last iteration, if a tolerance was given
-  std::vector<std::vector<float>> values;  // for each GPU, as it holds them
+  std::vector<std::vector<float>> values;  // for each GPU: the values that it holds
 };
 
 struct measurement {
@@ -60,8 +60,8 @@ result on_host(const Problem& problem, const request& asked);
 template <class Problem>
 result on_sim(const Problem& problem, const request& asked, const machine::machine& described);
 
-// Runs `warmup` times, then `repeats` measured times. Three more runs with additional events
-// follow, which do not count as measured. They give the timeline and, where copies follow the
+// Runs `warmup` times, then `repeats` measured times. Then makes three more runs with additional
+// events. These runs do not count as measured. They give the timeline and, where copies follow the
 // kernels, the fraction of the time in which only copies run. copy_s is the median of that
 // fraction, applied to the measured time.
 template <class Problem>

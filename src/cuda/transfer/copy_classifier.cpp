@@ -82,7 +82,7 @@ std::optional<copy_result> copy_classifier::inspect_ends(copy_message& one,
   return std::nullopt;
 }
 
-// Questions to the driver take time. What suffices for most plain copies is asked first.
+// Questions to the driver take time. The questions that settle most plain copies come first.
 bool copy_classifier::classify_message(copy_call& call, bool captures, copy_report& report) {
   const driver_table& driver = contexts_.driver();
   copy_message& one = call.messages.front();

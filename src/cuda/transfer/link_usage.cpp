@@ -10,7 +10,7 @@
 namespace interlace::cuda {
 namespace {
 
-// By the system call, which glibc 2.25 has: std::random_device may ask for what glibc 2.36 brought.
+// Uses getrandom, which glibc 2.25 has, because std::random_device may need glibc 2.36.
 traffic_user random_user() {
   traffic_user user = 0;
   if (getrandom(&user, sizeof(user), 0) != sizeof(user)) {

@@ -43,7 +43,7 @@ class nccl_library {
     int (*broadcast)(const void*, void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
     int (*send)(const void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
     int (*receive)(void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
-    // Null before NCCL 2.13 and 2.19.
+    // Each can be null: NCCL has the first since 2.13, and the next two since 2.19.
     const char* (*get_last_error)(nccl_communicator*);
     int (*comm_register)(nccl_communicator*, void*, std::size_t, void**);
     int (*comm_deregister)(nccl_communicator*, void*);

@@ -7,7 +7,7 @@ namespace interlace::cuda {
 
 inline constexpr std::uint32_t most_reduced = 16;
 
-// Adds (or takes the least, or the greatest) of the inputs' elements in their order.
+// The kernel adds the inputs' elements, or takes the least or the greatest, in the inputs' order.
 struct reduction_arguments {
   unsigned long long out = 0;  // addresses; an input may be the output
   unsigned long long in[most_reduced] = {};

@@ -1,15 +1,16 @@
 // A table of the messages that use the links of the GPUs now. With it, no message is relayed over a
 // link that another message needs.
 //
-// The pair of a message is the place that it comes from and the place that it goes to. A pair is in
-// use from the call of a message on, for a part of the message's predicted time, which starts after
-// the times of the pair's earlier messages. The table enqueues nothing to find out more. Two pairs
-// meet if a message of one pair is made while another stream uses the other pair. Pairs that met
-// avoid each other's links for a while. If the same messages come together many times, only the
-// first ones therefore slow each other down. Messages of one pair share all paths and do not meet.
+// The pair of a message is the place that it comes from and the place that it goes to. Each message
+// keeps its pair in use for a part of the message's predicted time. That time begins at the call,
+// or at the end of the times of the pair's earlier messages. The table enqueues nothing to find out
+// when messages really end. Two pairs meet if a message of one pair is made while another stream
+// uses the other pair. Pairs that met avoid each other's links for a while. If the same messages
+// come together many times, only the first ones therefore slow each other down. Messages of one
+// pair share all paths and do not meet.
 //
-// Processes share a table through a file that they map. GPUs have names there, since each process
-// can number other GPUs. The table needs no lock and no clean-up: the entries of a killed process
+// Processes share a table through a file that they map. The file names GPUs, since each process can
+// number GPUs differently. The table needs no lock and no clean-up: the entries of a killed process
 // expire.
 #pragma once
 
@@ -52,13 +53,14 @@ class traffic_table {
   bool shared() const { return shared_; }
   const std::string& remark() const { return remark_; }
 
-  // The relays that a message of the pair may use now, in the order of `relays`:
-  // - no place that is an end of a pair that it met: that pair needs the place's links;
-  // - no place at all if it met a pair that shares a GPU with it or uses the host's memory in the
+  // The relays that a message of the pair may use now, in the order of `relays`. "Met pairs" are
+  // the pairs that this pair met:
+  // - no place that is an end of a met pair, which needs the place's links;
+  // - no place at all if a met pair shares a GPU with this pair or uses the host's memory in the
   //   other direction: both directions together are slower than each alone;
-  // - not the host if it met a pair that has the host as an end;
-  // - only its equal share of the remaining places, which it divides with the pairs of its kind
-  //   that it met: with more, it would take the others' share of the host's memory bandwidth.
+  // - not the host if a met pair has the host as an end;
+  // - only an equal share of the remaining places, which this pair divides with the met pairs of
+  //   its kind: with more, it would take their share of the host's memory bandwidth.
   std::vector<machine::endpoint> idle_relays(const pair& asked,
                                              const std::vector<machine::endpoint>& relays,
                                              std::uint64_t now_ns) const;

@@ -1,4 +1,5 @@
-// The threads of an agent copy each complete chunk. The agent occupies places of the kernel's.
+// The threads of an agent copy each complete chunk. The agent takes places on the compute units
+// from the kernel.
 #include <algorithm>
 
 #include "interlace/base/errors.hpp"

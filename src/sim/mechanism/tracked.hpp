@@ -18,7 +18,7 @@ class tracked_mechanism : public region_mechanism {
  private:
   // The mover of the copies, with its number of threads.
   virtual simulation::copy_request mover(const kernel::region_options& how) const = 0;
-  // How many warps of the kernel's places the agent occupies while there are chunks.
+  // How many warps' places the agent takes from the kernel while there are chunks.
   virtual std::uint32_t agent_warps(const kernel::region_options& /*how*/,
                                     std::uint32_t /*warp_width*/) const {
     return 0;

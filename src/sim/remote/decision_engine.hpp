@@ -1,13 +1,16 @@
 // Decides which optimisation a workload's remote loads get (DualOpt, PACT 2022, section 4.3 and
-// Fig. 11): coalescing where loads use little of a line and seldom hit, caching where they use much
-// of it or hit often, neither where few accesses are remote.
+// Fig. 11):
 //
-// After a warm-up the engine watches the accesses at the L1 caches until it has seen enough remote
-// loads, and then decides: once, as in the paper, or again after every further window, for programs
-// whose loads change from phase to phase. The paper counts remote accesses. But a phase of stores
-// would fill such a window without saying anything about the locality of loads, which the decision
-// is about. If a workload has too few remote accesses, the engine knows it as soon as a window
-// could no longer have enough.
+//   none         if few accesses are remote
+//   coalescing   if remote loads use little of a line and seldom hit
+//   caching      if remote loads use much of a line or hit often
+//
+// After a warm-up the engine watches the accesses at the L1 caches. Once it has seen a window of
+// remote loads, it decides: once, as in the paper, or again after every further window, for
+// programs whose loads change from phase to phase. The paper's window counts remote accesses. Here
+// it counts remote loads, because a phase of stores would fill a window without showing the
+// locality of loads. The engine also decides as soon as a window can no longer have enough remote
+// accesses.
 #pragma once
 
 #include <cstdint>
@@ -91,7 +94,7 @@ class decision_engine {
   double used_ = 0;  // sum of the used fractions of lines
   std::vector<decision> decisions_;
   std::uint64_t windows_ = 0;
-  // the choice of the last windows, if it is another one
+  // the choice of the last windows, if it differs from the decision
   optimisation other_ = optimisation::leave;
   std::uint32_t agreed_ = 0;  // how many windows in a row agreed on it
 };

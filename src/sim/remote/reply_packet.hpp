@@ -3,13 +3,14 @@
 //
 // Header, most significant bit first:
 //
-//   byte 0      Message Type 4 (0010: data reply), Compression 2 (00: a line, 01: pieces), reserved
-//   2 byte 1      Count 4 (of pieces; 0 of a line), reserved 4 bytes 2-3   Response ID of a line; 0
-//   of pieces
+//   byte 0      Message Type 4 (0010: data reply), Compression 2 (00: line, 01: pieces), reserved 2
+//   byte 1      Count 4 (number of pieces; 0 for a line), reserved 4
+//   bytes 2-3   Response ID of a line; 0 for pieces
 //
-// A line follows as it is. Pieces follow one after another, each its response ID in 2 bytes and its
-// data. Pieces of one load have the same ID and come in ascending order of their addresses: whoever
-// asked knows which. The paper takes 3 bits for the count, which cannot say 10; here it has 4.
+// A line follows as it is. Pieces follow one after another: a response ID of 2 bytes, then the
+// data. Pieces of one load have the same ID and come in ascending order of their addresses, so the
+// GPU that asked knows which ones they are. The paper has 3 bits for the count, which cannot
+// express 10; here the count has 4.
 #pragma once
 
 #include <cstdint>

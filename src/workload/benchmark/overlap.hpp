@@ -47,8 +47,8 @@ struct overlap_producer {
   }
 };
 
-// The build makes from this struct what device-launch needs, as it does for workloads
-// (shared/problem.hpp).
+// The build generates the code for device-launch from this struct, as it does for workloads
+// (interlace/workload/problem.hpp).
 struct overlap_problem {
   using launching_kernels = kernel_list<overlap_producer>;
 };

@@ -153,11 +153,11 @@ struct gradient {
   };
 };
 
-// The same steps with a lane a row, as in programs with a thread for each vertex. Lanes read and
-// store one number of their rows at a time, and these numbers are F apart. Nothing coalesces, and
-// where factors go to other devices, each number is a store of its own. The PROACT paper (section
-// V-B) finds this in its ALS: 26 times the store transactions of copies. A warp takes as long as
-// its longest row.
+// The same steps with one lane for each row, as in programs with a thread for each vertex. Lanes
+// read and store one number of their rows at a time, and these numbers are F apart. Nothing
+// coalesces, and where factors go to other devices, each number is a store of its own. The PROACT
+// paper (section V-B) finds this in its ALS: 26 times the store transactions of copies. A warp
+// takes as long as its longest row.
 template <std::uint32_t F>
 struct renew_rows_by_lane;
 
