@@ -276,7 +276,11 @@ def test_a_transfer_that_cannot_be_measured(run: Run, cuda: FakeCuda) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["overlapp"], "no such command 'overlapp'. Did you mean 'overlap'?"),
+        (
+            ["overlapp"],
+            "there is no command bench 'overlapp' (did you mean overlap?); there are collective, "
+            "copy, load, overlap, simulator",
+        ),
         (["overlap", "--peers", "4"], "--peers 4: 4x Fake H200 has 3 peers of its first GPU"),
         (["overlap", "--peers", "0"], "--peers '0': 0 peers cannot run anything; give at least 1"),
         (["overlap", "-b", "32K"], "--bytes '32K': give a size from 64K to 16G, such as 256M"),
