@@ -346,9 +346,7 @@ def rate(mebibytes: int, repeats: int) -> int:
     to_gpu = timed(torch, lambda: there.copy_(host, non_blocking=True), repeats)
     to_host = timed(torch, lambda: host.copy_(there, non_blocking=True), repeats)
     called = []
-    for _ in range(
-        repeats
-    ):  # what the call itself takes, of a copy that is worth it and of one not
+    for _ in range(repeats):  # the time of the call itself, for a large copy and a small one
         for size in (64 * MIB, PIECE):
             begin = time.perf_counter()
             there[:size].copy_(host[:size], non_blocking=True)

@@ -746,8 +746,8 @@ def _fig_7_to_10(found: dict[str, Found]) -> list[FigureRow]:
 
 
 STARTS = (
-    "Here a graph's copies start when its launch returns and the graph before it has ended; "
-    "streams' start with their first call, and go on from message to message without a gap"
+    "Here a graph's copies start when its launch returns and the previous graph has ended; "
+    "copies of streams start with their first call, and follow each other without a gap"
 )
 HOST_BOTH = (
     'the paper: "enabling the host path consistently degrades performance", as "both directions '

@@ -77,7 +77,7 @@ template <class Block, class F>
 INTERLACE_KERNEL void for_each_task(Block& block, std::uint64_t block_index, std::uint32_t count,
                                     const F& f) {
   block.each_warp([&](auto warp) {
-    // Written so that a compiler sees a single iteration where there are as many warps as tasks.
+    // In this form a compiler sees a single iteration if there are as many warps as tasks.
     for (std::uint32_t k = 0; k < rating_rows::per_block / warp.count(); ++k) {
       const auto i = static_cast<std::uint32_t>(block_index) * rating_rows::per_block +
                      k * warp.count() + warp.index();

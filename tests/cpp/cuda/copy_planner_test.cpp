@@ -20,7 +20,7 @@ TEST(copy_planner, only_allowed_places_relay) {
     four_gpus in(options);
     in.move(in.gpu[1], in.gpu[0], in.driver.stream(0, false));
     in.expect_right(in.gpu[1]);
-    // direct, with two relays or one, each with staging memory; the host relays
+    // The plan has the direct path, one or two relays with staging memory, and the host.
     EXPECT_EQ(in.driver.calls("allocate"), all ? 2U : 1U);
     EXPECT_EQ(in.driver.calls("allocate_host"), 1U);
     EXPECT_EQ(in.reports.size(), all ? 0U : 1U);  // there is no gpu9

@@ -51,7 +51,7 @@ TEST(launch_work, sectors_and_operations_of_a_kernel) {
   EXPECT_TRUE(node.run([] {}).work.empty());
 }
 
-// Through a replicated view, in shared memory, and into a reduction of two copies.
+// Adds up through a replicated view, in shared memory, and into a reduction of two copies.
 struct add_up {
   replicated<float> data;
   reduced<float> total;

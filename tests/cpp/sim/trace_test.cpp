@@ -1,6 +1,6 @@
-// Totals of recorded accesses, without time, compared with closed forms; and named operations
-// compared with those that a GPU executed. It is one file, because traced kernels take long to
-// compile.
+// Compares totals of recorded accesses, without time, with closed forms, and named operations with
+// the operations that a GPU executed. All tests are in one file, because traced kernels take long
+// to compile.
 #include <gtest/gtest.h>
 
 #include <algorithm>
