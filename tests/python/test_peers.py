@@ -179,11 +179,11 @@ def test_one_owner_has_no_all_gather(run: Run, cuda: FakeCuda, tmp_path: Path) -
 
 def test_libraries_are_found_in_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    file = tmp_path / "example_maker" / "library" / "lib" / "libnccl.so.2"
+    file = tmp_path / "example_maker" / "peer" / "lib" / "libnccl.so.2"
     file.parent.mkdir(parents=True)
     file.touch()
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert peers.package_files("example_maker.library", "libnccl.so.2") == [str(file)]
-    assert peers.package_files("example_maker.library", "other.so") == []
+    assert peers.package_files("example_maker.peer", "libnccl.so.2") == [str(file)]
+    assert peers.package_files("example_maker.peer", "other.so") == []
     assert peers.package_files("example_maker.other", "libnccl.so.2") == []
-    assert peers.package_files("no_such_maker.library", "libnccl.so.2") == []
+    assert peers.package_files("no_such_maker.peer", "libnccl.so.2") == []
