@@ -14,10 +14,11 @@ namespace interlace::kernel {
 enum class mechanism : std::uint8_t {
   // The kernel runs to its end, then its output is copied to the other GPUs.
   bulk_copy,
-  // The copies of bulk-copy. The copies of all GPUs are one batch of the copy engine, which plans
-  // them together over the paths of the machine.
+  // The same copies as bulk-copy. The copies of all GPUs are one batch of the copy engine, which
+  // plans them together over the paths of the machine.
   multi_path,
-  // The kernel is launched over ranges of its blocks; each is copied while the next runs.
+  // The kernel is launched several times, each time over a range of its blocks. The output of a
+  // launch is copied while the next launch runs.
   split,
   // The kernel stores each result into the memory of all GPUs itself.
   inline_stores,
@@ -35,9 +36,9 @@ enum class mechanism : std::uint8_t {
   // Bulk copies by plain cudaMemcpy calls: each copy waits for all earlier copies that touch one of
   // its GPUs.
   serial_copy,
-  // As inline, but stores wait in a queue of the GPU, which combines stores to the same line.
+  // Like inline, but stores wait in a queue of the GPU, which combines stores to the same line.
   write_combining,
-  // As inline, but stores wait in a queue of the GPU until many of them fill one packet. In the
+  // Like inline, but stores wait in a queue of the GPU until many of them fill one packet. In the
   // packet each store has only a short header.
   finepack,
   // The queue of finepack, but each store leaves as a packet of its own. A configuration packet

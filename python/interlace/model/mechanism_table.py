@@ -144,8 +144,8 @@ ROWS = (
     Mechanism(
         name=MULTI_PATH,
         sentence=(
-            "The copies of bulk-copy. The copies of all GPUs are one batch of the copy engine, "
-            "which plans them together over the paths of the machine."
+            "The same copies as bulk-copy. The copies of all GPUs are one batch of the copy engine,"
+            " which plans them together over the paths of the machine."
         ),
         colour="YELLOW",
         copies_after_kernels=True,
@@ -158,7 +158,8 @@ ROWS = (
     Mechanism(
         name=SPLIT,
         sentence=(
-            "The kernel is launched over ranges of its blocks; each is copied while the next runs."
+            "The kernel is launched several times, each time over a range of its blocks. The output"
+            " of a launch is copied while the next launch runs."
         ),
         colour="ORANGE",
         by_default=True,
@@ -242,7 +243,7 @@ ROWS = (
     Mechanism(
         name=WRITE_COMBINING,
         sentence=(
-            "As inline, but stores wait in a queue of the GPU, which combines stores to the same "
+            "Like inline, but stores wait in a queue of the GPU, which combines stores to the same "
             "line."
         ),
         colour="YELLOW",
@@ -254,8 +255,8 @@ ROWS = (
     Mechanism(
         name=FINEPACK,
         sentence=(
-            "As inline, but stores wait in a queue of the GPU until many of them fill one packet. "
-            "In the packet each store has only a short header."
+            "Like inline, but stores wait in a queue of the GPU until many of them fill one packet."
+            " In the packet each store has only a short header."
         ),
         colour="GREEN",
         stores_inline=True,
