@@ -18,7 +18,6 @@ ROOT = Path(__file__).resolve().parents[2]
 WORD = re.compile(r"\bbehind\b", re.IGNORECASE)
 # Places in space, and a name that stored results have. File -> the words around.
 IN_SPACE: dict[str, tuple[str, ...]] = {
-    "docs/explanation/architecture.md": ("the seam behind which GPUs stand",),
     "docs/explanation/mechanisms.md": ("stuck behind the wait",),  # a place in a queue
     "docs/explanation/planner.md": ("behind an NVSwitch",),
     "docs/how-to/shared-gpu.md": ("everything behind it in the queue",),
