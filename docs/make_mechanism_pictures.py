@@ -38,9 +38,9 @@ class Bar(NamedTuple):
 class Picture(NamedTuple):
     """The picture of one mechanism."""
 
-    text: str  # for people who do not see it
+    text: str  # for people who do not see the picture
     rows: dict[str, list[Bar]]
-    steps: tuple[tuple[float, int, int], ...] = ()  # time, from row, to row: this starts that
+    steps: tuple[tuple[float, int, int], ...] = ()  # time, row, row that it starts
 
 
 def kernel(start: float = 0, end: float = KERNEL, label: str = "kernel") -> Bar:

@@ -23,8 +23,8 @@ timed_bytes stores_on_sim(const machine::machine& described, std::uint32_t gpus,
                           std::uint32_t senders, std::uint32_t element_bytes,
                           std::uint64_t elements, std::uint32_t together,
                           const std::function<void()>& check_interrupt);
-// Blocks of 512 threads on the first GPU copy 16 bytes a lane to the second GPU. More than 4 MiB
-// must be a multiple of 4 MiB: the same 4 MiB are copied several times.
+// Blocks of 512 threads on the first GPU copy 16 bytes a lane to the second GPU. `bytes` above 4
+// MiB must be a multiple of 4 MiB, because the same 4 MiB are copied several times.
 timed_bytes copy_kernel_on_sim(const machine::machine& described, std::uint64_t bytes,
                                std::uint32_t blocks, const std::function<void()>& check_interrupt);
 // The first GPU loads `elements` elements of 4 or 16 bytes from the second GPU's memory, each once.

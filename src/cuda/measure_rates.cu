@@ -20,8 +20,8 @@ constexpr std::uint32_t launches = 4;
 // So many that a launch computes for a millisecond or more.
 constexpr unsigned int rounds = 500;
 constexpr unsigned int blocks_a_multiprocessor = 8;
-// Ratio of the memory that is read and written to the L2: data still in the L2 are at most a few
-// percent of a launch's.
+// A launch reads and writes at least so many times the size of the L2. Data still in the L2 are
+// thus at most a few percent of the launch's data.
 constexpr std::uint64_t least_caches = 16;
 
 class rate_bench {

@@ -23,7 +23,7 @@ std::uint64_t size_for_engine(std::uint64_t left, std::uint64_t wanted) {
 }
 
 std::uint64_t size_for_threads(std::uint64_t left, std::uint64_t wanted, std::uint64_t least) {
-  // Half of what is left, once that is less than a whole chunk.
+  // A whole chunk, or half of the rest if that half is smaller.
   return std::max(least, std::min(wanted, left / 2));
 }
 

@@ -461,12 +461,13 @@ constexpr std::array table_list{
           "The queue and the pages of GPS (MICRO 2021), which no GPU has. The defaults come "
           "from the paper."},
     table{"gpu.dualopt", "DualOpt", need::optional, "rdma_cache_KiB",
-          "DualOpt (PACT 2022), which treats a GPU's remote loads and which no GPU has. The "
-          "defaults come from the paper (Table 1). Left out: the machine cannot run the "
-          "mechanism."},
+          "The hardware of DualOpt (PACT 2022), which treats a GPU's remote loads. No GPU has "
+          "this hardware. The defaults come from the paper (Table 1). Without this table, the "
+          "machine cannot run the mechanism."},
     table{"gpu.griffin", "Griffin", need::optional, "batch_pages",
-          "Griffin (HPCA 2020), which moves pages by what GPUs access and which no GPU has. Left "
-          "out: the machine cannot run the mechanism."},
+          "The hardware of Griffin (HPCA 2020), which moves pages to the GPUs that access them "
+          "most. No GPU has this hardware. Without this table, the machine cannot run the "
+          "mechanism."},
     table{"host", "Host", need::required, "", "The processors and their memory, as one place."},
     table{"protocol", "Protocol", need::named, "",
           "How payload becomes packets. Links refer to a `[protocol.NAME]` by its name."},

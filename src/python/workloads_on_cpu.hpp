@@ -19,7 +19,7 @@
 
 namespace interlace::python {
 
-// as the type stub shows it
+// The dictionary's type in the type stub.
 using result_dict = nanobind::typed<nanobind::dict, nanobind::str, nanobind::any>;
 
 // Runs `host()` or `sim(machine)`, depending on the node's name. Also returns the processor time.

@@ -190,18 +190,18 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (
         ["--data", "{folder}/weak.mtx"],
-        "{folder}/weak.mtx is not diagonally dominant: row 2 has 2 on the diagonal, which must be "
-        "above the sum of its other entries' magnitudes, 2; take another matrix",
+        "{folder}/weak.mtx is not diagonally dominant: row 2 has 2 on the diagonal and needs "
+        "more than 2, the sum of its other entries' magnitudes; take another matrix",
     ),
     (
         ["--data", "{folder}/negative.mtx"],
-        "{folder}/negative.mtx is not diagonally dominant: row 2 has -3 on the diagonal, which "
-        "must be above the sum of its other entries' magnitudes, 0; take another matrix",
+        "{folder}/negative.mtx is not diagonally dominant: row 2 has -3 on the diagonal and needs "
+        "more than 0, the sum of its other entries' magnitudes; take another matrix",
     ),
     (
         ["--data", "{folder}/hole.mtx"],
-        "{folder}/hole.mtx is not diagonally dominant: row 2 has 0 on the diagonal, which must be "
-        "above the sum of its other entries' magnitudes, 0; take another matrix",
+        "{folder}/hole.mtx is not diagonally dominant: row 2 has 0 on the diagonal and needs "
+        "more than 0, the sum of its other entries' magnitudes; take another matrix",
     ),
     *(
         (

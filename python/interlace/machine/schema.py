@@ -252,8 +252,9 @@ class Gps(Table, frozen=True, kw_only=True):
 
 
 class DualOpt(Table, frozen=True, kw_only=True):
-    """DualOpt (PACT 2022), which treats a GPU's remote loads and which no GPU has. The defaults
-    come from the paper (Table 1). Left out: the machine cannot run the mechanism.
+    """The hardware of DualOpt (PACT 2022), which treats a GPU's remote loads. No GPU has this
+    hardware. The defaults come from the paper (Table 1). Without this table, the machine cannot
+    run the mechanism.
     """
 
     # Piece of a line that a fine-grained load asks for.
@@ -289,8 +290,8 @@ class DualOpt(Table, frozen=True, kw_only=True):
 
 
 class Griffin(Table, frozen=True, kw_only=True):
-    """Griffin (HPCA 2020), which moves pages by what GPUs access and which no GPU has. Left out:
-    the machine cannot run the mechanism.
+    """The hardware of Griffin (HPCA 2020), which moves pages to the GPUs that access them most. No
+    GPU has this hardware. Without this table, the machine cannot run the mechanism.
     """
 
     # Pages that move together, at most.

@@ -358,6 +358,6 @@ def _check_dominance(file: Path, diagonals: NDArray[np.float32]) -> None:
         row = int(dominant.argmin())
         raise UserError(
             f"{file} is not diagonally dominant: row {row + 1} has {diagonal[row]:g} on the "
-            f"diagonal, which must be above the sum of its other entries' magnitudes, "
-            f"{others[row]:g}; take another matrix."
+            f"diagonal and needs more than {others[row]:g}, the sum of its other entries' "
+            f"magnitudes; take another matrix."
         )

@@ -80,9 +80,9 @@ std::vector<std::unique_ptr<copy_engine::multi_path>>& copy_engine::owned_by_gra
 }
 
 copy_engine::~copy_engine() {
-  // Captured graphs may end later and then give their staging memory back. The driver does that in
-  // a callback, in which it must not be called. Everything that the memory depends on is therefore
-  // kept, until the destructor of a later engine finds that its graphs have ended.
+  // Captured graphs may end later and then give their staging memory back. They do so in a callback
+  // of the driver, and a callback must not call the driver. Everything that the memory depends on
+  // is therefore kept until the destructor of a later engine finds that its graphs have ended.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   std::erase_if(owned_by_graphs(),

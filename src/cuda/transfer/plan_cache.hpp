@@ -26,7 +26,7 @@ struct planned_copy {
 
 // Further conditions on a plan.
 struct plan_limits {
-  std::uint32_t chunks = 0;  // of a staged part; 0: the fastest number
+  std::uint32_t chunks = 0;  // chunks of a staged part; 0: the fastest number
   // Several paths were measured to be faster. Without it, a plan takes several paths only if the
   // predicted gain is larger than the error of predictions.
   bool measured = false;

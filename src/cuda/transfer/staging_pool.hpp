@@ -36,8 +36,8 @@ class staging_pool {
   std::optional<block> take(std::uint64_t bytes, const stream_identity& stream);
   // Blocks until the ends of all blocks that were given back so far are complete.
   void wait();
-  // The block is free once `end` is complete; at once if it is null. Does not call CUDA, so
-  // callbacks of the driver may use it.
+  // Frees the block once `end` is complete, or immediately if `end` is null. Does not call CUDA, so
+  // callbacks of the driver may call this function.
   void give(block used, shared_completion end);
 
   std::uint64_t reserved() const { return reserved_; }  // bytes taken from the driver

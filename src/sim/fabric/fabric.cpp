@@ -107,7 +107,7 @@ void fabric::handle(const event& e) {
   if (e.kind == event_kind::message_at_link) {
     hop(e.a);
   } else if (e.kind == event_kind::message_departed) {
-    // a copy: the receiver may send, which can reallocate the table
+    // a copy, because the receiver may send, and a new message can reallocate the table
     const message m = messages_[e.a];
     receiver_.departed(m);
   } else {

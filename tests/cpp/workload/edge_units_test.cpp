@@ -114,7 +114,7 @@ TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
               workload::make_units(alike.data(), 0, 20'000).count() * 4 / 3 + 1)
         << degree;
   }
-  // One row for each lane is the minimum.
+  // The most units are those with one row for each thread.
   EXPECT_EQ(before,
             workload::make_units(
                 offsets.data(), 0, rows,
