@@ -64,9 +64,9 @@ GLOSSARY = (
     *((row.name, row.sentence) for row in ROWS),
     (
         "inside",
-        "What goes between the GPUs of a simulated run. A message is what is routed as a whole: "
+        "The traffic between the GPUs of a simulated run. A message is routed as a whole: "
         "the stores of a warp to a line, a read request, a reply, a flag, a segment of a copy. Its "
-        "latency is from when it wants the first link to its delivery.",
+        "latency runs from its request for the first link to its delivery.",
     ),
     ("simulated, measured", "Times of a described machine's model, or of the GPUs themselves."),
 )
@@ -388,7 +388,7 @@ def _wire_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]:
         "xaxis": {"title": {"text": f"bytes on the wire ({unit})"}, "rangemode": "tozero"},
         "yaxis": {"autorange": "reversed", "automargin": True, "ticks": "", "showgrid": False},
     }
-    caption = "Of all devices in the whole run, by kind."
+    caption = "The bytes of all devices in the whole run, by kind."
     if any(row.wire.protocol is None for row in rows):
         caption += " Protocol bytes are unknown where none are drawn: there are no counters."
     return "wire", "Bytes on the wire", caption, {"data": traces, "layout": layout}
