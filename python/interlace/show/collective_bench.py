@@ -25,7 +25,7 @@ def print_collectives(results: CopyResults, gpus: int) -> None:
         "size: of the block that each GPU sends to each other; time: from the first call until all "
         f"have arrived, the median of {results.repeats}.",
         *(
-            [f"{REDUCE}: sums of float32; each GPU has {gpus} blocks, of which it adds one."]
+            [f"{REDUCE}: sums of float32; each GPU has {gpus} blocks and adds up one of them."]
             if any(row.pattern == REDUCE for row in rows)
             else []
         ),

@@ -165,7 +165,7 @@ def print_locality(found: Locality) -> None:
     cpu = sum(row.cpu_s for row in rows)
     table.print_table(
         f"Loads of unified programs on {found.machine}; pages "
-        f"{found.pages or 'as each array has them'}, blocks {found.blocks}",
+        f"{found.pages or 'as each array places them'}, blocks {found.blocks}",
         [
             text("program", "", [row.program for row in rows]),
             text("size", "", [row.sizes for row in rows]),

@@ -25,7 +25,7 @@ class Kernel(msgspec.Struct):
     """The kernel of a GPU, with its rates of bytes read and written in each repeat."""
 
     gpu: int
-    relays: bool  # it may
+    relays: bool  # whether messages may be relayed by this GPU
     alone_bytes_per_s: list[float]
     beside_bytes_per_s: list[float]  # rate while messages run back to back
     slowdown_percent: float  # how much longer the same work takes, by medians
