@@ -185,8 +185,7 @@ class gpu {
     std::uint32_t waiters = none;
     picoseconds sent = 0;        // when a remote request left
     bool scalar = false;         // its line is in a scalar cache
-    std::uint32_t token = none;  // names the rules that took the entry; the line is then not in the
-    L1
+    std::uint32_t token = none;  // the rules that took the entry; the line is then not in the L1
   };
   struct stalled {
     std::uint32_t warp = 0;
