@@ -110,7 +110,7 @@ class conversion final : public trace_conversion {
     } else if (from.format == "nvbit") {
       for (const auto& [id, gpu] : from.contexts) {
         if (gpu >= header_.gpus)
-          throw usage_error("a context is of a GPU that the map does not have");
+          throw usage_error("a context belongs to a GPU that the map does not have");
       }
       mem_trace_.emplace(to_, header_, from.name, from.contexts);
     } else if (from.format == "mgpusim") {

@@ -212,7 +212,7 @@ struct jacobi_problem {
     const std::size_t rows = right.size();
     const std::size_t half = diagonals.extent(0) / 2;
     if (diagonals.extent(0) % 2 != 1 || diagonals.extent(1) != rows || half >= rows) {
-      throw usage_error("the diagonals are not those of a band around the main one");
+      throw usage_error("the diagonals are not those of a band around the main diagonal");
     }
     const float* main = diagonals.data() + half * rows;
     if (std::any_of(main, main + rows, [](float a) { return a == 0; })) {

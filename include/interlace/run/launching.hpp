@@ -2,8 +2,8 @@
 
 namespace interlace::run {
 
-// Enables the device-launch mechanism for the kernels of a workload. The build generates one
-// definition for each problem.
+// Enables the mechanism device-launch for the kernels of a workload. The build generates a
+// definition of this function for each problem.
 template <class Problem>
 void add_launching_kernels_of();
 

@@ -1,5 +1,5 @@
-// Grids that devices share as slabs: contiguous ranges of planes, which are the slowest dimension.
-// A slab needs a halo of its neighbours.
+// Grids that devices share as slabs. A slab is a contiguous range of planes; the planes are the
+// slowest dimension of the grid. A slab needs a halo of planes from its neighbours.
 #pragma once
 
 #include <algorithm>

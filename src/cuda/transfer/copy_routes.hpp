@@ -53,7 +53,7 @@ class copy_routes {
   const copy_machine& machine_;
   std::vector<std::optional<std::uint32_t>> index_of_gpu_;  // by CUDA's number
   std::vector<double> direct_bytes_per_s_;                  // by pair; 0: there is no direct path
-  // By kinds of relays (1: GPUs, 2: the host) and pair.
+  // By kinds of relays (bit 0: GPUs, bit 1: the host) and by pair.
   std::array<std::vector<std::vector<machine::endpoint>>, 4> relays_;
 };
 

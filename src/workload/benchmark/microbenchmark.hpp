@@ -250,8 +250,8 @@ inline constexpr std::uint64_t copied_at_once = std::uint64_t{4} << 20U;
 // of copied_at_once.
 inline std::uint32_t copy_rounds(std::uint64_t bytes) {
   if (bytes > copied_at_once && bytes % copied_at_once != 0) {
-    throw usage_error("a copy of " + std::to_string(bytes) + " bytes by a kernel; more than " +
-                      std::to_string(copied_at_once) + " have to be a multiple of them");
+    throw usage_error("a kernel cannot copy " + std::to_string(bytes) + " bytes; give at most " +
+                      std::to_string(copied_at_once) + " or a multiple of them");
   }
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, bytes / copied_at_once));
 }

@@ -65,7 +65,7 @@ class bitonic_sort {
       : node_(node), blocks_(placement.blocks) {
     const std::size_t n = data.keys.size();
     if (n < 2 || (n & (n - 1)) != 0) {
-      throw usage_error(std::to_string(n) + " keys are not sorted; give a power of two");
+      throw usage_error(std::to_string(n) + " keys cannot be sorted; give a power of two");
     }
     keys_ = put_unified(node, data.keys, placement.of(kernel::page_placement::contiguous()));
   }

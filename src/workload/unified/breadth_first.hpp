@@ -1,4 +1,4 @@
-// Levels of a breadth-first search, from SHOC's bfs (after Hong et al., PPoPP 2011). A group of 32
+// Levels of a breadth-first search, from SHOC's bfs (Hong et al., PPoPP 2011). A group of 32
 // lanes goes over 32 vertices one after another; the lanes share the neighbours of each vertex that
 // the last launch reached. The host launches until a level is empty.
 #pragma once

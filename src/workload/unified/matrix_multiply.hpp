@@ -99,7 +99,7 @@ struct matrix_multiply_problem {
   static matrix_multiply_problem make(const array_view<float, 2>& a,
                                       const array_view<float, 2>& b) {
     if (a.extent(1) != b.extent(0)) {
-      throw usage_error("the first matrix has other columns than the second has rows");
+      throw usage_error("the first matrix must have as many columns as the second has rows");
     }
     return {extent_of(a, 0), extent_of(a, 1), extent_of(b, 1), values_of(a), values_of(b)};
   }
@@ -119,12 +119,12 @@ class matrix_multiply {
     for (const std::uint32_t size : {data.rows, data.inner, data.columns}) {
       if (size != 0 && size % multiply_kernel::tile == 0) continue;
       throw usage_error("matrices of " + std::to_string(size) +
-                        " rows or columns are not multiplied; give multiples of " +
+                        " rows or columns cannot be multiplied; give multiples of " +
                         std::to_string(multiply_kernel::tile));
     }
     if (data.a.size() != std::uint64_t{data.rows} * data.inner ||
         data.b.size() != std::uint64_t{data.inner} * data.columns) {
-      throw usage_error("the matrices are not of the sizes that are to be multiplied");
+      throw usage_error("the matrices do not have the sizes of this multiplication");
     }
     kernel_.a = put_unified(node, in_fours(data.a.data(), data.a.size()), placement.of({}));
     kernel_.b = put_unified(node, in_fours(data.b.data(), data.b.size()), placement.of({}));

@@ -86,7 +86,7 @@ class matrix_transpose {
     if (data.width == 0 || data.width % transpose_kernel::tile != 0 ||
         data.input.size() != std::uint64_t{data.width} * data.width) {
       throw usage_error("a matrix of width " + std::to_string(data.width) +
-                        " is not transposed; give a multiple of " +
+                        " cannot be transposed; give a multiple of " +
                         std::to_string(transpose_kernel::tile));
     }
     const auto pages = placement.of(kernel::page_placement::contiguous());

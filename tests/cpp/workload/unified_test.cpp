@@ -95,7 +95,7 @@ TEST(unified_programs, matrix_transpose) {
   }
   expect_on_all(data, expected, 0);
   EXPECT_EQ(refusal(matrix_transpose_problem{100, random_floats(10000, 4)}),
-            "a matrix of width 100 is not transposed; give a multiple of 64");
+            "a matrix of width 100 cannot be transposed; give a multiple of 64");
 }
 
 TEST(unified_programs, matrix_multiply) {
@@ -112,7 +112,7 @@ TEST(unified_programs, matrix_multiply) {
   }
   expect_on_all(data, expected, 1e-5);
   EXPECT_EQ(refusal(matrix_multiply_problem{64, 33, 96, {}, {}}),
-            "matrices of 33 rows or columns are not multiplied; give multiples of 32");
+            "matrices of 33 rows or columns cannot be multiplied; give multiples of 32");
 }
 
 TEST(unified_programs, atax) {
@@ -177,7 +177,7 @@ TEST(unified_programs, bitonic_sort) {
   std::sort(expected.begin(), expected.end());
   expect_on_all(data, expected, 0);
   data.keys.pop_back();
-  EXPECT_EQ(refusal(data), "1023 keys are not sorted; give a power of two");
+  EXPECT_EQ(refusal(data), "1023 keys cannot be sorted; give a power of two");
 }
 
 // FIPS 197, appendix C.3, and the first words of the key schedule in A.3.
