@@ -77,7 +77,7 @@ struct normal_equations {
   static constexpr std::uint32_t record = triangle_size + F;  // Y^T Y, followed by Y^T r
   static constexpr std::uint32_t tiles = 10;
   static constexpr std::uint32_t tile_side = F / 4;
-  // ratings staged at a time, a multiple of a round of groups
+  // ratings staged at a time: a multiple of the ratings that a warp's groups take at a time
   static constexpr std::uint32_t chunk = 36;
   // Stride of the Cholesky factor's columns: columns start aligned, and a row is spread over the
   // banks.

@@ -32,7 +32,7 @@ traffic_user link_usage::user_of(CUstream_st* stream, CUctx_st* context) const {
   const auto handle = reinterpret_cast<std::uintptr_t>(stream);
   constexpr std::uint64_t spread = 0x9E3779B97F4A7C15U;
   if (handle > per_thread_stream) return (handle * spread) ^ own_streams_;
-  // A context has default streams of its own; the handles 0 and 1 mean the same one.
+  // Each context has its own default streams. The handles 0 and 1 both mean the legacy one.
   const auto of_context = reinterpret_cast<std::uintptr_t>(context) * spread;
   if (handle != per_thread_stream) return (of_context + 1) ^ own_streams_;
   const std::size_t thread = std::hash<std::thread::id>()(std::this_thread::get_id());

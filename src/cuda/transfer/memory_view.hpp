@@ -51,8 +51,9 @@ memory_view view_memory(const driver_table& driver, device_address address, std:
 memory_view view_memory(const driver_table& driver, const memory_facts& first,
                         device_address address, std::uint64_t bytes);
 
-// Whether the GPU can read and write all of the memory. For memory of pools and virtual memory: a
-// GPU's peers always have access to plain memory and to the host's.
+// Whether the GPU can read and write all of the memory. Only memory of pools and virtual memory
+// need this question: a GPU's peers always have access to its plain memory and to the host's
+// memory.
 bool accessible(const driver_table& driver, const memory_view& seen, int gpu,
                 device_address address, std::uint64_t bytes);
 

@@ -61,7 +61,7 @@ class nccl_regions {
   device_memory memory_;
   std::map<std::uint32_t, planned> regions_;
   std::vector<std::string> remarks_;
-  // declared last, because they have memory of the other members registered
+  // declared last, because NCCL has memory of the other members registered
   nccl_communicators communicators_;
 };
 

@@ -1,5 +1,5 @@
-// How all GPUs of a machine handle kernels' loads of other GPUs' memory, where a load is more than
-// a request and a reply.
+// How all GPUs of a machine handle kernels' loads of other GPUs' memory, if a load is not just a
+// request and a reply.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Messages that move pages: page data, and what GPUs and the driver on the host tell each other.
+// Messages that move pages: page data, and the control messages between GPUs and the driver on the
+// host.
 #pragma once
 
 #include <algorithm>

@@ -121,8 +121,9 @@ INTERLACE_KERNEL void gather_factors(const Warp& warp, std::uint32_t width,
         if (j < count) keep(lane, j, k, number[b]);
       }
     }
-    // For a factor: its two addresses. For a batch: its bounds and steps. Once: where all of them
-    // begin.
+    // Operations for the two addresses of each factor, for the bounds and steps of each batch, and
+    // once
+    // for the begin of all factors.
     const std::uint32_t turns = passes<F>(count, width);
     lane.compute(operation::integer, 4 * turns + 15 * ((turns + batch - 1) / batch) + 9);
   });
