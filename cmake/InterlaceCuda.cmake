@@ -1,7 +1,7 @@
-# Whether the build has the CUDA part, and which GPUs it is compiled for. There is one rule for every
-# way to build: the CUDA part is built where an nvcc of CUDA 13 or later is found, unless
-# INTERLACE_CUDA says otherwise. It is compiled for the GPUs of this machine, or where there are none
-# for compute capabilities 8.0 and 9.0. Later GPUs compile its PTX.
+# Decides whether the build has the CUDA part, and for which GPUs. There is one rule for every way to
+# build: the build has the CUDA part if it finds an nvcc of CUDA 13 or later, unless INTERLACE_CUDA
+# says otherwise. The CUDA part is compiled for the GPUs of this machine. If the machine has no GPU, it
+# is compiled for compute capabilities 8.0 and 9.0, and the driver compiles its PTX for later GPUs.
 
 # Sets `nvcc`, and `nvcc_release` to its version, or `why_no_cuda` to a sentence.
 function(interlace_find_nvcc)

@@ -25,8 +25,8 @@ struct settings {
   // nothing is counted.
   std::string counters;
 
-  // Why a value is not valid, as a sentence. Then no copy is taken over. `interlace run` refuses
-  // such values before the program starts.
+  // A sentence about an invalid value; empty if all are valid. With an invalid value the
+  // library takes over no copies. `interlace run` refuses invalid values before the program starts.
   std::string problem;
 };
 

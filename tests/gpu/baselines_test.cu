@@ -29,7 +29,7 @@ constexpr std::uint32_t lanes = 128;
 struct mixer {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;
-  // for each element, another one to which this device subscribes
+  // for each element, the index of another element to which this device subscribes
   local<const std::uint32_t> source;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

@@ -269,8 +269,8 @@ TEST_F(measure_test, what_relays_cost) {
   }
 }
 
-// Each of these throws if data did not arrive. An H100's links carry 478 GB/s with protocol in one
-// direction.
+// Each measurement throws if data did not arrive. Rates must be below 1 TB/s: an H100's links carry
+// 478 GB/s with protocol in one direction.
 TEST_F(measure_test, kernels_that_store_and_load) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   const bench::kernel_repeats few{4, 3};

@@ -122,7 +122,7 @@ def test_simulated_times(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> N
     assert cli.run(["plan", *words, "--json", str(file)]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines[-2:]] == [
-        "simulated, by streams", "simulated, by a graph that is kept"
+        "simulated, by streams", "simulated, by a reused graph"
     ]  # fmt: skip
     result = json.loads(file.read_text())
     for seconds in result["simulated_s"].values():

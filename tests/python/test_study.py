@@ -752,8 +752,8 @@ def test_what_the_links_still_allow_of_epochs(
     rows = by_name(result(run, tmp_path, *words))
     wire = rows[2, BULK_COPY]["wire"]
     bound_s = rows[2, INFINITE_BANDWIDTH]["time_s"]
-    # The transfers take as long as the run without transfers. All could be hidden, but the first of
-    # two epochs has a tenth of the time and nine tenths of the bytes.
+    # The transfers take as long as the run without transfers. Even epochs would hide all transfers.
+    # But the first of the two epochs has a tenth of the time and nine tenths of the bytes.
     cuda.rate = (wire["useful"] + wire["wasted"]) / 2 / bound_s
     core.exchanges = cuda.exchanges = ((0.9, 0.1), (0.1, 0.9))
     rows = by_name(result(run, tmp_path, *words))

@@ -94,5 +94,5 @@ def print_plan(planned: Planned) -> None:
         f"staging buffers: {len(plan.buffers)}, {fixed([staging / unit])[0]} {name}"
     )
     for executor, seconds in (planned.simulated or {}).items():
-        how = "a graph that is kept" if executor == "graphs" else executor
+        how = "a reused graph" if executor == "graphs" else executor
         print(f"simulated, by {how}: {_rate(planned, seconds)}")

@@ -248,7 +248,7 @@ def _gpus(answers: Mapping[str, Answer]) -> list[Finding]:
             GPUS,
             "NVIDIA GPUs on PCI",
             WORKS if installed else NO,
-            ", ".join(installed) or "none that this system shows",
+            ", ".join(installed) or "this system lists none",
         ),
         Finding(
             GPUS,

@@ -1,4 +1,4 @@
-"""Traces of accesses: their statistics, and traces of other tools."""
+"""Statistics, conversion, replay and recording of traces."""
 
 from __future__ import annotations
 

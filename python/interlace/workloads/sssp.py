@@ -120,7 +120,7 @@ class Sssp(GraphWorkload):
         )
 
     def limits(self) -> tuple[int, float]:
-        """Like every workload's; a run ends when no distance changes."""
+        """Return the most iterations, and the tolerance that ends unchanged runs."""
         return self.iterations, NONE_CHANGED if self.to_the_end else 0.0
 
     def reference(self, iterations: int) -> Reference:

@@ -43,7 +43,7 @@ void ledger::check(const std::function<std::string(std::size_t)>& name) const {
       const auto expect = [&](std::uint64_t sent, std::uint64_t delivered, const char* what) {
         if (sent == delivered) return;
         throw model_error("gpu" + std::to_string(from) + " sent " + std::to_string(sent) + " " +
-                          what + " to gpu" + std::to_string(to) + ", of which " +
+                          what + " to gpu" + std::to_string(to) + ", but " +
                           std::to_string(delivered) + " were delivered");
       };
       expect(p.sent.messages, p.delivered.messages, "messages");

@@ -60,7 +60,7 @@ TEST(ledger, a_message_that_arrives_is_in_order) {
 TEST(ledger, names_what_was_lost) {
   ledger l = through_a_switch();
   l.sent(stores(32, 48));
-  EXPECT_EQ(complaint(l), "gpu0 sent 1 messages to gpu1, of which 0 were delivered");
+  EXPECT_EQ(complaint(l), "gpu0 sent 1 messages to gpu1, but 0 were delivered");
   l.delivered(stores(32, 48), 200);
   EXPECT_EQ(complaint(l),
             "the link number 0 carried 0 bytes, but the messages routed over it have 48");
@@ -79,11 +79,11 @@ TEST(ledger, names_what_was_doubled_or_changed) {
     return complaint(l);
   };
   EXPECT_EQ(delivered({stores(32, 48), stores(32, 48)}),
-            "gpu0 sent 1 messages to gpu1, of which 2 were delivered");
+            "gpu0 sent 1 messages to gpu1, but 2 were delivered");
   EXPECT_EQ(delivered({stores(31, 48)}),
-            "gpu0 sent 32 bytes of payload to gpu1, of which 31 were delivered");
+            "gpu0 sent 32 bytes of payload to gpu1, but 31 were delivered");
   EXPECT_EQ(delivered({stores(32, 64)}),
-            "gpu0 sent 48 bytes with protocol to gpu1, of which 64 were delivered");
+            "gpu0 sent 48 bytes with protocol to gpu1, but 64 were delivered");
 }
 
 TEST(ledger, names_a_link_that_carries_what_goes_elsewhere) {

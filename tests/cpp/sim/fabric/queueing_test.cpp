@@ -139,7 +139,7 @@ TEST(queueing, messages_in_flight_are_not_delivered_yet) {
     links.check_delivered();
     FAIL() << "a message is under way";
   } catch (const model_error& error) {
-    EXPECT_STREQ(error.what(), "gpu1 sent 1 messages to gpu0, of which 0 were delivered");
+    EXPECT_STREQ(error.what(), "gpu1 sent 1 messages to gpu0, but 0 were delivered");
   }
   event last;
   while (!queue.empty()) links.handle(last = queue.pop([](const auto&) {}));
