@@ -206,7 +206,7 @@ def _draw_measured(console: Console, measured: Sequence[dict[str, Any]]) -> None
     size = max((row["bytes"] for row in largest.values()), default=0)
     titles = {
         "gb_per_s": f"Measured: copy engine, {size / 1e6:g} MB from row to column, GB/s of payload",
-        "both_gb_per_s": "Measured: the sum of both directions at once, GB/s of payload",
+        "both_gb_per_s": "Measured: both directions at once, the sum in GB/s of payload",
     }
     for field, title in titles.items():
         values = {key: row.get(field) for key, row in largest.items()}
