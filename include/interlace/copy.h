@@ -44,7 +44,7 @@ typedef enum interlace_result {
 
 /* The number of the library's interface; see INTERLACE_COPY_ABI. */
 INTERLACE_EXPORT int interlace_copy_abi(void);
-/* The library's version, such as "0.1.0". */
+/* The library's version, such as "0.2.0". */
 INTERLACE_EXPORT const char* interlace_version(void);
 /* One sentence about this thread's last call that failed; "" if none failed. Valid until the
  * thread's next call that fails. */

@@ -144,6 +144,28 @@ def test_code_in_the_documents_is_that_of_the_examples() -> None:
         assert any(block in example for example in examples), block
 
 
+def test_documents_name_this_version() -> None:
+    version = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
+    named = [
+        (file.name, number)
+        for file in DOCUMENTS
+        for number in re.findall(
+            r"^interlace (\d\S+)$|\binterlace-(\d[\d.]+)-cp", file.read_text(), re.MULTILINE
+        )
+    ]
+    assert {name for name, _ in named} >= {"install.md", "first-study.md"}
+    assert {"".join(number) for _, number in named} == {version}
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.+)$", changelog, re.MULTILINE)
+    assert headings[0] == "[Unreleased]"
+    dated = [re.fullmatch(r"\[([\d.]+)\] - (\d{4}-\d\d-\d\d)", one) for one in headings[1:]]
+    assert all(dated)
+    assert dated[0] is not None
+    assert dated[0][1] == version
+    dates = [one[2] for one in dated if one]
+    assert dates == sorted(dates, reverse=True)
+
+
 def test_calls_in_the_readme_are_of_public_names() -> None:
     import interlace
 
