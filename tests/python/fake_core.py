@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -100,6 +101,8 @@ def run_faked(core: Fake, name: str, asked: Asked, data: tuple[Any, ...]) -> dic
 
 class Fake:
     """The functions of `_core` and `_cuda`, with switches for what may go wrong."""
+
+    __spec__ = ModuleSpec("interlace._core", None)  # a module without a file
 
     EndpointKind = SimpleNamespace(gpu="gpu", network_switch="network_switch", host="host")
     Endpoint = staticmethod(lambda kind, index: SimpleNamespace(kind=kind, index=index))

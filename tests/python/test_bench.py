@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fake_core import FakeCuda
+from interlace.base.installation import built, built_without_cuda
 from interlace.model.mechanism_table import (
     BULK_COPY,
     COPY_ENGINE,
@@ -335,6 +336,6 @@ def test_without_cuda(run: Run) -> None:
     ran = run("bench", "overlap")
     assert ran.code == 2
     assert ran.err == (
-        "interlace: this Interlace was built without CUDA, which kernels on GPUs need; copies, "
-        "load, save and interlace run work all the same; bench measures real GPUs\n"
+        f"interlace: {built_without_cuda(built())}; kernels on GPUs need CUDA; copies, load, save "
+        "and interlace run work all the same; bench measures real GPUs\n"
     )

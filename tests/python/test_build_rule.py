@@ -79,9 +79,20 @@ def test_another_word_is_refused() -> None:
 
 
 def test_a_package_says_how_it_was_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "built.txt"
-    file.write_text("with CUDA 13.0 for sm_90, PTX compute_90\n", "utf-8")
+    file = tmp_path / "build.json"
+    file.write_text('{"built": "with CUDA 13.0 for sm_90, PTX compute_90"}\n', "utf-8")
     monkeypatch.setattr(installation, "installed", lambda name: tmp_path / name)
     assert installation.built() == "with CUDA 13.0 for sm_90, PTX compute_90"
+    for damaged in ("", "[]", "7", "{"):
+        file.write_text(damaged, "utf-8")
+        assert installation.built() == ""
     monkeypatch.setattr(installation, "installed", lambda _name: None)
     assert installation.built() == ""
+
+
+def test_a_message_says_why_kernels_are_missing() -> None:
+    sentence = "this Interlace was built without CUDA"
+    how = "without CUDA, since INTERLACE_CUDA was OFF"
+    assert installation.built_without_cuda(how) == f"{sentence}, since INTERLACE_CUDA was OFF"
+    assert installation.built_without_cuda("") == sentence
+    assert installation.built_without_cuda("with CUDA 13.0 for sm_90") == sentence

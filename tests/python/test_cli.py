@@ -15,6 +15,7 @@ import pytest
 
 from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError, unknown
+from interlace.base.installation import built, built_without_cuda
 from interlace.base.version import version
 from interlace.cli import main as cli
 from interlace.machine.shipped import shipped_machines
@@ -178,7 +179,7 @@ WRONG: list[tuple[list[str], str]] = [
     # real GPUs
     (
         ["study", "pagerank", "--rmat", "4"],
-        "this Interlace was built without CUDA, which kernels on GPUs need; copies, load, save and "
+        "{no_cuda}; kernels on GPUs need CUDA; copies, load, save and "
         "interlace run work all the same; name a machine to simulate with --machine: "
         "{machines}",
     ),
@@ -199,6 +200,7 @@ def test_wrong_input(
         "folder": tmp_path,
         "machines": MACHINES,
         "commands": ", ".join(cli.commands()),
+        "no_cuda": built_without_cuda(built()),
     }
     ran = run(*(word.format(**names) for word in words))
     assert ran.err == f"interlace: {sentence.format(**names)}\n"

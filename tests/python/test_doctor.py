@@ -167,9 +167,13 @@ def answers(tmp_path: Path, said: dict[str, Any], **more: Answer) -> dict[str, A
     return {
         "installation": Answer(
             {
-                "version": "0.1.0",
+                "version": "1.2.3",
                 "folder": "/x",
-                "build": {"cuda": "13.0", "architectures": "sm_90", "compiler": "GNU 12.2.0"},
+                "build": {
+                    "cuda": "13.0",
+                    "compiler": "GNU 12.2.0",
+                    "built": "with CUDA 13.0 for sm_90",
+                },
                 "required": {"numpy": {"version": "2.1", "problem": None}},
                 "optional": {"torch": "2.9", "cupy": None},
                 "libraries": {
@@ -212,7 +216,7 @@ def test_everything_works(tmp_path: Path) -> None:
     found = doctor.findings(answers(tmp_path, report(2)))
     assert states(found) == dict.fromkeys(FEATURES, WORKS)
     assert doctor.broken(found) == []
-    assert text_of(found, "interlace") == "0.1.0, built by GNU 12.2.0, with CUDA 13.0 for sm_90"
+    assert text_of(found, "interlace") == "1.2.3, built by GNU 12.2.0, with CUDA 13.0 for sm_90"
     assert text_of(found, "GPU 1") == (
         "NVIDIA H200 at 0000:1b:00.0, compute capability 9.0, 150.0 GB"
     )
@@ -252,14 +256,16 @@ def test_no_peer_access(tmp_path: Path) -> None:
 def test_a_build_without_cuda(tmp_path: Path) -> None:
     made = answers(tmp_path, report(2))
     installation = dict(made["installation"].facts or {})
-    installation["build"] = {"cuda": None, "compiler": "GNU 12.2.0"}
+    how = "without CUDA, since INTERLACE_CUDA was OFF"
+    installation["build"] = {"cuda": None, "compiler": "GNU 12.2.0", "built": how}
     made["installation"] = Answer(installation)
     made["_cuda"] = Answer({"there": False, "file": None, "problem": "No module named"})
     found = doctor.findings(made)
     assert [name for name, state in states(found).items() if state == NO] == FEATURES[-2:]
     assert states(found, doctor.INSTALLATION)["_cuda"] == NO
     assert doctor.broken(found) == []
-    assert text_of(found, "interlace").endswith("without CUDA")
+    assert text_of(found, "interlace") == f"1.2.3, built by GNU 12.2.0, {how}"
+    assert text_of(found, FEATURES[-1]) == f"this Interlace was built {how}"
 
 
 def test_a_driver_that_hangs_is_broken_and_the_rest_is_said(tmp_path: Path) -> None:

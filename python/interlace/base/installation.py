@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
+from typing import Any
+
+
+def build() -> dict[str, Any]:
+    """What the build wrote down about itself; empty if that is missing or damaged."""
+    file = installed("build.json")
+    try:
+        return dict(json.loads(file.read_text("utf-8"))) if file is not None else {}
+    except (OSError, ValueError, TypeError):
+        return {}
 
 
 def built() -> str:
     """How the package was built: "with CUDA 13.0 for sm_90", or "without CUDA, since ..."."""
-    file = installed("built.txt")
-    return "" if file is None else file.read_text("utf-8").strip()
+    return str(build().get("built", ""))
+
+
+def built_without_cuda(how: str) -> str:
+    """Say why the part for kernels is missing from a package that was built so."""
+    return f"this Interlace was built {how if how.startswith('without') else 'without CUDA'}"
 
 
 def installed(name: str) -> Path | None:

@@ -7,6 +7,7 @@ import importlib.util
 from typing import Any
 
 from interlace.base.errors import UserError
+from interlace.base.installation import built, built_without_cuda
 
 
 def load_core() -> Any:
@@ -41,8 +42,8 @@ def load_cuda() -> Any:
     except ImportError as error:
         if importlib.util.find_spec("interlace._cuda") is None:
             raise UserError(
-                "this Interlace was built without CUDA, which kernels on GPUs need; copies, load, "
-                "save and interlace run work all the same"
+                f"{built_without_cuda(built())}; kernels on GPUs need CUDA; copies, load, save and "
+                "interlace run work all the same"
             ) from None
         raise UserError(
             f"the part of Interlace for kernels on GPUs cannot be loaded ({error})"

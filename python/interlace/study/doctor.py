@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+from interlace.base.installation import built_without_cuda
 from interlace.model.mechanism_table import NCCL, NVSHMEM
 from interlace.study.doctor_probes import MODULES, PROBES
 
@@ -151,13 +152,15 @@ def _features(answers: Mapping[str, Answer]) -> list[Finding]:
     )
     if library:
         library = f"libinterlace.so: {library}"
-    built = answers["installation"].get("build", {}).get("cuda")
+    build = answers["installation"].get("build", {})
     no_cuda = (
-        "this Interlace was built without CUDA"
+        built_without_cuda(build.get("built", ""))
         if cuda and not answers["_cuda"].get("there", True)
         else cuda
     )
-    no_nvcc = "" if built else "this Interlace was built without nvcc, which compiles its kernels"
+    no_nvcc = ""
+    if not build.get("cuda"):
+        no_nvcc = f"{built_without_cuda(build.get('built', ''))}; nvcc compiles its kernels"
     copies = [core, no_report, gpus.get("copies", ""), library or ""]
     peers = _peers(gpus)
     several = "" if len(gpus.get("gpus", [])) > 1 else "it needs at least 2 GPUs"
@@ -207,12 +210,8 @@ def _installation(answers: Mapping[str, Answer]) -> list[Finding]:
     build = facts.get("build", {})
     found = []
     if facts.facts is not None:
-        how = f"built by {build.get('compiler', 'an unknown compiler')}, "
-        how += (
-            f"with CUDA {build['cuda']} for {build.get('architectures') or 'unknown architectures'}"
-            if build.get("cuda")
-            else "without CUDA"
-        )
+        how = f"built by {build.get('compiler', 'an unknown compiler')}"
+        how += f", {build['built']}" if build.get("built") else ""
         found.append(Finding(INSTALLATION, "interlace", WORKS, f"{facts.get('version')}, {how}"))
         found.append(Finding(INSTALLATION, "folder", WORKS, str(facts.get("folder"))))
     for name in MODULES:

@@ -24,7 +24,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from interlace.base.installation import installed
+from interlace.base.installation import build, installed
 from interlace.base.version import version
 from interlace.model.mechanism_table import NCCL, NVSHMEM
 
@@ -39,7 +39,6 @@ REQUIRED = ("numpy", "msgspec", "rich", "typer")  # the dependencies in pyprojec
 OPTIONAL = ("torch", "cupy", "triton")
 MODULES = ("_core", "_driver", "_cuda")
 LIBRARIES = ("libinterlace.so", "libinterlace_preload.so")
-BUILD_FILE = "build.json"
 
 
 class Host(NamedTuple):
@@ -200,13 +199,6 @@ def _acs_control(host: Host, device: str) -> int | None:
 
 def installation(host: Host) -> Facts:
     """Versions of Interlace and of the packages that it needs or can use."""
-    build: Facts = {}
-    file = installed(BUILD_FILE)
-    if file is not None:
-        try:
-            build = json.loads(file.read_text("utf-8"))
-        except (OSError, ValueError):
-            build = {}
     settings = {
         name: value
         for name, value in sorted(host.environment.items())
@@ -215,7 +207,7 @@ def installation(host: Host) -> Facts:
     return {
         "version": version(),
         "folder": str(Path(__file__).resolve().parents[1]),
-        "build": build,
+        "build": build(),
         "required": {name: _imported(name) for name in REQUIRED},
         "optional": {name: _listed(name) for name in OPTIONAL},
         "libraries": {name: _loaded(name) for name in LIBRARIES},
@@ -275,12 +267,11 @@ def module(name: str, _: Host) -> Facts:
 
 def gpus(_: Host) -> Facts:
     """Return the driver's facts."""
-    file = installed(BUILD_FILE)
-    build = json.loads(file.read_text("utf-8")) if file is not None else {}
-    major, _dot, minor = str(build.get("cuda") or "0.0").partition(".")
+    made = build()
+    major, _dot, minor = str(made.get("cuda") or "0.0").partition(".")
     runtime = 1000 * int(major) + 10 * int(minor.partition(".")[0] or 0)
     core = importlib.import_module("interlace._core")
-    found: Facts = core.report_driver(runtime, int(build.get("least_capability") or 0))
+    found: Facts = core.report_driver(runtime, int(made.get("least_capability") or 0))
     return found
 
 
