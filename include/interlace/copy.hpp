@@ -11,27 +11,28 @@
 // messages, memory that is not page-locked, managed memory, copies inside a GPU, streams of
 // contexts that are not primary ones, and messages for which one path is as fast.
 //
-// Messages that repeatedly come at the same time avoid each other's links: the relays of each are
-// GPUs that send and receive nothing themselves. A message learns of another one if it is made
-// while the other is in flight. In the first of many bursts, a message can therefore be slower than
-// a plain copy. It uses all paths again 500 ms after it last met another message. This works
-// between all processes of a user, whichever GPUs each of them can use.
+// Messages that repeatedly come at the same time avoid each other's links: each is relayed only by
+// GPUs that neither send nor receive a message of their own. A message learns of another one if its
+// copy is enqueued while the other message is in flight. In the first of many bursts, a message can
+// therefore be slower than a plain copy. A message uses all paths again 500 ms after it last met
+// another message. This works between all processes of a user, whichever GPUs each process can use.
 //
-// A copy is ordered like one asynchronous copy on `stream`: it starts after the work that the
-// stream has, and later work on the stream starts after the copy. The host does not wait. The
-// null stream is the legacy default stream, which waits for all blocking streams as always.
-// cudaStreamPerThread can be given as well. If the stream is being captured, the copies become
-// nodes of its graph. The graph owns its staging memory until it ends; instances of one captured
-// graph may not run at the same time.
+// A copy is ordered like one asynchronous copy on `stream`: it starts after the work that is
+// already on the stream, and later work on the stream starts after the copy. The host does not
+// wait. The null stream is the legacy default stream, which waits for all blocking streams as
+// always. The caller can also give cudaStreamPerThread. If the stream is being captured, the copies
+// become nodes of its graph. The graph owns its staging memory until the graph is destroyed. Two
+// instances of one captured graph may not run at the same time.
 //
-// Copies that belong together are enqueued by one call, as a batch. They are planned together, so
-// that no copy takes a link that another copy needs, and messages through one port follow each
-// other in an order in which no two senders compete. All-gathers and all-to-alls are batches. An
-// all-reduce is two batches with kernels between them (which the paper names as future work,
-// section 6). A batch is ordered like one copy. All GPUs of a batch belong to one process.
+// Copies that belong together are enqueued by one call, as a batch. The batch is planned as a
+// whole, so that no copy takes a link that another copy needs. Messages through one port follow
+// each other in an order in which no two senders compete for it. All-gathers and all-to-alls are
+// batches. An all-reduce is two batches with kernels between them (which the paper names as future
+// work, section 6). A batch is ordered like one copy. All GPUs of a batch belong to one process.
 //
-// The first large message makes contexts on the other GPUs (some hundred MB of memory on each) and
-// can take a second. `prepare` does that in advance. A GPU reset (cudaDeviceReset) ends all copies.
+// The first large message makes contexts on the other GPUs, which takes some hundred MB of memory
+// on each GPU and up to a second. `prepare` makes the contexts in advance. A GPU reset
+// (cudaDeviceReset) ends all copies.
 #pragma once
 
 #include <cstddef>
@@ -48,36 +49,39 @@ namespace interlace {
 
 // How a message is enqueued.
 enum class copy_executor : std::uint8_t {
-  automatic,  // graphs for messages of many copies from the second time on, else streams
+  automatic,  // graphs for messages of many copies from the second time on; otherwise streams
   direct,     // always one plain copy
   streams,
   graphs,
 };
 
 inline constexpr int copy_through_host = -1;
-// The threshold if neither the options nor the machine's profile set another.
+// The threshold that applies if neither the options nor the machine's profile set another one.
 inline constexpr std::uint64_t copy_threshold_bytes = std::uint64_t{1} << 20U;
 inline constexpr std::uint32_t most_copy_chunks = 1024;
 
 // Each option has an environment variable, which `copy_options::from_environment` reads.
 struct copy_options {
-  // INTERLACE_COPY: auto (as the machine's profile says, else as above), direct, streams or graphs.
+  // INTERLACE_COPY: auto, direct, streams or graphs. With auto the machine's profile decides;
+  // without a profile, the rule of copy_executor::automatic does.
   copy_executor executor = copy_executor::automatic;
-  // INTERLACE_COPY_THRESHOLD: a message of fewer bytes is one plain copy; 64K, 1M, 2G. No value
-  // (auto): copy_threshold_bytes, or less if the machine's profile says so. The first message of
-  // copy_threshold_bytes, or `prepare`, reads the profile.
+  // INTERLACE_COPY_THRESHOLD: the size, such as 64K, 1M or 2G, below which a message is one plain
+  // copy. No value (auto): copy_threshold_bytes, or less if the machine's profile says so. The
+  // first message of copy_threshold_bytes, or `prepare`, reads the profile.
   std::optional<std::uint64_t> threshold_bytes;
   // INTERLACE_COPY_RELAYS: where messages may be staged: all, none, or a list such as
-  // gpu1,gpu3,host. Here: CUDA's numbers of GPUs, and copy_through_host; no value: all.
+  // gpu1,gpu3,host. This member lists CUDA's numbers of GPUs, and copy_through_host for the host.
+  // No value: all.
   std::optional<std::vector<int>> relays;
-  // INTERLACE_COPY_CHUNKS: the number of chunks of a part that is staged, auto or up to
-  // most_copy_chunks. 0 (auto): as the machine's profile says, else as the planner chooses. With a
-  // number, paths are used even if they are predicted to help only little.
+  // INTERLACE_COPY_CHUNKS: the number of chunks of a part that is staged: auto, or 1 to
+  // most_copy_chunks. 0 (auto): the machine's profile decides; without a profile, the planner does.
+  // If the user gives a number, a message takes several paths even if they are predicted to help
+  // only little.
   std::uint32_t chunks = 0;
-  // INTERLACE_COPY_PROFILE: auto (what `interlace tune copy` wrote for GPUs of this model, if
-  // anything), none, or a file.
+  // INTERLACE_COPY_PROFILE: auto, none, or a file. auto reads the profile that `interlace tune
+  // copy` wrote for GPUs of this model, if there is one.
   std::string profile = "auto";
-  // INTERLACE_COPY_STAGING: the most staging memory on each GPU and on the host; 0, or 1M and more.
+  // INTERLACE_COPY_STAGING: the most staging memory on each GPU and on the host: 0, or at least 1M.
   std::uint64_t staging_bytes = std::uint64_t{256} << 20U;
   // INTERLACE_COPY_GRAPHS: the most executable graphs that are kept, at least 1.
   std::uint32_t graphs = 128;
@@ -96,13 +100,13 @@ struct copy_statistics {
   std::uint64_t streams = 0;   // messages over several paths, and batches, by streams
   std::uint64_t graphs = 0;    // messages over several paths, and batches, by graphs
   std::uint64_t captured = 0;  // messages over several paths, and batches, in the caller's graph
-  std::uint64_t bytes = 0;     // of all messages
+  std::uint64_t bytes = 0;     // bytes of all messages
   // The cache of executable graphs.
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   std::uint64_t evictions = 0;
   std::uint64_t executables = 0;  // kept now
-  // The host time of each phase of graphs, in seconds, and how much was done in it.
+  // The host time in seconds of each phase of graphs, and the amount of work in that phase.
   double creation_s = 0;
   double construction_s = 0;
   double instantiation_s = 0;
@@ -111,7 +115,7 @@ struct copy_statistics {
   std::uint64_t nodes = 0;          // constructed
   std::uint64_t updates = 0;        // nodes whose addresses were changed
   std::uint64_t launches = 0;       // of graphs
-  std::uint64_t staging_bytes = 0;  // reserved in all places together
+  std::uint64_t staging_bytes = 0;  // the sum over all places where memory is reserved
 };
 
 // The types of elements that an all-reduce combines. Integers are signed, and their sums wrap.

@@ -7,15 +7,16 @@
 
 namespace interlace::device {
 
-// Call it first in the kernel, by all its threads. Returns once everything that the launch depends
-// on has ended; at once for an ordinary launch. (CUDA C++ Programming Guide, programmatic dependent
-// launch; PTX ISA, griddepcontrol.)
+// All threads of the kernel must call this function first. It returns once everything that the
+// launch depends on has ended; in an ordinary launch it returns at once. (CUDA C++ Programming
+// Guide, programmatic dependent launch; PTX ISA, griddepcontrol.)
 //
-// Memory ordering: afterwards, the stores of the prerequisites are visible, and so is everything
-// that they had acquired from other GPUs, because visibility is cumulative. No load may come before
-// the wait, not even a load of memory that the kernel reads as constant but its prerequisites
-// write. Do not call it under a condition, or a compiler may move such loads ahead of it
-// (tests/python/test_sass.py). It costs nothing if there is nothing to wait for.
+// Memory ordering: after this call, the stores of the prerequisites are visible, and so is
+// everything that the prerequisites had acquired from other GPUs, because visibility is cumulative.
+// No load may come before the call, not even a load of memory that the kernel reads as constant but
+// its prerequisites write. Do not call this function under a condition, or a compiler may move such
+// loads ahead of it (tests/python/test_sass.py). The call costs nothing if there is nothing to wait
+// for.
 __device__ __forceinline__ void await_prerequisites() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -60,8 +60,8 @@
 //                                           all earlier loads; takes time only if simulated
 //   L.compute(operation, n)                 the same for one kind
 //
-// Control flow around each, each_warp, last_to_arrive and W.each must be the same for all lanes
-// concerned.
+// Control flow around each, each_warp and last_to_arrive must be the same for all lanes of the
+// block, and control flow around W.each for all lanes of the warp.
 //
 // A kernel can have two static members. `threads` fixes the number of lanes of a block.
 // `blocks_at_once`, which needs `threads`, is the number of blocks at a time for which a
@@ -116,9 +116,9 @@ struct operations {
   }
 };
 
-// An array in the device's own memory. local<const T> promises that nothing writes it from when all
-// earlier work in the kernel's stream has ended until the kernel ends. Loads may therefore take the
-// read-only path.
+// An array in the device's own memory. local<const T> promises that nothing writes the array while
+// the kernel runs, nor before that, once all earlier work in the kernel's stream has ended. Loads
+// may therefore take the read-only path.
 template <class T>
 struct local {
   T* data = nullptr;
@@ -164,13 +164,13 @@ struct replicated {
   std::uint32_t everybody = 0;
   std::uint32_t range_count = 0;
   subscriber_range ranges[max_subscriber_ranges] = {};
-  // For each group of 2^reader_shift elements, the other devices to which stores go. Nothing writes
-  // this array while kernels run. Null: all subscribers.
+  // For each group of 2^reader_shift elements, the other devices that receive stores to the group.
+  // Nothing writes this array while kernels run. Null: all subscribers receive them.
   const std::uint16_t* readers = nullptr;
   std::uint32_t reader_shift = 0;
   T* peer_back[max_devices] = {};
 
-  // The other devices to which a store of element i goes.
+  // The other devices that receive a store to element i.
   INTERLACE_HOST_DEVICE std::uint32_t subscribers(std::uint64_t i) const {
     if (readers != nullptr) return readers[i >> reader_shift];
     if (everybody != 0) return everybody;
@@ -180,9 +180,9 @@ struct replicated {
     }
     return devices;
   }
-  // Calls f(d) for each of these devices, beginning with the next device after this one. Devices
-  // that store at the same time therefore begin with different receivers, so that they do not all
-  // use the same link.
+  // Calls f(d) for each device of the set `all`, beginning with the first one after this device.
+  // Devices that store at the same time therefore begin with different receivers, so that they do
+  // not all use the same link.
   template <class F>
   INTERLACE_HOST_DEVICE void each_subscriber(std::uint64_t i, const F& f) const {
     const std::uint32_t all = subscribers(i);

@@ -35,24 +35,24 @@ namespace interlace::device {
 inline constexpr std::uint32_t warp_lanes = 32;
 inline constexpr std::uint32_t all_lanes = 0xffffffffU;
 
-// Stores reach only the device's own replica. Other code delivers them.
+// Stores reach only the device's own replica. Other code delivers them to the other devices.
 struct untracked {
   static constexpr bool stores_inline = false;
   static constexpr bool announces = false;
   static constexpr bool counts = false;
 };
 
-// A store reaches the device's own replica and every subscriber's replica, by one weak store each.
-// A subscriber sees these stores once it has passed the next exchange, not before.
+// A store goes to the device's own replica and to every subscriber's replica, as one weak store
+// each. A subscriber sees the store only after the next exchange in its stream.
 struct inline_stores {
   static constexpr bool stores_inline = true;
   static constexpr bool announces = false;
   static constexpr bool counts = false;
 };
 
-// Stores reach only the device's own replica. At its end, or where it publishes, a block adds the
-// number of written elements to the counters of its chunks, which its place has. The mover of the
-// chunks waits for the counters.
+// Stores reach only the device's own replica. When a block ends or publishes, it adds the number of
+// elements that it has written to the counters of its chunks. Its `Place` has these counters. The
+// mover of the chunks waits for the counters.
 struct tracked {
   static constexpr bool stores_inline = false;
   static constexpr bool announces = true;
@@ -60,9 +60,9 @@ struct tracked {
 };
 
 // Like untracked, but the place records every access to a view. Loops of lane.range are not
-// unrolled, because lanes with different numbers of iterations would diverge. So an iteration is
-// one instruction of the warp, as on the simulated node. Only for measurements: it is many times
-// slower.
+// unrolled, because lanes with different numbers of iterations would diverge. An iteration is
+// therefore one instruction of the warp, as on the simulated node. This policy is only for
+// measurements: it is many times slower.
 struct traced {
   static constexpr bool stores_inline = false;
   static constexpr bool announces = false;
@@ -89,16 +89,16 @@ struct block_range {
   __device__ __forceinline__ std::uint64_t count() const { return total; }
 };
 
-// The whole grid, with the announcements of its blocks (kernel/chunks.hpp). `Place` is the derived
-// class. Its function `add` adds to a chunk's counter.
+// The whole grid, whose blocks announce the elements that they have written (kernel/chunks.hpp).
+// `Place` is the derived class. Its function `add` adds to a chunk's counter.
 template <class Place>
 struct announcing_grid : whole_grid {
   kernel::chunk_table launch;
 
   __device__ __forceinline__ explicit announcing_grid(const kernel::chunk_table& t) : launch(t) {}
 
-  // Announces what block `index` is mapped to. The first warp calls it, after a barrier of the
-  // block.
+  // Announces the elements to which block `index` is mapped. The first warp calls it, after a
+  // barrier of the block.
   __device__ __forceinline__ void announce_block() const {
     const std::uint32_t last = launch.first[blockIdx.x + 1];
     for (std::uint32_t e = launch.first[blockIdx.x]; e < last; e += warp_lanes) {
@@ -133,9 +133,9 @@ struct announcing_grid : whole_grid {
   }
 
  protected:
-  // Adds to a chunk's counter; acquires and releases at device scope. Returns whether this
-  // completes the chunk. If so, everything that any block announced of the chunk happens before
-  // what this lane does next.
+  // Adds to a chunk's counter; acquires and releases at device scope. Returns whether this addition
+  // completes the chunk. If so, everything that any block announced of the chunk happens before the
+  // next operation of this lane.
   __device__ __forceinline__ bool add_and_look(std::uint32_t chunk, std::uint32_t elements) const {
     unsigned long long seen = 0;
     asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;"
@@ -146,15 +146,15 @@ struct announcing_grid : whole_grid {
   }
 };
 
-// The grid of a launch whose chunks another kernel or a stream waits for.
+// The grid of a launch whose chunks are awaited by another kernel or by a stream.
 struct tracked_grid : announcing_grid<tracked_grid> {
   using announcing_grid::announcing_grid;
 
   // Adds to a chunk's counter. Releases at device scope, cumulatively over the barrier before it:
-  // an observer that acquires the counter sees what all lanes of the block stored. If flags are
-  // used, the addition also acquires. The addition that completes the chunk then releases the
-  // chunk's flag at system scope, so everything that any block announced of the chunk happens
-  // before the end of a wait for the flag.
+  // an observer that acquires the counter sees the stores of all lanes of the block. If flags are
+  // used, the addition also acquires. The addition that completes the chunk then sets the chunk's
+  // flag with release at system scope. Everything that any block announced of the chunk therefore
+  // happens before the end of a wait for the flag.
   __device__ __forceinline__ void add(std::uint32_t chunk, std::uint32_t elements) const {
     if (elements == 0) return;
     if (launch.flags == nullptr) {
@@ -172,8 +172,8 @@ struct tracked_grid : announcing_grid<tracked_grid> {
 
 inline constexpr std::uint32_t copy_threads = 256;
 
-// Copies a chunk to its devices; launching_grid launches it. It is a template so that every object
-// file may contain it.
+// Copies a chunk to its devices; launching_grid launches this kernel. It is a template so that
+// every object file may contain it.
 template <class = void>
 __global__ void __launch_bounds__(copy_threads)
     copy_chunk(const __grid_constant__ kernel::replicas r, byte_range bytes, std::uint32_t peers) {
@@ -181,13 +181,14 @@ __global__ void __launch_bounds__(copy_threads)
   copy_bytes(r, own.begin, own.end, peers, threadIdx.x, blockDim.x);
 }
 
-// The block that completes a chunk launches a grid that copies the chunk, and does not wait for it
-// (CUDA dynamic parallelism, fire and forget). The kernel ends once all such grids have ended.
+// The block that completes a chunk launches a grid that copies the chunk, and does not wait for
+// that grid (CUDA dynamic parallelism, fire and forget). The kernel ends once all such grids have
+// ended.
 //
-// Memory ordering: the addition that completes a chunk has acquired what all blocks released of it,
-// and a launch makes everything that its thread sees visible to its grid. The grid's stores are
-// visible to a device that has passed the next exchange, which comes after the kernel in its
-// stream.
+// Memory ordering: the addition that completes a chunk has acquired everything that blocks released
+// of the chunk. The launch makes everything that its thread sees visible to the launched grid. That
+// grid's stores are visible to another device after the device's next exchange, which comes after
+// the kernel in its stream.
 struct launching_grid : announcing_grid<launching_grid> {
   kernel::replicas where;
 
@@ -224,15 +225,15 @@ struct launching_grid : announcing_grid<launching_grid> {
 
 #endif
 
-// The whole grid, with the counters of a traced kernel, in the layout of kernel::trace_totals.
+// The whole grid, and the counters of a traced kernel in the layout of kernel::trace_totals.
 struct traced_grid : whole_grid {
   static constexpr std::uint64_t line_bytes = 128;
   unsigned long long* counters;
 
   __device__ __forceinline__ explicit traced_grid(unsigned long long* c) : counters(c) {}
 
-  // Counts one instruction of the lanes that are converged here. Relaxed additions at device scope;
-  // the lanes stay converged.
+  // Counts one instruction of the lanes that are converged here. The additions are relaxed at
+  // device scope. The lanes stay converged.
   __device__ __forceinline__ void note(kernel::traced_access kind, kernel::memory_space space,
                                        const void* address, std::uint32_t /*bytes*/) const {
     const std::uint32_t active = __activemask();
@@ -261,8 +262,9 @@ struct recording_grid : block_range {
                                             const kernel::access_buffer& to)
       : block_range(range), buffer(to) {}
 
-  // Records one instruction of the lanes that are converged here. Accesses that do not fit are
-  // counted, but not recorded. Relaxed at device scope; the lanes stay converged.
+  // Records one instruction of the lanes that are converged here. An access for which the buffer
+  // has no room is counted, but not recorded. The additions are relaxed at device scope. The lanes
+  // stay converged.
   __device__ __forceinline__ void note(kernel::traced_access kind, kernel::memory_space,
                                        const void* address, std::uint32_t bytes) const {
     const std::uint32_t active = __activemask();
@@ -290,8 +292,8 @@ struct shared_span {
   std::uint32_t size;
 };
 
-// The value of a lane that lives across barriers: a register. It cannot be copied, because a lambda
-// that captures by value would keep a separate copy.
+// A lane's value that lives across barriers: a register. It cannot be copied, because a lambda that
+// captures it by value would keep a separate copy.
 template <class T>
 class lane_register {
  public:
@@ -317,9 +319,9 @@ struct warp_register {
   }
 };
 
-// A weak load through the read-only path if T's size allows it (ld.global.nc). Only for memory that
-// nothing writes from when the kernel's prerequisites have ended until the kernel ends. It is
-// ordered with nothing.
+// A weak load, through the read-only path if T's size allows it (ld.global.nc). Use it only for
+// memory that nothing writes while the kernel runs, nor before that, once the kernel's
+// prerequisites have ended. The load is not ordered with any other access.
 template <class T>
 __device__ __forceinline__ T load_read_only(const T* p) {
   constexpr bool whole = alignof(T) >= sizeof(T);
@@ -355,8 +357,8 @@ __device__ __forceinline__ T atomic_add_relaxed(T* p, T value) {
 }
 
 // Relaxed at device scope (block scope if p is in shared memory); returns the old value.
-// Floating-point numbers compare as integers: upwards without the sign bit, and downwards with it,
-// so that one integer atomic suffices. A NaN in memory stays.
+// Floating-point numbers are compared as integers, so that one integer atomic suffices: numbers
+// without the sign bit ascend like integers, and numbers with it descend. A NaN in memory stays.
 template <class T>
 __device__ __forceinline__ T atomic_min_relaxed(T* p, T value) {
   if constexpr (std::is_same_v<T, float>) {
@@ -401,7 +403,7 @@ __device__ __forceinline__ I opaque(I value) {
   return value;
 }
 
-// for (auto i : lane.range(begin, end)): the plain loop, or a loop that is not unrolled.
+// A loop `for (auto i : lane.range(begin, end))`: the plain loop, or a loop that is not unrolled.
 template <class I, bool Unrolled>
 class counted_range {
  public:
@@ -432,10 +434,10 @@ class counted_range {
   I begin_, end_, step_;
 };
 
-// Loads of the views. All are weak and unordered. local<const T> and the fronts of regions and
-// reductions take the read-only path: nothing writes them from when a kernel's prerequisites have
-// ended until it ends, because the exchange lets no peer write a buffer before this device's
-// readers have retired.
+// Loads of the views. All loads are weak and unordered. local<const T> and the fronts of regions
+// and reductions take the read-only path. Nothing writes these fronts between the end of a kernel's
+// prerequisites and the end of the kernel, because the exchange lets no peer write a buffer before
+// this device's readers have retired.
 template <class T, class I>
 __device__ __forceinline__ std::remove_const_t<T> load_element(const local<T>& view, I i) {
   if constexpr (std::is_const_v<T>) {
@@ -461,8 +463,8 @@ __device__ __forceinline__ T load_element(const shared_span<T>& view, I i) {
   return view.data[i];
 }
 
-// Records an access under a policy that counts, and does nothing under others. The element is the
-// one that the access reaches; for loads it is in the front.
+// Records an access under a policy that counts, and does nothing under other policies. `view` and
+// `i` give the element that is accessed; a load of a region reads the front.
 template <class Policy, class Place, class T>
 __device__ __forceinline__ void note(const Place& place, kernel::traced_access kind,
                                      kernel::memory_space space, const T* element) {
@@ -492,7 +494,7 @@ template <class Policy, class Place, class T, class I>
 __device__ __forceinline__ void note_load(const Place&, const shared_span<T>&, I) {}
 
 // Whether lanes of the block may have written the view's memory. If so, a load that the block or
-// the warp shares must wait for them.
+// the warp shares must wait for these lanes.
 template <class View>
 inline constexpr bool written_by_kernel = false;
 template <class T>
@@ -540,8 +542,8 @@ class lane {
     return load(view, i);
   }
 
-  // Weak stores. Other lanes of the block see them after the block's next barrier, and other
-  // kernels of the stream after the end of this kernel.
+  // Weak stores. Other lanes of the block see the stores after the block's next barrier. Later
+  // kernels of the stream see the stores after this kernel's end.
   template <class T, class I>
   __device__ __forceinline__ void store(const local<T>& view, I i,
                                         std::type_identity_t<T> value) const {
@@ -562,7 +564,7 @@ class lane {
     view.data[i] = value;
   }
   // Stores to the back of the device's own replica and, under inline_stores, to the back of each
-  // subscriber's replica. A subscriber sees the store once it has passed the next exchange.
+  // subscriber's replica. A subscriber sees the store only after the next exchange in its stream.
   template <class T, class I>
   __device__ __forceinline__ void store(const replicated<T>& view, I i,
                                         std::type_identity_t<T> value) const {
@@ -621,7 +623,7 @@ class lane {
     atomic_combine_relaxed<Op>(slot, value);
   }
 
-  // Only the simulated node spends time on this.
+  // Only the simulated node spends time on operations.
   template <class N>
   __device__ __forceinline__ void compute(operation, N) const {}
   __device__ __forceinline__ void compute(const operations&) const {}
@@ -645,22 +647,22 @@ class warp {
     return (Threads != 0 ? Threads : blockDim.x) / warp_lanes;
   }
 
-  // f sees everything that lanes of the warp stored in earlier calls of each: there is a warp-wide
-  // barrier between two calls. There is no barrier before the first call.
+  // f sees everything that lanes of the warp stored in earlier calls of each, because a warp-wide
+  // barrier separates two calls. There is no barrier before the first call.
   template <class F>
   __device__ __forceinline__ void each(F&& f) const {
     order();
     f(lane_type(place_));
   }
 
-  // Calls f(*this). Only nodes that record use the key.
+  // Calls f(*this). Only nodes that record accesses use the key.
   template <class F>
   __device__ __forceinline__ void repeated(std::uint32_t, F&& f) const {
     f(*this);
   }
 
-  // The same element for all lanes. A view that the kernel may write is read after a warp-wide
-  // barrier; other views are read without one.
+  // Loads the same element for all lanes. If the kernel may write the view, a warp-wide barrier
+  // comes before the load.
   template <class View, class I>
   __device__ __forceinline__ auto load(const View& view, I i) const {
     if constexpr (written_by_kernel<View>) order();
@@ -670,7 +672,7 @@ class warp {
 
   // Register exchanges of the whole warp (shfl.sync). They order no memory access.
   //
-  // The sum is a butterfly, whose lane 0 adds in the same order as the tree of the other nodes.
+  // The sum is a butterfly. Its lane 0 adds in the same order as the tree of the other nodes.
   // Addition is commutative, so all lanes get the same bits.
   template <class T>
   __device__ __forceinline__ T sum(const lane_register<T>& state) const {
@@ -695,8 +697,8 @@ class warp {
       for (std::uint32_t mask = warp_lanes / 2; mask != 0; mask /= 2) {
         value = combine_values<T, combine::min>(value, __shfl_xor_sync(all_lanes, value, mask));
       }
-      // The order of the operands decides the result for zeros of different sign and for NaNs, so
-      // all lanes take lane 0's result.
+      // The order of the operands decides the result for zeros of different sign and for NaNs.
+      // Therefore all lanes take the result of lane 0.
       if constexpr (std::is_floating_point_v<T>) value = __shfl_sync(all_lanes, value, 0);
       return value;
     }
@@ -740,9 +742,9 @@ class block {
   }
   __device__ __forceinline__ constexpr std::uint32_t warp_width() const { return warp_lanes; }
 
-  // Everything that lanes of the block stored before is visible to all of them in f: there is a
-  // block-wide barrier between one each (or each_warp) and the next. There is none before the
-  // first, so a kernel with a single each has no barrier.
+  // In f, all lanes of the block see everything that lanes of the block stored before, because a
+  // block-wide barrier separates one each (or each_warp) from the next. There is no barrier before
+  // the first, so a kernel with a single each has no barrier.
   template <class F>
   __device__ __forceinline__ void each(F&& f) {
     order();
@@ -754,8 +756,8 @@ class block {
     f(warp_type(place_));
   }
 
-  // The same element for all lanes. Call it outside of each. A view that the kernel may write is
-  // read after a block-wide barrier; other views are read without one.
+  // Loads the same element for all lanes. Call it outside of each. If the kernel may write the
+  // view, a block-wide barrier comes before the load.
   template <class View, class I>
   __device__ __forceinline__ auto load(const View& view, I i) {
     if constexpr (written_by_kernel<View>) order();
@@ -763,10 +765,10 @@ class block {
     return load_element(view, i);
   }
 
-  // Whether this is the last of n blocks that arrive at counter i. Acquires and releases at device
-  // scope, between two barriers of the block: everything that lanes of all n blocks stored before
-  // is visible to all lanes of the last block, by loads that do not assume constant memory. The
-  // counter returns from n - 1 to 0 by itself.
+  // Whether this block is the last of n blocks that arrive at counter i. Acquires and releases at
+  // device scope, between two barriers of the block: everything that lanes of all n blocks stored
+  // before is visible to all lanes of the last block, by loads that do not assume constant memory.
+  // The counter returns from n - 1 to 0 by itself.
   template <class I>
   __device__ __forceinline__ bool last_to_arrive(const local<std::uint32_t>& counters, I i,
                                                  std::uint32_t n) {
@@ -787,9 +789,10 @@ class block {
   }
 
   // Releases at device scope everything that all lanes of the block have stored so far, and
-  // announces elements [begin, end) of the launch's region. Does nothing if announcements are not
-  // needed, or for another region. A kernel that publishes must announce everything that its blocks
-  // are mapped to, each element once. It begins with a barrier of the block.
+  // announces elements [begin, end) of the launch's region. Does nothing for another region, or if
+  // the mechanism needs no announcements. A kernel that publishes must announce every element to
+  // which its blocks are mapped, each element once. The function begins with a barrier of the
+  // block.
   template <class T, class B, class E>
   __device__ __forceinline__ void publish(const replicated<T>& view, B begin, E end) {
     if constexpr (Policy::announces) {
@@ -802,7 +805,8 @@ class block {
       published_ = true;
     }
   }
-  // Called at the kernel's end. Announces what the block is mapped to, unless the block published.
+  // The kernel calls this function at its end. It announces the elements to which the block is
+  // mapped, unless the block has published.
   __device__ __forceinline__ void finish() {
     if constexpr (Policy::announces) {
       if (published_) return;
@@ -839,7 +843,8 @@ class block {
   std::uint32_t shared_used_ = 0;
 };
 
-// A kernel that states `threads` is compiled for exactly this number; 0: for any number.
+// The number of threads of a block for which a kernel is compiled. 0 if the kernel does not state
+// `threads`: any number.
 template <class Kernel>
 constexpr std::uint32_t fixed_threads() {
   if constexpr (requires { Kernel::threads; }) {
@@ -852,15 +857,15 @@ template <class Kernel>
 constexpr std::uint32_t most_threads() {
   return fixed_threads<Kernel>() != 0 ? fixed_threads<Kernel>() : 1024;
 }
-// The threads that a multiprocessor holds at once, by the architecture that is compiled for.
+// The number of threads that a multiprocessor of the compiled architecture holds at once.
 #if defined(__CUDA_ARCH__) && \
     ((__CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900) || __CUDA_ARCH__ >= 1200)
 inline constexpr std::uint32_t threads_at_once = 1536;
 #else
 inline constexpr std::uint32_t threads_at_once = 2048;
 #endif
-// The number of blocks for which registers must suffice. 0, as without a second number in the
-// launch bounds, if the kernel states none.
+// The number of blocks for which registers must suffice. 0 if the kernel states none; the launch
+// bounds then have no second number.
 template <class Kernel>
 constexpr std::uint32_t least_blocks() {
   if constexpr (requires { Kernel::blocks_at_once; }) {
@@ -875,9 +880,9 @@ constexpr std::uint32_t least_blocks() {
   }
 }
 
-// The entry points. Kernels stay in the parameter bank, so that views with many members cost no
-// registers. Kernels that announce nothing can be launched early, and wait for their prerequisites
-// themselves.
+// The entry points. Kernel objects stay in the parameter bank, so that views with many members cost
+// no registers. A kernel that announces nothing can be launched early, so its entry point waits for
+// the prerequisites.
 template <class Policy, class Kernel>
 __global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
     run_grid(const __grid_constant__ Kernel kernel) {

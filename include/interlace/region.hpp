@@ -78,30 +78,32 @@ class group_state;
 class shared_region;
 }  // namespace cuda
 
-// Takes bytes of this rank and returns all ranks' bytes in rank order. All ranks must make each
-// call.
+// Takes this rank's bytes and returns the bytes of all ranks in rank order. All ranks must make
+// each call.
 using all_gather = std::function<std::vector<std::string>(const std::string& own)>;
 
 // Settings of a group.
 struct group_options {
-  // seconds; for every wait on a device, and for messages between processes
+  // the longest wait in seconds, on a device or for a message of another process
   double deadline_s = 10;
 };
 
-// The GPUs that hold replicas. A copy refers to the same group, which lives as long as one of its
-// copies or regions does.
+// The GPUs that hold replicas. A copy of this object refers to the same group. The group lives as
+// long as one such copy or one region of the group does.
 class group {
  public:
   // A group in one process: device d is GPU ordinals[d]. There can be up to 16 devices, and each
-  // GPU must have access to every other GPU's memory. A GPU can stand for several devices, as in
-  // {0, 0}: docs/how-to/shared-gpu.md says what such a program must do and what is refused.
+  // GPU must have access to every other GPU's memory. One GPU can stand for several devices, as in
+  // {0, 0}. docs/how-to/shared-gpu.md says what such a program must do, and which calls are
+  // refused.
   static group local(std::vector<int> ordinals, const group_options& o = {});
-  // The same with all GPUs that the process sees.
+  // The same for all GPUs that the process sees.
   static group all(const group_options& o = {});
-  // A group with a process for each GPU, on one machine and by one user: device `rank` is this
-  // process's GPU `ordinal`. All ranks must call it. Constructing a region also calls `gather`,
-  // which must work as long as regions are made. Every process must see the GPUs of all processes.
-  // If several processes share a GPU, the deadline is multiplied by their number.
+  // A group with a process for each GPU, on one machine and by one user. Device `rank` is this
+  // process's GPU `ordinal`. All ranks must call this function. Constructing a region also calls
+  // `gather`, so `gather` must work as long as the program makes regions. Every process must see
+  // the GPUs of all processes. If several processes share a GPU, the deadline is multiplied by the
+  // number of these processes.
   static group join(std::uint32_t rank, std::uint32_t size, int ordinal, all_gather gather,
                     const group_options& o = {});
 
@@ -112,12 +114,12 @@ class group {
   // CUDA's number of a device's GPU. The device must belong to this process.
   int ordinal(std::uint32_t device) const;
 
-  // Throws device_error if a wait of any region expired, a kernel announced wrongly, or the process
-  // of another rank ended. Does not block.
+  // Throws device_error if a wait of any region expired, if a kernel announced elements wrongly, or
+  // if the process of another rank ended. Does not block.
   void check() const;
-  // Blocks until all work that is enqueued on the stream has ended, or until there is an error to
-  // throw. The calling thread calls `regularly` about every 50 ms; an exception from it ends the
-  // wait.
+  // Blocks until all work that is enqueued on the stream has ended, and throws an error as soon as
+  // there is one. The calling thread calls `regularly` about every 50 ms. An exception from
+  // `regularly` ends the wait.
   void synchronize(std::uint32_t device, CUstream_st* stream,
                    const std::function<void()>& regularly = {}) const;
 
@@ -135,38 +137,38 @@ struct region_producer {
 
 // The properties of a region. Every rank of a group must pass the same ones.
 struct region_spec {
-  std::string name;  // for messages; empty: the region's number is used
+  std::string name;  // the name in messages; empty: messages show the region's number
   std::uint64_t elements = 0;
   std::uint32_t element_bytes = 0;
   // Device d writes [boundaries[d], boundaries[d + 1]). Empty: equal parts.
   std::vector<std::uint64_t> boundaries;
-  // For each device, the subscribers of ranges of its part. Empty: every other device receives the
-  // whole part.
+  // For each device, ranges of its part and their subscribers. Empty: every other device receives
+  // the whole part.
   std::vector<std::vector<subscriber_range>> subscribers;
-  // A mechanism of regions from docs/reference/mechanisms.md, which also has the ranges of the next
-  // two members.
+  // A mechanism of regions. docs/reference/mechanisms.md lists these mechanisms, and the bounds of
+  // the next two members.
   std::string mechanism = kernel::mechanism_name(kernel::mechanism::bulk_copy);
   std::uint64_t chunk_bytes =  // maximum
       kernel::row_of(kernel::mechanism_parameter::chunk_bytes).initial;
   std::uint32_t agent_threads =  // `polling` only
       kernel::row_of(kernel::mechanism_parameter::agent_threads).initial;
   // How these threads copy: "vectors", by loads and stores, or "bulk", by cp.async.bulk through
-  // shared memory. "bulk" takes 64 KiB of shared memory for every 32 threads, which the kernel then
-  // lacks, but needs fewer threads for the same throughput; 4096 suffice on an H200. An agent that
-  // does not leave a place for even one warp is refused.
+  // shared memory. "bulk" needs fewer threads for the same throughput; 4096 threads suffice on an
+  // H200. It takes 64 KiB of shared memory for every 32 threads, which the kernel then lacks. An
+  // agent is refused if it takes so much that not one warp of the kernel finds a place.
   std::string agent_copy = "vectors";
-  // For each device, if its kernel calls `announce`. Entries of other processes' devices are
-  // ignored. Empty: kernels publish each element of their part once. Only for `polling` and
+  // One for each device if its kernel calls `announce`. Entries of other processes' devices are
+  // ignored. Empty: kernels publish each element of their part once. Used only by `polling` and
   // `copy-engine`.
   std::vector<region_producer> producers;
-  // Debug mode: `store` and `publish` note each element. The exchange reports an element that is
-  // stored outside of the device's part, published twice, published but not stored, or stored but
-  // not published, with its block and chunk. It takes 8 bytes an element and is slow.
+  // Debug mode: `store` and `publish` note each element. The exchange reports an element, with its
+  // block and chunk, that is stored outside of the device's part, published twice, published but
+  // not stored, or stored but not published. Debug mode takes 8 bytes for each element and is slow.
   bool checks = false;
 };
 
-// A replica in the caller's memory, which must outlive the region. It must be device memory from
-// cudaMalloc or virtual memory management, such as PyTorch's, aligned to 16 bytes.
+// A replica in the caller's memory, which must outlive the region. It must be aligned to 16 bytes
+// and be device memory from cudaMalloc or virtual memory management. PyTorch's memory is.
 struct region_memory {
   void* front = nullptr;
   void* back = nullptr;
@@ -189,28 +191,29 @@ struct region_audit {
   finding* first = nullptr;
 };
 
-// The argument by which a kernel writes to a region; kernels take it by value. It is valid for
+// The argument through which a kernel writes to a region. Kernels take it by value. It is valid for
 // kernels of the epoch in which it was made, and for graphs that captured these kernels.
 template <class T>
 struct region_writer {
   replicated<T> view;          // front, back, and peers' backs if stores are inline
-  kernel::chunk_table chunks;  // count 0: announcements are not needed
+  kernel::chunk_table chunks;  // if its count is 0, no announcements are needed
   region_audit audit;          // `first` is null outside of debug mode
 };
 
-// An array of which each device of a group holds a replica.
+// An array that has a replica on each device of a group.
 class region {
  public:
-  // Allocates the region's memory, with every byte 0xff. All ranks of a group must construct it,
-  // with equal specs. If any rank fails, all ranks throw that error, and nothing is allocated.
+  // Allocates the region's memory and sets every byte to 0xff. All ranks of a group must construct
+  // the region, with equal specs. If any rank fails, all ranks throw that error, and nothing is
+  // allocated.
   region(const group& g, const region_spec& spec);
-  // Uses the caller's memory, one element for each local device. The contents are kept.
+  // Uses the caller's memory, given as one element for each local device. Its contents are kept.
   region(const group& g, const region_spec& spec, const std::vector<region_memory>& memory);
-  // Called instead of a constructor by a rank that cannot make the region: throws usage_error on
-  // all ranks.
+  // A rank that cannot make the region must call this function in place of a constructor. It throws
+  // usage_error on all ranks.
   [[noreturn]] static void refuse(const group& g, const std::string& why);
   // Waits for the work that runs on the devices. All ranks must destroy their regions in the same
-  // order. A missing rank is awaited until the deadline.
+  // order. If a rank does not, the others wait for it until the deadline.
   ~region();
   region(region&&) noexcept;
   region& operator=(region&&) noexcept;
@@ -224,14 +227,16 @@ class region {
   // The elements that a device writes.
   kernel::element_range part(std::uint32_t device) const;
 
-  // The buffer that kernels read in the current epoch, or in the next one if none has begun.
+  // The buffer that kernels read in the current epoch. Between epochs: the buffer that they read in
+  // the next one.
   void* front(std::uint32_t device) const;
-  // The buffer that kernels write in that epoch. `exchange` swaps the two buffers.
+  // The buffer that kernels write in the same epoch. `exchange` swaps the two buffers.
   void* back(std::uint32_t device) const;
-  // The backs of all devices, by device, at the addresses by which this device accesses them.
+  // The backs of all devices, indexed by device, at the addresses by which this device accesses
+  // them.
   std::vector<void*> backs(std::uint32_t device) const;
-  // The argument by which a kernel writes the device's part; the kernel takes it by value. Throws
-  // usage_error unless T has the size of an element.
+  // The argument through which a kernel writes the device's part. The kernel takes it by value.
+  // Throws usage_error unless T has the size of an element.
   template <class T>
   region_writer<T> writer(std::uint32_t device) const;
 
@@ -244,16 +249,16 @@ class region {
   // The chunks of a device's part, in ascending order. Empty if the mechanism does not track
   // chunks.
   const std::vector<kernel::chunk>& chunks(std::uint32_t device) const;
-  // Pointers in the device's memory, for producers that announce without `announce` or `publish`.
-  // After a barrier of the block, which must come after all its stores, one thread adds to
-  // counters[c] the number of elements of chunk c that the block has stored. The addition must be a
-  // 64-bit atomic with release at device scope, such as PTX red.release.gpu or Triton's
-  // tl.atomic_add(..., sem="release", scope="gpu"). A launch adds targets[c] to each counter. Under
+  // Pointers into the device's memory, for producers that announce without `announce` or `publish`.
+  // After all its stores a block must pass a barrier; then one thread adds, to counters[c], the
+  // number of elements of chunk c that the block has stored. The addition must be a 64-bit atomic
+  // with release at device scope, such as PTX red.release.gpu or Triton's tl.atomic_add(...,
+  // sem="release", scope="gpu"). One launch must add targets[c] to counter c in all. Under
   // `copy-engine` the addition must also acquire, and the thread that raises the counter to
   // (*launches + 1) * targets[c] must store 1 to flags[c] with release at system scope.
   const kernel::chunk_table& table(std::uint32_t device) const;
   // The memory in which kernels without `store` and `publish` can make their own notes for the
-  // debug mode. Null pointers without debug mode.
+  // debug mode. The pointers are null without debug mode.
   region_audit audit(std::uint32_t device) const;
 
  private:

@@ -1,4 +1,5 @@
-// The chunks of a tracked launch in a device's memory, as its blocks and the mover see them.
+// The chunks of a tracked launch, in a device's memory. The launch's blocks and the mover read this
+// table.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +22,18 @@ struct publication {
 };
 
 struct chunk_table {
-  const std::uint32_t* first = nullptr;  // [blocks + 1]: block b announces entries
-  const publication* entries = nullptr;  // [first[b]] to [first[b + 1] - 1]
+  const std::uint32_t* first = nullptr;  // entries [first[b], first[b + 1]) are those of block b;
+                                         // length: blocks + 1
+  const publication* entries = nullptr;  // of all blocks, block by block
   const chunk* chunks = nullptr;         // ascending
   std::uint32_t count = 0;
   std::uint32_t element_bytes = 0;
   std::uint32_t copy_threads = 0;          // threads of each kernel that the launch's blocks launch
   std::uint32_t region = 0;                // named only in error messages
-  unsigned long long* counters = nullptr;  // by chunk; they only increase
-  const unsigned long long* targets = nullptr;   // by chunk: the increase in one launch
-  const unsigned long long* launches = nullptr;  // number of finished launches
-  // by chunk: set by the block that completes the chunk; null: not needed
+  unsigned long long* counters = nullptr;  // one counter for each chunk; counters only increase
+  const unsigned long long* targets = nullptr;   // for each chunk, the increase in one launch
+  const unsigned long long* launches = nullptr;  // the number of finished launches
+  // One flag for each chunk, set by the block that completes the chunk. Null: no flags are needed.
   unsigned int* flags = nullptr;
 };
 

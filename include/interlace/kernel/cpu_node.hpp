@@ -1,5 +1,5 @@
-// The common part of nodes whose memory the CPU can access: arrays, regions and reductions, and
-// filling and reading them. Each node decides where its memory comes from, and what launches and
+// The common part of nodes whose memory the CPU can access: it makes, fills and reads arrays,
+// regions and reductions. Each node decides where their memory comes from, and what launches and
 // exchanges do with it.
 #pragma once
 
@@ -114,7 +114,7 @@ class cpu_node {
   // Copies a delivery between the buffers with this parity.
   void deliver(std::uint32_t id, const delivery& d, std::uint32_t parity);
 
-  std::vector<region_state> states_;  // of regions and reductions, by id
+  std::vector<region_state> states_;  // one for each region and reduction; the index is the id
 
  private:
   using fold_function = void (*)(region_state&, std::uint32_t devices);
@@ -129,7 +129,7 @@ class cpu_node {
   void place_readers(region_state& state);
 
   std::uint32_t devices_;
-  std::vector<fold_function> folds_;  // by id; null for regions
+  std::vector<fold_function> folds_;  // the index is the id; null for regions
 };
 
 }  // namespace interlace::kernel

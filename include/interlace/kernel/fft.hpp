@@ -1,5 +1,5 @@
-// Fourier transforms as library calls: cuFFT on GPUs and our own transform on the CPU, with the
-// bytes and operations that they take in simulated time.
+// Fourier transforms as library calls. GPUs run cuFFT, and the CPU runs our own transform. The
+// simulated node charges the bytes and operations that are counted here.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace interlace::kernel {
 
-// Same layout as cuFFT's.
+// The layout is the same as that of cuFFT's complex numbers.
 struct alignas(8) complex_number {
   float re, im;
 };
 
-// The kind of transform. Nothing is divided by the length. Forward is exp(-2 pi i j k / length).
-// The transform of a real array has the first length / 2 + 1 numbers of a row.
+// The kind of transform. No transform divides by the length. Forward transforms use exp(-2 pi i j k
+// / length). The transform of a real array keeps the first length / 2 + 1 numbers of each row.
 enum class fft_kind : std::uint8_t {
   columns_forward,   // spectrum: [length][count], every column in place
   columns_backward,  //
@@ -23,7 +23,7 @@ enum class fft_kind : std::uint8_t {
   planes_backward,   // the reverse; overwrites the spectrum
 };
 
-// One transform: its kind, its size, and the arrays of one device that it works on.
+// One transform: its kind, its size, and the arrays of the device on which it works.
 struct fft {
   fft_kind kind = fft_kind::columns_forward;
   std::uint32_t length = 0;
@@ -38,10 +38,10 @@ struct fft {
 // The call without on_gpu. Throws model_error if an array is shorter than the transform, or the
 // length is 0.
 //
-// Bytes count a pass over the data for each dimension; each pass is in place. Operations count 5 n
-// log2(n) additions and multiplications for a line of n complex numbers, and half of that for real
-// numbers. This is the customary count (Frigo and Johnson, benchFFT), which kernels for lengths
-// with small factors nearly reach.
+// The bytes are those of one pass over the data for each dimension; each pass is in place. A line
+// of n complex numbers counts 5 n log2(n) additions and multiplications, and a line of real numbers
+// counts half as many. This is the customary count (Frigo and Johnson, benchFFT). Kernels for
+// lengths with small factors nearly reach it.
 library_call fft_call(const fft& f);
 
 }  // namespace interlace::kernel

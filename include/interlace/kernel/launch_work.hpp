@@ -1,5 +1,5 @@
-// The least that a launch has to move and compute. It limits the launch's time, whatever the order
-// of its accesses.
+// The least data that a launch must move and the least operations that it must compute. Both bound
+// the launch's time from below, whatever the order of its accesses.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@ namespace interlace::kernel {
 // The unit in which a GPU's memory moves data.
 inline constexpr std::uint64_t sector_bytes = 32;
 
-// Bytes count whole sectors of the device's own memory, each sector once. Even an unlimited cache
-// cannot avoid this traffic if it starts empty.
+// Bytes count whole sectors of the device's own memory, each sector once. A cache of unlimited size
+// still causes this traffic if it starts empty.
 struct launch_work {
   std::uint32_t device = 0;
-  std::string name;                 // name of the kernel's type, or of the library call
-  std::uint64_t loaded_bytes = 0;   // sectors loaded before the launch stores to them
-  std::uint64_t stored_bytes = 0;   // sectors stored to; an atomic access is a load and a store
-  std::uint64_t touched_bytes = 0;  // sectors loaded or stored to
-  // of all lanes: those named by compute, and those of warps' sums and minima
+  std::string name;                // name of the kernel's type, or of the library call
+  std::uint64_t loaded_bytes = 0;  // in sectors that the launch loads before it stores to them
+  std::uint64_t stored_bytes =
+      0;  // in sectors to which it stores; an atomic access is a load and a store
+  std::uint64_t touched_bytes = 0;  // in sectors that it loads or to which it stores
+  // The operations of all lanes: those that `compute` names, and those of warps' sums and minima.
   operation_counts operations;
 };
 

@@ -1,5 +1,5 @@
 // The elements of a region that each block writes. Readiness tracking and `split` are planned from
-// this.
+// this mapping.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,18 @@ struct element_range {
 
 // Sorts ranges, drops empty ones and joins those that touch.
 std::vector<element_range> merge_ranges(std::vector<element_range> ranges);
-// The elements that are in `a` and not in `b`. Both must be merged; so is the result.
+// The elements that are in `a` and not in `b`. Both arguments must be merged ranges; the result is
+// merged, too.
 std::vector<element_range> subtract_ranges(const std::vector<element_range>& a,
                                            const std::vector<element_range>& b);
 
-// The elements that each block of a launch writes. Copies share one function, and a mapping without
-// a function writes nothing.
+// The elements that each block of a launch writes. All copies of a mapping share one function. A
+// mapping without a function writes nothing.
 class block_mapping {
  public:
   // A mapping whose blocks write nothing.
   block_mapping() = default;
-  // Returns the ranges that a block writes, in any order. Calls for the same block must return the
+  // Returns the ranges that a block writes, in any order. All calls for one block must return the
   // same ranges.
   using function = std::function<std::vector<element_range>(std::uint64_t block)>;
 
@@ -37,8 +38,9 @@ class block_mapping {
   // Block b writes `width` elements at first + b * width in each of `rows` rows of `pitch`.
   static block_mapping strided(std::uint64_t first, std::uint64_t width, std::uint64_t pitch,
                                std::uint64_t rows);
-  // Tiles of a row-major grid with `pitch` columns that starts at element `first`: tile_x columns
-  // by tile_y rows, `tiles_x` tiles side by side, cut off at columns x rows.
+  // Tiles of a row-major grid that starts at element `first` and has `pitch` columns. A tile has
+  // tile_x columns and tile_y rows, and `tiles_x` tiles are side by side. Tiles are cut off at
+  // `columns` columns and `rows` rows.
   static block_mapping stencil(std::uint64_t first, std::uint64_t pitch, std::uint64_t columns,
                                std::uint64_t rows, std::uint64_t tile_x, std::uint64_t tile_y);
   // Block b writes the ranges that `writes(b)` returns. Ranges of one block may overlap or touch:
@@ -49,8 +51,8 @@ class block_mapping {
   std::vector<element_range> writes(std::uint64_t block) const {
     return writes_ ? (*writes_)(block) : std::vector<element_range>{};
   }
-  // Equal for copies of a mapping, and different for all other mappings while one of these copies
-  // lives.
+  // Copies of one mapping have the same identity. Another mapping has a different one as long as
+  // any of these copies lives.
   const void* identity() const { return writes_.get(); }
 
   // A range of consecutive blocks, and the elements that are complete once the range has run.
@@ -61,7 +63,8 @@ class block_mapping {
   };
   // Cuts `blocks` blocks into at most `parts` ranges of consecutive blocks, whose sizes differ by
   // at most one block. Element k of the result lists the elements that are complete once range k
-  // has run: a range up to k writes them, and no later range does. No element is listed twice.
+  // has run: range k or an earlier range writes them, and no later range does. No element is listed
+  // twice.
   std::vector<part> split(std::uint64_t blocks, std::uint32_t parts) const;
 
  private:

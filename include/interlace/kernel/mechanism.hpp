@@ -1,5 +1,5 @@
-// Mechanisms by value and by name. A row of src/kernel/mechanisms.toml says what a mechanism is and
-// has its parameters and traits. The table in C++ is generated from that file.
+// Mechanisms by value and by name. A row of src/kernel/mechanisms.toml describes a mechanism and
+// lists its parameters and traits. The table in C++ is generated from that file.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ mechanism parse_mechanism(const std::string& name);
 
 // Whether blocks announce which elements of a region's chunks they have written.
 constexpr bool tracks_chunks(mechanism m) { return row_of(m).tracks_chunks; }
-// Whether an exchange begins only when the kernels before it are done, and copies what they wrote.
-// The time is then that of the kernels plus that of the copies.
+// Whether an exchange begins only when the kernels before it are done, and then copies what they
+// wrote. The time of an epoch is then the time of the kernels plus the time of the copies.
 constexpr bool copies_behind_kernels(mechanism m) { return row_of(m).copies_after_kernels; }
 // Whether remote stores wait in a queue of the GPU. No existing GPU has such a queue.
 constexpr bool queues_stores(mechanism m) { return row_of(m).queues_stores; }
@@ -37,10 +37,10 @@ constexpr bool queues_stores(mechanism m) { return row_of(m).queues_stores; }
 // The three kinds of node: the reference node, the simulated node and the real node.
 enum class node_kind : std::uint8_t { host, sim, cuda };
 
-// Throws usage_error with the reason unless a node of this kind has the mechanism.
+// Throws usage_error, with the reason, if this kind of node lacks the mechanism.
 void check_has(node_kind node, mechanism m);
 
-// The mechanisms with a trait, as "a, b or c".
+// The mechanisms with a trait, as text: "a, b or c".
 std::string mechanisms_with(bool mechanism_row::*trait);
 
 }  // namespace interlace::kernel

@@ -9,7 +9,8 @@ namespace interlace::kernel {
 
 struct page_placement {
   enum class kind : std::uint8_t {
-    round_robin,  // the devices in turn, starting after the last device of the previous such array
+    round_robin,  // page by page to the devices in turn; starts after the last device of the
+                  // previous round-robin array
     contiguous,   // an equal part of each array for each device
     one_device,
   };
@@ -21,24 +22,24 @@ struct page_placement {
   friend bool operator==(const page_placement&, const page_placement&) = default;
 };
 
-// Accepts "round-robin", "contiguous" or "gpuN". Throws usage_error for another name, and for a
+// Accepts "round-robin", "contiguous" or "gpuN". Throws usage_error for any other name, and for a
 // device that does not exist.
 page_placement parse_page_placement(const std::string& name, std::uint32_t devices);
 
-// The home of page `page` of an array with `pages` pages. `before` pages were placed round-robin
-// before.
+// The home of page `page` of an array with `pages` pages, if `before` pages of earlier arrays were
+// placed round-robin.
 std::uint32_t home_of_page(const page_placement& how, std::uint64_t page, std::uint64_t pages,
                            std::uint64_t before, std::uint32_t devices);
 
 enum class block_placement : std::uint8_t {
-  contiguous,   // device d has the blocks [d * n, (d + 1) * n), with n an equal share, rounded up
-  round_robin,  // the devices in turn
+  contiguous,   // device d has the blocks [d * n, (d + 1) * n); n is an equal share, rounded up
+  round_robin,  // block by block to the devices in turn
 };
 
 // Accepts "contiguous" or "round-robin"; throws usage_error for another name.
 block_placement parse_block_placement(const std::string& name);
 
-// The blocks of a device: first, first + stride, ..., `count` of them.
+// The blocks of a device: `count` blocks, numbered first, first + stride, and so on.
 struct block_share {
   std::uint64_t first = 0;
   std::uint64_t stride = 1;

@@ -57,46 +57,46 @@ namespace interlace::kernel {
 // and usage_error if a mechanism's parameter is out of its bounds or the node lacks the mechanism.
 struct region_options {
   std::vector<std::uint64_t> boundaries;  // device d owns [boundaries[d], boundaries[d + 1])
-  // For each owner, the devices that receive each range. Empty: every other device receives
-  // everything.
+  // For each owner, ranges of its part and the devices that receive each range. Empty: every other
+  // device receives the whole part.
   std::vector<std::vector<subscriber_range>> subscribers;
-  // For each group of 2^reader_shift elements, the other devices whose kernels read them (bit d:
-  // device d). These must be subscribers. Kernels' stores go only to them; copies move whole
-  // ranges. Empty: all subscribers. Page subscriptions (gps) replace this list.
+  // For each group of 2^reader_shift elements, the other devices whose kernels read the group (bit
+  // d: device d). These devices must be subscribers. Stores of kernels go only to these devices;
+  // copies move whole ranges. Empty: all subscribers. Page subscriptions (gps) replace this list.
   std::vector<std::uint16_t> readers;
   std::uint32_t reader_shift = 0;
   interlace::kernel::mechanism mechanism = mechanism::bulk_copy;
-  // Kernel launches in one epoch under `split`.
+  // The number of kernel launches in one epoch under `split`.
   std::uint32_t split_ranges = row_of(mechanism_parameter::ranges).initial;
-  // Only where chunks are tracked. Each device must then write the region with a single launch an
-  // epoch.
+  // Used only by mechanisms that track chunks. Each device must then write the region with a single
+  // launch an epoch.
   std::uint64_t chunk_bytes = row_of(mechanism_parameter::chunk_bytes).initial;  // maximum
   // Threads of the polling agent, or of each kernel under `device-launch`.
   std::uint32_t agent_threads = row_of(mechanism_parameter::agent_threads).initial;
   interlace::kernel::agent_copy agent_copy = agent_copy::vectors;
-  // Only where chunks are tracked. False skips the transfers and does everything else. On a
-  // simulated machine the chunks reach their devices without transfers, and the run measures the
-  // cost of tracking chunks and of starting transfers (PROACT, section V-C). On GPUs the run
-  // measures the cost of tracking alone, and the replicas are not valid.
+  // Used only by mechanisms that track chunks. If false, a run skips the transfers and does
+  // everything else. On a simulated machine the chunks then reach their devices without transfers,
+  // and the run measures the cost of tracking chunks and of starting transfers (PROACT, section
+  // V-C). On GPUs the run measures the cost of tracking alone, and the replicas are not valid.
   bool transfers = true;
   // nccl only
   interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;
   memory_hint hint = memory_hint::none;  // unified-memory only
 };
 
-// Whether kernels look up `readers` when they store.
+// Whether kernels consult `readers` when they store.
 bool stores_to_readers(const region_options& options);
 
 // The handle of a region or a reduction, which an exchange takes. `id` counts from 0 on each node.
 struct exchangeable {
   std::uint32_t id = 0;
 };
-// The handle of a region with elements of type T. It is valid as long as its node lives; copies
-// name the same region.
+// The handle of a region with elements of type T. The handle is valid as long as its node lives;
+// copies of the handle name the same region.
 template <class T>
 struct region : exchangeable {};
-// The handle of a reduction that combines elements of type T by `Op`. It is valid as long as its
-// node lives; copies name the same reduction.
+// The handle of a reduction that combines elements of type T by `Op`. The handle is valid as long
+// as its node lives; copies of the handle name the same reduction.
 template <class T, combine Op>
 struct reduction : exchangeable {};
 
@@ -108,8 +108,8 @@ struct delivery {
   std::uint64_t end = 0;
 };
 
-// What a node keeps of a region or a reduction: its options, its memory on each device, and which
-// buffer is the front.
+// The state of a region or a reduction on a node: its options, its memory on each device, and the
+// buffer that is now the front.
 struct region_state {
   bool is_reduction = false;
   std::uint32_t element_bytes = 0;
@@ -117,7 +117,7 @@ struct region_state {
   region_options options;
   std::uint32_t parity = 0;  // buffers[device][parity] is the front
   std::array<std::array<void*, 2>, max_devices> buffers{};
-  // For regions whose stores go to readers: options.readers in each device's memory.
+  // The list options.readers in each device's memory, for regions whose stores go to readers.
   std::array<const std::uint16_t*, max_devices> readers{};
 
   // Reductions only: buffers[device][0] is the front, and kernels accumulate in partials[device].
@@ -128,16 +128,16 @@ struct region_state {
   std::uint32_t devices() const {
     return static_cast<std::uint32_t>(options.boundaries.size()) - 1;
   }
-  // Whether, under every mechanism, a device has an element's last value after an exchange.
+  // Whether a device has the last value of an element after an exchange under every mechanism.
   bool receives(std::uint32_t device, std::uint64_t element) const;
   // The deliveries of a whole exchange, owner by owner.
   std::vector<delivery> deliveries() const;
-  // The deliveries of one owner, cut to the ranges `complete` of its part.
+  // The deliveries of one owner, restricted to the ranges `complete` of its part.
   std::vector<delivery> deliveries(std::uint32_t owner,
                                    const std::vector<element_range>& complete) const;
 };
 
-// Throws unless `elements` is the size of a front of the region or reduction.
+// Throws an error unless the front of the region or reduction has `elements` elements.
 void check_front(std::uint64_t elements, const region_state& state);
 
 // Checks the options and fills the state of a region whose elements have `element_bytes` bytes, but
@@ -145,12 +145,12 @@ void check_front(std::uint64_t elements, const region_state& state);
 // and usage_error if a mechanism's parameter is out of its bounds.
 region_state make_region_state(region_options options, std::uint32_t element_bytes,
                                std::uint32_t devices);
-// Fills the state of a reduction of `elements` elements with `copies` places for each of them, but
-// allocates no memory. Throws model_error if either is 0.
+// Fills the state of a reduction of `elements` elements with `copies` places for each element, but
+// allocates no memory. Throws model_error if either number is 0.
 region_state make_reduction_state(std::uint64_t elements, std::uint32_t copies,
                                   std::uint32_t element_bytes);
 
-// The view of region `id` that kernels of `device` take. It is valid until the next exchange of the
+// The view of region `id` for kernels of `device`. It is valid until the next exchange of the
 // region.
 template <class T>
 replicated<T> make_view(const region_state& state, std::uint32_t id, std::uint32_t device) {
@@ -176,7 +176,7 @@ replicated<T> make_view(const region_state& state, std::uint32_t id, std::uint32
   return view;
 }
 
-// The view of a reduction that kernels of `device` take.
+// The view of a reduction for kernels of `device`.
 template <class T, combine Op>
 reduced<T, Op> make_reduced_view(const region_state& state, std::uint32_t device) {
   return {static_cast<const T*>(state.buffers[device][0]), static_cast<T*>(state.partials[device]),
@@ -184,7 +184,7 @@ reduced<T, Op> make_reduced_view(const region_state& state, std::uint32_t device
 }
 
 // Combines the partials of all devices, device by device and copy by copy. Stores the results in
-// every front and resets the partials. Only for nodes whose memory the CPU can access.
+// every front and resets the partials. Works only on nodes whose memory the CPU can access.
 template <class T, combine Op>
 void fold_partials(region_state& state, std::uint32_t devices) {
   for (std::uint64_t i = 0; i < state.elements; ++i) {
@@ -201,8 +201,8 @@ void fold_partials(region_state& state, std::uint32_t devices) {
   }
 }
 
-// Bytes on the wires of the node. They are counted where they leave a device; for replies this is
-// the device whose memory is read.
+// Bytes on the wires of the node. Bytes are counted where they leave a device. A reply leaves the
+// device whose memory is read.
 struct wire_bytes {
   double useful = 0;    // payload that a kernel of the receiver reads
   double protocol = 0;  // headers, framing, padding, flow control
@@ -218,28 +218,30 @@ struct timeline_event {
   double end_s = 0;
 };
 
-// Stores of kernels to other devices. A store is what `inline` would send as one packet: the bytes
-// of a warp in one line; on PCIe a run of bytes, on NVLink a run of sectors.
+// Stores of kernels to other devices. One store is the data that `inline` would send as one packet:
+// the bytes of a warp in one line. On PCIe such a store is a run of bytes; on NVLink it is a run of
+// sectors.
 struct remote_store_counts {
   std::uint64_t stores = 0;
   std::uint64_t bytes = 0;
   std::array<std::uint64_t, 8> sizes{};  // stores of 2^k to 2^(k + 1) - 1 bytes
   std::uint64_t packets = 0;             // packets that carried the stores
-  std::uint64_t wire = 0;                // bytes of these packets
+  std::uint64_t wire = 0;                // all bytes of these packets
   std::uint64_t overwritten = 0;         // bytes stored again before they were sent
-  std::uint64_t flushes = 0;     // by a queue: of windows, or of lines where lines are combined
-  std::uint64_t subpackets = 0;  // runs of bytes with a sub-header
+  std::uint64_t flushes =
+      0;  // flushes of a queue's windows, or of its lines if the queue combines lines
+  std::uint64_t subpackets = 0;  // runs of bytes that have a sub-header
   std::uint64_t subheader_bytes = 0;
   // Reasons for flushes, in this order: a store outside of the window, a store beyond the payload,
   // no free entry, a release, a load from a line, an atomic to a line, a time without stores.
   std::array<std::uint64_t, 7> reasons{};
 };
 
-// Loads of kernels where some of the memory belongs to other devices (unified views). An access is
-// a warp's instruction and one line that it touches.
+// Loads of kernels on machines where part of the memory belongs to other devices (unified views).
+// One access is one line that one instruction of a warp touches.
 struct remote_load_counts {
   std::uint64_t vector_accesses = 0;  // loads, stores and atomics, except scalar ones
-  // loads of one element for a whole warp, where the machine has scalar caches
+  // loads of one element for a whole warp, on machines with scalar caches
   std::uint64_t scalar_accesses = 0;
   std::uint64_t local = 0;  // vector loads
   std::uint64_t remote = 0;
@@ -248,11 +250,11 @@ struct remote_load_counts {
   std::uint64_t local_stores = 0;   // includes atomics
   std::uint64_t remote_stores = 0;  // includes atomics
   std::uint64_t requests = 0;       // requests to other devices
-  std::uint64_t reply_bytes = 0;    // payload of their replies
+  std::uint64_t reply_bytes = 0;    // payload of the replies to these requests
   std::uint64_t wire = 0;           // bytes of requests and replies
-  double mean_latency_s = 0;        // from the port of the requesting GPU until the reply is back
+  double mean_latency_s = 0;        // from the port of the requesting GPU until the reply returns
   std::uint64_t bypassed = 0;       // remote loads that did not look into the L1
-  // bypassed loads served by an entry that already fetches their pieces
+  // bypassed loads for which an entry already fetches the pieces
   std::uint64_t mask_hits = 0;
   std::uint64_t mask_misses = 0;  // bypassed loads whose line had an entry with other pieces
   std::uint64_t coalesced = 0;    // packets with pieces of several replies
@@ -260,9 +262,9 @@ struct remote_load_counts {
   std::uint64_t pieces = 0;       // pieces in coalesced packets
   std::uint64_t cache_hits = 0;   // hits in the RDMA caches
   std::uint64_t cache_misses = 0;
-  std::array<std::uint64_t, 32>
-      by_words{};  // remote loads by the number of 4-byte words that lanes want, minus 1
-  // pages with an optimisation of their own, by the optimisation
+  std::array<std::uint64_t, 32> by_words{};  // number of remote loads; the index is the number of
+                                             // 4-byte words that lanes want, minus 1
+  // Pages that have an optimisation of their own, one count for each optimisation.
   std::uint64_t coalesced_pages = 0;
   std::uint64_t cached_pages = 0;
   std::uint64_t migrated_pages = 0;
@@ -270,20 +272,21 @@ struct remote_load_counts {
   std::uint64_t delayed_touches = 0;    // first touches that moved no page
   std::uint64_t migration_batches = 0;  // batches of pages that moved together
   std::uint64_t l2_loads = 0;           // loads and atomics that reached second-level caches
-  std::uint64_t l2_hits = 0;            // accesses whose sectors were there or in flight
-  // of a load instruction, from its first line's issue to its last line's arrival
+  std::uint64_t l2_hits = 0;  // of these, accesses whose sectors were present or in flight
+  // From the issue of a load instruction's first line to the arrival of its last line.
   double mean_wait_s = 0;
-  // the part of mean_latency_s that request and reply spend between the devices
+  // The part of mean_latency_s that request and reply spend between the devices.
   double mean_in_links_s = 0;
-  // For machines with address translation. Every access is looked up in an L1 TLB once. A page in
-  // flight counts as a miss. The host walks a page that misses the L2 TLB.
+  // Counts on machines with address translation. Every access is looked up in an L1 TLB once. If
+  // the page is in flight, the access counts as a miss. The host walks the page tables for a page
+  // that misses the L2 TLB.
   std::uint64_t tlb_hits = 0;
   std::uint64_t tlb_misses = 0;
   std::uint64_t l2_tlb_hits = 0;
   std::uint64_t l2_tlb_misses = 0;
   std::uint64_t walks = 0;
   std::uint64_t walk_wire = 0;  // bytes of requests and replies
-  // from the request to the answer; for a moving page this includes the move
+  // From the request to the answer. For a moving page this time includes the move.
   double mean_walk_s = 0;
   std::vector<remote_load_decision> decisions;  // decisions of an engine, in order
 };
@@ -292,18 +295,19 @@ struct remote_load_counts {
 struct run_result {
   double time_s = 0;  // from the first launch to the last exchange's end
   double copy_s =
-      0;  // part of time_s in which transfers were exposed, where they follow the kernels
+      0;  // the part of time_s in which transfers were exposed, if transfers follow the kernels
   bool wire_known = false;
   wire_bytes wire;
-  std::vector<timeline_event> timeline;   // events of the first epochs
-  std::uint64_t accesses = 0;             // simulated (warp instruction, line) pairs
-  std::uint64_t remote_transactions = 0;  // simulated packets of kernels' remote accesses
-  remote_store_counts stores;             // simulated, of kernels
-  remote_load_counts loads;               // simulated, of kernels; all 0 without unified arrays
-  std::optional<observation> observed;    // simulated only; over the node's whole life
-  std::vector<launch_work> work;          // for each launch and call; host node with checks only
-  std::vector<double> sent_bytes;         // by each exchange; host node with checks only
-  std::vector<double> epoch_s;  // from one exchange to the next; GPUs only, run with detail
+  std::vector<timeline_event> timeline;  // events of the first epochs
+  std::uint64_t accesses = 0;            // simulated (warp instruction, line) pairs
+  std::uint64_t remote_transactions =
+      0;                                // simulated packets that remote accesses of kernels caused
+  remote_store_counts stores;           // stores of simulated kernels
+  remote_load_counts loads;             // loads of simulated kernels; all 0 without unified arrays
+  std::optional<observation> observed;  // only on simulated nodes; covers the node's whole life
+  std::vector<launch_work> work;   // one for each launch and call; only on a host node with checks
+  std::vector<double> sent_bytes;  // one value for each exchange; only on a host node with checks
+  std::vector<double> epoch_s;  // from one exchange to the next; only on GPUs, in a run with detail
 };
 
 }  // namespace interlace::kernel

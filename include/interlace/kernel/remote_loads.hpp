@@ -1,4 +1,4 @@
-// How a simulated machine handles remote loads and stores of unified arrays, by name.
+// How a simulated machine handles remote loads and stores of unified arrays; each way has a name.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace interlace::kernel {
 
-// The steps of DualOpt (PACT 2022, section 4). Each can be active alone.
+// The steps of DualOpt (PACT 2022, section 4). Each step can be active without the others.
 struct remote_load_steps {
   bool bypass = false;    // remote loads neither look into the L1 nor fill it
   bool fine = false;      // replies have only the pieces that lanes want; needs bypass
@@ -18,33 +18,34 @@ struct remote_load_steps {
 // Whether and where pages of unified arrays move.
 enum class page_moves : std::uint8_t {
   none,         // pages stay where they were placed
-  first_touch,  // once, to the first remote GPU that touches the page
-  griffin,      // to the GPU that accesses the page most (HPCA 2020)
+  first_touch,  // a page moves once, to the first remote GPU that touches it
+  griffin,      // a page moves to the GPU that accesses it most (HPCA 2020)
 };
 
 struct remote_load_options {
   remote_load_steps steps;  // active from the start
   bool decide = false;      // a decision engine activates steps
-  bool watch = false;       // the engine keeps watching and may change its decision
-  bool each_page = false;   // steps are activated for each page separately
+  bool watch = false;       // the engine keeps measuring and may change its decision
+  bool each_page = false;   // the engine activates steps for each page separately
   bool pack = false;        // stores go through remote write queues, as under finepack
   page_moves pages = page_moves::none;
   bool treats_loads() const { return decide || each_page || steps != remote_load_steps{}; }
   bool any() const { return treats_loads() || pack || pages != page_moves::none; }
 };
 
-// The options that src/kernel/remote_loads.toml lists under a name. Throws usage_error that lists
-// the valid names.
+// The options of the mechanism with this name in src/kernel/remote_loads.toml. For an unknown name
+// it throws usage_error, which lists the valid names.
 remote_load_options parse_remote_loads(const std::string& name);
 
-// The measurements and the decision of a decision engine in a window; each rate is 0 to 1.
+// The measurements and the decision of a decision engine in a window. Each rate is between 0 and 1.
 struct remote_load_decision {
-  bool made = false;   // false: the run ended too early, and this would have been the decision
+  bool made =
+      false;  // false: the run ended before the engine decided, and it would have decided this
   std::string choice;  // "none", "coalesced" or "rdma-cache"
   double when_s = 0;
   std::uint64_t accesses = 0;
   std::uint64_t remote = 0;
-  std::uint64_t loads = 0;  // remote loads, to whose locality the other values refer
+  std::uint64_t loads = 0;  // remote loads in the window; the rates below refer to them
   double remote_ratio = 0;
   double block_utilisation = 0;
   double hit_rate = 0;

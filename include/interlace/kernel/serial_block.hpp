@@ -44,7 +44,7 @@
 #include "interlace/kernel.hpp"
 #include "interlace/kernel/trace.hpp"
 
-// The place of a call in the source. It is the same for all lanes.
+// The place of a call in the source, which is the same for all lanes.
 #if defined(__GNUC__) && !defined(__clang__)
 #define INTERLACE_SITE                       \
   static_cast<::interlace::kernel::site_id>( \
@@ -56,7 +56,7 @@
 
 namespace interlace::kernel {
 
-// A type of its own, so that no number is mistaken for a site.
+// A separate type, so that no number is mistaken for a site.
 enum class site_id : std::uintptr_t {};
 
 enum class access_kind : std::uint8_t { load, load_index, store, atomic, reduce };
@@ -82,14 +82,14 @@ struct access {
   bool primary = true;                     // false: a subscriber's copy of an inline store
 };
 
-// An index together with the instruction that loaded it. Arithmetic with plain numbers keeps the
-// instruction.
+// An index together with the instruction that loaded it. A sum, a difference or a product of an
+// index and a plain number has the same instruction.
 template <class I>
 struct dependent_index {
   I value{};
   std::uint32_t instruction = no_instruction;
 
-  // NOLINTNEXTLINE(google-explicit-constructor): kernels use it as the index that it is
+  // NOLINTNEXTLINE(google-explicit-constructor): kernels use it as a plain index
   operator I() const { return value; }
   dependent_index& operator++() {
     ++value;
@@ -173,8 +173,8 @@ class warp_values {
   std::array<T, 64> values{};
 };
 
-// Iterates begin..end by step. Tells the observer where iterations start and where the loop ends,
-// even if it ends by break.
+// Iterates from begin to end by step. Tells the observer where iterations start and where the loop
+// ends, even if `break` ends the loop.
 template <class Observer, class I>
 class lane_range {
  public:
@@ -228,7 +228,7 @@ struct block_place {
   std::uint32_t warp_width = 0;  // a power of two
 };
 
-// Loads and stores of views for a lane; if uniform, for a warp or a block.
+// Loads and stores of views. One lane makes them; if `uniform`, a whole warp or block does.
 template <class Observer>
 class accessor {
  public:
@@ -278,7 +278,7 @@ class accessor {
     return fetch(view.data, i, kind, memory_space::shared, 0, site);
   }
 
-  // Inlined, so that the compiler combines the observer's work with the constants of the access.
+  // Inlined, so that the compiler can combine the observer's work with the constants of the access.
   template <class T, class I>
   [[gnu::always_inline]] auto fetch(T* data, const I& i, access_kind kind, memory_space space,
                                     std::uint32_t region, site_id site) const {
@@ -486,7 +486,7 @@ class serial_warp : public accessor<Observer> {
     if constexpr (Observer::active) observer_->on_barrier(false);
   }
 
-  // One load that the whole warp shares.
+  // A single load, which the whole warp shares.
   template <class View, class I>
   auto load(const View& view, const I& i, site_id site = INTERLACE_SITE) const {
     if constexpr (Observer::active) {
@@ -504,7 +504,7 @@ class serial_warp : public accessor<Observer> {
   template <class F>
   void repeated(std::uint32_t key, F&& f) const {
     if constexpr (Observer::active) {
-      static constexpr char place{};  // belongs to this F: no other F has its address
+      static constexpr char place{};  // one for each F: its address identifies F
       if (observer_->begin_repeated(warp_, last() - first(), &place, key)) {
         auto watched = observer_->watch_repeated();
         f(serial_warp<decltype(watched)>(place_, watched, warp_));
@@ -519,7 +519,7 @@ class serial_warp : public accessor<Observer> {
     }
   }
 
-  // A butterfly, so that every node adds in the same order.
+  // A butterfly, so that every node adds in the same order and gets the same bits.
   template <class T>
   T sum(const lane_values<T>& state) const {
     return butterfly(
@@ -664,7 +664,7 @@ class serial_block : public accessor<Observer> {
     if constexpr (Observer::active) observer_->on_barrier(true);
   }
 
-  // One load that the whole block shares: each warp issues it.
+  // A single load, which the whole block shares: each warp issues it.
   template <class View, class I>
   auto load(const View& view, const I& i, site_id site = INTERLACE_SITE) const {
     if constexpr (Observer::active) {
@@ -694,7 +694,7 @@ class serial_block : public accessor<Observer> {
                         std::to_string(shared_bytes_));
     }
     auto* data = static_cast<T*>(memory_.take(bytes, std::max(alignof(T), std::size_t{16})));
-    // Poison: a value that a kernel reads before it writes must not look right.
+    // Poison: a value that a kernel reads before it writes one must not look right.
     std::memset(static_cast<void*>(data), 0xff, bytes);
     return {data, elements};
   }

@@ -1,6 +1,5 @@
-// Memory accesses of a kernel's warps. As totals, they are counted by a policy of kernels on the
-// real node, and by the recorder on the simulated node. One by one, they are recorded on the real
-// node.
+// Memory accesses of a kernel's warps. Totals are counted on the real node by a policy of kernels,
+// and on the simulated node by the recorder. Only the real node records single accesses.
 #pragma once
 
 #include <array>
@@ -18,10 +17,10 @@ enum class memory_space : std::uint8_t { local, replicated, unified, reduced, sh
 // A reduction counts as an atomic access.
 enum class traced_access : std::uint8_t { load, store, atomic };
 
-// An instruction of a warp that touches k lines adds k lines, and as many lanes as take part. A
-// lane is in the line in which its element begins; a line has 128 bytes on the real node, and is an
-// L1 line on a simulated machine. A load that a warp or a block shares counts as a load of all
-// lanes of each warp. Shared memory is not counted.
+// An instruction of a warp that touches k lines adds k lines, and adds each lane that takes part. A
+// lane belongs to the line in which its element begins. A line has 128 bytes on the real node, and
+// is a line of the L1 on a simulated machine. A load that a warp or a block shares counts as a load
+// of all lanes of each warp. Accesses to shared memory are not counted.
 struct trace_totals {
   static constexpr std::size_t kinds = 3;
   static constexpr std::size_t spaces = 4;
@@ -37,8 +36,8 @@ struct trace_totals {
     }
   };
   std::array<std::array<count, spaces>, kinds> counts{};  // [traced_access][memory_space]
-  // Operations of all lanes by kind: those named by compute, and those of warps' sums and minima.
-  // Only the simulated node counts them.
+  // Operations of all lanes by kind: those that `compute` names, and those of warps' sums and
+  // minima. Only the simulated node counts them.
   std::array<std::uint64_t, operation_kinds> operations{};
 
   count& of(traced_access kind, memory_space space) {
@@ -57,23 +56,23 @@ struct trace_totals {
   friend bool operator==(const trace_totals&, const trace_totals&) = default;
 };
 
-// A memory access by an instruction of a warp.
+// One memory access by one instruction of a warp.
 struct warp_access {
   std::uint64_t block = 0;
   std::uint32_t warp = 0;  // number in its block
   traced_access kind = traced_access::load;
   std::uint32_t bytes = 0;                        // bytes of each lane
-  std::uint32_t lanes = 0;                        // lanes that take part, one bit each
-  const unsigned long long* addresses = nullptr;  // addresses of these lanes, in order
+  std::uint32_t lanes = 0;                        // one bit for each lane that takes part
+  const unsigned long long* addresses = nullptr;  // the addresses of these lanes, lowest lane first
 };
 using access_taker = std::function<void(const warp_access&)>;
 
-// Memory for recorded instructions: for each the block, a packed word, and an address for each
-// lane. Instructions of one warp are in program order.
+// Memory for recorded instructions. Each instruction takes a word for its block, a packed word, and
+// an address for each lane. Instructions of one warp are in program order.
 struct access_buffer {
   static constexpr std::uint32_t head_words = 2;
   unsigned long long* words = nullptr;
-  unsigned long long* used = nullptr;  // number of words requested
+  unsigned long long* used = nullptr;  // the number of words that warps have requested
   unsigned long long capacity = 0;
 
   INTERLACE_HOST_DEVICE static constexpr unsigned long long pack(traced_access kind,
@@ -84,7 +83,7 @@ struct access_buffer {
            static_cast<unsigned long long>(bytes) << 48U |
            static_cast<unsigned long long>(warp) << 32U | lanes;
   }
-  // The instruction that begins at a word, and its number of words.
+  // The instruction that begins at a word, and the number of words that the instruction takes.
   static std::pair<warp_access, std::uint32_t> unpack(const unsigned long long* entry) {
     warp_access a;
     a.block = entry[0];

@@ -5,10 +5,10 @@
 
 namespace interlace::kernel {
 
-// The name as in source code. A name that cannot be demangled is returned unchanged.
+// The name as it is written in source code. Returns a name that cannot be demangled unchanged.
 std::string readable_type_name(const char* type_name);
 
-// The same without the namespaces and classes of the type and its arguments.
+// The same name without the namespaces and classes of the type and its arguments.
 std::string short_type_name(const char* type_name);
 
 }  // namespace interlace::kernel

@@ -1,5 +1,5 @@
-// Tracks which delivered elements are used: written in an epoch and read by the receiver in the
-// next one.
+// Tracks which delivered elements are used. An element is used if it is written in an epoch and its
+// receiver reads it in the next epoch.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class use_tracker {
       w = {epoch_ + 1, w.last};
     }
   }
-  // Whether this epoch's front holds an older value than the element's last one.
+  // Whether this epoch's front holds an older value of the element than its last store wrote.
   bool stale(std::uint64_t element) const {
     const std::uint32_t front = front_stamp(element);
     return front != 0 && front != epoch_;
@@ -41,9 +41,9 @@ class use_tracker {
   }
 
   std::uint32_t epochs() const { return epoch_; }
-  // Elements delivered by all exchanges so far that their receiver reads. Only after the run could
-  // the elements of the last exchange be read. As many of them count as used as in the exchange
-  // before it.
+  // The number of delivered elements, over all exchanges so far, that their receivers read.
+  // Elements of the last exchange could only be read after the run, so the same number counts for
+  // it as for the exchange before it.
   std::uint64_t used() const { return epoch_ == 0 ? 0 : used_ + used_last_; }
   std::uint64_t overwritten() const { return overwritten_; }
 
@@ -53,7 +53,7 @@ class use_tracker {
     std::uint32_t before = 0;  // epoch + 1 of the last store in an earlier epoch
   };
 
-  // Epoch + 1 of the last store before this epoch. Stores of this epoch are in the back.
+  // Epoch + 1 of the last store in an earlier epoch. Stores of this epoch are in the back.
   std::uint32_t front_stamp(std::uint64_t element) const {
     const stamps& w = written_[element];
     return w.last == epoch_ + 1 ? w.before : w.last;
@@ -61,7 +61,7 @@ class use_tracker {
 
   std::vector<std::uint64_t> boundaries_;
   std::vector<stamps> written_;                   // [element]
-  std::vector<std::vector<std::uint32_t>> read_;  // [device][element] epoch + 1 of the last load
+  std::vector<std::vector<std::uint32_t>> read_;  // [device][element]: epoch + 1 of the last load
   std::uint32_t epoch_ = 0;
   std::uint64_t used_now_ = 0;
   std::uint64_t used_last_ = 0;

@@ -1,5 +1,5 @@
-// The named options of mechanisms. src/kernel/mechanisms.toml lists the names in the order of the
-// values here.
+// The named options of mechanisms. src/kernel/mechanisms.toml lists their names in the order of
+// these enums' values.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +9,27 @@ namespace interlace::kernel {
 
 // The operations by which NCCL delivers a region at its exchange.
 enum class collective : std::uint8_t {
-  best_fitting,  // all_gather for equal parts, broadcast for others, send_receive for ranges
-  all_gather,    // every device receives everything; parts of unequal length are padded
-  broadcast,     // every device receives everything: one broadcast for each part, grouped
-  send_receive,  // one send and receive for each delivery, grouped
+  best_fitting,  // all_gather if parts are equal, broadcast if they are not, send_receive for
+                 // ranges
+  all_gather,    // every device receives all parts; parts of unequal length are padded
+  broadcast,     // every device receives all parts, by a group of broadcasts, one for each part
+  send_receive,  // a group of sends and receives, one of each for each delivery
 };
 
 // Hints to the driver about a region in unified memory (PROACT, section IV-D).
 enum class memory_hint : std::uint8_t {
-  none,                // a page moves to the device that touches it
-  read_mostly,         // readers get copies; the exchange fetches what they subscribe to
+  none,         // a page moves to the device that touches it
+  read_mostly,  // readers get copies; the exchange fetches the elements to which they subscribe
   preferred_location,  // a part's pages stay on its owner, and other devices access them there
   accessed_by,         // all devices have every page mapped from the start
 };
 
-// How the polling agent moves bytes: by loads and stores of its threads, or by bulk copies through
-// shared memory (cp.async.bulk) with one warp a block, of which one thread works.
+// How the polling agent moves bytes: by loads and stores of its threads (`vectors`), or by copies
+// in bulk through shared memory (`bulk`, cp.async.bulk). With `bulk`, each block has one warp, and
+// one thread of that warp works.
 enum class agent_copy : std::uint8_t { vectors, bulk };
 
-// The parse functions throw usage_error that lists the valid names.
+// The parse functions throw usage_error for an unknown name. The error lists the valid names.
 const char* collective_name(collective c);
 collective parse_collective(const std::string& name);
 
