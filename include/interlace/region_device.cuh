@@ -18,7 +18,7 @@ namespace interlace {
 
 namespace device {
 
-// Keeps the device's first finding. Relaxed atomics, which the end of the kernel orders.
+// Keeps the device's first finding. The atomics are relaxed; the end of the kernel orders them.
 __device__ __forceinline__ void note_finding(const region_audit& audit, unsigned int what,
                                              unsigned int other, std::uint64_t element) {
   if (atomicCAS(&audit.first->what, 0U, what) != 0U) return;
@@ -42,10 +42,10 @@ __device__ __forceinline__ void audit_publication(const region_writer<T>& w, std
 
 }  // namespace device
 
-// Stores element i of the back. The element must be in the device's part. Under `inline` it is also
-// stored to every subscriber's back, by one store each. Memory ordering: weak stores. The
-// subscribers see them after the epoch's exchange; the agent and copy engines see them after the
-// block's publication.
+// Stores element i to the back. The element must be in the device's part. Under `inline` the value
+// is also stored to every subscriber's back, by one store each. Memory ordering: the stores are
+// weak. The subscribers see them after the epoch's exchange; the agent and copy engines see them
+// after the block's publication.
 template <class T, class I>
 __device__ __forceinline__ void store(const region_writer<T>& w, I i,
                                       std::type_identity_t<T> value) {
@@ -61,10 +61,10 @@ __device__ __forceinline__ void store(const region_writer<T>& w, I i,
   w.view.each_subscriber(n, [&](std::uint32_t peer) { w.view.peer_back[peer][n] = value; });
 }
 
-// Announces that the block has stored all elements of [begin, end). All its threads must call it
-// with the same range. Each element must be published once in an epoch, by one block. Memory
-// ordering: begins with a barrier of the block, then releases at device scope everything that all
-// its threads stored before.
+// Announces that the block has stored all elements of [begin, end). All threads of the block must
+// call it with the same range. Exactly one block must publish each element in an epoch. Memory
+// ordering: the function begins with a barrier of the block. Then it releases at device scope
+// everything that threads of the block stored before.
 template <class T, class B, class E>
 __device__ __forceinline__ void publish(const region_writer<T>& w, B begin, E end) {
   if (w.chunks.count == 0 && w.audit.first == nullptr) return;
@@ -77,8 +77,8 @@ __device__ __forceinline__ void publish(const region_writer<T>& w, B begin, E en
   }
 }
 
-// Called at the end of a block by all its threads: announces that the block has stored all elements
-// to which spec.producers maps it. Memory ordering: as in publish.
+// All threads of a block call this function at the block's end. It announces that the block has
+// stored all elements to which spec.producers maps it. Memory ordering: as in publish.
 template <class T>
 __device__ __forceinline__ void announce(const region_writer<T>& w) {
   if (w.chunks.count == 0 || w.chunks.first == nullptr) return;

@@ -12,7 +12,8 @@ namespace interlace {
 template <class T, std::size_t Rank = 1>
 class array_view {
  public:
-  // Views the array at `first`. `extents` has the elements of each dimension, slowest first.
+  // Views the array at `first`. `extents` has the number of elements of each dimension, slowest
+  // first.
   array_view(const T* first, const std::array<std::size_t, Rank>& extents)
       : first_(first), extents_(extents) {}
 
@@ -22,9 +23,10 @@ class array_view {
   const T* begin() const { return first_; }
   // The address after the last element.
   const T* end() const { return first_ + size(); }
-  // Elements of one dimension, counted from 0. The caller must keep `dimension` below `Rank`.
+  // The number of elements of one dimension. Dimensions count from 0; `dimension` must be below
+  // `Rank`.
   std::size_t extent(std::size_t dimension) const { return extents_[dimension]; }
-  // Elements of all dimensions together.
+  // The number of elements of all dimensions together.
   std::size_t size() const {
     std::size_t elements = 1;
     for (const std::size_t extent : extents_) elements *= extent;

@@ -7,7 +7,7 @@
 
 namespace interlace {
 
-// A quantile of at least one sorted value, with linear interpolation between neighbours.
+// A quantile of sorted values, with linear interpolation between neighbours. There must be a value.
 inline double quantile(const std::vector<double>& sorted, double part) {
   const double place = part * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);
@@ -15,7 +15,7 @@ inline double quantile(const std::vector<double>& sorted, double part) {
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-// The median of at least one value, in any order.
+// The median of values in any order. There must be at least one value.
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return quantile(values, 0.5);

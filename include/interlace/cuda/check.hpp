@@ -1,6 +1,6 @@
 // Reactions to a failed CUDA call: an exception, the end of the program, or a line in the log. Each
-// names the call, the error and the place in the source. Each clears the error that the runtime
-// keeps, so that the next check does not report it again.
+// reaction names the call, the error and the place in the source. Each reaction also clears the
+// error that the runtime keeps, so that the next check does not report the error again.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,9 +9,10 @@ namespace interlace::cuda {
 
 // Throws device_error.
 [[noreturn]] void throw_failure(cudaError_t error, const char* call, const char* file, int line);
-// For calls that can fail only because of an error in this library.
+// Ends the program, for calls that can fail only because of an error in this library.
 [[noreturn]] void abort_failure(cudaError_t error, const char* call, const char* file, int line);
-// For destructors, which must not throw. Logs nothing if the driver is already shutting down.
+// Logs the failure, for destructors, which must not throw. Logs nothing if the driver is already
+// shutting down.
 void log_failure(cudaError_t error, const char* call, const char* file, int line) noexcept;
 
 }  // namespace interlace::cuda

@@ -1,5 +1,5 @@
-// Fourier transforms on GPUs by cuFFT. The library cuFFT is loaded at run time: builds need neither
-// cuFFT nor its header, and programs without transforms do not need cuFFT.
+// Fourier transforms on GPUs by cuFFT. The program loads cuFFT when it first plans a transform:
+// builds need neither cuFFT nor its header, and programs without transforms do not need cuFFT.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace interlace::cuda {
 
-// The function that a library call runs for the transform on a device of the node
-// (library_call::on_gpu). Its plan and work area are made here. cuFFT is the library that
+// Returns the function that a library call runs for the transform on a device of the node
+// (library_call::on_gpu). plan_fft itself makes the plan and its work area. It loads the cuFFT that
 // INTERLACE_CUFFT names, or libcufft.so.12 from the usual library folders or from the toolkit of
-// this build. Throws usage_error that lists what was tried if there is none, and device_error if
-// cuFFT fails.
+// this build. Throws usage_error, which lists the files that were tried, if there is no such
+// library, and device_error if cuFFT fails.
 std::function<void(void* stream)> plan_fft(const node& n, std::uint32_t device,
                                            const kernel::fft& f);
-// On a device other than the node's own, the function does nothing.
+// If `device` is not the node's own device, the returned function does nothing.
 std::function<void(void* stream)> plan_fft(const rank_node& n, std::uint32_t device,
                                            const kernel::fft& f);
 

@@ -1,6 +1,6 @@
-// Kernels that launch copies of complete chunks themselves (the device-launch mechanism). They need
-// relocatable device code, which makes other kernels slower. So they are compiled separately, and
-// found by their type.
+// Kernels that launch the copies of complete chunks themselves (the device-launch mechanism). These
+// kernels need relocatable device code, which makes other kernels slower. Therefore they are
+// compiled separately, and the node finds them by their type.
 #pragma once
 
 #include <typeinfo>
@@ -8,8 +8,8 @@
 namespace interlace::cuda {
 
 struct launching_kernel {
-  const void* entry = nullptr;   // null: no object file has it
-  const void* copies = nullptr;  // the kernel that it launches
+  const void* entry = nullptr;   // null: no object file has the kernel
+  const void* copies = nullptr;  // the kernel that the entry launches for each chunk
 };
 
 // Thread-safe.

@@ -1,13 +1,13 @@
-// The real node: kernels run on this machine's GPUs, regions are in their memory, and exchanges
+// The real node: kernels run on this machine's GPUs, regions are in the GPUs' memory, and exchanges
 // happen between the GPUs without the host.
 //
-// Every device has one main stream, on which kernels and exchanges are enqueued in order, and copy
-// streams for each peer, so that copies to different peers overlap. Copies start after the kernel,
-// or the part of it, that wrote their data, and the exchange joins them. The mechanism decides what
-// is launched and delivered (cuda/mechanism). run(f) calls f once and records what it enqueues
-// (cuda/epoch/recorder). It captures the recording into one graph for each device; devices meet by
-// flags in their memory, so no graph depends on another. It launches all graphs after a gate, and
-// measures their time by events (cuda/epoch/executor).
+// Every device has one main stream, on which kernels and exchanges are enqueued in order. It also
+// has copy streams for each peer, so that copies to different peers overlap. A copy starts after
+// the kernel, or the part of a kernel, that wrote its data. The exchange joins the copies. The
+// mechanism decides what is launched and delivered (cuda/mechanism). run(f) calls f once and
+// records the operations that f enqueues (cuda/epoch/recorder). It captures the recording into one
+// graph for each device; devices meet by flags in their memory, so no graph depends on another. It
+// launches all graphs behind one gate, and measures their time by events (cuda/epoch/executor).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -57,7 +57,7 @@ class node {
   node(node&&) = delete;
   node& operator=(node&&) = delete;
 
-  // The devices of this node.
+  // The number of devices of this node.
   std::uint32_t devices() const;
   // The number of a device's GPU, as CUDA counts GPUs.
   int ordinal(std::uint32_t device) const;
@@ -67,14 +67,14 @@ class node {
   std::uint64_t threads_at_once(std::uint32_t device) const;
   // One sentence for each thing that did not go as requested.
   const std::vector<std::string>& remarks() const;
-  // Kernels and exchanges in the last run's graphs that were launched early.
+  // The number of kernels and exchanges in the last run's graphs that were launched early.
   std::uint64_t early_launches() const;
 
-  // The mechanisms' report about the exchanges so far (multi-path: the copy engine's batches). A
-  // sentence without its full stop, or empty.
+  // The mechanisms' report about the exchanges so far (multi-path reports the copy engine's
+  // batches). It is one sentence without its full stop, or empty.
   std::string batches_made() const;
 
-  // Blocks until everything that is enqueued has ended. Throws device_error if any of it failed.
+  // Blocks until all enqueued work has ended. Throws device_error if any of the work failed.
   void synchronize() const;
 
   // An array of `n` elements in a device's memory. It lives as long as the node, and every byte
@@ -84,8 +84,8 @@ class node {
   local<T> allocate(std::uint32_t device, std::uint64_t n) {
     return {static_cast<T*>(take(device, n * sizeof(T))), n};
   }
-  // An array with pages of 2 MiB, on the devices in turn or where `pages` says. All devices can
-  // load and store all pages.
+  // An array with pages of 2 MiB. The pages are placed on the devices in turn, or as `pages` says.
+  // All devices can load and store all pages.
   template <class T>
   unified<T> allocate_unified(std::uint64_t n, const kernel::page_placement& pages = {}) {
     return {static_cast<T*>(take_unified(n * sizeof(T), pages)), n};
@@ -123,21 +123,22 @@ class node {
     return {add_region(std::move(o), sizeof(T))};
   }
   // Fills both buffers of every replica, and blocks until done. Throws model_error inside of run,
-  // or unless there is one value for each element.
+  // or if the number of values is not the number of elements.
   template <class T>
   void set_front(const kernel::region<T>& r, const std::vector<T>& values) {
     for (std::uint32_t d = 0; d < devices(); ++d) {
       write_front(r.id, d, values.data(), values.size(), sizeof(T));
     }
   }
-  // The replica of one device, as of the last exchange. Elements that the device does not receive
+  // The replica of one device after the last exchange. Elements that the device does not receive
   // are unspecified. Throws model_error inside of run.
   template <class T>
   std::vector<T> front(const kernel::region<T>& r, std::uint32_t device) const {
     const kernel::region_state& s = state(r.id);
     return read<T>(s.buffers.at(device).at(s.parity), s.elements);
   }
-  // What kernels of `device` take. Valid until the next exchange of the region is enqueued.
+  // The view of the region for kernels of `device`. It is valid until the next exchange of the
+  // region is enqueued.
   template <class T>
   replicated<T> view(const kernel::region<T>& r, std::uint32_t device) const {
     return kernel::make_view<T>(state(r.id), r.id, device);
@@ -157,20 +158,20 @@ class node {
     return {id};
   }
   // Fills the front of a reduction on every device, and blocks until done. Throws model_error
-  // inside of run, or unless there is one value for each element.
+  // inside of run, or if the number of values is not the number of elements.
   template <class T, combine Op>
   void set_front(const kernel::reduction<T, Op>& r, const std::vector<T>& values) {
     for (std::uint32_t d = 0; d < devices(); ++d) {
       write_front(r.id, d, values.data(), values.size(), sizeof(T));
     }
   }
-  // The combined values that one device holds since the last exchange. Throws model_error inside of
-  // run.
+  // The combined values that one device has had since the last exchange. Throws model_error inside
+  // of run.
   template <class T, combine Op>
   std::vector<T> front(const kernel::reduction<T, Op>& r, std::uint32_t device) const {
     return read<T>(state(r.id).buffers.at(device)[0], state(r.id).elements);
   }
-  // What kernels of `device` take.
+  // The view of the reduction for kernels of `device`.
   template <class T, combine Op>
   reduced<T, Op> view(const kernel::reduction<T, Op>& r, std::uint32_t device) const {
     return kernel::make_reduced_view<T, Op>(state(r.id), device);
@@ -186,7 +187,7 @@ class node {
     k.entry = reinterpret_cast<const void*>(&device::run_grid<device::untracked, Kernel>);
     add_kernel(device, std::move(k));
   }
-  // Refuses round-robin placement, because a launch is a range of blocks.
+  // Throws usage_error for round-robin placement, because a launch is a range of blocks.
   template <class Kernel>
   void launch_over(const Kernel& kernel, grid shape, kernel::block_placement how) {
     kernel_operation k = describe(kernel, shape);
@@ -195,8 +196,8 @@ class node {
   }
   // The mechanism of `r` decides how the kernel's stores reach the subscribers. All regions that
   // one kernel writes must have the same mechanism. Under `split`, the mappings of an epoch's
-  // launches must cover everything that is delivered. Where chunks are tracked, `r` must be the
-  // only region that the kernel writes or publishes.
+  // launches must cover all elements that are delivered. If the mechanism tracks chunks, `r` must
+  // be the only region that the kernel writes or publishes.
   template <class Kernel, class T>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
               const kernel::block_mapping& mapping) {
@@ -210,8 +211,8 @@ class node {
     add_launch(device, describe(kernel, shape), entries, r.id, mapping);
   }
 
-  // Runs the kernel at once, blocks until it ends, and counts the accesses of its warps. Must not
-  // be called in run. It changes memory like a launch that writes no region.
+  // Runs the kernel at once, blocks until it ends, and counts the accesses of its warps. It must
+  // not be called in run. The kernel changes memory like a launch that writes no region.
   template <class Kernel>
   kernel::trace_totals trace(std::uint32_t device, const Kernel& kernel, grid shape) {
     kernel_operation k = describe(kernel, shape);
@@ -220,9 +221,9 @@ class node {
   }
 
   // Runs the kernel at once, one range of its blocks after another, and passes its warps' accesses
-  // to views to `take`. Blocks until done. Must not be called in run. It changes memory like a
-  // launch that writes no region; with `stores_inline`, like a launch that writes a region by
-  // inline stores.
+  // to views to `take`. Blocks until done. It must not be called in run. The kernel changes memory
+  // like a launch that writes no region; with `stores_inline`, like a launch that writes a region
+  // by inline stores.
   template <class Kernel>
   void record(std::uint32_t device, const Kernel& kernel, grid shape,
               const kernel::access_taker& take, bool stores_inline = false) {
@@ -234,7 +235,7 @@ class node {
     record_accesses(device, k, take);
   }
 #endif
-  // The memory that views of a device can refer to so far.
+  // The memory of a device to which views can refer so far.
   const std::vector<memory_range>& memory(std::uint32_t device) const;
 
   // Enqueues a library call in the main stream of a device (interlace/kernel/library_call.hpp).
@@ -252,7 +253,7 @@ class node {
     add_exchange({ids.begin(), ids.end()});
   }
 
-  // Calls f once. What f launches and exchanges runs before run returns. Times cover only this
+  // Calls f once, and runs what f launches and exchanges before it returns. Times cover only this
   // work, without host time.
   template <class F>
   kernel::run_result run(F&& f, const run_options& o = {}) {

@@ -6,8 +6,8 @@
 
 namespace interlace::cuda {
 
-// Bytes since the driver was loaded, over all links of a GPU; the driver counts in KiB. `data` is
-// payload in whole 32-byte sectors, `raw` is everything on the wire.
+// Bytes over all links of a GPU since the driver was loaded. The driver counts in KiB. `data`
+// counts payload in whole 32-byte sectors, and `raw` counts all bytes on the wire.
 struct nvlink_bytes {
   std::uint64_t data_sent = 0;
   std::uint64_t data_received = 0;
@@ -22,7 +22,7 @@ struct nvlink_bytes {
   }
 };
 
-// Nothing if there is no NVML, no NVLink or no such counter.
+// Returns no value if there is no NVML, no NVLink or no such counter.
 std::optional<nvlink_bytes> read_nvlink_counters(int ordinal) noexcept;
 
 }  // namespace interlace::cuda

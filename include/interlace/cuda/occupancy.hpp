@@ -1,4 +1,4 @@
-// The resources of a GPU, and how much it can hold at a time.
+// The resources of a GPU, and the number of threads that it can hold at a time.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,11 +12,11 @@ namespace interlace::cuda {
 // An attribute of a GPU that is never negative.
 std::uint32_t gpu_attribute(cudaDeviceAttr which, int ordinal);
 
-// The threads that the multiprocessors of a GPU hold at a time, for kernels whose registers and
-// shared memory do not limit this.
+// The number of threads that the multiprocessors of a GPU hold at a time, for kernels that are not
+// limited by their registers and shared memory.
 std::uint64_t threads_at_once(int ordinal);
 
-// The resources of its multiprocessors.
+// The resources of a GPU's multiprocessors.
 gpu_places places_of(int ordinal);
 
 }  // namespace interlace::cuda

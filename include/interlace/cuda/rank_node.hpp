@@ -1,11 +1,11 @@
-// The real node as one of several processes, each with a GPU, which NVSHMEM connects. It is a
-// baseline for comparison. It runs the same kernels as cuda::node. An exchange puts the data on one
-// stream for each peer, and a barrier on the main stream ends the exchange.
+// The real node as one of several processes. Each process has one GPU, and NVSHMEM connects them.
+// This node is a baseline for comparison. It runs the same kernels as cuda::node. An exchange puts
+// the data on one stream for each peer, and a barrier on the main stream ends the exchange.
 //
-// Every process runs the whole program and does its own device's part of it. Allocations, uploads
-// and launches on another device have no effect, and results read from it are meaningless. All
-// processes must create regions and reductions in the same order. Nothing is recorded or captured:
-// run() enqueues on plain streams.
+// Every process runs the whole program, and does only its own device's part of the work.
+// Allocations, uploads and launches on another device have no effect, and results that are read
+// from another device are meaningless. All processes must create regions and reductions in the same
+// order. Nothing is recorded or captured: run() enqueues on plain streams.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -36,8 +36,8 @@ namespace interlace::cuda {
 #if defined(__CUDACC__)
 namespace device {
 
-// Combines `count` values for each of n elements, in order; the values of an element are n apart.
-// With `reset`, the identity replaces them.
+// Combines `count` values for each of n elements, in order. The values of one element are n places
+// apart. With `reset`, the identity replaces the values.
 template <class T, combine Op>
 __global__ void fold_values(T* values, std::uint64_t n, std::uint32_t count, bool reset, T* to) {
   const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
@@ -132,7 +132,7 @@ class rank_node {
     kernel::check_front(values.size(), states_.at(r.id));
     write(states_[r.id].buffers[rank()][0], values.data(), values.size() * sizeof(T));
   }
-  // The same value on every device.
+  // The combined value, which is the same on every device.
   template <class T, combine Op>
   std::vector<T> front(const kernel::reduction<T, Op>& r, std::uint32_t /*device*/) const {
     return read<T>(states_.at(r.id).buffers[rank()][0], states_.at(r.id).elements);
@@ -160,14 +160,14 @@ class rank_node {
 #endif
   void call(std::uint32_t device, const kernel::library_call& c);
 
-  // One barrier for all items.
+  // One barrier ends the exchange of all items.
   template <class... Item>
   void exchange(const Item&... items) {
     const std::array<std::uint32_t, sizeof...(Item)> ids{items.id...};
     enqueue_exchange({ids.begin(), ids.end()});
   }
 
-  // The time is from a barrier of all devices to the end of this device's work.
+  // Measures the time from a barrier of all devices to the end of this device's work.
   template <class F>
   kernel::run_result run(F&& f) {
     begin_run();
@@ -209,7 +209,7 @@ class rank_node {
   std::vector<kernel::region_state> states_;
   std::vector<reduction_memory> reductions_;  // same index as states_
   std::vector<fold> folds_;                   // same index as states_
-  // kernels, with the shared memory that they may use
+  // The loaded kernels, with the shared memory that each may use.
   std::map<const void*, std::uint32_t> loaded_;
 };
 

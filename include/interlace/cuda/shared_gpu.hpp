@@ -1,22 +1,23 @@
-// Several devices on one GPU: which work must run at the same time there, and why it can.
+// Several devices on one GPU: which work must run at the same time on it, and why it can.
 //
-// Each device has its own memory, streams and graphs, and devices meet by flags, as on GPUs of
-// their own. But they share the resources that a GPU has once: its host-side launch lock, its
-// hardware queues, and the places of its multiprocessors. In none of them may a wait hold back the
-// work that it waits for.
+// Each device has its own memory, streams and graphs, and devices meet by flags, as if each had a
+// GPU of its own. But the devices share the resources that a GPU has once: its host-side launch
+// lock, its hardware queues, and the places of its multiprocessors. A wait that occupies one of
+// these resources must not hold back the work for which it waits.
 //
 // Order of launches. The work of all devices between two meetings is a part. A part begins with the
 // computations and transfers of each device (kernels, agents, copies, waits for chunks). It ends
-// with the meeting of each device, a kernel that waits for the other devices. A node launches part
+// with the meeting of each device: a kernel that waits for the other devices. A node launches part
 // after part from one thread, and a graph never holds more than one device's work in one part. So
 // every launch waits only for (a) earlier launches, (b) the kernel of the same device in the same
-// part, or (c) in a meeting, for the meetings of the same part. By induction over the launches:
+// part, or (c), if it is a meeting, the other meetings of the same part. By induction over the
+// launches:
 //
 // - A launch that waits for room blocks every other launch to the GPU, but it waits only for work
-//   of kind (a), so it gets room. A graph of the whole run would hold meetings whose partners are
-//   not launched yet, and would wait for room forever.
+//   of kind (a), so it gets room. A graph of the whole run would not: it would hold meetings whose
+//   partners are not launched yet, and would wait for room forever.
 // - A queue that runs its work in order may hold streams or graph branches of several devices. All
-//   work ahead of a launch is of kind (a), so it ends.
+//   work before a launch in the queue is of kind (a), so that work ends.
 // - Kind (b), an agent or a stream that waits for chunks, stays within one device. It needs two
 //   streams at a time, as on a GPU of its own.
 // - Kind (c) needs a queue for each device's main stream. `require_queues` asks for one for every
@@ -24,21 +25,20 @@
 //
 // Places. Blocks of kernels wait for nothing, so their places become free. Blocks of agents stay
 // until their kernel has ended, and blocks of a meeting stay until all devices have arrived.
-// `why_not_at_once` refuses configurations in which they could fill all multiprocessors, wherever
-// the GPU places them.
+// `why_not_at_once` refuses configurations in which agents and meetings could fill all
+// multiprocessors, wherever the GPU places their blocks.
 //
 // These checks cover one node, or one region of a group. Two nodes of a process, or several regions
 // of a group, may run at the same time or in turn, depending on their callers' threads and streams.
-// Their places are not added up (docs/how-to/shared-gpu.md): a wait without a place ends at the
-// deadline, with an error. Streams are made with a region, so the queues of all regions are added
-// up.
+// The checks do not add up the places of such nodes and regions (docs/how-to/shared-gpu.md): a wait
+// that finds no place ends at the deadline, with an error. Streams are made with a region, so the
+// checks do add up the queues of all regions.
 //
 // A program with regions of its own enqueues the work itself, and must keep the same order.
 //
 // Processes without MPS take turns on a GPU by time slices. During its turn, a process has queues
-// and places of its own, and a wait may last until the turns of all other processes have passed. So
-// a group of processes multiplies its deadline by `group_state::turns`, the number of processes on
-// one GPU.
+// and places of its own. A wait may last until all other processes have had their turns. So a group
+// of processes multiplies its deadline by `group_state::turns`, the number of processes on one GPU.
 #pragma once
 
 #include <cstdint>
@@ -56,12 +56,12 @@ bool shares_gpu(const std::vector<int>& ordinals);
 // The number of devices that a GPU stands for.
 std::uint32_t devices_on(const std::vector<int>& ordinals, int gpu);
 
-// The number of hardware queues that a process has on each GPU, for a value of
+// The number of hardware queues that a process has on each GPU, given the value of
 // CUDA_DEVICE_MAX_CONNECTIONS.
 std::uint32_t hardware_queues(const char* setting);
 
 // Throws usage_error if a GPU stands for several devices and has too few queues for `streams`
-// streams of each.
+// streams of each device.
 void require_queues(const std::vector<int>& ordinals, std::uint32_t streams);
 
 // The resources of a multiprocessor of a GPU, and the number of multiprocessors.
@@ -71,7 +71,8 @@ struct gpu_places {
   std::uint32_t blocks = 0;
   std::uint32_t registers = 0;
   std::uint32_t shared_bytes = 0;
-  std::uint32_t reserved_shared_bytes = 0;  // for each block, in addition to its own
+  std::uint32_t reserved_shared_bytes = 0;  // for each block, in addition to the block's own shared
+                                            // memory
 };
 
 struct block_needs {
@@ -87,7 +88,7 @@ struct grid_needs {
 
 // Returns why a GPU may be unable to hold the agents of `devices` devices, their meetings and a
 // block of the kernel at the same time. The text continues a sentence after "cannot run". It is
-// empty if the GPU can hold everything, wherever it places the blocks.
+// empty if the GPU can hold all of them, wherever it places the blocks.
 std::string why_not_at_once(const gpu_places& gpu, const grid_needs& agent,
                             const block_needs& kernel, std::uint32_t devices);
 

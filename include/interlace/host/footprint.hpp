@@ -1,4 +1,5 @@
-// The sectors of memory that a launch loads and stores to, each counted once.
+// The sectors of memory that a launch loads and the sectors to which it stores. Each sector counts
+// once.
 #pragma once
 
 #include <array>
@@ -10,14 +11,15 @@
 
 namespace interlace::host {
 
-// Keeps two bits a sector. Memory must be registered before it is accessed; accesses to other
-// memory are not counted. Not thread-safe.
+// Keeps two bits for each sector. The caller must register memory before it is accessed; accesses
+// to other memory are not counted. Not thread-safe.
 class footprint {
  public:
-  // Registers memory. It must be aligned to a sector and must not overlap registered memory.
+  // Registers memory. The memory must be aligned to a sector and must not overlap registered
+  // memory.
   void add(const void* memory, std::uint64_t bytes);
 
-  // A sector that has already been stored to is not loaded from memory.
+  // Counts a load. A sector to which the launch has already stored is not loaded from memory.
   void load(const void* address, std::uint32_t bytes) {
     each_sector(address, bytes, [this](piece& p, std::size_t word, std::uint64_t bit) {
       if (((p.loaded[word] | p.stored[word]) & bit) != 0) return;
@@ -35,7 +37,7 @@ class footprint {
     });
   }
 
-  // Adds everything counted since the last call to `to`, and starts counting anew.
+  // Adds everything that was counted since the last call to `to`, and starts counting anew.
   void take(kernel::launch_work& to);
 
  private:
@@ -59,7 +61,8 @@ class footprint {
       f(*p, s / 64, std::uint64_t{1} << (s % 64));
     }
   }
-  // Successive accesses are mostly to the same memory.
+  // Finds the piece that contains an address. Successive accesses are mostly to the same memory, so
+  // the piece that was found last is tried first.
   piece* find(std::uintptr_t at) {
     std::uint32_t& known = near_[(at >> 21U) % places];
     if (known < pieces_.size() && at >= pieces_[known].begin && at < pieces_[known].end) {

@@ -1,7 +1,7 @@
-// The reference node: kernels run block by block on the CPU, an exchange copies, and nothing is
-// timed. With checks it also counts what the other nodes cannot see: which delivered elements are
-// read, which device writes which element, whether blocks keep to their mapping, and what each
-// launch moves and computes.
+// The reference node: kernels run block by block on the CPU, an exchange copies, and no time is
+// measured. With checks it also counts what the other nodes cannot see: the delivered elements that
+// are read, the device that writes each element, stores outside of a block's mapping, and the bytes
+// and operations of each launch.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +28,9 @@ class node : public kernel::cpu_node {
   struct options {
     std::uint32_t devices = 1;
     std::uint32_t warp_width = 32;
-    bool checks = false;  // one writer an element and epoch, mapped writes, what is published, use
-                          // of what is delivered, and work of launches
+    bool checks = false;  // checks that an element has one writer in an epoch, that blocks write
+                          // only mapped elements and publish what they write; counts used elements
+                          // and work
   };
   // Makes a node. Throws usage_error if it has no devices or more than the limit
   // (interlace/base/limits.hpp).
@@ -80,8 +81,8 @@ class node : public kernel::cpu_node {
     if (options_.checks) sent_bytes_.push_back((0.0 + ... + sent_bytes(items.id)));
   }
 
-  // Calls `enqueue` once, and returns what the run moved and computed. All times are 0. Work and
-  // bytes are only there with checks.
+  // Calls `enqueue` once, and returns the bytes that the run moved and its work. All times are 0.
+  // Work and bytes are known only with checks.
   template <class F>
   kernel::run_result run(F&& enqueue) {
     work_.clear();
@@ -133,7 +134,7 @@ class node : public kernel::cpu_node {
   }
   void adding(std::uint32_t id, const kernel::region_state& state) override;
   void exchange_one(std::uint32_t id);
-  // Bytes that an exchange of this region delivers; 0 for a reduction.
+  // The bytes that an exchange of this region delivers; 0 for a reduction.
   double sent_bytes(std::uint32_t id) const;
   kernel::wire_bytes delivered() const;
 
@@ -142,7 +143,7 @@ class node : public kernel::cpu_node {
   std::vector<std::unique_ptr<std::byte[]>> allocations_;
   std::unique_ptr<checking_observer> checker_;
   std::vector<kernel::launch_work> work_;  // work of the current run
-  std::vector<double> sent_bytes_;         // delivered by the exchanges so far
+  std::vector<double> sent_bytes_;         // bytes that each exchange so far delivered
 };
 
 }  // namespace interlace::host

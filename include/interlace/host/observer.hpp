@@ -13,8 +13,8 @@
 
 namespace interlace::host {
 
-// Checks the promises of the memory model. Counts which delivered elements are read, and what
-// launches move and compute.
+// Checks the promises of the memory model. Counts the delivered elements that are read, and the
+// bytes and operations of launches.
 class checking_observer {
  public:
   template <class I>
@@ -26,10 +26,11 @@ class checking_observer {
 
   void add_memory(const void* memory, std::uint64_t bytes) { footprint_.add(memory, bytes); }
   void add_region(std::uint32_t id, const kernel::region_state& state);
-  // `region` is the region that the launch writes; without a mapping it is ignored.
+  // `region` is the region that the launch writes. It is ignored if there is no mapping.
   void begin_block(std::uint32_t device, std::uint64_t block, std::uint32_t region,
                    const kernel::block_mapping* mapping);
-  // If the block published anything, it must have published everything that it is mapped to.
+  // Throws model_error if the block published something, but not every element to which it is
+  // mapped.
   void end_block();
   // The work of all blocks since the last call, without a name.
   kernel::launch_work end_launch();
@@ -58,12 +59,13 @@ class checking_observer {
   kernel::silent_observer watch_repeated() { return {}; }
   void end_repeated() {}
   void end_repeated(const kernel::silent_observer&) {}
-  // The block publishes elements. Each must be in its mapping, stored by it and not yet published.
+  // The block publishes elements. Each element must be in the block's mapping, stored by the block
+  // and not yet published.
   void on_publish(std::uint32_t region, std::uint64_t begin, std::uint64_t end);
 
  private:
   struct watched {
-    // device + 1 that wrote the element in this epoch; 0: no device
+    // The number of the device that wrote the element in this epoch, plus 1. 0: no device.
     std::vector<std::uint8_t> writer;
     kernel::use_tracker use;
     kernel::region_state state;  // without memory
@@ -78,7 +80,8 @@ class checking_observer {
   std::uint64_t block_ = 0;
   bool has_mapping_ = false;
   std::uint32_t region_ = 0;  // region that the launch writes
-  // Elements of that region that the block may write, has stored and has published.
+  // Elements of that region that the block may write, that it has stored, and that it has
+  // published.
   std::vector<kernel::element_range> mapped_;
   std::vector<kernel::element_range> stored_;
   std::vector<kernel::element_range> published_;

@@ -228,8 +228,8 @@ struct remote_store_counts {
   std::uint64_t packets = 0;             // packets that carried the stores
   std::uint64_t wire = 0;                // all bytes of these packets
   std::uint64_t overwritten = 0;         // bytes stored again before they were sent
-  std::uint64_t flushes =
-      0;  // flushes of a queue's windows, or of its lines if the queue combines lines
+  std::uint64_t flushes = 0;  // flushes of a queue's windows, or of its lines if the queue combines
+                              // lines
   std::uint64_t subpackets = 0;  // runs of bytes that have a sub-header
   std::uint64_t subheader_bytes = 0;
   // Reasons for flushes, in this order: a store outside of the window, a store beyond the payload,
@@ -294,15 +294,14 @@ struct remote_load_counts {
 // What a run reports. Times are in seconds, and every node fills only the members that it can know.
 struct run_result {
   double time_s = 0;  // from the first launch to the last exchange's end
-  double copy_s =
-      0;  // the part of time_s in which transfers were exposed, if transfers follow the kernels
+  double copy_s = 0;  // the part of time_s in which transfers were exposed, if transfers follow the
+                      // kernels
   bool wire_known = false;
   wire_bytes wire;
-  std::vector<timeline_event> timeline;  // events of the first epochs
-  std::uint64_t accesses = 0;            // simulated (warp instruction, line) pairs
-  std::uint64_t remote_transactions =
-      0;                                // simulated packets that remote accesses of kernels caused
-  remote_store_counts stores;           // stores of simulated kernels
+  std::vector<timeline_event> timeline;   // events of the first epochs
+  std::uint64_t accesses = 0;             // simulated (warp instruction, line) pairs
+  std::uint64_t remote_transactions = 0;  // simulated packets of kernels' remote accesses
+  remote_store_counts stores;             // stores of simulated kernels
   remote_load_counts loads;             // loads of simulated kernels; all 0 without unified arrays
   std::optional<observation> observed;  // only on simulated nodes; covers the node's whole life
   std::vector<launch_work> work;   // one for each launch and call; only on a host node with checks

@@ -39,8 +39,8 @@ remote_load_options parse_remote_loads(const std::string& name);
 
 // The measurements and the decision of a decision engine in a window. Each rate is between 0 and 1.
 struct remote_load_decision {
-  bool made =
-      false;  // false: the run ended before the engine decided, and it would have decided this
+  bool made = false;   // false: the run ended before the engine decided, and it would have decided
+                       // this
   std::string choice;  // "none", "coalesced" or "rdma-cache"
   double when_s = 0;
   std::uint64_t accesses = 0;

@@ -1,8 +1,8 @@
 // The description of a node: devices, ports, links, protocols and memory as plain values.
 //
-// The TOML files in machines/ carry the same structure with a unit in every key; Python reads and
-// validates them and fills these structs, so C++ never parses a file. All rates are bytes per
-// second (1 GB/s = 1e9), all times picoseconds, all sizes bytes.
+// The TOML files in machines/ have the same structure, with a unit in every key. Python reads and
+// validates the files and fills these structs, so C++ never parses a file. All rates are in bytes
+// per second (1 GB/s = 1e9), all times in picoseconds, and all sizes in bytes.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ struct cache {
   std::uint32_t ways = 0;
   std::uint32_t line_bytes = 0;
   std::uint32_t sector_bytes = 0;
-  std::uint32_t banks = 1;           // L2: slices with a port each; L1: unused
-  std::uint64_t hit_latency_ps = 0;  // from the compute unit to the data and back
-  std::uint32_t mshrs = 0;           // outstanding line misses, per compute unit (L1) or bank (L2)
-  double bytes_per_s = 0;            // whole level, all banks (L2); per compute unit (L1)
-  bool write_back = false;           // else write-through without allocation
-  bool modulo_sets = false;  // set by the low bits of the line's number; otherwise by a hash
-  // L1: a miss whose set has only lines in flight waits for one of them, and so do later loads. If
-  // false, the miss displaces one of these lines.
+  std::uint32_t banks = 1;           // L2: slices, each with its own port; L1: unused
+  std::uint64_t hit_latency_ps = 0;  // round trip from the compute unit to the data
+  std::uint32_t mshrs = 0;           // line misses in flight per compute unit (L1) or bank (L2)
+  double bytes_per_s = 0;            // rate of all banks together (L2) or per compute unit (L1)
+  bool write_back = false;           // false: write-through without allocation
+  bool modulo_sets = false;  // the low bits of a line's number give its set; false: a hash does
+  // L1 only. If true, a miss whose set has only lines in flight waits for one of these lines, and
+  // so do later loads. If false, the miss displaces one of these lines.
   bool stalls_on_full_set = false;
 };
 
-// A first-level cache for loads of one element for all lanes of a warp. Compute units share it. Its
-// misses hold entries of the compute unit.
+// A first-level cache for loads of one element for all lanes of a warp. Several compute units share
+// it. Its misses take entries of the compute unit that loads.
 struct scalar_cache {
   std::uint64_t bytes = 0;  // 0: the GPU has no such cache, and these loads go to the L1
   std::uint32_t ways = 0;
@@ -42,9 +42,9 @@ struct scalar_cache {
 // The memory of a GPU.
 struct dram {
   std::uint64_t bytes = 0;
-  double bytes_per_s = 0;  // sustained, all channels
+  double bytes_per_s = 0;  // sustained rate of all channels together
   std::uint32_t channels = 1;
-  std::uint64_t latency_ps = 0;  // added to an L2 miss, unloaded
+  std::uint64_t latency_ps = 0;  // what an L2 miss adds if the memory is idle
 };
 
 // Throughput of a compute unit, in lane operations per clock.
@@ -57,35 +57,37 @@ struct issue_rates {
   std::uint32_t memory_lines = 1;  // lines (tags) that the load/store unit looks up per clock
 };
 
-// Address translation: buffers of each compute unit (and of each scalar cache) and of the GPU, and
-// page-table walks by a unit at the host, which GPUs reach over the machine's links.
+// Address translation. Each compute unit (and each scalar cache) has an L1 TLB, and the GPU has an
+// L2 TLB. A unit at the host walks the page tables; GPUs reach it over the machine's links.
 struct tlb {
-  std::uint32_t page_bytes = 0;  // also of unified memory; 0: translation takes no time
+  std::uint32_t page_bytes = 0;  // page size, also of unified memory; 0: translation takes no time
   std::uint32_t l1_entries = 0;
   std::uint32_t l1_ways = 0;
-  std::uint64_t l1_latency_ps = 0;  // of every access
+  std::uint64_t l1_latency_ps = 0;  // latency that every access has
   std::uint32_t l1_mshrs = 0;       // pages that one L1 TLB can have in flight
   std::uint32_t l2_entries = 0;
   std::uint32_t l2_ways = 0;
-  std::uint64_t l2_latency_ps = 0;  // additional, for an access that misses the L1 TLB
+  std::uint64_t l2_latency_ps = 0;  // additional latency of an access that misses the L1 TLB
   std::uint32_t l2_mshrs = 0;
-  std::uint32_t walks = 0;  // at a time, for all GPUs together
+  std::uint32_t walks = 0;  // walks at a time for all GPUs together
   std::uint64_t walk_ps = 0;
 };
 
 // Hardware between a GPU's crossbar and its links that packs remote stores. No existing GPU has it.
-// The defaults are those of FinePack (HPCA 2023), Table III. Its lines are as long as the caches'.
+// The defaults are those of FinePack (HPCA 2023), Table III. Its lines are as long as the lines of
+// the caches.
 struct remote_write_queue {
   std::uint32_t entries = 64;  // lines for each destination
   std::uint32_t windows = 1;   // windows open at a time, for each destination
-  bool grows_window = false;   // a window spans the stored addresses, instead of an aligned range
+  bool grows_window = false;   // true: a window spans the stored addresses; false: an aligned range
   std::uint32_t subheader_bytes = 5;
-  std::uint32_t payload_bytes = 4096;  // maximum of a packet, including sub-headers
-  std::uint64_t idle_flush_ps = 0;     // time without a store to a destination; 0: never flushes
-  std::uint32_t unpacked_lines = 64;   // the receiver's buffer between its port and its L2
+  std::uint32_t payload_bytes = 4096;  // largest payload of a packet, including sub-headers
+  std::uint64_t idle_flush_ps = 0;  // flushes after this time without a store to a destination; 0:
+                                    // never
+  std::uint32_t unpacked_lines = 64;  // the receiver's buffer between its port and its L2
 };
 
-// GPS (MICRO 2021): a queue of lines that all subscribers of a page receive.
+// GPS (MICRO 2021): a queue of lines; all subscribers of a page receive its lines.
 struct subscriptions {
   std::uint32_t queue_lines = 512;
   std::uint64_t page_bytes = 65536;
@@ -95,42 +97,46 @@ struct subscriptions {
 // has it.
 struct dualopt {
   std::uint32_t piece_bytes = 4;       // granularity of fine-grained loads: 4, 8 or 16
-  std::uint32_t buffer_pieces = 64;    // for replies to each destination
-  std::uint32_t timeout_clocks = 30;   // time without a reply to a destination
-  std::uint32_t packet_bytes = 64;     // maximum of a coalesced reply, including the header
-  std::uint64_t rdma_cache_bytes = 0;  // carved from the L2; 0: the machine has no such hardware
+  std::uint32_t buffer_pieces = 64;    // capacity of the buffer for replies to one destination
+  std::uint32_t timeout_clocks = 30;   // the buffer is sent after this time without a reply to its
+                                       // destination
+  std::uint32_t packet_bytes = 64;     // largest coalesced reply, including its header
+  std::uint64_t rdma_cache_bytes = 0;  // taken from the L2; 0: the machine has no such hardware
   std::uint32_t rdma_cache_ways = 16;
   double remote_threshold = 0.02;
   double block_threshold = 0.2;
   double hit_threshold = 0.4;
   std::uint64_t monitored = 20'000;  // remote accesses before the decision
   std::uint64_t warm_up = 0;         // accesses ignored before these
-  // For an engine that keeps watching: this many agreeing windows in a row change its decision, and
-  // one of this many compute units keeps looking into its L1.
+  // For an engine that keeps watching. Its decision changes after this many windows in a row that
+  // agree, and one of this many compute units keeps looking into its L1.
   std::uint32_t agreeing_windows = 2;
   std::uint32_t looking_units = 64;
-  // remote loads of a page before the page gets an optimisation of its own
+  // A page gets an optimisation of its own after this many remote loads.
   std::uint32_t page_loads = 64;
 };
 
 // Hardware that moves pages depending on the GPUs that access them (Griffin, HPCA 2020). No
 // existing GPU has it.
 struct griffin {
-  // maximum number of pages that move together; 0: the machine has no such hardware
+  // The most pages that move together. 0: the machine has no such hardware.
   std::uint32_t batch_pages = 0;
-  std::uint32_t counting_clocks = 0;  // period in which GPUs count accesses
-  std::uint32_t counted_pages = 0;    // maximum number of pages that a GPU reports in a period
+  std::uint32_t counting_clocks = 0;  // length of the period in which GPUs count accesses
+  std::uint32_t counted_pages = 0;    // the most pages that a GPU reports in a period
   std::uint32_t look_periods = 0;     // periods from one classification of the pages to the next
-  double newest_weight = 0;           // weight of a period's count in the rates
-  double least_rate = 0;              // accesses a period
-  double dedicated_factor = 0;        // ratio of a GPU's rate to any other's
-  double shared_factor = 0;           // ratio as well, up to which no GPU takes over a page
+  double newest_weight = 0;           // weight of the newest period's count in the rates
+  double least_rate = 0;  // a page moves only if all GPUs together access it this often a period
+  // A page is dedicated to a GPU whose rate is this many times the rate of every other GPU.
+  double dedicated_factor = 0;
+  // A shared page moves to a GPU only if that GPU's rate is more than this many times every other.
+  double shared_factor = 0;
 };
 
-// Costs of CUDA graphs of copies on the host thread: for a graph, and for each of its nodes.
+// The time that CUDA graphs of copies cost on the host thread, for each graph and for each of its
+// nodes.
 struct graph_costs {
   std::uint64_t creation_ps = 0;
-  std::uint64_t node_ps = 0;  // construction: a node with its edges
+  std::uint64_t node_ps = 0;  // construction of a node with its edges
   std::uint64_t instantiation_ps = 0;
   std::uint64_t instantiation_node_ps = 0;
   std::uint64_t update_node_ps = 0;  // changing the addresses in a node of an executable graph
@@ -151,51 +157,53 @@ struct gpu {
   std::uint32_t compute_units = 0;
   double clock_hz = 0;
   std::uint32_t warp_width = 32;
-  std::uint32_t max_warps = 64;    // resident per compute unit
-  std::uint32_t max_blocks = 32;   // resident per compute unit
-  std::uint64_t shared_bytes = 0;  // per compute unit
+  std::uint32_t max_warps = 64;    // warps that a compute unit can hold
+  std::uint32_t max_blocks = 32;   // blocks that a compute unit can hold
+  std::uint64_t shared_bytes = 0;  // shared memory of a compute unit
   issue_rates issue;
   cache l1;
   scalar_cache scalar_l1;
   cache l2;
   interlace::machine::tlb tlb;
-  std::uint64_t port_l2_latency_ps = 0;  // from a link's port to the L2 and back; 0: the L2's own
+  std::uint64_t port_l2_latency_ps = 0;  // round trip from a link's port to the L2; 0: the latency
+                                         // of an L2 hit
   interlace::machine::dram dram;
   std::uint32_t atomic_ops_per_clock_per_bank = 1;
   std::uint32_t copy_engines = 1;
-  std::uint32_t copy_peer_engines = 0;  // engines among them that copy to other GPUs; 0: all
+  std::uint32_t copy_peer_engines = 0;  // engines that can copy to other GPUs; 0: all
   std::uint64_t copy_setup_ps = 0;      // device-side start of one copy
   double copy_bytes_per_s = 0;          // rate of one engine, before the link's limit
   std::uint64_t copy_wait_ps = 0;    // from a flag to the start of a copy whose stream waits for it
   std::uint64_t copy_host_ps = 0;    // from a kernel's end to a copy that the host starts after it
-  std::uint64_t copy_launch_ps = 0;  // host thread's time to enqueue a copy
-  std::uint64_t copy_event_ps = 0;   // host thread's time to record and wait for an event
-  // From a copy's end to the start of work in another stream that waits for it by an event. 0:
-  // unknown.
+  std::uint64_t copy_launch_ps = 0;  // the host thread's time to enqueue a copy
+  std::uint64_t copy_event_ps = 0;   // the host thread's time to record an event and wait for it
+  // The time from a copy's end to the start of work in another stream that waits for the copy by an
+  // event. 0: unknown.
   std::uint64_t copy_event_latency_ps = 0;
   graph_costs graph;
   std::uint64_t kernel_launch_ps = 0;  // device-side gap before the first block of a kernel
-  std::uint64_t block_launch_ps = 0;   // between two blocks started on one compute unit
+  std::uint64_t block_launch_ps = 0;   // time between the starts of two blocks on one compute unit
   block_dispatch dispatch = block_dispatch::round_robin;
-  std::uint64_t fence_ps = 0;  // system-scope release with nothing outstanding
+  std::uint64_t fence_ps = 0;  // a system-scope release without stores in flight
   // Kernels that kernels launch: the time from the launch to the first block, the time between two
-  // launches of the GPU, and how many launches may be pending.
+  // launches of the GPU, and the most launches that may be pending.
   std::uint64_t device_launch_ps = 0;
   std::uint64_t device_launch_interval_ps = 0;
   std::uint32_t device_launches_pending = 2048;
   std::uint64_t poll_ps = 0;  // from a counter's last update until a polling agent has seen it
-  std::uint32_t store_queue_lines =
-      0;  // remote stores of a compute unit that can wait for the egress port
+  std::uint32_t store_queue_lines = 0;  // the most remote stores of a compute unit that wait for
+                                        // the egress port
   // Stores of neighbouring lanes to another GPU are joined up to this size; 0: up to a line.
   std::uint32_t remote_store_bytes = 0;
-  double store_bytes_per_s = 0;  // rate at which stores leave a compute unit; 0: as fast as lookups
+  double store_bytes_per_s = 0;  // rate at which stores leave a compute unit; 0: the rate of
+                                 // lookups
   interlace::machine::remote_write_queue write_queue;
   subscriptions gps;
   interlace::machine::dualopt dualopt;
   interlace::machine::griffin griffin;
 };
 
-// What stands at an end of a link.
+// The kinds of parts that a link can connect.
 enum class endpoint_kind : std::uint8_t { gpu, network_switch, host };
 
 // An end of a link.
@@ -205,7 +213,7 @@ struct endpoint {
   friend bool operator==(const endpoint&, const endpoint&) = default;
 };
 
-// Packet rules. sim/fabric/protocol.hpp has the byte counts of every kind of packet.
+// Packet rules. sim/fabric/protocol.hpp computes the bytes of every kind of packet.
 enum class protocol_kind : std::uint8_t {
   pcie3,
   pcie4,
@@ -217,29 +225,31 @@ enum class protocol_kind : std::uint8_t {
   nvlink4
 };
 
-// The protocol of a link: its packet rules, and the bytes of headers.
+// The protocol of a link: its packet rules, and the sizes of its headers.
 struct protocol {
   protocol_kind kind = protocol_kind::nvlink2;
-  std::uint32_t max_payload_bytes = 256;     // of a write packet
+  std::uint32_t max_payload_bytes = 256;     // largest payload of a write packet
   std::uint32_t packet_overhead_bytes = 24;  // PCIe: TLP header, framing, LCRC; unused on NVLink
-  std::uint32_t read_request_bytes = 24;     // PCIe: whole request packet
+  std::uint32_t read_request_bytes = 24;     // PCIe: size of a whole request packet
   std::uint32_t completion_overhead_bytes = 20;
-  std::uint32_t link_flit_bytes = 0;   // PCIe: packets take whole flits of this size; 0: bytes
-  std::uint32_t word_write_bytes = 0;  // NVLink: whole packet that writes at most 4 bytes; 0: flits
+  std::uint32_t link_flit_bytes = 0;   // PCIe: packets take whole flits of this size; 0: no flits
+  std::uint32_t word_write_bytes = 0;  // NVLink: size of a whole packet that writes at most 4
+                                       // bytes; 0: whole flits
 };
 
-// A full-duplex connection; `bytes_per_s` is one direction, all lanes, after line coding.
+// A full-duplex connection. `bytes_per_s` is the rate of one direction over all lanes, after line
+// coding.
 struct link {
   endpoint a;
   endpoint b;
-  std::string protocol_name;  // as in the file, for people
+  std::string protocol_name;  // the name in the machine file, for people
   interlace::machine::protocol protocol;
   std::uint32_t width = 1;  // lanes (PCIe) or links (NVLink), for people
   double bytes_per_s = 0;
   std::uint64_t latency_ps = 0;
-  std::uint64_t queue_bytes = 0;  // egress buffer of each end
-  // Measured payload rates of long copies, 0 where unknown: in one direction, and the sum over both
-  // directions.
+  std::uint64_t queue_bytes = 0;  // size of the egress buffer at each end
+  // Measured payload rates of long copies, 0 if they are unknown: the rate in one direction, and
+  // the sum of both directions.
   double copy_bytes_per_s = 0;
   double copy_both_bytes_per_s = 0;
 };
@@ -254,7 +264,7 @@ struct network_switch {
 struct host {
   std::string model;
   double memory_bytes_per_s = 0;      // reads plus writes
-  double copy_write_bytes_per_s = 0;  // rate of all GPUs' copies to it together; 0: unknown
+  double copy_write_bytes_per_s = 0;  // rate of all GPUs' copies to the host together; 0: unknown
 };
 
 // A whole machine: GPUs of one kind, a host, switches, and the links between them.

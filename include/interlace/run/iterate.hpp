@@ -10,7 +10,7 @@
 
 namespace interlace::run {
 
-// With a tolerance, the residual is checked after this many iterations.
+// If the caller gives a tolerance, the residual is checked after this many iterations.
 inline constexpr std::uint32_t iterations_per_look = 5;
 // The most iterations that one run enqueues, so that a long run takes no more memory than a short
 // one.
@@ -34,7 +34,7 @@ inline void add(kernel::run_result& sum, kernel::run_result part) {
   const bool first = sum.timeline.empty();
   sum.time_s += part.time_s;
   sum.copy_s += part.copy_s;
-  // A node's counts cover its whole life.
+  // A node's counts cover its whole life, so the last part has all of them.
   sum.wire_known = part.wire_known;
   sum.wire = part.wire;
   sum.accesses = part.accesses;
@@ -49,7 +49,7 @@ inline void add(kernel::run_result& sum, kernel::run_result part) {
 }
 
 // Runs all iterations, starting from the state of `work`. The result does not include the values.
-// The function passes `how` on to node.run.
+// The arguments `how` are passed on to node.run.
 template <class Node, class Work, class... How>
 result iterate(Node& node, Work& work, const request& asked, const How&... how) {
   const bool until = asked.tolerance > 0;
@@ -65,7 +65,7 @@ result iterate(Node& node, Work& work, const request& asked, const How&... how) 
     if (asked.check_interrupt) asked.check_interrupt();
     if (!until) continue;
     total.residual = work.residual();
-    // Without transfers the residual is computed from stale replicas.
+    // Without transfers the residual would be computed from stale replicas.
     if (asked.transfers && total.residual <= asked.tolerance) break;
   }
   return total;

@@ -1,5 +1,5 @@
-// Kernels of workloads that launch kernels. Included only by files that nvcc compiles with
-// -rdc=true.
+// Compiles the kernels of workloads that launch kernels. Only files that nvcc compiles with
+// -rdc=true include this header.
 #pragma once
 
 #include "interlace/cuda/launching.cuh"

@@ -1,9 +1,9 @@
 // A workload as a library of its own, which the Python package loads at run time.
 //
 // Such a library exports one C function. The function describes the workload to the package, and
-// makes problems from arguments that come from Python. The library needs no Python header.
-// The structs here have no stable layout: the package refuses a library that was built for another
-// version.
+// makes problems from arguments that come from Python. The library needs no Python header. The
+// structs in this header have no stable layout, so the package refuses a library that was built for
+// another version.
 //
 // The source file of a library has one of these two forms:
 //
@@ -41,15 +41,15 @@ enum class element_kind : std::uint8_t { floating, signed_whole, unsigned_whole 
 struct parameter {
   const char* name = nullptr;
   argument_kind kind = argument_kind::number;
-  element_kind element = element_kind::floating;  // of an array
+  element_kind element = element_kind::floating;  // the type of an array's elements
   std::uint32_t element_bytes = 0;
   std::uint32_t rank = 0;
 };
 
 inline constexpr std::size_t max_rank = 4;
 
-// A value for a parameter. Only the member for the parameter's kind is set. The caller owns an
-// array, which must outlive the problem.
+// A value for a parameter. Only the member for the parameter's kind is set. If the value is an
+// array, the caller owns the array, which must outlive the problem.
 struct argument {
   double number = 0;
   std::int64_t whole = 0;
@@ -59,14 +59,14 @@ struct argument {
   std::array<std::size_t, max_rank> extents{};
 };
 
-// The result of a call. Exceptions do not leave a library.
+// The result of a call. No exception leaves a library.
 struct outcome {
   enum class kind : std::uint8_t { good, interrupted, usage, model, device, other };
   kind what = kind::good;
   std::string message;
 };
 
-using interrupted_function = std::function<bool()>;  // may not throw
+using interrupted_function = std::function<bool()>;  // the function may not throw
 
 class module_problem {
  public:
@@ -78,7 +78,8 @@ class module_problem {
   module_problem& operator=(module_problem&&) = delete;
 
   virtual std::uint64_t elements() const = 0;
-  // A null machine asks for the reference node. `check_interrupt` of the request is not read.
+  // Runs on the reference node if `described` is null. Does not read `check_interrupt` of the
+  // request.
   virtual outcome run(const request& asked, const machine::machine* described,
                       const interrupted_function& interrupted, result& found) const noexcept = 0;
   virtual outcome measure(const request& asked, std::uint32_t warmup, std::uint32_t repeats,
@@ -88,8 +89,8 @@ class module_problem {
 
 struct module_description {
   const char* version = INTERLACE_VERSION;
-  // Sizes of the types that pass between library and package. They differ if the compilers'
-  // standard libraries are not compatible.
+  // Sizes of the types that pass between library and package. The sizes differ if the two
+  // compilers' standard libraries are not compatible.
   std::array<std::size_t, 5> layout{sizeof(std::string), sizeof(machine::machine), sizeof(request),
                                     sizeof(result), sizeof(measurement)};
   const char* summary = nullptr;
@@ -103,7 +104,7 @@ struct module_description {
 inline constexpr const char* module_function_name = "interlace_workload";
 using module_function = const module_description* (*)();
 
-// --- for the sources of such libraries ------------------------------------------------------
+// --- for the sources of workload libraries ------------------------------------------------------
 
 namespace module_detail {
 
@@ -188,7 +189,7 @@ inline request with_interrupts(request asked, const interrupted_function& interr
   return asked;
 }
 
-// `Base` is a module_problem that runs `Problem`s.
+// Creates problems for a library. `Base` is a module_problem that runs `Problem`s.
 template <class Problem, template <class> class Base>
 struct description {
   template <class... Parameter, std::size_t... K>
@@ -223,7 +224,7 @@ struct description {
 
 }  // namespace interlace::run
 
-// NOLINTBEGIN(cppcoreguidelines-macro-usage): a function of C has no template arguments
+// NOLINTBEGIN(cppcoreguidelines-macro-usage): a C function cannot have template arguments
 #define INTERLACE_MODULE(problem, base)                                               \
   extern "C" [[gnu::visibility("default")]] const interlace::run::module_description* \
   interlace_workload() {                                                              \

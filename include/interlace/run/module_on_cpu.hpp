@@ -1,4 +1,4 @@
-// The source of a library that runs a workload on the nodes that need no GPU
+// The contents of a library's source that runs a workload on the nodes that need no GPU
 // (interlace/run/module.hpp).
 #pragma once
 
@@ -10,19 +10,19 @@
 
 namespace interlace::run {
 
-// A workload's problem, as the package calls it in a library without GPUs. Only
-// INTERLACE_MODULE_ON_CPU names it.
+// A workload's problem in a library without GPUs, with the interface that the package calls. Only
+// INTERLACE_MODULE_ON_CPU names this class.
 template <class Problem>
 class problem_on_cpu final : public module_problem {
  public:
   // Takes over a problem that `Problem::make` returned.
   explicit problem_on_cpu(Problem problem) : problem_(std::move(problem)) {}
 
-  // Elements of the region that the boundaries of a request cut.
+  // The number of elements of the region. The boundaries of a request cut this region.
   std::uint64_t elements() const override { return problem_.elements(); }
 
-  // Runs the workload: on the reference node if `described` is null, otherwise on that simulated
-  // machine. An error comes back as an outcome; nothing is thrown.
+  // Runs the workload: on the reference node if `described` is null, otherwise on the described
+  // machine. The function returns an error as an outcome and throws nothing.
   outcome run(const request& asked, const machine::machine* described,
               const interrupted_function& interrupted, result& found) const noexcept override {
     return module_detail::guarded([&] {
@@ -32,7 +32,7 @@ class problem_on_cpu final : public module_problem {
     });
   }
 
-  // Fails with a message, because this library has no code for GPUs.
+  // Returns an error, because this library has no code for GPUs.
   outcome measure(const request& /*asked*/, std::uint32_t /*warmup*/, std::uint32_t /*repeats*/,
                   const interrupted_function& /*interrupted*/,
                   measurement& /*found*/) const noexcept override {
@@ -45,7 +45,7 @@ class problem_on_cpu final : public module_problem {
 
 }  // namespace interlace::run
 
-// Makes the source file that names it the library of a workload, for the reference node and the
-// simulated node. `problem` is the struct that interlace/workload/problem.hpp describes, with its
-// namespace. Use it once in a library, outside of all namespaces.
+// Makes the source file that calls this macro the library of a workload, for the reference node and
+// the simulated node. `problem` is the struct that interlace/workload/problem.hpp describes, with
+// its namespace. Use the macro once in a library, outside of all namespaces.
 #define INTERLACE_MODULE_ON_CPU(problem) INTERLACE_MODULE(problem, interlace::run::problem_on_cpu)

@@ -1,6 +1,6 @@
-// The source of a library that runs a workload on the GPUs of this computer
-// (interlace/run/module.hpp). It is compiled by nvcc and linked with interlace/run/launching.cuh's
-// source for the same problem.
+// The contents of a library's source that runs a workload on the GPUs of this computer
+// (interlace/run/module.hpp). nvcc compiles this source. Link it with the source that includes
+// interlace/run/launching.cuh for the same problem.
 #pragma once
 
 #include <string>
@@ -12,26 +12,26 @@
 
 namespace interlace::run {
 
-// A workload's problem, as the package calls it in a library for GPUs. Only
-// INTERLACE_MODULE_ON_GPUS names it.
+// A workload's problem in a library for GPUs, with the interface that the package calls. Only
+// INTERLACE_MODULE_ON_GPUS names this class.
 template <class Problem>
 class problem_on_gpus final : public module_problem {
  public:
   // Takes over a problem that `Problem::make` returned.
   explicit problem_on_gpus(Problem problem) : problem_(std::move(problem)) {}
 
-  // Elements of the region that the boundaries of a request cut.
+  // The number of elements of the region. The boundaries of a request cut this region.
   std::uint64_t elements() const override { return problem_.elements(); }
 
-  // Fails with a message, because this library has no code for the other nodes.
+  // Returns an error, because this library has no code for the other nodes.
   outcome run(const request& /*asked*/, const machine::machine* /*described*/,
               const interrupted_function& /*interrupted*/,
               result& /*found*/) const noexcept override {
     return {outcome::kind::model, "a library for GPUs has no host and no simulated node"};
   }
 
-  // Measures `repeats` runs on the GPUs of this computer, after `warmup` runs that do not count. An
-  // error comes back as an outcome; nothing is thrown.
+  // Measures `repeats` runs on the GPUs of this computer, after `warmup` runs that are not
+  // measured. The function returns an error as an outcome and throws nothing.
   outcome measure(const request& asked, std::uint32_t warmup, std::uint32_t repeats,
                   const interrupted_function& interrupted,
                   measurement& found) const noexcept override {
@@ -51,7 +51,7 @@ class problem_on_gpus final : public module_problem {
 
 }  // namespace interlace::run
 
-// Makes the source file that names it the library of a workload, for real GPUs. `problem` is the
-// struct that interlace/workload/problem.hpp describes, with its namespace. Use it once in a
-// library, outside of all namespaces.
+// Makes the source file that calls this macro the library of a workload, for real GPUs. `problem`
+// is the struct that interlace/workload/problem.hpp describes, with its namespace. Use the macro
+// once in a library, outside of all namespaces.
 #define INTERLACE_MODULE_ON_GPUS(problem) INTERLACE_MODULE(problem, interlace::run::problem_on_gpus)

@@ -18,12 +18,12 @@
 
 namespace interlace::run {
 
-// The sum of all GPUs' counters; nothing if one of them has none.
+// The sum of all GPUs' counters. No value if a GPU has no counters.
 std::optional<cuda::nvlink_bytes> total_counters(const cuda::node& node);
 // The GPU of each device. Devices are assigned to the GPUs in turn, so a GPU can stand for several
 // devices.
 std::vector<int> shared_ordinals(std::uint32_t devices);
-// Throws usage_error before join_nvshmem.
+// Throws usage_error if join_nvshmem has not been called.
 const cuda::nvshmem_rank& nvshmem_of_process();
 
 template <class Problem>
@@ -37,7 +37,7 @@ measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t 
   cuda::node node(options);
   auto work = problem.on(node, region_of(asked));
 
-  // One run from the start. It leaves the values in place.
+  // Runs the workload once from its start state. The values of the run stay in place.
   const auto run_once = [&](const cuda::run_options& how) {
     work.reset();
     return iterate(node, work, asked, how);
@@ -66,7 +66,8 @@ measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t 
     result detail = run_once(watch);
     parts.push_back(detail.run.copy_s / detail.run.time_s);
     last.run.timeline = std::move(detail.run.timeline);
-    // Takes the minimum of each epoch, because events occasionally take time of their own.
+    // Takes the shortest time of each epoch, because recording an event occasionally takes time
+    // itself.
     std::vector<double>& least = last.run.epoch_s;
     if (least.size() == detail.run.epoch_s.size()) {
       std::transform(least.begin(), least.end(), detail.run.epoch_s.begin(), least.begin(),

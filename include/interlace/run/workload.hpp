@@ -1,6 +1,6 @@
 // Requests and results of workload runs, on every node.
 //
-// Problems are described in interlace/workload/problem.hpp. The build compiles the functions here
+// interlace/workload/problem.hpp describes problems. The build compiles the functions declared here
 // for each problem: the sources that it generates (cmake/InterlaceWorkloads.cmake) contain little
 // more than INTERLACE_RUN_ON_CPU or INTERLACE_RUN_ON_GPUS.
 #pragma once
@@ -19,7 +19,7 @@ namespace interlace::run {
 struct request {
   std::vector<std::uint64_t> boundaries;  // GPU g owns elements [boundaries[g], boundaries[g + 1])
   kernel::mechanism mechanism = kernel::mechanism::bulk_copy;
-  // Region options of the same names; used where the mechanism has them.
+  // Options with these names in region_options. A mechanism uses those that it has.
   std::uint32_t split_ranges = 8;
   std::uint64_t chunk_bytes = kernel::region_options{}.chunk_bytes;
   std::uint32_t agent_threads = kernel::region_options{}.agent_threads;
@@ -27,13 +27,13 @@ struct request {
   kernel::collective collective = kernel::collective::best_fitting;
   kernel::memory_hint hint = kernel::memory_hint::none;
   bool transfers = kernel::region_options{}.transfers;
-  std::uint32_t iterations = 10;  // with a tolerance: the maximum
-  // a run stops once the residual is at most this; 0: it never stops early. Without transfers the
-  // residual is computed, but the run does not stop
+  std::uint32_t iterations = 10;  // if there is a tolerance: the most iterations
+  // A run stops once the residual is at most this tolerance; 0: it never stops early. Without
+  // transfers the residual is computed, but the run does not stop.
   double tolerance = 0;
-  std::function<void()> check_interrupt;  // called from time to time; may throw
-  std::string record;                     // simulated only: the trace file to write; empty: none
-  bool share_gpu = false;                 // real GPUs only: a GPU may stand for several devices
+  std::function<void()> check_interrupt;  // the run calls it from time to time; it may throw
+  std::string record;                     // only simulated: the trace file to write; empty: none
+  bool share_gpu = false;                 // only on real GPUs: a GPU may stand for several devices
 
   std::uint32_t gpus() const { return static_cast<std::uint32_t>(boundaries.size()) - 1; }
 };
@@ -41,14 +41,15 @@ struct request {
 struct result {
   kernel::run_result run;
   std::uint32_t iterations = 0;
-  double residual = 0;                     // of the last iteration, if a tolerance was given
-  std::vector<std::vector<float>> values;  // for each GPU: the values that it holds
+  double residual = 0;  // residual of the last iteration, if a tolerance was given
+  std::vector<std::vector<float>> values;  // for each GPU, the values that it holds
 };
 
 struct measurement {
-  run::result result;           // of the last repeat; run.time_s is the median
-  std::vector<double> times_s;  // of each repeat
-  // NVLink counters, summed over all GPUs and repeats; nothing if the driver has none.
+  run::result result;  // result of the last repeat; run.time_s is the median of all repeats
+  std::vector<double> times_s;  // the time of each repeat
+  // Sums of the NVLink counters over all GPUs and repeats. No value if the driver has no such
+  // counters.
   std::optional<double> data_tx_bytes;
   std::optional<double> raw_tx_bytes;
   std::vector<std::string> remarks;  // one sentence for each thing that did not go as requested
@@ -60,16 +61,16 @@ result on_host(const Problem& problem, const request& asked);
 template <class Problem>
 result on_sim(const Problem& problem, const request& asked, const machine::machine& described);
 
-// Runs `warmup` times, then `repeats` measured times. Then makes three more runs with additional
-// events. These runs do not count as measured. They give the timeline and, where copies follow the
-// kernels, the fraction of the time in which only copies run. copy_s is the median of that
-// fraction, applied to the measured time.
+// Runs the workload `warmup` times, then makes `repeats` measured runs. Then it makes three more
+// runs with additional events, which do not count as measured. These runs give the timeline. If the
+// mechanism copies after the kernels, they also give the fraction of the time in which only copies
+// run; copy_s is the median of that fraction times the measured time.
 template <class Problem>
 measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t warmup,
                     std::uint32_t repeats);
 
-// This GPU's part of a run by all processes that have joined (run/gpu.hpp). The request's mechanism
-// is ignored. The result has the times and the replica of this GPU only. Nothing is captured in a
+// Does this GPU's part of a run by all processes that have joined (run/gpu.hpp). The request's
+// mechanism is ignored. The result has only this GPU's times and replica. Nothing is captured in a
 // graph, and there is no timeline.
 template <class Problem>
 measurement on_nvshmem(const Problem& problem, const request& asked, std::uint32_t warmup,

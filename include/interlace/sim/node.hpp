@@ -1,5 +1,5 @@
 // The simulated node: kernels run on the CPU, and their accesses drive the timing model of a
-// described machine. It has the interface of the other nodes (interlace/kernel/region.hpp).
+// described machine. This node has the interface of the other nodes (interlace/kernel/region.hpp).
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,24 @@ namespace interlace::sim {
 // fewer.
 machine::machine first_gpus(machine::machine m, std::uint32_t devices);
 
-// The simulated node. Kernels and exchanges advance the simulated time of the described machine,
-// which says nothing about the time that the simulation takes. At most one thread at a time may use
-// a node.
+// The simulated node. Kernels and exchanges advance the simulated time of the described machine.
+// The time that the simulation itself takes is unrelated. At most one thread at a time may use a
+// node.
 class node final : public kernel::cpu_node {
  public:
   // Uses the first `devices` GPUs of the machine. run() calls `check_interrupt` from time to time;
-  // it may throw.
+  // `check_interrupt` may throw.
   node(const machine::machine& described, std::uint32_t devices,
        std::function<void()> check_interrupt);
-  // Frees all arrays. A recording without finish_recording leaves no file.
+  // Frees all arrays. A recording that was not finished by finish_recording leaves no file.
   ~node() override;
   node(const node&) = delete;
   node& operator=(const node&) = delete;
   node(node&&) = delete;
   node& operator=(node&&) = delete;
 
-  // Enqueues a kernel that writes no region. The kernel is copied, and runs after all earlier work
-  // of the device.
+  // Enqueues a kernel that writes no region. The node copies the kernel object, and runs it after
+  // all earlier work of the device.
   template <class Kernel>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
     enqueue_kernel(device, shape, runner(kernel, shape), none, nullptr);
@@ -61,27 +61,28 @@ class node final : public kernel::cpu_node {
   }
 
   // Chooses how the machine handles remote loads of unified arrays, and stores of kernels that
-  // write no region. Call it before anything is launched. Throws usage_error for a machine that
-  // does not describe the necessary hardware.
+  // write no region. Call it before the first launch. Throws usage_error if the machine does not
+  // describe the necessary hardware.
   void treat_loads(const kernel::remote_load_options& options);
 
-  // Verifies packed stores from now on: they go through encode and decode of their packets, and the
-  // end of each run compares the received bytes with the replicas. Differences throw model_error.
-  // Call it before anything is launched. For tests: it makes runs much slower.
+  // Verifies packed stores from now on: the node encodes and decodes their packets, and at the end
+  // of each run compares the received bytes with the replicas. Throws model_error if they differ.
+  // Call it before the first launch. For tests: it makes runs much slower.
   void check_deliveries();
   std::uint64_t checked_packets() const;  // packets that went through encode and decode
 
-  // Runs the kernel at once, outside of simulated time, and counts its warps' accesses by the
-  // machine's L1 lines. Do not call it during run(). The kernel changes memory as a launch would,
-  // but only the device's own replicas of regions. It does not count as a use of regions' elements.
+  // Runs the kernel at once, outside of simulated time, and counts its warps' accesses by the lines
+  // of the machine's L1. Do not call it during run(). The kernel changes memory like a launch, but
+  // of regions only the device's own replicas. Its accesses do not count as uses of regions'
+  // elements.
   template <class Kernel>
   kernel::trace_totals trace(std::uint32_t device, const Kernel& kernel, grid shape) const {
     return trace_blocks(device, shape, runner(kernel, shape));
   }
 
-  // Also writes everything that runs from now on to a trace file. The file appears only at
-  // finish_recording. After the first run no memory can be allocated. Unified memory and mechanisms
-  // that track chunks are refused.
+  // From now on, also writes everything that runs to a trace file. The file appears only after
+  // finish_recording. After the first run the program cannot allocate memory. A node that records
+  // refuses unified memory, and mechanisms that track chunks.
   void record(const std::string& path);
   // Completes the trace file that `record` began. Throws usage_error if nothing has run since.
   void finish_recording();
@@ -90,8 +91,8 @@ class node final : public kernel::cpu_node {
   // takes). Throws model_error if `c.on_cpu` is missing or the device does not exist.
   void call(std::uint32_t device, kernel::library_call c);
 
-  // Enqueues the exchange of regions and reductions. All devices meet there: what a device stored
-  // before the exchange is visible to its subscribers after it.
+  // Enqueues the exchange of regions and reductions. All devices meet at the exchange: everything
+  // that a device stored before the exchange is visible to its subscribers after the exchange.
   template <class... Item>
   void exchange(const Item&... items) {
     enqueue_exchange({items.id...});
@@ -117,7 +118,7 @@ class node final : public kernel::cpu_node {
   }
 
   void* take(std::uint32_t device, std::uint64_t bytes) override;
-  // Pages have 4 KiB, or the size of the machine's TLB pages. The arena's last slot belongs to all
+  // A page has 4 KiB, or the page size of the machine's TLB. The arena's last slot belongs to all
   // devices.
   void* take_unified(std::uint64_t bytes, const kernel::page_placement& pages) override;
   void adding(std::uint32_t id, const kernel::region_state& state) override;
@@ -129,7 +130,7 @@ class node final : public kernel::cpu_node {
   void enqueue_share(std::uint32_t device, grid shape, const block_function& block,
                      kernel::block_share share);
   void enqueue_exchange(const std::vector<std::uint32_t>& ids);
-  void start_recording();  // if there is a file to write, and nothing was recorded yet
+  void start_recording();  // starts if there is a file to write and nothing was recorded yet
   kernel::run_result finish();
 
   struct parts;

@@ -29,7 +29,7 @@
 
 namespace interlace::workload {
 
-// Kernels that launch the copies of their chunks themselves under device-launch.
+// Kernels that themselves launch the copies of their chunks under device-launch.
 template <class... Kernel>
 struct kernel_list {};
 

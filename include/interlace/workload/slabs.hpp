@@ -1,5 +1,6 @@
-// Grids that devices share as slabs. A slab is a contiguous range of planes; the planes are the
-// slowest dimension of the grid. A slab needs a halo of planes from its neighbours.
+// Grids that devices share as slabs. A slab is a contiguous range of planes. Planes are the slowest
+// dimension of the grid. The device that owns a slab also needs some planes of the neighbouring
+// slabs: the halo.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +15,16 @@
 
 namespace interlace::workload {
 
-// The size of a grid in points, with columns fastest. A grid of two dimensions has planes of one
-// row.
+// The size of a grid in points. Columns are the fastest dimension. A grid of two dimensions has
+// planes of one row.
 struct grid_shape {
   std::uint32_t planes = 0;
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
 
-  // Points of one plane.
+  // The number of points of one plane.
   std::uint64_t plane() const { return std::uint64_t{rows} * columns; }
-  // Points of the whole grid.
+  // The number of points of the whole grid.
   std::uint64_t points() const { return planes * plane(); }
 };
 
@@ -42,30 +43,32 @@ inline grid_shape shape_of(const array_view<float, 3>& grid) {
 struct grid_point {
   std::uint32_t plane, row, column;
 };
-// The position of element i of a grid, with columns fastest.
+// The position of element i of a grid. Columns are the fastest dimension.
 INTERLACE_HOST_DEVICE grid_point point_of(const grid_shape& shape, std::uint32_t i) {
   const std::uint32_t line = i / shape.columns;
   const std::uint32_t plane = line / shape.rows;
   return {plane, line - plane * shape.rows, i - line * shape.columns};
 }
 
-// A line of a grid through a point: the point's element, how many points are before and behind it,
-// and the distance from one point to the next in elements.
+// A line of a grid through a point: the point's element, the number of points before it and after
+// it, and the distance from one point to the next in elements.
 struct grid_line {
   std::uint32_t at, before, behind, stride;
 
-  // The k-th point before the point, or the first point of the line if there are fewer.
+  // The element that is k points before the point, or the line's first element if there are fewer
+  // points.
   INTERLACE_HOST_DEVICE std::uint32_t lower(std::uint32_t k) const {
     return at - (k < before ? k : before) * stride;
   }
-  // The k-th point after the point, or the last point of the line if there are fewer.
+  // The element that is k points after the point, or the line's last element if there are fewer
+  // points.
   INTERLACE_HOST_DEVICE std::uint32_t upper(std::uint32_t k) const {
     return at + (k < behind ? k : behind) * stride;
   }
 };
 
-// Throws usage_error unless the grid has points, and kernels can count `values` values of each
-// point in 32 bits.
+// Throws usage_error unless the grid has points, and `values` values for each point can be counted
+// in 32 bits.
 inline void check_grid(const grid_shape& shape, std::uint32_t values) {
   constexpr std::uint64_t most = std::uint64_t{1} << 31U;
   const auto text = std::to_string(shape.planes) + " x " + std::to_string(shape.rows) + " x " +
@@ -86,7 +89,8 @@ inline void check_planes(const std::vector<std::uint64_t>& boundaries, std::uint
   }
 }
 
-// Subscribers where every device needs `reach` elements on both sides of its part.
+// Sets the subscribers for a grid in which every device needs `reach` elements on both sides of its
+// part.
 inline kernel::region_options with_halo(kernel::region_options options, std::uint64_t reach) {
   const auto& cut = options.boundaries;
   const auto devices = static_cast<std::uint32_t>(cut.size()) - 1;
@@ -107,8 +111,8 @@ inline kernel::region_options with_halo(kernel::region_options options, std::uin
     }
     if (whole != 0) to.push_back({cut[owner], cut[owner + 1], whole});
     if (to.size() <= max_subscriber_ranges) continue;
-    // There are more ranges than the limit only if parts are small compared with the reach. Then
-    // all these devices get the whole part.
+    // There are more ranges than the limit only if parts are small compared with the reach. All
+    // devices of `whole` then get the whole part.
     for (const subscriber_range& r : to) whole |= r.devices;
     to = {{cut[owner], cut[owner + 1], whole}};
   }

@@ -19,7 +19,7 @@ static_assert(slot_alignment % unit == 0);
 
 std::uint64_t quotient_up(std::uint64_t bytes, std::uint64_t by) { return (bytes + by - 1) / by; }
 
-// The copies and reductions of each piece, with addresses.
+// The copies and reductions of each piece, with their addresses.
 class pieces {
  public:
   pieces(const all_reduce_call& what, const all_reduce_cut& cut,
@@ -52,7 +52,7 @@ class pieces {
     });
     return copies;
   }
-  // Nothing for a participant whose part is empty.
+  // No value for a participant whose part is empty.
   std::optional<reduction_call> reduce(std::size_t piece, std::size_t participant) const {
     const byte_range& part = cut_.pieces[piece][participant];
     if (part.bytes == 0) return std::nullopt;
@@ -68,7 +68,7 @@ class pieces {
   }
 
  private:
-  // In each round, every participant sends to a different one.
+  // In each round, every participant sends to a different participant.
   template <class Visit>
   void each_pair(const Visit& visit) const {
     const std::size_t all = what_.send.size();
@@ -85,8 +85,8 @@ class pieces {
   const std::vector<device_address>& staging_;  // by participant
 };
 
-// The staging memory of all participants. The destructor returns it, unless the caller gives it
-// back or releases it before.
+// The staging memory of all participants. The destructor returns this memory, unless the caller has
+// given it back or released it.
 class staging {
  public:
   staging(const all_reduce_resources& by, std::vector<int> gpus)
@@ -95,10 +95,11 @@ class staging {
   staging(const staging&) = delete;
   staging& operator=(const staging&) = delete;
 
-  // Takes as much as the pools have, at most half of each. If other all-reduces have everything,
-  // `waits` says whether the host waits for what they enqueued.
+  // Takes as much memory as the pools have, but at most half of each pool. If other all-reduces
+  // hold all of it, `waits` says whether the host waits until their work has ended.
   all_reduce_cut take(std::uint64_t bytes, const stream_identity& stream, bool waits) {
-    const std::lock_guard lock(by_.staging);  // else two could get a part each, and both would fail
+    const std::lock_guard lock(by_.staging);  // otherwise two calls could each get a part, and both
+                                              // would fail
     if (auto cut = try_to_take(bytes, stream, waits)) return *cut;
     if (waits) {
       for (const int gpu : gpus_) by_.pool(gpu).wait();
@@ -122,7 +123,7 @@ class staging {
  private:
   std::optional<all_reduce_cut> try_to_take(std::uint64_t bytes, const stream_identity& stream,
                                             bool overlap) {
-    // With much smaller pieces, the all-reduce would take longer than waiting for the memory.
+    // With much smaller pieces, the all-reduce would take longer than the wait for the memory.
     const std::uint64_t least = by_.staging_bytes / 64;
     for (std::uint64_t most = by_.staging_bytes / 2; most >= least; most /= 2) {
       all_reduce_cut cut = cut_all_reduce(bytes, gpus_.size(), most, overlap);
@@ -162,14 +163,15 @@ all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
   const std::uint64_t units = quotient_up(bytes, unit);
   const std::uint64_t others = participants - 1;
   const std::uint64_t whole = quotient_up(quotient_up(units, participants) * unit, slot_alignment);
-  std::uint64_t slots = staging_bytes / slot_alignment / others;  // in units of their alignment
+  // In units of the slots' alignment.
+  std::uint64_t slots = staging_bytes / slot_alignment / others;
   if (whole > slots && overlap) {
     cut.sets = 2;
     slots /= 2;
   }
   if (slots == 0) return cut;
   const std::uint64_t most = std::min(slots, whole) * (slot_alignment / unit) * participants;
-  // All pieces but the last have one size, so that their copies are planned once.
+  // All pieces but the last have one size, so that one plan serves their copies.
   const std::uint64_t count = quotient_up(units, most);
   const std::uint64_t piece = quotient_up(units, count);
   for (std::uint64_t begin = 0; begin < units; begin += piece) {
@@ -258,8 +260,8 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
   std::unique_ptr<stream_set> used = by.streams.take(caller.identity);
   if (!used) throw device_error("an all-reduce has no streams: too many copies are under way");
   try {
-    // Each participant has a stream, and an event that tells when its piece is reduced. One event
-    // tells when a piece has arrived.
+    // Each participant has a stream, and an event that completes when the participant's piece is
+    // reduced. Another event completes when a piece has arrived.
     struct worker {
       CUstream_st* stream = nullptr;
       CUevent_st* end = nullptr;
@@ -275,8 +277,8 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
       check(driver, driver.stream_wait(on, event, 0), "cuStreamWaitEvent");
     };
     // Reductions overlap with the copies of the next piece. Every use of a set of staging memory
-    // comes after its earlier uses: pieces arrive in the order of the caller's stream, which has
-    // waited for the reduction of the last piece but one.
+    // comes after the set's earlier uses: pieces arrive in the order of the caller's stream, which
+    // has waited for the reduction of the piece before the last one.
     for (std::size_t piece = 0; piece < each.count(); ++piece) {
       by.copy(each.scatter(piece));
       check(driver, driver.event_record(arrived, caller.stream), "cuEventRecord");

@@ -1,4 +1,4 @@
-// Moves chunks of checkpoints between page-locked memory and GPUs by the copy engine.
+// Moves chunks of checkpoints between page-locked memory and GPUs, by the copy engine.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class checkpoint_carrier final : public checkpoint::carrier {
   using copy_function = std::function<void(device_address to, device_address from,
                                            std::uint64_t bytes, CUstream_st*)>;
 
-  // The page-locked memory of a slot is allocated at its first use.
+  // Allocates the page-locked memory of a slot at the slot's first use.
   checkpoint_carrier(const driver_table& driver, copy_function copy, std::uint32_t slots,
                      std::uint64_t slot_bytes);
   // Frees everything, except after `abandon`.
@@ -39,20 +39,20 @@ class checkpoint_carrier final : public checkpoint::carrier {
   bool abandoned() const { return abandoned_; }
 
  private:
-  // Consecutive chunks alternate between streams, so that one starts while another ends.
+  // Consecutive chunks alternate between streams, so that one chunk starts while another one ends.
   static constexpr std::uint32_t streams_of_a_gpu = 2;
 
   struct gpu_state {
     CUctx_st* context = nullptr;
     std::array<CUstream_st*, streams_of_a_gpu> streams{};
     std::uint32_t chunks = 0;
-    std::vector<CUevent_st*> events;  // by slot; null until its first use
+    std::vector<CUevent_st*> events;  // one for each slot; null until the slot's first use
   };
   struct slot_state {
     std::once_flag made;
     char* memory = nullptr;
-    gpu_state* gpu = nullptr;     // of its chunk
-    CUevent_st* event = nullptr;  // tells when its chunk is complete
+    gpu_state* gpu = nullptr;     // the GPU of the slot's chunk
+    CUevent_st* event = nullptr;  // completes when the slot's chunk is copied
   };
 
   void enqueue(std::uint32_t slot, std::span<const checkpoint::part> parts, bool to_gpu);

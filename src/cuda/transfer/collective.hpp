@@ -9,10 +9,9 @@
 
 namespace interlace::cuda {
 
-// The copies of `copier::all_gather_async` and `all_to_all_async`. `send` and `receive` have a
-// buffer for each participant. Bytes that are in their place already are not copied. Throws
-// usage_error if the numbers of buffers differ, or if a buffer is null and there is something to
-// copy.
+// The copies of `copier::all_gather_async` and `all_to_all_async`. `send` and `receive` have one
+// buffer for each participant. Bytes that are already in their place are not copied. Throws
+// usage_error if the numbers of buffers differ, or if a buffer is null and there are bytes to copy.
 std::vector<batch_part> all_gather_copies(std::span<const device_address> send,
                                           std::span<const device_address> receive,
                                           std::uint64_t bytes);

@@ -8,7 +8,7 @@
 namespace interlace::cuda {
 namespace {
 
-// A number of the calling thread, which no later thread gets.
+// A number for the calling thread. No later thread gets the same number.
 unsigned long long thread_number() {
   static std::atomic<unsigned long long> last{0};
   thread_local const unsigned long long own = ++last;
@@ -113,7 +113,7 @@ void contexts::give_event(int gpu, CUevent_st* event) noexcept {
   try {
     const std::lock_guard lock(mutex_);
     events_[static_cast<std::size_t>(gpu)].push_back(event);
-  } catch (const std::exception&) {  // there is no memory to keep the event in
+  } catch (const std::exception&) {  // there is no memory in which to keep the event
     log_failure(driver_, driver_.event_destroy(event), "cuEventDestroy");
   }
 }

@@ -1,4 +1,4 @@
-// An engine's counts and messages: its share of `copy_statistics`, and sentences for people.
+// An engine's counts and messages: its share of `copy_statistics`, and its sentences for people.
 #pragma once
 
 #include <atomic>
@@ -15,17 +15,17 @@ namespace interlace::cuda {
 // Thread-safe.
 class copy_accounts {
  public:
-  // `report` gets each sentence once. If it is empty, each sentence is one line in the log of the
-  // process, whichever engine says it.
+  // `report` receives each sentence once. If `report` is empty, each sentence is one line in the
+  // log of the process, even if several engines say it.
   explicit copy_accounts(std::function<void(const std::string&)> report);
 
   void add_bytes(std::uint64_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
-  // Messages that were one plain copy, and those over several paths by each means.
+  // Count messages: those that were one plain copy, and those over several paths, by executor.
   void add_direct() { direct_.fetch_add(1, std::memory_order_relaxed); }
   void add_by_streams() { streams_.fetch_add(1, std::memory_order_relaxed); }
   void add_by_graph() { graphs_.fetch_add(1, std::memory_order_relaxed); }
   void add_captured() { captured_.fetch_add(1, std::memory_order_relaxed); }
-  // The numbers above; all others are 0.
+  // The numbers that this object counts. All other numbers are 0.
   copy_statistics counted() const;
 
   void report(const std::string& sentence);

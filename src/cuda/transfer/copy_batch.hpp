@@ -14,8 +14,8 @@ struct batch_part {
   std::uint64_t bytes = 0;
 };
 
-// Throws usage_error where two ranges overlap and at least one of them is written, or where a range
-// ends past the last address.
+// Throws usage_error if two ranges overlap and at least one of them is written, or if a range ends
+// beyond the last address.
 void refuse_overlaps(std::span<const batch_part> copies);
 
 }  // namespace interlace::cuda

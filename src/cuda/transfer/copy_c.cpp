@@ -31,7 +31,7 @@ struct interlace_event {
 namespace interlace {
 namespace {
 
-// An error whose result does not follow from the type of an exception.
+// An error with a result of its own, which does not follow from an exception's type.
 class failed : public std::exception {
  public:
   failed(interlace_result result, std::string text) : result_(result), text_(std::move(text)) {}
@@ -43,7 +43,7 @@ class failed : public std::exception {
   std::string text_;
 };
 
-// The sentence is cut to a fixed size, so that no memory is needed to report a lack of memory.
+// The sentence is cut to a fixed size, so that a lack of memory can be reported without memory.
 thread_local std::array<char, 1024> last_error{};
 
 interlace_result fail(interlace_result result, const char* text) noexcept {
@@ -91,7 +91,7 @@ copier& of(interlace_copier* given) {
   }
 }
 
-// The primary context of a GPU, retained once until the process ends.
+// The primary context of a GPU, which is retained once and never released.
 CUctx_st* context_of(int gpu) {
   static constexpr int most = 1024;
   static std::array<std::atomic<CUctx_st*>, most> known{};
@@ -110,8 +110,8 @@ CUctx_st* context_of(int gpu) {
   return context;
 }
 
-// Makes the primary context of the GPU current for its own lifetime; for INTERLACE_CURRENT_GPU, the
-// thread's context stays current.
+// Makes the primary context of the GPU current as long as this object lives. With
+// INTERLACE_CURRENT_GPU, the thread's context stays current.
 class on_gpu {
  public:
   explicit on_gpu(int gpu) {
@@ -152,7 +152,7 @@ void copy_batch_on(interlace_copier* copier, int gpu, const interlace_batch_copy
   by.copy_batch_async(wanted, stream);
 }
 
-// Calls `what(copier, send, receive)` for a collective of as many elements or bytes.
+// Calls `what(copier, send, receive)` for a collective of `count` elements or bytes.
 template <class Collective>
 void collect_on(interlace_copier* copier, int gpu, const void* const* send, void* const* receive,
                 std::size_t participants, std::size_t size, const Collective& what) {
@@ -210,8 +210,8 @@ bool is_capturing(int gpu, CUstream_st* stream) {
   CUgraph_st* graph = nullptr;
   CUgraphNode_st* const* nodes = nullptr;
   std::size_t count = 0;
-  // To ask for the default stream while another stream is being captured is an error of the driver.
-  // The default stream itself is not being captured then.
+  // The driver reports an error if the default stream is queried while another stream is being
+  // captured. In this case the default stream itself is not being captured.
   return driver().capture_info(stream, &status, &sequence, &graph, &nodes, &count) ==
              cuda::driver_result::success &&
          status == cuda::capture_active;
@@ -221,7 +221,7 @@ std::unique_ptr<interlace_event> record(int gpu, CUstream_st* stream) {
   const cuda::driver_table& calls = driver();
   const cuda::relaxed_capture_mode relaxed(calls);
   const on_gpu on(gpu);
-  // An event must belong to its stream's context, which can be that of another GPU.
+  // An event must belong to its stream's context, which can be the context of another GPU.
   std::optional<cuda::in_context> of_stream;
   CUctx_st* context = nullptr;
   if (reinterpret_cast<std::uintptr_t>(stream) > cuda::per_thread_stream &&
@@ -367,7 +367,7 @@ interlace_result interlace_copier_statistics(interlace_copier* copier,
   return interlace::guarded([&] {
     if (statistics == nullptr) throw interlace::usage_error("there is no place for the statistics");
     const interlace_copy_statistics now = interlace::as_c(interlace::of(copier).statistics());
-    // Members that only the caller knows belong to a later version of the library.
+    // Members that this version of the library does not know stay 0.
     std::memset(statistics, 0, size);
     std::memcpy(statistics, &now, std::min(size, sizeof now));
   });

@@ -9,11 +9,11 @@ namespace {
 
 using machine::endpoint;
 
-// The most messages of a batch that are planned together: the time to plan grows with the cube of
-// their number. All pairs of 16 GPUs are 240 messages.
+// The most messages of a batch that are planned together, because the time to plan grows with the
+// cube of their number. A message between each pair of 16 GPUs makes 240 messages.
 constexpr std::size_t most_planned = 256;
 
-// A view of memory from the facts of its first byte.
+// A view of memory that is known only from the attributes of its first byte.
 memory_view partial_view(const memory_facts& first) {
   memory_view view;
   view.kind = first.type == memory_host ? memory_kind::pinned : memory_kind::gpu;
@@ -21,7 +21,7 @@ memory_view partial_view(const memory_facts& first) {
   return view;
 }
 
-// Null where the calling thread has no context.
+// The current context; null if the calling thread has none.
 CUctx_st* current_context(const driver_table& driver) {
   CUctx_st* context = nullptr;
   return driver.current(&context) == driver_result::success ? context : nullptr;
@@ -63,7 +63,8 @@ copy_classifier::copy_classifier(const contexts& of, const copy_routes& routes,
                                  copy_planner& planner, link_usage& usage)
     : contexts_(of), routes_(routes), planner_(planner), usage_(usage) {}
 
-// Why the memory at its ends makes the message a plain copy; nothing if it does not.
+// Returns the reason why the memory at the message's ends makes it a plain copy. No value: nothing
+// does.
 std::optional<copy_result> copy_classifier::inspect_ends(copy_message& one,
                                                          const memory_facts& source,
                                                          const memory_facts& destination) const {
@@ -75,7 +76,7 @@ std::optional<copy_result> copy_classifier::inspect_ends(copy_message& one,
     if (seen->kind == memory_kind::managed) return copy_result::managed;
     if (seen->kind == memory_kind::mixed) return copy_result::mixed;
     if (seen->kind == memory_kind::host) return copy_result::pageable;
-    // GPUs have access to each other's memory in their primary contexts alone.
+    // A GPU has access to the memory of other GPUs only in the GPUs' primary contexts.
     if (seen->origin == memory_origin::plain && contexts_.gpu_of(seen->context) != seen->gpu)
       return copy_result::other_context;
   }
@@ -102,21 +103,21 @@ bool copy_classifier::classify_message(copy_call& call, bool captures, copy_repo
     one.from = *from;
     one.to = *to;
     call.user = usage_.user_of(call.caller.stream, context);
-    // This does not ask whether the stream is being captured. A captured message that is taken for
-    // one that runs now only keeps other messages off its links.
+    // This does not ask whether the stream is being captured. If a captured message is mistaken for
+    // one that runs now, other messages avoid its links for a while, and nothing else happens.
     if (planner_.known_direct(one)) {
       usage_.add_direct(one, call.user, usage_.now_ns());
       return false;
     }
   }
 
-  // The driver does not tell of a capture that depends on another stream's or has edges with data.
-  // A plain copy is right there as well.
+  // The driver does not report a capture that depends on the capture of another stream, or that has
+  // edges with data. A plain copy is right in this case, too.
   report.result = copy_result::capturing;
   if (!read_capture(driver, call) || (call.capturing && !captures)) return false;
   if (from && to) {
     const std::uint64_t now_ns = usage_.now_ns();
-    // A captured message runs later. It keeps off the links of pairs that its own pair met before.
+    // A captured message runs later. It avoids the links of pairs that its own pair met before.
     if (!call.capturing) usage_.add_direct(one, call.user, now_ns);
     call.choice = planner_.choice_of(one);
     const std::vector<endpoint>& allowed = routes_.relays(one.from, one.to, call.choice);
@@ -161,7 +162,7 @@ bool copy_classifier::classify_batch(copy_call& call) {
     if (inspect_ends(one, source, destination)) plannable = false;
   }
   if (!plannable || between_places.size() > most_planned || !read_stream(contexts_, call)) {
-    // The plain copies use links too, one after another.
+    // Plain copies use links, too, one after another.
     if (!call.capturing)
       for (const copy_message* one : between_places) usage_.add_direct(*one, call.user, now_ns);
     return false;
@@ -175,7 +176,8 @@ bool copy_classifier::classify_batch(copy_call& call) {
   call.set_addresses();
   call.choice = copy_planner::every_path(0);
 
-  // A place relays for the batch if it is idle for every message that does not begin or end there.
+  // A place can relay for the batch if it is idle for every message, except those that begin or end
+  // at this place.
   call.relays = routes_.places();
   for (const copy_message& one : call.between_places()) {
     if (!call.capturing) usage_.add_direct(one, call.user, now_ns);

@@ -1,5 +1,5 @@
-// Finds out what kind of copy a call is: whether it can take several paths now, or why it is a
-// plain copy. Asks the driver for the memory at the ends and for the stream.
+// Finds out whether a call can take several paths now, or why it is a plain copy. Asks the driver
+// about the memory at the call's ends and about its stream.
 #pragma once
 
 #include <optional>
@@ -14,26 +14,27 @@
 
 namespace interlace::cuda {
 
-// Whether the call's stream is being captured, and into which graph. False where the driver does
-// not tell. Until this is known, nothing else may be asked of the stream: it would end the capture.
+// Reads whether the call's stream is being captured, and into which graph. Returns false if the
+// driver does not say. Until this is known, no other function of the driver may be asked about the
+// stream: it would end the capture.
 bool read_capture(const driver_table& driver, copy_call& call);
-// Reads the identity of the call's stream. False for a stream of a context that is not a GPU's
+// Reads the identity of the call's stream. Returns false if the stream's context is not a GPU's
 // primary one. Call it after read_capture.
 bool read_stream(const contexts& of, copy_call& call);
 
-// Thread-safe. Throws device_error where the driver fails.
+// Thread-safe. Throws device_error if the driver fails.
 class copy_classifier {
  public:
-  // All of them must outlive the classifier.
+  // All arguments must outlive the classifier.
   copy_classifier(const contexts& of, const copy_routes& routes, copy_planner& planner,
                   link_usage& usage);
 
-  // Whether the call's only message may take several paths: then its choice, its relays and its
+  // Whether the call's only message may take several paths. If so, the call's choice, relays and
   // ends are set. If not, the report has the reason; a plain copy is always right. `captures` says
-  // whether a message on a stream that is being captured may take several paths.
+  // whether a message may take several paths on a stream that is being captured.
   bool classify_message(copy_call& call, bool captures, copy_report& report);
-  // Whether the call's messages can be planned together: each goes between connected places, or
-  // stays inside a GPU, in memory whose place is known.
+  // Whether the call's messages can be planned together. For this, each message must go between
+  // connected places, or stay inside a GPU, in memory whose place is known.
   bool classify_batch(copy_call& call);
 
  private:

@@ -73,16 +73,18 @@ copy_engine::copy_engine(const driver_table& driver, const copy_options& options
   if (!clock_) clock_ = monotonic_ns;
 }
 
-// Never destroyed: the driver may be gone before the process's last objects.
+// Never destroyed, because the driver may shut down before the process's last objects are
+// destroyed.
 std::vector<std::unique_ptr<copy_engine::multi_path>>& copy_engine::owned_by_graphs() {
   static auto* const kept = new std::vector<std::unique_ptr<multi_path>>();
   return *kept;
 }
 
 copy_engine::~copy_engine() {
-  // Captured graphs may end later and then give their staging memory back. They do so in a callback
-  // of the driver, and a callback must not call the driver. Everything that the memory depends on
-  // is therefore kept until the destructor of a later engine finds that its graphs have ended.
+  // A captured graph may end after the engine, and then gives its staging memory back. It does so
+  // in a callback of the driver, and a callback must not call the driver. Therefore everything on
+  // which the memory depends is kept until the destructor of a later engine finds that the graphs
+  // have ended.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   std::erase_if(owned_by_graphs(),
@@ -102,7 +104,8 @@ void copy_engine::start() {
                                                accounts_);
     if (!one_gpu) {
       if (auto profile = find_profile(multi_path_->machine, options_, accounts_)) {
-        // Never more than the standard threshold: other processes must see plain copies, too.
+        // Never larger than the standard threshold, because other processes must see plain copies,
+        // too.
         if (!options_.threshold_bytes)
           threshold_bytes_.store(std::min(profile->choices.least_bytes(), copy_threshold_bytes));
         multi_path_->planner.use(std::move(*profile));
@@ -127,7 +130,7 @@ void copy_engine::start() {
   }
 }
 
-// Null where copies over several paths are impossible.
+// Null if copies over several paths are impossible.
 copy_engine::multi_path* copy_engine::started() {
   multi_path* on = started_.load(std::memory_order_acquire);
   if (on != nullptr) return on;
@@ -221,7 +224,7 @@ void copy_engine::copy_batch(std::span<const batch_part> copies, CUstream_st* st
     if (one.bytes != 0) plain_copy(one.to, one.from, one.bytes, stream);
 }
 
-// Enqueues the planned call. False if nothing was enqueued.
+// Enqueues the planned call. Returns false if nothing was enqueued.
 bool copy_engine::run(multi_path& on, copy_call& call, copy_result& result) {
   if (call.capturing) {
     result = copy_result::captured;
@@ -235,7 +238,7 @@ bool copy_engine::run(multi_path& on, copy_call& call, copy_result& result) {
   return true;
 }
 
-// False if the message must be one plain copy, which the caller still has to make.
+// Returns false if the message must be one plain copy. The caller must then make this copy.
 bool copy_engine::copy_over_paths(multi_path& on, copy_call& call, copy_report& report) {
   on.planner.plan_message(call);
   const copy_program& program = call.plan->program;
@@ -253,14 +256,14 @@ bool copy_engine::copy_over_paths(multi_path& on, copy_call& call, copy_report& 
   return false;
 }
 
-// False if the copies must be plain ones, which the caller still has to make.
+// Returns false if the copies must be plain ones. The caller must then make these copies.
 bool copy_engine::copy_batch_over_paths(multi_path& on, copy_call& call) {
   for (;;) {
     on.planner.plan_batch(call);
     copy_result result = copy_result::captured;
     if (plan_has_access(driver_, call, accounts_) && run(on, call, result)) return true;
-    // Without relays, no staging memory is needed and no relay needs access. The direct paths, all
-    // at once, are still faster than one plain copy after another.
+    // Without relays, the batch needs no staging memory and no access by a relay. The direct paths
+    // at the same time are still faster than one plain copy after another.
     if (call.plan->program.buffers.empty()) return false;
     call.relays.clear();
     call.where.buffers.clear();

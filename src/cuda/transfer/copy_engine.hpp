@@ -1,5 +1,5 @@
-// The copy engine, which does the work of `interlace::copier`: it classifies a message or a batch,
-// has it planned and run, or makes a plain copy.
+// The copy engine, which does the work of `interlace::copier`. It classifies a message or a batch.
+// Then it plans and runs the message or batch over several paths, or makes a plain copy.
 //
 // | job                                         | files                                         |
 // |---------------------------------------------|-----------------------------------------------|
@@ -34,10 +34,10 @@ namespace interlace::cuda {
 // Thread-safe.
 class copy_engine {
  public:
-  // Calls `find_machine` once, when the engine needs the machine; `report` gets sentences for
-  // people, each once; `clock` returns ns. Each may be empty. Then the machine is this process's,
-  // sentences are lines in the log, and the clock is the monotonic one. `image` has the kernels of
-  // all-reduces and must outlive the engine.
+  // Calls `find_machine` once, when the engine needs the machine. `report` receives sentences for
+  // people, each sentence once. `clock` returns ns. Each of these three may be empty: the machine
+  // is then this process's machine, sentences become lines in the log, and the clock is the
+  // monotonic one. `image` has the kernels of all-reduces and must outlive the engine.
   copy_engine(const driver_table& driver, const copy_options& options,
               std::function<copy_machine()> find_machine = {},
               std::function<void(const std::string&)> report = {},
@@ -52,19 +52,19 @@ class copy_engine {
   void copy_batch(std::span<const batch_part> copies, CUstream_st* stream);
   // Keeps the promises of `copier::all_reduce_async`.
   void all_reduce(const all_reduce_call& what, CUstream_st* stream);
-  // Same as `copy`, for callers that can make the plain copy themselves: the engine leaves plain
-  // copies, and all copies on streams that are being captured, to the caller, and the report says
-  // so. Throws device_error if the driver fails; then nothing of the copy is in flight.
+  // Like `copy`, for callers that can make plain copies themselves. The engine leaves plain copies,
+  // and all copies on streams that are being captured, to the caller; the report says so. Throws
+  // device_error if the driver fails; no part of the copy is then in flight.
   copy_report try_copy(device_address to, device_address from, std::uint64_t bytes,
                        CUstream_st* stream);
   void prepare();
-  // Whether a message can take several paths, or messages of other processes must keep off its
-  // path. Does what `prepare` does.
+  // Whether a message can take several paths, or the messages of other processes must avoid this
+  // process's paths. Does the work of `prepare` first.
   bool usable();
   copy_statistics statistics() const;
 
  private:
-  // All that messages over several paths need. The first such message makes it.
+  // Everything that messages over several paths need. The first such message makes it.
   struct multi_path;
 
   static std::vector<std::unique_ptr<multi_path>>& owned_by_graphs();
@@ -85,7 +85,7 @@ class copy_engine {
   kernel_image image_;
   std::once_flag start_once_;
   std::unique_ptr<multi_path> multi_path_;
-  std::atomic<multi_path*> started_{nullptr};  // null: not started, or not usable
+  std::atomic<multi_path*> started_{nullptr};  // null: not started yet, or not usable
 };
 
 }  // namespace interlace::cuda

@@ -1,4 +1,4 @@
-// The machine that a copy engine plans for.
+// The machine for which a copy engine plans.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 namespace interlace::cuda {
 
 struct copy_machine {
-  machine::machine described;           // with figures for copies
-  std::vector<int> gpus;                // CUDA's numbers of its GPUs
-  std::vector<std::string> names = {};  // of its GPUs, the same in every process
+  machine::machine described;           // the machine, with its figures for copies
+  std::vector<int> gpus;                // CUDA's numbers of the machine's GPUs
+  std::vector<std::string> names = {};  // names of the GPUs, which are the same in every process
   bool hides_gpus = false;              // the machine has more GPUs, which this process cannot use
-  // The values that a copy profile must match.
+  // The values that must be equal in a copy profile.
   std::string model = {};
   std::string driver = {};
   std::vector<std::string> remarks = {};  // sentences for people

@@ -1,5 +1,5 @@
-// The plan of a call: which choice of the profile holds for a message, which paths its bytes take,
-// and which messages are known to gain nothing from further paths.
+// The plans of calls: the profile's choice for a message, the paths of its bytes, and the messages
+// that are known to gain nothing from further paths.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace interlace::cuda {
 
-// Thread-safe, once `use` was called or will not be.
+// Thread-safe, once `use` has been called or is known not to be called.
 class copy_planner {
  public:
   // `routes` must outlive the planner.
@@ -27,18 +27,19 @@ class copy_planner {
 
   void use(engine_profile profile) { profile_ = std::move(profile); }
 
-  // How a message of this size is to be copied: as the profile says; without a profile, by every
-  // path that helps.
+  // How a message of this size is copied: as the profile says, or without a profile by every path
+  // that helps.
   plan::copy_choice choice_of(const copy_message& one) const;
   static plan::copy_choice every_path(std::uint64_t bytes);
 
-  // Whether the plan for a message of this size, with all relays, was the direct path alone.
+  // Whether the plan for a message of this size was the direct path alone although all relays were
+  // free.
   bool known_direct(const copy_message& one) const {
     return known_direct_[class_number(one)].load(std::memory_order_relaxed);
   }
   void remember_direct(const copy_message& one);
 
-  // Sets the plan of a call of one message. The program is direct where one path is as fast.
+  // Sets the plan of a call with one message. The program is direct if one path is as fast.
   void plan_message(copy_call& call);
   // Sets the plan of a batch.
   void plan_batch(copy_call& call);
@@ -49,15 +50,15 @@ class copy_planner {
   std::size_t class_number(const copy_message& one) const;
 
   const copy_routes& routes_;
-  std::uint32_t chunks_;  // of the options; 0: the profile or the planner decides
+  std::uint32_t chunks_;  // from the options; 0: the profile or the planner decides
   std::optional<engine_profile> profile_;
-  std::vector<std::atomic<bool>> known_direct_;  // by pair of places and class of sizes
+  std::vector<std::atomic<bool>> known_direct_;  // one for each pair of places and class of sizes
   plan_cache plans_;
 };
 
 // Whether every GPU that copies a part of the call's plan can access the memory at the ends of that
-// part: the owners of virtual memory and of memory pools name the GPUs that have access. If not,
-// `accounts` has the GPU.
+// part. The owners of virtual memory and of memory pools decide which GPUs have access. If a GPU
+// has no access, `accounts` names it.
 bool plan_has_access(const driver_table& driver, const copy_call& call, copy_accounts& accounts);
 
 }  // namespace interlace::cuda

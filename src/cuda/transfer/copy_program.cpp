@@ -10,7 +10,7 @@
 namespace interlace::cuda {
 namespace {
 
-// A copy node of a graph describes a box. Its rows are limited to less than 2 GiB.
+// A copy node of a graph describes a box, whose rows must be shorter than 2 GiB.
 constexpr std::uint64_t longest_copy = std::uint64_t{1} << 30U;
 
 void append_location(std::string& text, const plan::location& place) {
@@ -64,7 +64,7 @@ copy_program make_program(const plan::plan& made, const std::vector<int>& gpus,
         {buffer.place.kind == machine::endpoint_kind::gpu ? number(buffer.place.index) : host_place,
          buffer.bytes});
   for (const plan::slot& slot : made.slots) program.slots.push_back({.gpu = number(slot.gpu)});
-  std::vector<std::uint32_t> last_piece;  // of each step
+  std::vector<std::uint32_t> last_piece;  // one for each step
   for (const plan::step& step : made.steps) {
     std::vector<std::uint32_t> after;
     for (const std::uint32_t on : step.after) {
@@ -83,7 +83,7 @@ copy_program make_program(const plan::plan& made, const std::vector<int>& gpus,
   }
   for (const copy_program::copy& one : program.copies)
     program.slots[one.slot].last_awaited = one.awaited;
-  std::map<std::uint32_t, std::uint32_t> slot_of;  // for the local copies of a GPU
+  std::map<std::uint32_t, std::uint32_t> slot_of;  // the slot for the local copies of a GPU
   auto index = static_cast<std::uint32_t>(made.messages.size());
   for (const local_copy& one : local) {
     const auto [slot, added] =

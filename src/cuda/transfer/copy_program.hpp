@@ -1,4 +1,4 @@
-// A plan as executors run it: copies on numbered streams, without addresses.
+// A plan in the form that executors run: copies on numbered streams, without addresses.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,20 @@ struct copy_program {
     int place = host_place;  // a GPU or host_place
     std::uint64_t bytes = 0;
   };
-  // The copies of a slot run one after another, on the copy engines of a GPU.
+  // A slot. Its copies run one after another, on the copy engines of one GPU.
   struct slot {
     int gpu = 0;
     std::uint64_t bytes = 0;
-    bool first_waits = false;   // its first copy waits for a copy of another slot
-    bool last_awaited = false;  // a copy of another slot waits for its last copy
+    bool first_waits = false;   // the slot's first copy waits for a copy of another slot
+    bool last_awaited = false;  // a copy of another slot waits for the slot's last copy
   };
   struct copy {
     plan::location from;
     plan::location to;
     std::uint64_t bytes = 0;
     std::uint32_t slot = 0;
-    std::vector<std::uint32_t> after;  // earlier copies of other slots
-    bool awaited = false;              // a copy of another slot waits for it
+    std::vector<std::uint32_t> after;  // earlier copies of other slots for which this copy waits
+    bool awaited = false;              // a copy of another slot waits for this copy
   };
 
   std::vector<buffer> buffers;
@@ -39,36 +39,36 @@ struct copy_program {
   std::vector<copy> copies;  // in the order in which they are enqueued
   double predicted_s = 0;
   double direct_s = 0;
-  // All of the above except the times. A graph depends on nothing else.
+  // All members above except the times, as bytes. A graph depends on nothing else.
   std::shared_ptr<const std::string> shape;
   std::size_t shape_hash = 0;
 
   bool direct() const { return buffers.empty() && copies.size() <= 1; }
 };
 
-// A copy inside a GPU. Plans do not have such copies.
+// A copy inside a GPU. Plans have no such copies.
 struct local_copy {
-  std::uint32_t gpu = 0;  // of the machine
+  std::uint32_t gpu = 0;  // the GPU's number in the machine
   std::uint64_t bytes = 0;
 };
 
-// `gpus` are CUDA's numbers of the machine's GPUs. The copies of `local` are messages that follow
-// the plan's messages. Each GPU runs its local copies one after another, at the same time as all
-// other copies.
+// `gpus` are CUDA's numbers of the machine's GPUs. The copies of `local` are messages that come
+// after the plan's messages. Each GPU runs its local copies one after another, at the same time as
+// all other copies.
 copy_program make_program(const plan::plan& made, const std::vector<int>& gpus,
                           std::span<const local_copy> local = {});
 
-// The addresses that a program is run with.
+// The addresses with which a program runs.
 struct addresses {
   struct end {
     device_address address = 0;
-    // The driver's number of the allocation, by which a later allocation at the same address
-    // differs; 0: not known.
+    // The driver's number of the allocation. A later allocation at the same address has another
+    // number. 0: not known.
     unsigned long long id = 0;
   };
   std::vector<end> sources;             // by message
   std::vector<end> destinations;        // by message
-  std::vector<device_address> buffers;  // by buffer of the program; never freed
+  std::vector<device_address> buffers;  // one for each buffer of the program; never freed
 
   device_address of(const plan::location& place) const {
     const device_address base = place.memory == plan::memory::source ? sources[place.index].address

@@ -31,8 +31,8 @@ struct copy_report {
   bool enqueued = false;    // if false, the caller must make the plain copy
   memory_view source;       // as far as the engine inspected the memory
   memory_view destination;  // as far as the engine inspected the memory
-  double predicted_s = 0;   // over several paths
-  double direct_s = 0;      // as one plain copy
+  double predicted_s = 0;   // predicted time over several paths
+  double direct_s = 0;      // predicted time as one plain copy
 };
 
 }  // namespace interlace::cuda

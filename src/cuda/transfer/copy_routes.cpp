@@ -82,7 +82,7 @@ bool copy_routes::accessible(std::size_t one, std::size_t other) const {
          contexts_.peers(first, second);
 }
 
-// The places that copy engines reach from both ends without another relay.
+// The places that the copy engines of both ends reach without another relay.
 std::vector<endpoint> copy_routes::find_relays(std::size_t from, std::size_t to,
                                                const copy_options& options,
                                                std::size_t kinds) const {

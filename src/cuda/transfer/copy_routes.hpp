@@ -1,5 +1,6 @@
 // The places of a machine (its GPUs and the host) and the routes between them that copies can use:
-// which places are connected, how fast, and through which places a message can be relayed.
+// the pairs of places that are connected, the rates of these connections, and the places through
+// which a message can be relayed.
 #pragma once
 
 #include <array>
@@ -19,23 +20,23 @@ namespace interlace::cuda {
 
 class copy_routes {
  public:
-  // `of` and `on` must outlive the routes.
+  // `of` and `on` must outlive this object.
   copy_routes(const contexts& of, const copy_machine& on, const copy_options& options);
 
-  // The place of the memory at an address. Nothing for memory that has no place or that can have
-  // several.
+  // The place of the memory at an address. No value if the memory has no place, or can be in
+  // several places.
   std::optional<machine::endpoint> place_of(const memory_facts& facts) const;
-  // All GPUs, then the host.
+  // All places: the GPUs, then the host.
   std::vector<machine::endpoint> places() const;
-  // Whether one copy engine can copy from one place to the other by itself.
+  // Whether a copy engine can copy directly from one place to the other.
   bool connected(machine::endpoint from, machine::endpoint to) const;
   // The time of a message that has the direct path for itself. 0 if there is no direct path.
   std::uint64_t direct_ns(machine::endpoint from, machine::endpoint to, std::uint64_t bytes) const;
-  // The places through which the choice lets a message be relayed.
+  // The places through which the choice allows a message to be relayed.
   const std::vector<machine::endpoint>& relays(machine::endpoint from, machine::endpoint to,
                                                const plan::copy_choice& choice) const;
 
-  // Pairs of places have numbers from 0 to pair_count() - 1.
+  // The number of pairs. Pairs of places have numbers from 0 to pair_count() - 1.
   std::size_t pair_count() const { return place_count() * place_count(); }
   std::size_t pair_number(machine::endpoint from, machine::endpoint to) const {
     return place_number(from) * place_count() + place_number(to);
@@ -51,9 +52,10 @@ class copy_routes {
 
   const contexts& contexts_;
   const copy_machine& machine_;
-  std::vector<std::optional<std::uint32_t>> index_of_gpu_;  // by CUDA's number
-  std::vector<double> direct_bytes_per_s_;                  // by pair; 0: there is no direct path
-  // By kinds of relays (bit 0: GPUs, bit 1: the host) and by pair.
+  std::vector<std::optional<std::uint32_t>> index_of_gpu_;  // the index is CUDA's number
+  std::vector<double> direct_bytes_per_s_;  // one for each pair; 0: there is no direct path
+  // The first index says which kinds of relays are allowed (bit 0: GPUs, bit 1: the host); the
+  // second one is the pair.
   std::array<std::vector<std::vector<machine::endpoint>>, 4> relays_;
 };
 

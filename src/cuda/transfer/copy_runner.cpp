@@ -8,7 +8,7 @@
 namespace interlace::cuda {
 namespace {
 
-// A graph of fewer copies takes longer to launch than its copies take to enqueue.
+// The launch of a graph with fewer copies takes longer than enqueueing these copies.
 constexpr std::size_t least_graph_copies = 8;
 
 graph_key key_of(const copy_call& call) {
@@ -26,7 +26,7 @@ void enqueue_plain_copy(const driver_table& driver, device_address to, device_ad
                         std::uint64_t bytes, CUstream_st* stream) {
   int result = driver.copy(to, from, bytes, stream);
   if (result == driver_result::invalid_context) {
-    // This thread has not called CUDA yet. For such a thread the runtime uses the first GPU.
+    // This thread has not called CUDA yet. The runtime uses the first GPU for such a thread.
     CUctx_st* context = nullptr;
     if (stream == nullptr || driver.stream_context(stream, &context) != driver_result::success)
       check(driver, driver.primary_retain(&context, 0), "cuDevicePrimaryCtxRetain");
@@ -117,7 +117,7 @@ std::optional<copy_result> copy_runner::run(copy_call& call) {
     if (caller.blocking) (void)contexts_.enqueue_work(caller.identity.gpu, caller.stream);
     end = std::make_shared<completion>(contexts_, caller.stream, caller.identity);
   } catch (...) {
-    // Whatever was enqueued must end before its memory is used again.
+    // All enqueued work must end before its memory is used again.
     log_failure(driver, driver.stream_synchronize(caller.stream), "cuStreamSynchronize");
     return_staging(call, nullptr);
     if (used) streams_.keep(std::move(used), nullptr);
@@ -145,7 +145,8 @@ void copy_runner::give_to_graph(CUgraph_st* graph, std::vector<placed_block> blo
   };
   const driver_table& driver = contexts_.driver();
   auto owning = std::make_unique<owner>(owner{*this, std::move(blocks)});
-  const auto release = [](void* data) {  // the driver calls it and must not be called from it
+  // The driver calls this function, which must not call the driver.
+  const auto release = [](void* data) {
     const std::unique_ptr<owner> ended(static_cast<owner*>(data));
     ended->give_back();
     ended->runner.owning_graphs_.fetch_sub(1);

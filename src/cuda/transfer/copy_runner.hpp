@@ -1,5 +1,6 @@
-// Runs planned copies: takes staging memory for them and enqueues them on streams, launches them as
-// a graph, or adds them to the graph that the caller captures. Also makes plain copies.
+// Runs planned copies. It takes staging memory for the copies and enqueues them on streams,
+// launches them as a graph, or adds them to the graph that the caller captures. It also makes plain
+// copies.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,7 @@
 
 namespace interlace::cuda {
 
-// One copy on the caller's stream, as the driver makes it. Throws device_error.
+// Enqueues one copy on the caller's stream, as one call of the driver. Throws device_error.
 void enqueue_plain_copy(const driver_table& driver, device_address to, device_address from,
                         std::uint64_t bytes, CUstream_st* stream);
 
@@ -31,19 +32,20 @@ void enqueue_plain_copy(const driver_table& driver, device_address to, device_ad
 class copy_runner {
  public:
   // `of` and `image` must outlive the runner. `accounts` must outlive all calls, but not the
-  // runner: a runner whose staging memory captured graphs own lives longer than its engine.
+  // runner: if captured graphs own a runner's staging memory, the runner lives longer than its
+  // engine.
   copy_runner(contexts& of, const copy_options& options, kernel_image image,
               copy_accounts& accounts);
 
-  // Enqueues the planned call on its stream and returns by which means: streams or graph. Nothing
-  // if there is no staging memory or no stream for it; then nothing was enqueued. Throws
-  // device_error after it has waited for what it enqueued.
+  // Enqueues the planned call on its stream. Returns the executor, streams or graph. Returns no
+  // value if there is no staging memory or no stream for the call; then nothing was enqueued. If it
+  // throws device_error, it has waited for the work that it enqueued.
   std::optional<copy_result> run(copy_call& call);
-  // Adds the planned call to the graph that its stream is captured into. False if there is no
-  // staging memory for it. Throws device_error.
+  // Adds the planned call to the graph that captures its stream. Returns false if there is no
+  // staging memory for the call. Throws device_error.
   bool capture(copy_call& call);
-  // The graph, and whatever is instantiated from it, owns the staging memory from now on. Throws
-  // device_error.
+  // Makes the graph, and everything that is instantiated from it, the owner of the staging memory.
+  // Throws device_error.
   void give_to_graph(CUgraph_st* graph, std::vector<placed_block> blocks);
   // Whether a graph owns staging memory.
   bool graphs_own_staging() const { return owning_graphs_.load() > 0; }
@@ -51,11 +53,11 @@ class copy_runner {
   // For all-reduces.
   reductions& kernels() { return kernels_; }
   stream_executor& streams() { return streams_; }
-  staging_pool& pool(int place);  // a GPU or host_place
-  // Held by an all-reduce while it takes memory of several pools.
+  staging_pool& pool(int place);  // `place` is a GPU or host_place
+  // An all-reduce holds this mutex while it takes memory from several pools.
   std::mutex& staging_mutex() { return staging_mutex_; }
 
-  // Adds the figures of graphs and of staging memory.
+  // Adds the counts of graphs and of staging memory.
   void add_to(copy_statistics& now) const;
 
  private:
@@ -65,8 +67,9 @@ class copy_runner {
 
   contexts& contexts_;
   copy_accounts& accounts_;
-  copy_executor executor_;                            // of the options
-  std::vector<std::unique_ptr<staging_pool>> pools_;  // by GPU; the host's is the last
+  copy_executor executor_;  // from the options
+  std::vector<std::unique_ptr<staging_pool>>
+      pools_;  // one for each GPU; the last one is the host's
   std::mutex staging_mutex_;
   std::atomic<std::uint64_t> owning_graphs_{0};
   graph_cache graphs_;

@@ -15,7 +15,7 @@ constexpr int forms_of = 12000;  // CUDA 12.0
 class loader {
  public:
   loader() {
-    // Never closed: the functions must stay valid until the process ends.
+    // Never closed, because the functions must stay valid until the process ends.
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) throw usage_error(no_driver());
     const auto ask = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDriverGetVersion"));

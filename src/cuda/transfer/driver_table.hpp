@@ -1,7 +1,7 @@
-// The functions of the CUDA driver that the copy engine calls, as a table of pointers: nothing
-// links CUDA, no toolkit is needed to compile the engine, and tests supply a driver of their own.
+// The functions of the CUDA driver that the copy engine calls, as a table of pointers. So nothing
+// links CUDA, the engine compiles without a toolkit, and tests can supply a driver of their own.
 //
-// Types and values are those of the driver API as of CUDA 12.0 (public documentation). Every later
+// Types and values are those of the driver API of CUDA 12.0 (public documentation). Every later
 // driver has these forms.
 #pragma once
 
@@ -25,7 +25,7 @@ namespace interlace::cuda {
 
 using device_address = unsigned long long;  // CUdeviceptr
 
-// The results that the engine distinguishes. Any other is a failure.
+// The results that the engine distinguishes. Any other result is a failure.
 namespace driver_result {
 inline constexpr int success = 0;
 inline constexpr int invalid_value = 1;
@@ -43,7 +43,7 @@ enum pointer_attribute : int {
   pointer_buffer_id = 7,
   pointer_is_managed = 8,
   pointer_device = 9,
-  pointer_is_plain = 10,  // memory of cuMemAlloc, which legacy IPC handles can share
+  pointer_is_plain = 10,  // memory from cuMemAlloc, which legacy IPC handles can share
   pointer_pool = 17,
   pointer_mapping_bytes = 18,
   pointer_mapping_base = 19,
@@ -61,7 +61,7 @@ inline constexpr int access_read_and_write = 3;
 inline constexpr unsigned unified_memory_type = 4;
 inline constexpr unsigned event_without_timing = 2;
 inline constexpr unsigned stream_non_blocking = 1;
-// Handles of the default streams; null is the legacy one.
+// Handles of the default streams. The null handle is the legacy default stream, too.
 inline constexpr std::uintptr_t legacy_stream = 1;
 inline constexpr std::uintptr_t per_thread_stream = 2;
 inline constexpr unsigned host_memory_portable = 1;
@@ -106,7 +106,7 @@ struct kernel_node {
 memcpy_3d contiguous_copy(device_address to, device_address from, std::size_t bytes);
 
 struct driver_table {
-  int version = 0;  // of the CUDA that the driver is for, 12020 for 12.2; 0: not known
+  int version = 0;  // the driver's version of CUDA, such as 12020 for 12.2; 0: not known
 
   int (*error_name)(int, const char**) = nullptr;
 
@@ -119,7 +119,7 @@ struct driver_table {
   int (*push)(CUctx_st*) = nullptr;
   int (*pop)(CUctx_st**) = nullptr;
   int (*current)(CUctx_st**) = nullptr;
-  int (*enable_peer)(CUctx_st*, unsigned) = nullptr;  // for the current context
+  int (*enable_peer)(CUctx_st*, unsigned) = nullptr;  // enables access for the current context
 
   int (*pointer_attributes)(unsigned, int*, void**, device_address) = nullptr;
   int (*allocate)(device_address*, std::size_t) = nullptr;
@@ -131,7 +131,7 @@ struct driver_table {
   int (*copy)(device_address, device_address, std::size_t, CUstream_st*) = nullptr;
   int (*set_bytes)(device_address, unsigned char, std::size_t, CUstream_st*) = nullptr;
 
-  int (*module_load)(CUmod_st**, const void*) = nullptr;  // into the current context
+  int (*module_load)(CUmod_st**, const void*) = nullptr;  // loads into the current context
   int (*module_unload)(CUmod_st*) = nullptr;
   int (*module_function)(CUfunc_st**, CUmod_st*, const char*) = nullptr;
   int (*launch)(CUfunc_st*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
@@ -142,7 +142,7 @@ struct driver_table {
   int (*stream_synchronize)(CUstream_st*) = nullptr;
   int (*stream_wait)(CUstream_st*, CUevent_st*, unsigned) = nullptr;
   int (*stream_context)(CUstream_st*, CUctx_st**) = nullptr;
-  // Must not be called while the stream is being captured: that would end the capture.
+  // Must not be called while the stream is being captured, because that would end the capture.
   int (*stream_id)(CUstream_st*, unsigned long long*) = nullptr;
   int (*stream_flags)(CUstream_st*, unsigned*) = nullptr;
   int (*capture_info)(CUstream_st*, int*, unsigned long long*, CUgraph_st**,
@@ -179,14 +179,14 @@ const driver_table& real_driver();
 
 // Throws device_error with the call and the driver's error unless `result` is success.
 void check(const driver_table& driver, int result, const char* call);
-// For destructors: writes a line to the log unless the driver is already shutting down.
+// For destructors: writes a line to the log, unless the driver is already shutting down.
 void log_failure(const driver_table& driver, int result, const char* call) noexcept;
 
-// Makes a context current in the calling thread for its own lifetime.
+// Makes a context current in the calling thread as long as the object lives.
 class in_context {
  public:
   in_context(const driver_table& driver, CUctx_st* context);
-  // For destructors: writes a line to the log if that fails.
+  // For destructors: if the driver fails, writes a line to the log.
   in_context(const driver_table& driver, CUctx_st* context, std::nothrow_t) noexcept;
   ~in_context();
   in_context(const in_context&) = delete;
@@ -197,8 +197,8 @@ class in_context {
   bool pushed_ = true;
 };
 
-// During its lifetime, calls of this thread (allocations, queries of events) do not end captures of
-// other threads. They would by default, although they have nothing to do with what is captured.
+// As long as this object lives, calls of this thread (allocations, queries of events) do not end
+// captures of other threads. By default they would, although they do not concern the captured work.
 class relaxed_capture_mode {
  public:
   explicit relaxed_capture_mode(const driver_table& driver);

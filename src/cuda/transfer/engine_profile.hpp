@@ -1,4 +1,4 @@
-// The copy profile that an engine uses: which file, and whether it suits the machine.
+// The copy profile that an engine uses, and whether it suits the machine.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,12 @@ namespace interlace::cuda {
 
 struct engine_profile {
   plan::copy_profile choices;
-  bool measured_here = false;  // on this machine, with the relays that the engine may use
+  bool measured_here = false;  // true: measured on this machine, with the relays that the engine
+                               // may use
 };
 
-// The profile that the options name. Nothing if they name none, or if the file is not usable:
-// `accounts` then has the reason, unless the options left the file open and there is none.
+// The profile that the options name. No value if the options name none, or if the file is not
+// usable. `accounts` then has the reason, except if the options are auto and there is no file.
 std::optional<engine_profile> find_profile(const copy_machine& here, const copy_options& options,
                                            copy_accounts& accounts);
 

@@ -17,12 +17,13 @@ struct process_ring {
 };
 
 process_ring& ring_of_process() {
-  // Never destroyed: the driver may be gone before the process's last objects.
+  // Never destroyed, because the driver may shut down before the process's last objects are
+  // destroyed.
   static auto* const own = new process_ring();
   return *own;
 }
 
-// libinterlace.so makes the copies: the process has one engine, whoever asks.
+// libinterlace.so makes the copies, so that the process has one engine for all callers.
 void copy(cuda::device_address to, cuda::device_address from, std::uint64_t bytes,
           CUstream_st* stream) {
   switch (interlace_copy_async(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from),

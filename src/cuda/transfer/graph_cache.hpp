@@ -1,7 +1,7 @@
-// Executable graphs, found by the shape of their program and by the contexts and origins of the
+// Executable graphs. The key is the shape of their program, and the contexts and origins of the
 // memory at the ends of its messages; addresses do not matter. An executable never runs twice at
-// once, so a shape has several executables if its messages overlap. If there would be too many, the
-// least recently used one is dropped.
+// the same time, so a shape has several executables if its messages overlap. If there would be more
+// executables than the bound, the least recently used one is dropped.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 namespace interlace::cuda {
 
 struct graph_key {
-  // An executable can be changed only to addresses of the same contexts and origins.
+  // An executable can be changed only to addresses with the same contexts and origins.
   struct end {
     CUctx_st* context = nullptr;
     memory_origin origin = memory_origin::plain;
@@ -37,26 +37,26 @@ struct graph_key {
 };
 
 struct graph_counts {
-  std::uint64_t hits = 0;       // an idle executable was found
-  std::uint64_t misses = 0;     // none was found
-  std::uint64_t evictions = 0;  // an executable was dropped for another
+  std::uint64_t hits = 0;       // times that an idle executable was found
+  std::uint64_t misses = 0;     // times that no idle executable was found
+  std::uint64_t evictions = 0;  // executables that were dropped for another one
   std::uint64_t executables = 0;
   graph_times times;
 };
 
 class graph_cache {
  public:
-  // `bound` is how many executables are kept, at least 1.
+  // Keeps at most `bound` executables; `bound` is at least 1.
   explicit graph_cache(std::size_t bound) : bound_(bound) {}
   ~graph_cache();
   graph_cache(const graph_cache&) = delete;
   graph_cache& operator=(const graph_cache&) = delete;
 
-  // An executable that is idle, or that ends before what the stream does next; null if there is
-  // none.
+  // Returns an executable that is idle, or that ends before the next work of the stream. Null if
+  // there is none.
   std::unique_ptr<graph_executable> take(const graph_key& key, const stream_identity& stream);
-  // Keeps the executable for other messages, once `end` is complete. Not for an executable that
-  // failed.
+  // Keeps the executable for other messages, which can use it once `end` is complete. Do not keep
+  // an executable that failed.
   void keep(const graph_key& key, std::unique_ptr<graph_executable> used, shared_completion end);
 
   void add_times(const graph_times& spent);
@@ -77,7 +77,7 @@ class graph_cache {
 
   std::size_t bound_;
   mutable std::mutex mutex_;
-  entries kept_;  // the most recently used first
+  entries kept_;  // the most recently used executable is the first
   std::unordered_multimap<graph_key, entries::iterator, hash> by_key_;
   graph_counts counts_;
 };

@@ -1,6 +1,6 @@
-// The copies of a program as nodes of a CUDA graph: a graph that is instantiated once and launched
-// many times, or the graph that the caller captures (A. Sojoodi et al., section 4.3, algorithms 1
-// and 2; the phases are those of section 5.5).
+// The copies of a program as nodes of a CUDA graph. The graph is instantiated once and launched
+// many times, or it is the graph that the caller captures (A. Sojoodi et al., section 4.3,
+// algorithms 1 and 2; section 5.5 defines the phases).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace interlace::cuda {
 
-// Host time, in seconds.
+// Host time of each phase, in seconds.
 struct graph_times {
   double creation_s = 0;
   double construction_s = 0;
@@ -27,12 +27,12 @@ struct graph_times {
   graph_times& operator+=(const graph_times& more);
 };
 
-// Adds a node for each copy. Nodes that depend on no other copy depend on `roots`.
+// Adds one node for each copy. Nodes that depend on no other copy depend on `roots`.
 std::vector<CUgraphNode_st*> add_copies(const contexts& of, CUgraph_st* graph,
                                         const copy_program& program, const addresses& where,
                                         std::span<CUgraphNode_st* const> roots);
 
-// The nodes on which everything that follows the message must depend.
+// The nodes on which all work after the message must depend.
 std::vector<CUgraphNode_st*> last_nodes(const copy_program& program,
                                         std::span<CUgraphNode_st* const> nodes);
 
@@ -46,9 +46,9 @@ class graph_executable {
   graph_executable(const graph_executable&) = delete;
   graph_executable& operator=(const graph_executable&) = delete;
 
-  // Changes the nodes whose memory differs from that of the last launch, even if the address is the
-  // same, and launches. The program must have the shape of the program that the executable was made
-  // of. Throws device_error; then the executable cannot be used again.
+  // Launches the graph. Before that, changes the nodes whose memory differs from that of the last
+  // launch, even if the address is the same. The program must have the shape of the program from
+  // which the executable was made. Throws device_error; the executable is then not usable any more.
   void launch(const copy_program& program, const addresses& where, CUstream_st* stream,
               graph_times& times);
 

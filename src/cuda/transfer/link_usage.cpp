@@ -32,7 +32,8 @@ traffic_user link_usage::user_of(CUstream_st* stream, CUctx_st* context) const {
   const auto handle = reinterpret_cast<std::uintptr_t>(stream);
   constexpr std::uint64_t spread = 0x9E3779B97F4A7C15U;
   if (handle > per_thread_stream) return (handle * spread) ^ own_streams_;
-  // Each context has its own default streams. The handles 0 and 1 both mean the legacy one.
+  // Each context has its own default streams. The handles 0 and 1 both mean the legacy default
+  // stream.
   const auto of_context = reinterpret_cast<std::uintptr_t>(context) * spread;
   if (handle != per_thread_stream) return (of_context + 1) ^ own_streams_;
   const std::size_t thread = std::hash<std::thread::id>()(std::this_thread::get_id());
@@ -59,8 +60,8 @@ void link_usage::replace_by_plan(const copy_call& call, std::uint64_t begin_ns) 
     else if (messages.size() > 1)  // the messages of a batch wait for each other
       traffic_.add_use(one.pair(), call.user, begin_ns, busy_ns - direct_ns);
   }
-  // The first time, the host needs longer to make streams, graphs and staging memory than the
-  // message takes. The message then begins about now.
+  // For its first message, the host needs longer to make streams, graphs and staging memory than
+  // the message takes. The message then begins about now.
   if (const std::uint64_t end_ns = clock_(); end_ns > begin_ns + busy_ns)
     for (const copy_message& one : messages)
       traffic_.add_use(one.pair(), call.user, end_ns, busy_ns);

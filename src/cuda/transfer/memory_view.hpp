@@ -8,16 +8,16 @@
 namespace interlace::cuda {
 
 enum class memory_kind : std::uint8_t {
-  pinned,   // page-locked memory of the host, one allocation or registration
+  pinned,   // page-locked memory of the host, in one allocation or registration
   gpu,      // memory of one GPU
-  managed,  // the driver moves it
-  host,     // not page-locked, or unknown to the driver
+  managed,  // memory that the driver moves
+  host,     // memory that is not page-locked, or that the driver does not know
   mixed,    // several allocations in different places
 };
 
 enum class memory_origin : std::uint8_t {
   host,
-  plain,  // cuMemAlloc: the GPU's peers have access
+  plain,  // from cuMemAlloc: the GPU's peers have access
   pool,   // cuMemAllocAsync
   mapped  // virtual memory
 };
@@ -33,27 +33,28 @@ struct memory_facts {
   CUmemPoolHandle_st* pool = nullptr;
 };
 
-// Throws device_error where the driver fails.
+// Throws device_error if the driver fails.
 memory_facts query_memory(const driver_table& driver, device_address address);
 
 struct memory_view {
   memory_kind kind = memory_kind::host;
   int gpu = 0;                  // for memory_kind::gpu
-  CUctx_st* context = nullptr;  // in which the memory was allocated; null for virtual memory
+  CUctx_st* context = nullptr;  // the context of the allocation; null for virtual memory
   memory_origin origin = memory_origin::host;
   CUmemPoolHandle_st* pool = nullptr;
-  unsigned long long id = 0;  // of the allocation, if there is one; 0 for virtual memory
+  unsigned long long id = 0;  // the allocation's id, if there is an allocation; 0 for virtual
+                              // memory
 };
 
-// `bytes` is at least 1. Throws device_error where the driver fails.
+// `bytes` must be at least 1. Throws device_error if the driver fails.
 memory_view view_memory(const driver_table& driver, device_address address, std::uint64_t bytes);
-// The same; `first` are the facts of `address`, which the driver then need not be asked for.
+// The same, without asking the driver again about `address`: `first` has its attributes.
 memory_view view_memory(const driver_table& driver, const memory_facts& first,
                         device_address address, std::uint64_t bytes);
 
-// Whether the GPU can read and write all of the memory. Only memory of pools and virtual memory
-// need this question: a GPU's peers always have access to its plain memory and to the host's
-// memory.
+// Whether the GPU can read and write all of the memory. Ask this only about virtual memory and
+// memory of pools. A GPU's plain memory and the host's memory are always accessible to the GPU's
+// peers.
 bool accessible(const driver_table& driver, const memory_view& seen, int gpu,
                 device_address address, std::uint64_t bytes);
 

@@ -1,6 +1,6 @@
-// NVIDIA's collective communication library, loaded at run time: nothing links it or needs its
-// header. No CUDA header is needed either, so tests can use a stand-in. Streams and communicators
-// are opaque.
+// NVIDIA's collective communication library, loaded at run time: the build needs neither the
+// library nor its header. It needs no CUDA header either, so tests can use a stand-in. Streams and
+// communicators are opaque pointers.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,19 @@ class nccl_library {
  public:
   // Loads the first candidate that exists; candidates are names that dlopen accepts. Turns off
   // multicast in the switches (NVLS) for the whole process: NCCL_NVLS_ENABLE=0. Throws usage_error
-  // that lists what was tried if none exists, and if the library lacks a necessary function.
+  // if no candidate exists, with a list of all candidates, or if the library lacks a necessary
+  // function.
   explicit nccl_library(const std::vector<std::string>& candidates);
 
-  // The library of the process: the one that INTERLACE_NCCL names; otherwise the one that is
-  // already loaded, then `more`, then the usual places. Only the first successful call uses `more`.
+  // The library of the process. It is the file that INTERLACE_NCCL names; otherwise a library that
+  // is already loaded, then `more`, then the usual places. Only the first successful call uses
+  // `more`.
   static const nccl_library& of_process(const std::vector<std::string>& more = {});
 
-  // In NVIDIA's notation: 2.28.9.
+  // The version in NVIDIA's notation, such as 2.28.9.
   std::string version() const;
 
-  // The binary interface, which is stable since NCCL 2.10. 0 means success.
+  // The binary interface, which is stable since NCCL 2.10. Functions return 0 for success.
   struct functions {
     int (*get_version)(int*);
     const char* (*get_error_string)(int);
@@ -43,21 +45,22 @@ class nccl_library {
     int (*broadcast)(const void*, void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
     int (*send)(const void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
     int (*receive)(void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
-    // Each can be null: NCCL has the first since 2.13, and the next two since 2.19.
+    // Each of the next three can be null: NCCL has the first since 2.13, and the other two since
+    // 2.19.
     const char* (*get_last_error)(nccl_communicator*);
     int (*comm_register)(nccl_communicator*, void*, std::size_t, void**);
     int (*comm_deregister)(nccl_communicator*, void*);
   };
   const functions& api() const { return api_; }
 
-  // Throws device_error that names the function unless `result` is success.
+  // Throws device_error, which names the function, unless `result` is success.
   void check(int result, const char* function, nccl_communicator* of = nullptr) const;
 
  private:
   functions api_{};
 };
 
-// One communicator for each GPU of this process.
+// Communicators, one for each GPU of this process.
 class nccl_communicators {
  public:
   // Throws usage_error if a GPU is listed twice.
@@ -73,20 +76,21 @@ class nccl_communicators {
     const kernel::collective_plan* plan = nullptr;
     std::vector<void*> base;
   };
-  // Enqueues the calls of all members as one group; device d's calls go to streams[d]. Between two
-  // devices, sends and receives match in order. On each stream the group is ordered like a kernel.
+  // Enqueues the calls of all members as one group, on the members' streams: device d's calls go to
+  // streams[d]. Sends and receives between two devices match in order. On each stream the group is
+  // ordered like a kernel.
   void enqueue(const std::vector<group_member>& members,
                const std::vector<opaque_stream>& streams) const;
 
-  // Enqueues an all-reduce as one group: adds `count` elements of each device.
+  // Enqueues an all-reduce as one group. It adds `count` elements of each device.
   void sum_float32(const std::vector<const void*>& send, const std::vector<void*>& receive,
                    std::size_t count, const std::vector<opaque_stream>& streams) const;
 
-  // Lets NCCL use the device's memory without staging until the communicators end. Returns an empty
-  // text, or the reason why that is not possible.
+  // Lets NCCL use the device's memory without staging until the communicators are destroyed.
+  // Returns an empty text, or the reason why this is not possible.
   std::string register_buffer(std::uint32_t device, void* data, std::size_t bytes);
 
-  // Ends running kernels, which may wait for a failed GPU. Nothing can be enqueued afterwards.
+  // Ends running kernels, which may wait for a failed GPU. After that nothing can be enqueued.
   void abort() noexcept;
 
  private:

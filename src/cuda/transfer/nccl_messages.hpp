@@ -17,20 +17,22 @@ struct nccl_message {
   std::uint64_t bytes = 0;
 };
 
-// All messages are one group, also several messages of one pair of GPUs: there is one communicator
-// and one stream for each GPU that has a message. NCCL decides which messages run at the same time.
-// Messages of a pair are received in the order in which they are sent.
+// A set of messages that is one group, even if several messages are between the same GPUs. There is
+// one communicator and one stream for each GPU that has a message. NCCL decides which messages run
+// at the same time. Messages from one GPU to the same other GPU are received in the order in which
+// they are sent.
 class nccl_messages {
  public:
-  // The GPUs that have a message, in ascending order. Communicators and streams must follow this
-  // list.
+  // The GPUs that have a message, in ascending order. Communicators and streams must be in the
+  // order of this list.
   static std::vector<int> gpus_of(const std::vector<nccl_message>& messages);
 
   // `communicators` must be for the GPUs of `gpus_of`, and must outlive this object. Throws
-  // usage_error unless every message goes from one GPU to another.
+  // usage_error if a message does not go from one GPU to another.
   nccl_messages(const nccl_communicators& communicators, const std::vector<nccl_message>& messages);
 
-  // Enqueues all messages, on a stream of each GPU. Throws device_error if NCCL refuses.
+  // Enqueues all messages, on one stream for each GPU. Throws device_error if NCCL reports an
+  // error.
   void enqueue(const std::vector<opaque_stream>& streams) const;
 
  private:

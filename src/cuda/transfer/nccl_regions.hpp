@@ -22,37 +22,38 @@ class nccl_regions {
   // this object.
   nccl_regions(std::vector<int> gpus, std::vector<cudaStream_t> streams);
 
-  // Plans the region's exchange, registers both buffers of every replica and delivers each buffer
-  // once, so that nothing is left to set up while kernels wait for each other. This changes no byte
-  // if the replicas are equal, as they are in a new region. Blocks until done. Throws as
-  // plan_collective does.
+  // Plans the region's exchange, registers both buffers of every replica, and delivers each buffer
+  // once. Later deliveries then have nothing to set up while kernels wait for each other. The first
+  // delivery changes no byte if the replicas are equal, as they are in a new region. Blocks until
+  // done. Throws the same errors as plan_collective.
   void add(std::uint32_t id, const kernel::region_state& state);
 
   // Enqueues the delivery of the buffers with these parities, as one group on the main streams.
-  // NCCL orders it: a device's part starts after the work that its stream has, and ends when the
-  // device has sent and received everything. No device's buffer is written before its own part
-  // starts. So neither readers nor writers need another barrier. It can be captured, on all streams
-  // or on none.
+  // NCCL orders the delivery: a device's part starts after the work that is on the device's stream,
+  // and ends when the device has sent and received everything. No device's buffer is written before
+  // the device's own part starts. So neither readers nor writers need another barrier. The delivery
+  // can be captured, on all streams or on none.
   struct delivery {
     std::uint32_t region = 0;
     std::uint32_t parity = 0;
   };
   void enqueue(const std::vector<delivery>& deliveries) const;
 
-  // "all-gather", "broadcast" or "send-receive".
+  // The name "all-gather", "broadcast" or "send-receive".
   const char* collective_of(std::uint32_t region) const;
 
-  // One sentence each: the version, what is switched off, and why a buffer could not be registered.
+  // Sentences with the version, with what is switched off, and with the reason if a buffer could
+  // not be registered.
   const std::vector<std::string>& remarks() const { return remarks_; }
 
-  // Ends NCCL kernels that wait for a failed GPU.
+  // Ends NCCL kernels, which may wait for a failed GPU.
   void abort() noexcept { communicators_.abort(); }
 
  private:
   struct planned {
     kernel::collective_plan plan;
     std::vector<std::vector<std::byte*>> buffers;  // [parity][device]
-    std::vector<std::byte*> scratch;               // [device]; used if the plan needs it
+    std::vector<std::byte*> scratch;  // one for each device; used if the plan needs scratch memory
   };
   void enqueue_copies(const planned& p, std::uint32_t parity, bool pack) const;
 
@@ -61,7 +62,7 @@ class nccl_regions {
   device_memory memory_;
   std::map<std::uint32_t, planned> regions_;
   std::vector<std::string> remarks_;
-  // declared last, because NCCL has memory of the other members registered
+  // Declared last, so destroyed first: NCCL has registered memory of the other members.
   nccl_communicators communicators_;
 };
 

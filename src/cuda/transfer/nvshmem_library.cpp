@@ -10,7 +10,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// In the library's form: a struct's version states its size.
+// A struct in the library's form, whose version gives its size.
 template <class Struct>
 constexpr int version_of() {
   return (1 << 16) + static_cast<int>(sizeof(Struct));
@@ -41,7 +41,7 @@ constexpr unsigned int init_with_id = 1U << 3U;
 }  // namespace
 
 nvshmem_library::nvshmem_library(const std::vector<std::string>& candidates) {
-  // NOLINTBEGIN(concurrency-mt-unsafe): nobody reads them yet
+  // NOLINTBEGIN(concurrency-mt-unsafe): no thread reads these variables yet
   (void)setenv("NVSHMEM_DISABLE_NVLS", "1", 1);
   (void)setenv("NVSHMEM_REMOTE_TRANSPORT", "none", 0);
   (void)setenv("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "lo", 0);

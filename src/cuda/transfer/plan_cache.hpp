@@ -1,4 +1,5 @@
-// The programs of messages and batches, made once for each size, pair of places and set of relays.
+// The programs of messages and batches. Each is made once for each size, pair of places and set of
+// relays.
 #pragma once
 
 #include <atomic>
@@ -20,27 +21,28 @@
 namespace interlace::cuda {
 
 struct planned_copy {
-  copy_program program;  // no copies where one message goes directly: the caller makes that copy
+  copy_program
+      program;  // has no copies if one message goes directly; the caller then makes that copy
   std::atomic<std::uint64_t> uses{0};
 };
 
 // Further conditions on a plan.
 struct plan_limits {
-  std::uint32_t chunks = 0;  // chunks of a staged part; 0: the fastest number
-  // Several paths were measured to be faster. Without it, a plan takes several paths only if the
-  // predicted gain is larger than the error of predictions.
+  std::uint32_t chunks = 0;  // the number of chunks of a staged part; 0: the fastest number
+  // Whether measurements showed that several paths are faster. If not, a plan takes several paths
+  // only if the predicted gain is larger than the error of predictions.
   bool measured = false;
 };
 
 class plan_cache {
  public:
   // `gpus` are CUDA's numbers of the machine's GPUs. Each place has `staging_bytes` of staging
-  // memory; one message gets a part of it.
+  // memory; one message can use a part of it.
   plan_cache(machine::machine described, std::vector<int> gpus, std::uint64_t staging_bytes);
 
-  // The plan may use `relays` and no other places as relays. A plan for a size also serves messages
-  // that are up to an eighth longer: paths, shares and numbers of chunks are the same. The copies
-  // of `local` are part of a batch.
+  // The plan may use only the places in `relays` as relays. A plan for a size also serves messages
+  // that are up to an eighth longer: their paths, shares and numbers of chunks are the same. The
+  // copies of `local` are part of a batch.
   std::shared_ptr<planned_copy> find(std::span<const plan::message> wanted,
                                      const std::vector<machine::endpoint>& relays,
                                      const plan_limits& limits = {},
@@ -62,7 +64,8 @@ class plan_cache {
   std::uint64_t staging_bytes_;
   std::mutex mutex_;
   least_recently_used programs_;
-  std::unordered_map<std::string, std::shared_ptr<const plan::plan>> plans_;  // by class of sizes
+  std::unordered_map<std::string, std::shared_ptr<const plan::plan>>
+      plans_;  // the key contains a class of sizes
 };
 
 }  // namespace interlace::cuda

@@ -1,4 +1,5 @@
-// The arguments of a kernel of reduction_kernels.cu. Both compilers include this file.
+// The arguments of a kernel in reduction_kernels.cu. The C++ compiler and nvcc both include this
+// file.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +8,14 @@ namespace interlace::cuda {
 
 inline constexpr std::uint32_t most_reduced = 16;
 
-// The kernel adds the inputs' elements, or takes the least or the greatest, in the inputs' order.
+// The kernel combines the inputs' elements in the inputs' order: it adds them, or takes the minimum
+// or the maximum.
 struct reduction_arguments {
   unsigned long long out = 0;  // addresses; an input may be the output
   unsigned long long in[most_reduced] = {};
   std::uint64_t count = 0;    // elements
-  std::uint64_t vectors = 0;  // vectors of 16 bytes, to which all addresses are aligned; the
-                              // remaining elements need not be aligned
+  std::uint64_t vectors = 0;  // number of whole vectors of 16 bytes; 0 unless all addresses
+                              // are aligned to vectors. The remaining elements follow them
   std::uint32_t inputs = 0;
 };
 

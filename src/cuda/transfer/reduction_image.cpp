@@ -1,8 +1,8 @@
 #include "cuda/transfer/reduction_image.hpp"
 
-#ifdef INTERLACE_REDUCTION_IMAGE  // the file that nvcc made
+#ifdef INTERLACE_REDUCTION_IMAGE  // the name of the file that nvcc made
 
-// NOLINTNEXTLINE(hicpp-no-assembler): the compiler has no other way to take a file as it is
+// NOLINTNEXTLINE(hicpp-no-assembler): the compiler has no other way to embed a file
 asm(".pushsection .rodata\n"
     ".balign 16\n"
     ".hidden interlace_reduction_image\n"

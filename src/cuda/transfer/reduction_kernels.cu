@@ -1,5 +1,5 @@
-// The kernels of an all-reduce, for libraries without the CUDA runtime: they are compiled to an
-// image that is embedded (reduction_image.cpp) and loaded by the driver.
+// The kernels of an all-reduce, for libraries without the CUDA runtime: the kernels are compiled to
+// an image, which is embedded in the library (reduction_image.cpp) and which the driver loads.
 //
 // One thread combines the inputs of an element in their order, so the result is deterministic.
 // Numbers of 16 bits are added as 32-bit numbers and rounded once.
@@ -35,7 +35,7 @@ struct combined<__nv_bfloat16> {
   static __device__ __nv_bfloat16 to(float value) { return __float2bfloat16_rn(value); }
 };
 
-// Sums of integers wrap.
+// Adds. Sums of integers wrap.
 struct by_sum {
   static __device__ float of(float a, float b) { return __fadd_rn(a, b); }
   static __device__ double of(double a, double b) { return __dadd_rn(a, b); }
@@ -46,7 +46,7 @@ struct by_sum {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
   }
 };
-// The result for a number and a NaN is the number.
+// Takes the minimum. The minimum of a number and a NaN is the number.
 struct by_min {
   static __device__ float of(float a, float b) { return fminf(a, b); }
   static __device__ double of(double a, double b) { return fmin(a, b); }

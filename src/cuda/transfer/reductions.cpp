@@ -11,7 +11,7 @@ namespace interlace::cuda {
 namespace {
 
 struct known_type {
-  const char* name;  // of its kernels
+  const char* name;  // part of the names of its kernels
   std::uint32_t bytes;
 };
 constexpr std::array<known_type, reduced_types> types{
@@ -19,8 +19,8 @@ constexpr std::array<known_type, reduced_types> types{
 constexpr std::array<const char*, reduce_kinds> names{"sum", "min", "max"};
 
 constexpr unsigned block_threads = 256;
-// Each thread has loads of several vectors in flight. This many blocks saturate the memory of any
-// GPU and are one wave on a GPU with 132 multiprocessors.
+// Each thread has the loads of several vectors in flight. This many blocks saturate the memory of
+// any GPU, and run in one wave on a GPU with 132 multiprocessors.
 constexpr std::uint64_t most_blocks = 1024;
 
 const known_type& known(reduced_type type) { return types.at(static_cast<std::size_t>(type)); }

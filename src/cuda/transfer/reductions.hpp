@@ -1,4 +1,4 @@
-// Kernels that combine elements of several buffers, loaded through the driver.
+// Kernels that combine elements of several buffers. The driver loads these kernels.
 #pragma once
 
 #include <cstddef>
@@ -21,25 +21,26 @@ std::uint32_t bytes_of(reduced_type type);
 struct reduction_call {
   device_address out = 0;
   std::vector<device_address> in;  // 1 to most_reduced
-  std::uint64_t bytes = 0;         // of each, a multiple of the element's; at least one
+  std::uint64_t bytes = 0;         // bytes of each buffer: at least one element, and whole elements
   reduced_type type = reduced_type::float32;
   reduce_by by = reduce_by::sum;
 };
 
 class reductions {
  public:
-  // `image` must outlive this. If it is empty, no other function may be called.
+  // `image` must outlive this object. If the image is empty, the caller may call no other function.
   reductions(const contexts& of, kernel_image image);
   ~reductions();
   reductions(const reductions&) = delete;
   reductions& operator=(const reductions&) = delete;
 
-  // Loads the kernels of a GPU. Throws device_error if they were not compiled for it, or if the
-  // driver is too old for them or fails.
+  // Loads the kernels on a GPU. Throws device_error if the kernels were not compiled for this GPU,
+  // or if the driver fails or is too old for them.
   void prepare(int gpu);
-  // Enqueues the reduction on a stream of the GPU. Throws as prepare.
+  // Enqueues the reduction on a stream of the GPU. Throws the same errors as prepare.
   void launch(int gpu, const reduction_call& what, CUstream_st* stream);
-  // Adds the reduction to a graph, as a node that depends on others. Throws as prepare.
+  // Adds the reduction to a graph, as a node that depends on `after`. Throws the same errors as
+  // prepare.
   CUgraphNode_st* add(int gpu, const reduction_call& what, CUgraph_st* graph,
                       std::span<CUgraphNode_st* const> after);
 
@@ -49,8 +50,8 @@ class reductions {
   const contexts& contexts_;
   kernel_image image_;
   std::mutex mutex_;
-  std::vector<CUmod_st*> modules_;                  // by GPU; null: not loaded
-  std::vector<std::vector<CUfunc_st*>> functions_;  // by GPU, type and operation
+  std::vector<CUmod_st*> modules_;                  // one for each GPU; null: not loaded
+  std::vector<std::vector<CUfunc_st*>> functions_;  // the indices are GPU, then type and operation
 };
 
 }  // namespace interlace::cuda

@@ -76,7 +76,7 @@ void staging_pool::take_returned() {
 }
 
 // A message of the same shape on the same stream gets the same block as before, so that the nodes
-// of its graph stay unchanged.
+// of the message's graph stay unchanged.
 std::optional<staging_pool::block> staging_pool::take_last_block(std::uint64_t bytes,
                                                                  const stream_identity& stream) {
   const auto found = std::find_if(lingering_.begin(), lingering_.end(), [&](const lingering& one) {

@@ -1,9 +1,9 @@
-// Memory of one place, a GPU or the host (page-locked), in which relayed messages are staged.
+// Staging memory of one place, a GPU or the host (page-locked), through which messages are relayed.
 //
-// The pool takes memory from the driver in slabs, up to a bound, and frees none before it ends:
-// freeing would wait for the GPU. A block belongs to a message. Once the message's end is known,
-// the next message on the same stream can take the block at once, and other streams can take it
-// when the message is complete.
+// The pool takes memory from the driver in slabs, up to a bound. It frees no slab before it is
+// destroyed, because freeing would wait for the GPU. A block belongs to one message at a time. Once
+// the message's end is known, the next message on the same stream can take the block at once. Other
+// streams can take the block when the message is complete.
 #pragma once
 
 #include <atomic>
@@ -24,17 +24,17 @@ class staging_pool {
     std::uint64_t bytes = 0;
   };
 
-  // `place` is a GPU or host_place; `bound` in bytes.
+  // `place` is a GPU or host_place. `bound` is in bytes.
   staging_pool(contexts& of, int place, std::uint64_t bound);
   ~staging_pool();
   staging_pool(const staging_pool&) = delete;
   staging_pool& operator=(const staging_pool&) = delete;
 
-  // A block of at least `bytes`, aligned to 256 bytes. All messages that use it have ended before
-  // what the stream does next. Nothing if the bound is reached or the place has no more memory.
-  // Throws device_error for any other failure of the driver.
+  // Takes a block of at least `bytes`, aligned to 256 bytes. All messages that use the block have
+  // ended before the next work on the stream. Returns no value if the bound is reached or the place
+  // has no more memory. Throws device_error for any other failure of the driver.
   std::optional<block> take(std::uint64_t bytes, const stream_identity& stream);
-  // Blocks until the ends of all blocks that were given back so far are complete.
+  // Blocks until all blocks that were given back so far can be used again.
   void wait();
   // Frees the block once `end` is complete, or immediately if `end` is null. Does not call CUDA, so
   // callbacks of the driver may call this function.
@@ -63,15 +63,17 @@ class staging_pool {
   std::atomic<std::uint64_t> in_use_{0};
   std::mutex mutex_;  // guards the members up to lingering_
   std::vector<block> slabs_;
-  std::map<device_address, std::uint64_t> free_;  // address, bytes; no two in a slab touch
+  std::map<device_address, std::uint64_t>
+      free_;  // address and bytes; two free ranges of a slab never touch
   std::vector<lingering> lingering_;
-  // Guards returned_. Nobody holds it while calling CUDA, because callbacks of the driver take it.
+  // Guards returned_. No thread holds this mutex while it calls CUDA, because callbacks of the
+  // driver take it.
   std::mutex returned_mutex_;
   std::vector<block> returned_;
 };
 
 struct placed_block {
-  int place = host_place;  // of the pool
+  int place = host_place;  // the place of the pool
   staging_pool::block memory;
 };
 

@@ -82,7 +82,7 @@ void stream_set::enqueue(const copy_program& program, const addresses& where,
     return event(gpu, used_events[static_cast<std::size_t>(gpu)]++);
   };
 
-  // The slot with the most bytes on the caller's GPU runs on the caller's stream itself.
+  // The slot with the most bytes on the caller's GPU runs on the caller's own stream.
   const std::size_t slots = program.slots.size();
   std::size_t own = slots;
   for (std::size_t slot = 0; slot < slots; ++slot)
@@ -97,7 +97,8 @@ void stream_set::enqueue(const copy_program& program, const addresses& where,
     streams[slot] =
         slot == own ? caller.stream : stream(gpu, used_streams[static_cast<std::size_t>(gpu)]++);
   }
-  // CUDA ignores a wait for an event that is not recorded yet, so every record comes first.
+  // CUDA ignores a wait for an event that is not recorded yet, so each event is recorded before the
+  // waits for it.
   CUevent_st* begun = next_event(caller.identity.gpu);
   record(begun, caller.stream);
   for (std::size_t slot = 0; slot < slots; ++slot)

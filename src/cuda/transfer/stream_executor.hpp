@@ -1,6 +1,6 @@
-// Runs the copies of a program on streams, one stream for each slot. All of them start after the
-// work that the caller's stream has, and the caller's stream continues after all of them. Events
-// order copies of different slots.
+// Runs the copies of a program on streams, one stream for each slot. All copies start after the
+// work that is on the caller's stream, and later work on the caller's stream starts after all of
+// them. Events order copies of different slots.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ namespace interlace::cuda {
 struct caller_stream {
   CUstream_st* stream = nullptr;
   stream_identity identity;
-  // The stream is the legacy default stream or waits for it, or this is not known.
+  // Whether the stream is the legacy default stream or waits for it. True if this is not known.
   bool blocking = true;
 };
 
-// The streams and events of one message at a time.
+// The streams and events that one message at a time uses.
 class stream_set {
  public:
   explicit stream_set(contexts& of);
@@ -30,12 +30,12 @@ class stream_set {
   stream_set(const stream_set&) = delete;
   stream_set& operator=(const stream_set&) = delete;
 
-  // Enqueues all copies. Throws device_error after it has waited for what it enqueued.
+  // Enqueues all copies. If it throws device_error, it has waited for the work that it enqueued.
   void run(const copy_program& program, const addresses& where, const caller_stream& caller);
-  // Streams and events of a GPU have numbers from 0. Each is made at its first use.
+  // The streams and events of a GPU are numbered from 0. Each of them is made at its first use.
   CUstream_st* stream(int gpu, std::size_t number);
   CUevent_st* event(int gpu, std::size_t number);
-  // Waits for all streams of the set and for the caller's, after a failure.
+  // Waits for all streams of the set and for the caller's stream, after a failure.
   void wait(CUstream_st* caller) const noexcept;
 
  private:
@@ -46,7 +46,8 @@ class stream_set {
   std::vector<std::vector<CUevent_st*>> events_;    // by GPU
 };
 
-// Stream sets. There are as many as the most messages in flight at once; messages reuse the sets.
+// Stream sets, which messages reuse. There are as many sets as the most messages that were in
+// flight at once.
 class stream_executor {
  public:
   explicit stream_executor(contexts& of) : contexts_(of) {}
@@ -54,12 +55,12 @@ class stream_executor {
   stream_executor(const stream_executor&) = delete;
   stream_executor& operator=(const stream_executor&) = delete;
 
-  // Enqueues the message. The caller gives the returned set to `keep` when the message's end is
-  // known. Null if the most messages that are allowed are in flight.
+  // Enqueues the message. Once the message's end is known, the caller must give the returned set to
+  // `keep`. Null if the most messages that are allowed are in flight.
   std::unique_ptr<stream_set> run(const copy_program& program, const addresses& where,
                                   const caller_stream& caller);
-  // A set whose last message has ended, or ends before what the stream does next. Otherwise as
-  // `run`.
+  // Takes a set whose last message has ended, or ends before the next work on the stream. Null as
+  // for `run`.
   std::unique_ptr<stream_set> take(const stream_identity& next);
   void keep(std::unique_ptr<stream_set> used, shared_completion end);
 

@@ -18,10 +18,10 @@ namespace {
 using machine::endpoint;
 using machine::endpoint_kind;
 
-// The part of a message's predicted time that counts. Predictions are not exact, and a message that
-// starts after the end of another must not count as one at the same time.
+// The part of a message's predicted time that counts as use. Predictions are not exact, and two
+// messages must not count as overlapping if one starts after the other has ended.
 std::uint64_t counted_ns(std::uint64_t busy_ns) { return busy_ns / 4 * 3; }
-// No pair is in use for longer. A value beyond this is not a time of this table.
+// No pair is in use for longer than this. A larger value was not written by this table.
 constexpr std::uint64_t most_busy_ns = 60'000'000'000;
 // "ILCOPY" and the version of the file's layout.
 constexpr std::uint64_t format_of_file = 0x494C434F50590001U;
@@ -69,7 +69,7 @@ void* map(std::size_t bytes, int flags, int file) {
 
 }  // namespace
 
-// The ends of a pair in the memory.
+// The indices of a pair's ends in the memory.
 struct traffic_table::places {
   std::size_t from = 0;
   std::size_t to = 0;
@@ -97,7 +97,7 @@ traffic_table::traffic_table(const std::vector<std::string>& gpus, const std::st
 
 traffic_table::~traffic_table() { munmap(memory_, sizeof(memory)); }
 
-// If several processes make the file at the same time, each of them can do each step.
+// Several processes can make the file at the same time. Each process can do each step.
 void traffic_table::map_file(const std::string& file) {
   const open_file opened(file);
   struct stat facts {};
@@ -106,7 +106,8 @@ void traffic_table::map_file(const std::string& file) {
   if (facts.st_uid != geteuid()) throw std::runtime_error("it belongs to another user");
   if (facts.st_size != 0 && static_cast<std::size_t>(facts.st_size) != sizeof(memory))
     throw std::runtime_error("it has other contents; remove it");
-  // A full file system is an error here, instead of a signal at the first access to a page.
+  // If the file system is full, this is an error here, instead of a signal at the first access to a
+  // page.
   int error = EINTR;
   while (error == EINTR) error = posix_fallocate(opened.number(), 0, sizeof(memory));
   if (error != 0) throw std::runtime_error(reason_of(error));
@@ -119,7 +120,7 @@ void traffic_table::map_file(const std::string& file) {
   memory_ = mapped;
 }
 
-// False if there is no room for one of them. A GPU is never removed.
+// Returns false if there is no room for a GPU. A GPU is never removed.
 bool traffic_table::register_gpus(const std::vector<std::string>& gpus) {
   gpus_.assign(gpus.size(), std::nullopt);
   for (std::size_t index = 0; index < gpus.size(); ++index) {
@@ -145,7 +146,7 @@ std::optional<traffic_table::places> traffic_table::places_of(const pair& asked)
   return places{*from, *to};
 }
 
-// How many GPUs all processes have registered. The first entries are the ones in use.
+// The number of GPUs that all processes have registered. Their entries come first.
 std::size_t traffic_table::registered_gpus() const {
   std::size_t count = 0;
   while (count < most_gpus && memory_->gpus[count].load(std::memory_order_relaxed) != 0) ++count;
@@ -191,7 +192,8 @@ std::vector<endpoint> traffic_table::idle_relays(const pair& asked,
   if ((own->from != most_gpus && taken[own->from]) || (own->to != most_gpus && taken[own->to]) ||
       (own->from == most_gpus && writes_host) || (own->to == most_gpus && reads_host))
     return left;
-  // The places are those of all processes, so that processes that see different GPUs agree.
+  // The places are those of all processes. So processes that see different GPUs get the same
+  // result.
   std::vector<std::size_t> free;
   const std::size_t gpus = registered_gpus();
   for (std::size_t index = 0; index <= gpus; ++index) {
@@ -216,8 +218,8 @@ void traffic_table::add_use(const pair& asked, traffic_user by, std::uint64_t no
   const std::uint64_t before = use.until_ns.load(std::memory_order_relaxed);
   const std::uint64_t begin = in_use(before, now_ns) ? before : now_ns;
   use.by.store(by, std::memory_order_relaxed);
-  // This store and the loads that follow are sequentially consistent, so that of two threads at
-  // least one sees the other.
+  // This store and the following loads are sequentially consistent. So, of two threads, at least
+  // one sees the other one's use.
   use.until_ns.store(std::min(begin + counted_ns(busy_ns), now_ns + most_busy_ns));
   each_other(*own, [&](const places& other) {
     const memory::in_use& theirs = memory_->uses[other.number()];

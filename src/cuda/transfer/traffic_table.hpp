@@ -1,17 +1,17 @@
-// A table of the messages that use the links of the GPUs now. With it, no message is relayed over a
-// link that another message needs.
+// A table of the messages that use the links of the GPUs now. With the table, no message is relayed
+// over a link that another message needs.
 //
-// The pair of a message is the place that it comes from and the place that it goes to. Each message
-// keeps its pair in use for a part of the message's predicted time. That time begins at the call,
-// or at the end of the times of the pair's earlier messages. The table enqueues nothing to find out
-// when messages really end. Two pairs meet if a message of one pair is made while another stream
-// uses the other pair. Pairs that met avoid each other's links for a while. If the same messages
-// come together many times, only the first ones therefore slow each other down. Messages of one
-// pair share all paths and do not meet.
+// The pair of a message is the place from which it comes and the place to which it goes. Each
+// message keeps its pair in use for a part of the message's predicted time. That time begins at the
+// call, or when the times of the pair's earlier messages end. The table enqueues nothing to find
+// out when messages really end. Two pairs meet if a message of one pair is made while another
+// stream uses the other pair. Pairs that met avoid each other's links for a while. If the same
+// messages come together many times, only the first ones therefore slow each other down. Messages
+// of one pair share all paths and do not meet.
 //
-// Processes share a table through a file that they map. The file names GPUs, since each process can
-// number GPUs differently. The table needs no lock and no clean-up: the entries of a killed process
-// expire.
+// Processes share a table through a file that they map. The file contains names of GPUs, because
+// each process can number GPUs differently. The table needs no lock and no clean-up: the entries of
+// a killed process expire.
 #pragma once
 
 #include <array>
@@ -26,15 +26,15 @@
 
 namespace interlace::cuda {
 
-// Identifies a stream, which runs its messages one after another, among all processes.
+// Identifies a stream among all processes. A stream runs its messages one after another.
 using traffic_user = std::uint64_t;
 
-// All times are in ns of one clock, which must be the same in all processes that share a table.
+// All times are in ns of one clock. All processes that share a table must use the same clock.
 // Thread-safe.
 class traffic_table {
  public:
   static constexpr std::uint32_t most_gpus = 16;
-  // How long pairs that met avoid each other's links.
+  // The time for which pairs that met avoid each other's links.
   static constexpr std::uint64_t window_ns = 500'000'000;
 
   struct pair {
@@ -43,8 +43,9 @@ class traffic_table {
   };
 
   // `gpus` are the names of the machine's GPUs, which are the same in every process. If `file` is
-  // empty, the table is not shared. A file that does not exist is made. If the file cannot be used,
-  // the table is not shared and `remark` says why. GPUs beyond `most_gpus` never meet others.
+  // empty, the table is not shared. If the file does not exist, it is made. If the file cannot be
+  // used, the table is not shared, and `remark` says why. GPUs beyond `most_gpus` never meet other
+  // GPUs.
   explicit traffic_table(const std::vector<std::string>& gpus, const std::string& file = {});
   ~traffic_table();
   traffic_table(const traffic_table&) = delete;
@@ -64,24 +65,25 @@ class traffic_table {
   std::vector<machine::endpoint> idle_relays(const pair& asked,
                                              const std::vector<machine::endpoint>& relays,
                                              std::uint64_t now_ns) const;
-  // A message of the pair is about to be made and will take `busy_ns`. Its pair meets the pairs
-  // that are in use now. If two threads do this at the same time, at least one sees the other.
+  // Notes that a message of the pair is about to be made and will take `busy_ns`. Its pair meets
+  // the pairs that are in use now. If two threads call this function at the same time, at least one
+  // of them sees the other one's use.
   void add_use(const pair& asked, traffic_user by, std::uint64_t now_ns, std::uint64_t busy_ns);
-  // A message of the pair will take that much less.
+  // Notes that a message of the pair takes `less_ns` less than was noted.
   void reduce_use(const pair& asked, std::uint64_t less_ns);
 
  private:
-  static constexpr std::size_t ends = most_gpus + 1;  // the host is the last
+  static constexpr std::size_t ends = most_gpus + 1;  // the last one is the host
   static constexpr std::size_t pairs = ends * ends;
 
-  // All zeros are an empty table. Entries that are wrong by accident expire.
+  // Memory full of zeros is an empty table. Entries that are wrong by accident expire.
   struct memory {
     struct in_use {
       std::atomic<std::uint64_t> until_ns;
       std::atomic<traffic_user> by;
     };
     std::atomic<std::uint64_t> format;
-    std::array<std::atomic<std::uint64_t>, most_gpus> gpus;  // hashes of their names; 0: none
+    std::array<std::atomic<std::uint64_t>, most_gpus> gpus;  // hashes of the GPUs' names; 0: no GPU
     std::array<in_use, pairs> uses;
     std::array<std::array<std::atomic<std::uint64_t>, pairs>, pairs> met_ns;
   };
@@ -91,19 +93,19 @@ class traffic_table {
 
   void map_file(const std::string& file);
   bool register_gpus(const std::vector<std::string>& gpus);
-  // The index of a place in the memory; nothing for a GPU that is not registered there.
+  // The index of a place in the memory. No value for a GPU that is not registered.
   std::optional<std::size_t> place_of(machine::endpoint end) const;
   std::optional<places> places_of(const pair& asked) const;
   std::size_t registered_gpus() const;
   template <class Visit>
   void each_other(const places& own, const Visit& visit) const;
-  std::vector<std::optional<std::size_t>> gpus_;  // their indices in the memory
+  std::vector<std::optional<std::size_t>> gpus_;  // the indices of the GPUs in the memory
   bool shared_ = false;
   std::string remark_;
   memory* memory_ = nullptr;
 };
 
-// The file through which a user's processes share a table, unless options name another one.
+// The file through which a user's processes share a table, unless the options name another file.
 std::string standard_traffic_file();
 
 }  // namespace interlace::cuda

@@ -1,4 +1,4 @@
-// The memory of a node's arrays, regions and reductions, and copies to and from it.
+// The memory of a node's arrays, regions and reductions, and copies to and from this memory.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ class node_arrays {
   void* take_unified(std::uint64_t bytes, const kernel::page_placement& pages);
   void write(void* to, const void* from, std::uint64_t bytes);
   void read(void* to, const void* from, std::uint64_t bytes) const;
-  // The memory of a device that take() has returned so far.
+  // The memory of a device that take() has returned so far, as ranges.
   const std::vector<memory_range>& ranges(std::uint32_t device) const { return taken_[device]; }
 
  private:

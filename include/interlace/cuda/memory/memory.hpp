@@ -9,7 +9,8 @@
 
 namespace interlace::cuda {
 
-// Makes a GPU the current one for its own lifetime, and then restores the previous one.
+// Makes a GPU the current one as long as the object lives. The destructor restores the previous
+// GPU.
 class current_device {
  public:
   explicit current_device(int ordinal);
@@ -23,8 +24,8 @@ class current_device {
   int before_ = 0;
 };
 
-// Plain cudaMalloc memory that lives as long as its owner. Every byte starts as 0xff, which is NaN
-// and the largest unsigned number, so that values which were never written look wrong.
+// Plain cudaMalloc memory that lives as long as its owner. Every byte starts as 0xff. Elements that
+// were never written therefore look wrong: they are NaN, or the largest unsigned number.
 class device_memory {
  public:
   device_memory() = default;
@@ -45,7 +46,7 @@ class device_memory {
   std::vector<allocation> allocations_;
 };
 
-// Host memory that all GPUs access at the same address. It is zeroed.
+// Host memory that all GPUs access at the same address. Every byte starts as 0.
 class mapped_memory {
  public:
   explicit mapped_memory(std::size_t bytes);
@@ -64,8 +65,8 @@ class mapped_memory {
 // machine does not support it.
 bool try_peer_access(int from, int to);
 
-// Enables access between each pair of these GPUs, once for the process. Throws device_error that
-// names the pair if the machine does not support it.
+// Enables access between each pair of these GPUs, once for the process. Throws device_error, which
+// names the pair, if the machine does not support it.
 void enable_peer_access(const std::vector<int>& ordinals);
 
 }  // namespace interlace::cuda

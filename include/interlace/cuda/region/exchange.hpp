@@ -1,33 +1,33 @@
 // The exchange between GPUs, without the host: the work that runs on each device's stream after the
 // kernels and copies of an epoch.
 //
-// Devices meet at barriers. Each device keeps the number of barriers that it has entered, and for
-// every peer the number that the peer last reported. To enter a barrier, a device stores its number
-// to all peers (release, system scope). It leaves when all peers' numbers have reached its own
+// Devices meet at barriers. Each device keeps the number of barriers that it has entered, and the
+// number that each peer last reported. To enter a barrier, a device stores its number to all peers
+// (release, system scope). It leaves the barrier when all peers' numbers have reached its own
 // (acquire, system scope). Numbers only grow and are in device memory, so a graph that contains
 // exchanges can be launched again without any reset.
 //
-// Why no device overwrites data that a peer still reads: everything that a device does is ordered
-// by its main stream. Copies and agents on other streams start after the work that the main stream
-// had when they were enqueued, which includes the previous exchange, and are joined before the next
-// exchange. Let B(n) be barrier n.
+// Why no device overwrites data that a peer still reads: a device's main stream orders everything
+// that the device does. Copies and agents on other streams start after the work that was on the
+// main stream when they were enqueued. This work includes the previous exchange. The main stream
+// waits for the copies and agents before the next exchange. Let B(n) be barrier n.
 //
 // - Regions have two buffers. In the epoch that ends at B(n), a device's kernels read its front F
-//   and write its back; its copies and inline stores write peers' backs. After B(n) the roles swap.
-//   So the first writes to a peer's F are in the next epoch, by kernels or copies after B(n) in the
-//   writer's stream. The writer left B(n), so the peer had entered it. The peer's kernels that read
-//   F are before B(n) in the peer's stream, so they had retired. For the same reason, the data of
-//   an epoch is there when its readers start: the writer's stores and copies come before its
-//   entering B(n), and the reader leaves B(n) only after that.
+//   and write its back; its copies and inline stores write peers' backs. After B(n) front and back
+//   swap. So the first writes to a peer's F are in the next epoch, by kernels or copies after B(n)
+//   in the writer's stream. The writer left B(n), so the peer had entered B(n). The peer's kernels
+//   that read F are before B(n) in the peer's stream, so they had retired. For the same reason, the
+//   data of an epoch has arrived when its readers start: the writer's stores and copies come before
+//   the writer enters B(n), and the reader leaves B(n) only after that.
 // - The inbox of a small reduction has two slots; B(n) uses slot n mod 2. The slot is written
 //   before the writer enters B(n), and read after the reader has left B(n), in the same kernel. The
 //   next write to the slot belongs to B(m) with m >= n + 2, by a kernel after B(n + 1) in the
-//   writer's stream. The writer left B(n + 1), so the reader had entered it, in a kernel after the
-//   one that read the slot.
+//   writer's stream. The writer left B(n + 1), so the reader had entered B(n + 1). The reader did
+//   so in a kernel after the kernel that read the slot.
 // - A large reduction has barriers A and B. Between them, a device reads its segment of all
-//   devices' partial results and writes the result to all fronts. Kernels that accumulated, or read
-//   the front, come before A. Partial results are reset, and the front is read, after B. A device
-//   enters B only when its segment is read and written.
+//   devices' partial results and writes the result to all fronts. Kernels that accumulate, or that
+//   read the front, come before A. After B, partial results are reset and kernels read the new
+//   front. A device enters B only after it has read and written its segment.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -41,11 +41,11 @@ namespace interlace::cuda {
 
 using counter = unsigned long long;
 
-// In each device's memory; peers store to it.
+// Lies in each device's memory; peers store to it.
 struct device_control {
   counter arrived[max_devices];  // barriers that each peer has entered
   counter entered;               // barriers that this device has entered
-  unsigned int failed;           // a wait expired somewhere, so all waits end
+  unsigned int failed;           // set when a wait expired on any device; all waits then end
 };
 
 // A failure that a device reports in host memory: one of its own waits expired, or a launch
@@ -57,7 +57,7 @@ enum class failed_wait : unsigned int {
   chunk,
   announcement,
   elsewhere,    // a failure in another process, which has the details
-  turn,         // an exchange while the other pair of buffers is due
+  turn,         // an exchange ran although the other pair of buffers was due
   outside,      // found by an audit: an element was stored outside of the device's part,
   twice,        // published twice,
   unpublished,  // stored and not published,
@@ -66,11 +66,11 @@ enum class failed_wait : unsigned int {
 struct wait_failure {
   failed_wait what;
   unsigned int device;
-  unsigned int exchange;  // waits for peers only: the exchange's number from the host
-  unsigned int peer;      // waits for peers only
+  unsigned int exchange;  // only for waits for peers: the exchange's number, which the host gave
+  unsigned int peer;      // only for waits for peers
   unsigned int region;    // chunks only
   unsigned int chunk;
-  unsigned int block;        // audits only, like the next two
+  unsigned int block;        // only for audits, like the next two members
   unsigned int other_block;  // the block that published the element first
   counter element;
   counter seen;
@@ -82,7 +82,7 @@ struct barrier_arguments {
   std::uint32_t devices = 1;
   std::uint32_t exchange = 0;  // named only in error messages
   std::uint64_t deadline_ns = 0;
-  // The peers belong to other processes: failures that they report are noted here, too.
+  // The peers belong to other processes. Failures that these processes report are noted here, too.
   bool notes_failures = false;
   device_control* controls[max_devices] = {};
   wait_failure* failure = nullptr;  // this device's failure
@@ -117,7 +117,7 @@ constexpr element_type element_type_of<std::int64_t>() {
   return element_type::i64;
 }
 
-// Up to this many elements, one thread block folds, sends and combines a reduction.
+// The most elements of a reduction that one thread block folds, sends and combines.
 inline constexpr std::uint64_t small_reduction_elements = 1024;
 inline constexpr std::uint32_t max_small_reductions = 8;
 
@@ -139,7 +139,7 @@ struct tracked_launch {
   unsigned int* words = nullptr;
   std::uint32_t count = 0;
   std::uint32_t region = 0;  // named only in error messages
-  // expected parity of the launches before the exchange; another one is a failure
+  // The expected parity of the launches before the exchange. Another parity is a failure.
   std::uint32_t parity = any_parity;
 };
 inline constexpr std::uint32_t max_tracked_launches = 8;
@@ -163,25 +163,27 @@ struct large_reduction {
   void* fronts[max_devices] = {};
 };
 
-// The launch functions only enqueue on the stream. The stream's device must be the current one.
+// The launch functions only enqueue on the stream. The caller must make the stream's device
+// current.
 
 // Whether an exchange and the next kernel of its stream are launched early.
 struct early_launch {
-  // it is launched before the previous kernel has ended, and waits for that kernel itself
+  // the exchange is launched before the previous kernel has ended, and itself waits for that end
   bool comes = false;
-  bool lets_next = false;  // it lets the next kernel be launched while it waits for peers
+  bool lets_next = false;  // the next kernel is launched while the exchange waits for peers
 };
 
 // Sends the sums of small reductions, passes one barrier and combines the sums.
 void launch_exchange(const exchange_arguments& a, early_launch how, cudaStream_t stream);
-// Folds a large reduction's copies into the first copy. It comes before barrier A.
+// Folds a large reduction's copies into the first copy. Enqueue it before barrier A.
 void launch_fold_copies(const large_reduction& r, cudaStream_t stream);
-// Combines the device's segment into all fronts. It comes between barriers A and B.
+// Combines the device's segment into all fronts. Enqueue it between barriers A and B.
 void launch_combine_segment(const large_reduction& r, cudaStream_t stream);
-// It comes after barrier B.
+// Resets the partial results. Enqueue it after barrier B.
 void launch_reset_partial(const large_reduction& r, cudaStream_t stream);
-// Waits until the host has stored `ticket`, then passes one barrier, so that all devices leave
-// within the latency of a flag. The host must store the ticket atomically; relaxed order is enough.
+// Waits until the host has stored `ticket`, then passes one barrier, so that all devices leave the
+// gate within the latency of a flag. The host must store the ticket atomically; relaxed order is
+// enough.
 void launch_gate(const barrier_arguments& a, unsigned int* host_ticket, unsigned int ticket,
                  cudaStream_t stream);
 

@@ -1,5 +1,5 @@
-// NVSHMEM, loaded at run time: nothing links it or needs its header. No CUDA header is needed
-// either, so tests can use a stand-in. Streams are opaque.
+// NVSHMEM, loaded at run time: the build needs neither the library nor its header. It needs no CUDA
+// header either, so tests can use a stand-in. Streams are opaque pointers.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace interlace::cuda {
 
-// The id that the ranks of a run have in common. Rank 0 makes it, and the caller passes it to the
-// other ranks.
+// The id that all ranks of a run share. Rank 0 makes the id, and the caller passes it to the other
+// ranks.
 struct nvshmem_id {
   int version = (1 << 16) + 128;
   std::array<char, 124> internal{};
@@ -20,17 +20,17 @@ struct nvshmem_id {
 
 class nvshmem_library {
  public:
-  // Loads the first candidate that exists; candidates are names that dlopen accepts. Sets variables
-  // that NVSHMEM reads when it starts, for the whole process: no multicast in the switches
-  // (NVSHMEM_DISABLE_NVLS), and no network unless the environment says otherwise. Throws
-  // usage_error that lists what was tried if none exists, and if the library lacks a necessary
-  // function.
+  // Loads the first candidate that exists; candidates are names that dlopen accepts. Sets, for the
+  // whole process, environment variables that NVSHMEM reads when it starts: no multicast in the
+  // switches (NVSHMEM_DISABLE_NVLS), and no network unless the environment says otherwise. Throws
+  // usage_error if no candidate exists, with a list of all candidates, or if the library lacks a
+  // necessary function.
   explicit nvshmem_library(const std::vector<std::string>& candidates);
 
-  // In NVIDIA's notation: 3.4.5.
+  // The version in NVIDIA's notation, such as 3.4.5.
   std::string version() const;
 
-  // The binary interface of version 3. 0 means success.
+  // The binary interface of version 3. Functions return 0 for success.
   struct functions {
     void (*version_info)(int*, int*, int*);
     int (*get_unique_id)(nvshmem_id*);
@@ -49,11 +49,11 @@ class nvshmem_library {
   functions api_{};
 };
 
-// This process as one of several, each with a GPU of its own.
+// This process as one of several ranks. Each rank has a GPU of its own.
 class nvshmem_rank {
  public:
-  // Returns when all ranks have called it. The calling thread's current GPU must be this rank's.
-  // Throws device_error if NVSHMEM cannot start.
+  // Returns once all ranks have called it. The calling thread's current GPU must be this rank's
+  // GPU. Throws device_error if NVSHMEM cannot start.
   nvshmem_rank(std::unique_ptr<const nvshmem_library> library, std::uint32_t rank,
                std::uint32_t ranks, const nvshmem_id& id);
 
@@ -61,18 +61,19 @@ class nvshmem_rank {
   std::uint32_t ranks() const { return ranks_; }
   std::string version() const { return library_->version(); }
 
-  // Allocates memory that every rank has, and that is accessed by the same address on every rank.
-  // It lives until the rank leaves. All ranks must call this with the same sizes in the same order.
-  // nullptr for 0 bytes. Throws device_error if there is no memory.
+  // Allocates memory on every rank, which all ranks access by the same address. The memory lives
+  // until the rank leaves. All ranks must call this function with the same sizes in the same order.
+  // Returns nullptr for 0 bytes. Throws device_error if there is not enough memory.
   void* allocate(std::size_t bytes) const;
 
-  // Both enqueue. A put copies to the same address on another rank. All ranks enqueue the barrier;
-  // after it, every put that was enqueued before it is complete.
+  // put and the barrier only enqueue. A put copies to the same address on another rank. All ranks
+  // must enqueue the barrier. After the barrier, every put that was enqueued before it is complete.
   void put(void* to, const void* from, std::size_t bytes, std::uint32_t rank, void* stream) const;
   void barrier(void* stream) const;
 
-  // Ends NVSHMEM when all ranks have called it; nothing else may be called afterwards. The
-  // destructor does not do this, because if one rank has failed, the other ranks would wait for it.
+  // Ends NVSHMEM once all ranks have called this function. Afterwards the caller must not call any
+  // other function of this class. The destructor does not end NVSHMEM, because if one rank has
+  // failed, the other ranks would wait for it.
   void leave() const;
 
  private:

@@ -10,7 +10,7 @@ struct byte_mask {
   std::array<std::uint64_t, 2> bits{};
 
   void set(std::uint32_t first, std::uint32_t count) {
-    // An element never crosses a 64-byte word: it is aligned and at most 64 bytes long.
+    // The range never crosses a 64-byte word: it is aligned and at most 64 bytes long.
     const std::uint64_t ones = count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
     bits[first / 64] |= ones << (first % 64);
   }
@@ -38,7 +38,7 @@ struct byte_mask {
       if (at == 128) return;
     }
   }
-  // One bit for each group of `unit` bytes that has a byte set.
+  // One bit for each group of `unit` bytes. The bit is set if a byte of the group is.
   std::uint32_t units(std::uint32_t unit, std::uint32_t line_bytes) const {
     if (unit == 32) {
       return static_cast<std::uint32_t>((bits[0] & 0xffffffffU) != 0) |
@@ -67,8 +67,8 @@ struct byte_mask {
   friend bool operator==(const byte_mask&, const byte_mask&) = default;
 
  private:
-  // The first byte at or after `at` that is set in the mask; with `flip` all ones, the first that
-  // is not set. 128 if there is none.
+  // The first byte at or after `at` that is set in the mask. With `flip` all ones: the first byte
+  // that is not set. 128 if there is no such byte.
   std::uint32_t find(std::uint32_t at, std::uint64_t flip) const {
     if (at < 64) {
       const std::uint64_t low = (bits[0] ^ flip) >> at;

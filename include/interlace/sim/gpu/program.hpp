@@ -1,5 +1,5 @@
-// A warp's work as the timing model replays it: instructions in program order, each with the lines
-// that its lanes touch together.
+// A warp's work in the form that the timing model replays: instructions in program order, each with
+// the lines that its lanes touch together.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ inline constexpr std::uint32_t none = 0xffffffffU;
 enum class instruction_kind : std::uint8_t {
   load,
   store,
-  atomic,   // a reduction in the L2 without a reply; an instruction that waits for it says so
+  atomic,   // a reduction in the L2 without a reply; a later instruction may wait for it
   shared,   // count: cycles by bank conflicts
   compute,  // count: operations of each lane
   shuffle,  // count: register exchanges
   publish,  // count: ranges of `published`, from number first_line on
-  wait,     // for everything before; count: additional trips to the L2 and back
-  barrier,  // waits as above, then for the other warps of the block
+  wait,     // waits for all earlier instructions; count: additional trips to the L2 and back
+  barrier,  // waits like `wait`, then for the other warps of the block
 };
 
-// A line that lanes of a warp touch together, as a device address, and its touched sectors. Lines
-// are aligned to at least 64 bytes, so the sectors fit in the low bits.
+// A line that lanes of a warp touch together: its device address and the sectors that the lanes
+// touch. Lines are aligned to at least 64 bytes, so the sectors fit in the low bits.
 class line_access {
  public:
   line_access(std::uint64_t line, std::uint8_t sectors) : packed_(line | sectors) {}
@@ -41,7 +41,7 @@ class line_access {
   std::uint64_t packed_;
 };
 
-// Additional data of stores and atomics.
+// The bytes that stores and atomics write to one line.
 struct written_bytes {
   byte_mask bytes;
   std::uint32_t lanes = 0;
@@ -55,8 +55,8 @@ struct instruction {
   std::uint16_t line_count = 0;
   std::uint32_t first_line = 0;
   union {
-    std::uint32_t first_written;  // stores and atomics
-    std::uint32_t count = 0;      // other kinds; the meaning depends on the kind
+    std::uint32_t first_written;  // for stores and atomics
+    std::uint32_t count = 0;      // for other kinds; the meaning depends on the kind
   };
   std::uint32_t depends = none;  // the earlier instruction whose result this one needs
 
@@ -67,10 +67,10 @@ struct instruction {
   bool uniform : 1 = false;          // a load of one element for all lanes
   bool counted : 1 = false;          // a store that updates counters of chunks
   std::uint32_t looked_up : 14 = 0;  // lines whose pages were looked up in a TLB
-  // lines that wait for a translation; a warp's lanes touch two lines each at most
+  // The lines that wait for a translation. Each lane of a warp touches at most two lines.
   std::uint32_t untranslated : 14 = 0;
   picoseconds ready = 0;
-  std::uint32_t dependents = none;  // first of a list linked by next_dependent
+  std::uint32_t dependents = none;  // the first element of a list, which next_dependent links
   std::uint32_t next_dependent = none;
 };
 static_assert(sizeof(instruction) == 40, "programs are most of what a run holds");
@@ -79,10 +79,11 @@ struct warp_program {
   std::vector<instruction> instructions;
   std::vector<line_access> lines;
   std::vector<written_bytes> written;
-  // Filled where remote loads are watched: for each element of `lines`, the 4-byte words that lanes
-  // touch.
+  // For each element of `lines`, the 4-byte words that lanes touch. Filled only if remote loads are
+  // watched.
   std::vector<std::uint32_t> words;
-  // Filled there, too, for a load's first line: when the load first requested a line.
+  // For the first line of each load, the time when the load first requested a line. Filled only if
+  // remote loads are watched.
   std::vector<picoseconds> began;
   std::vector<kernel::element_range> published;
 

@@ -1,12 +1,13 @@
-// Turns the lanes of a block, which run one after another, into the instructions of its warps.
+// Turns the lanes of a block, which run one after another, into the instructions of the block's
+// warps.
 //
-// Accesses of different lanes are the same instruction when they come from the same place in the
-// source and their enclosing lane.range loops are in the same iterations. A lane that reaches an
-// instruction which no lane has reached inserts it after the instruction that the lane executed
-// last. This keeps program order, whatever path the first lane took.
+// Accesses of different lanes are the same instruction if they come from the same place in the
+// source and their enclosing lane.range loops are in the same iterations. If a lane reaches an
+// instruction that no lane has reached, the recorder inserts it after the instruction that the lane
+// executed last. This keeps program order, whatever path the first lane took.
 //
-// For a warp.repeated, the instructions of one warp's lanes are kept; for all other warps only
-// addresses are recorded.
+// For a warp.repeated, the recorder keeps the instructions of one warp's lanes. For all other warps
+// it records only addresses.
 #pragma once
 
 #include <algorithm>
@@ -45,20 +46,23 @@ class recorder {
     bool stores_inline = false;
     bool watch_words = false;  // whether to fill warp_program::words
     std::uint32_t device = 0;
-    std::vector<kernel::use_tracker*> regions;  // by region id; null: the region is not tracked
-    // By region id, for regions whose devices subscribe to pages. Empty if there is none.
+    std::vector<kernel::use_tracker*>
+        regions;  // one for each region id; null: the region is not tracked
+    // One element for each region id, if devices subscribe to pages of the region. Empty if no
+    // region has such subscriptions.
     std::vector<subscribed_pages*> subscribed;
     std::uint32_t slot_bits = 0;  // address >> slot_bits gives the device that owns the memory
-    kernel::trace_totals* totals = nullptr;  // sums of all accesses; null: not wanted
-    // Chunks of a tracked launch; null: announcements are not needed.
+    kernel::trace_totals* totals = nullptr;  // sums over all accesses; null: do not sum
+    // The chunks of a tracked launch. Null: the launch needs no announcements.
     const std::vector<kernel::chunk>* chunks = nullptr;
-    // 8 bytes a chunk, in the device's memory; null: stores update the counters themselves.
+    // One counter of 8 bytes for each chunk, in the device's memory. Null: the stores themselves
+    // update the counters.
     const std::byte* counters = nullptr;
     trace::sink* log = nullptr;  // receives every action; null: nothing is logged
     std::uint32_t launch = 0;    // number of the launch in the log
   };
 
-  // `programs` has one element for each warp of the block. They are cleared.
+  // Clears `programs`, which has one element for each warp of the block.
   void begin_block(const settings& s, std::vector<warp_program>& programs);
   void end_block();
   // Adds the next instruction of a warp, in place of a kernel. Call it between begin_block and
@@ -78,7 +82,7 @@ class recorder {
     loop_key_ = key_mark;
     go_behind(none);
   }
-  // Inlined because most properties of an access are known when the kernel is compiled.
+  // Inlined, because most properties of an access are known when the kernel is compiled.
   [[gnu::always_inline]] std::uint32_t on_access(const kernel::access& a) {
     const instruction_kind kind = kind_of(a);
     auto address = reinterpret_cast<std::uintptr_t>(a.address);
@@ -90,7 +94,7 @@ class recorder {
     node& n = reach(key_of(a.site), kind, a.bytes, a.space);
     n.lanes |= lane_bit_;
     if (a.kind == kernel::access_kind::store && before != none) {
-      n.depends = before;  // a stored value was computed from what was loaded before it
+      n.depends = before;  // a stored value depends on the last value that was loaded before it
     } else if (a.depends != none && a.depends >= first_id_) {
       n.depends = a.depends - first_id_;
     }
@@ -102,8 +106,8 @@ class recorder {
   }
   [[gnu::always_inline]] void on_compute(const operations& work, kernel::site_id site) {
     node& n = reach(key_of(site), instruction_kind::compute, 0, {});
-    // Counts are kept in the array that holds the addresses of accesses. The warp takes as long as
-    // its longest lane.
+    // The array that holds the addresses of accesses also holds these counts. The warp takes as
+    // long as its longest lane.
     std::uint64_t* most = slot_ - lane_;
     const std::array<std::uint32_t, operation_kinds> counts{work.fp32, work.fp64, work.integer,
                                                             work.special};
@@ -136,15 +140,15 @@ class recorder {
   void end_repeated();
   class known_lanes;
   known_lanes watch_repeated();
-  // Throws model_error if the lanes reached memory more often, or less often, than the lanes before
-  // them.
+  // Throws model_error if these lanes made more or fewer accesses than the recorded lanes.
   void end_repeated(const known_lanes& watched);
   void on_publish(std::uint32_t, std::uint64_t begin, std::uint64_t end) {
     if (settings_->chunks == nullptr) return;
     published_ = true;
     announce({{begin, end}});
   }
-  // Call it at the kernel's end. Announces the block's mapped ranges, unless the block published.
+  // Call this function at the kernel's end. It announces the block's mapped ranges, unless the
+  // block published.
   void finish(const std::vector<kernel::element_range>& mapped) {
     if (published_) return;
     if (settings_->counters != nullptr) {
@@ -153,8 +157,8 @@ class recorder {
       written_at_end_ = mapped;
     }
   }
-  // The ranges that the block announces without an instruction. Returns the number of stores after
-  // which all of them are written.
+  // Appends the ranges that the block announces without an instruction. Returns the number of
+  // stores after which all these ranges are written.
   std::uint32_t take_written(std::vector<kernel::element_range>& to) {
     to.swap(written_at_end_);
     return std::exchange(counted_stores_, 0U);
@@ -162,20 +166,20 @@ class recorder {
 
  private:
   struct node {
-    // Equal to `key` if the node is stored directly after the node that is executed before it, and
-    // is the first instance of its key. Otherwise 0, which is not a key.
+    // Equals `key` if this node is the first instance of its key and is stored directly after the
+    // node that a lane executes before it. Otherwise 0, which is not a key.
     std::uint64_t key_in_order = 0;
-    std::uint64_t lanes = 0;    // lanes that reached the node, one bit each
+    std::uint64_t lanes = 0;    // one bit for each lane that reached the node
     std::uint64_t key = 0;      // place in the source and iterations, the same for all instances
     std::uint32_t next = none;  // next node in program order
-    // A lane that reaches a place twice outside of any range loop is at another instance of the
-    // node.
+    // A lane that reaches the same place twice outside of any range loop reaches two instances of
+    // the node. This member is the instance before this one.
     std::uint32_t instance_before = none;
     std::uint32_t instance_behind = none;
-    std::uint32_t latest = none;  // in the first instance: the instance reached last
+    std::uint32_t latest = none;  // in the first instance: the instance that a lane reached last
     std::uint32_t depends = none;
     std::uint32_t emitted = none;
-    std::uint32_t kept = none;  // its number in what is kept of a repeated stretch
+    std::uint32_t kept = none;  // the node's number in the record of a repeated stretch
     instruction_kind kind = instruction_kind::load;
     std::uint8_t bytes = 0;
     kernel::memory_space space = kernel::memory_space::local;
@@ -195,20 +199,21 @@ class recorder {
     x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
     return x ^ (x >> 31U);
   }
-  // Sites are addresses: their high bits are equal, and the highest is 0. Loop keys are mixed.
+  // Sites are addresses, whose high bits are equal and whose highest bit is 0. The loop key is
+  // mixed in.
   std::uint64_t key_of(kernel::site_id site) const {
     return loop_key_ ^ static_cast<std::uint64_t>(site);
   }
   bool came(const node& n) const { return (n.lanes & lane_bit_) != 0; }
 
-  // Whether this is the node of `key` that the lane reaches next.
+  // Whether node `n` is the next node with `key` that the lane reaches.
   bool is_next(const node& n, std::uint64_t key) const {
     return n.key == key && !came(n) &&
            (n.instance_before == none || came(nodes_[n.instance_before]));
   }
-  // The node of the instruction that the lane executes next; step() moves past it. Most lanes
-  // follow the lane before them, and the next instruction is mostly the next node in memory, so no
-  // link has to be followed.
+  // Returns the node of the instruction that the lane executes next; step() moves past that node.
+  // Most lanes take the same path as the lane before them, and the next node is mostly the next one
+  // in memory, so no link has to be followed.
   [[gnu::always_inline]] node& reach(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
                                      kernel::memory_space space) {
     if (upcoming_->key_in_order != key || came(*upcoming_)) [[unlikely]] {
@@ -232,7 +237,7 @@ class recorder {
   void insert_key(std::uint32_t id);
   void grow_table();
 
-  // Counts an access to a region. Returns false if the device makes no access after all.
+  // Counts an access to a region. Returns false if the device does not make the access.
   [[gnu::always_inline]] bool note_region(const kernel::access& a, instruction_kind kind,
                                           std::uint64_t& address) {
     bool up_to_date = true;
@@ -252,7 +257,7 @@ class recorder {
                        bool& up_to_date);
 
   void flush();
-  // The addresses of the lanes that take part in an access, without gaps.
+  // The addresses of the lanes that take part in an access, packed without gaps.
   const std::uint64_t* packed_addresses(const node& n, std::uint32_t id);
   void emit_loads(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
                   warp_program& to);
@@ -260,12 +265,12 @@ class recorder {
                    warp_program& to);
   void emit_words(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
                   std::size_t first, warp_program& to) const;
-  // Works on `count` lanes.
+  // Adds the lines that `count` lanes touch.
   void emit_lines(std::uint32_t bytes, std::uint32_t count, const std::uint64_t* addresses,
                   instruction& out);
   void emit_compute(const std::uint64_t* counts, std::uint32_t depends);
   void add_totals(const node& n, std::size_t lines) const;
-  // Whether each address is `bytes` after the previous one.
+  // Whether each address is `bytes` above the previous one.
   static bool in_steps(const std::uint64_t* addresses, std::uint32_t count, std::uint32_t bytes);
   static bool fills_lines(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count);
   static std::uint32_t bank_cycles(const node& n, const std::uint64_t* addresses);
@@ -274,19 +279,19 @@ class recorder {
   void announce(const std::vector<kernel::element_range>& ranges);
   void append(std::uint32_t warp, instruction_kind kind, std::uint32_t count,
               operation op = operation::fp32);
-  // Logs the instruction that was last added to a program; `n` is the node of an access.
+  // Logs the instruction that was last added to a program. For an access, `n` is its node.
   void log(std::uint32_t warp, const node& n, const std::uint64_t* addresses) const;
 
-  // Notes the access at the cursor in a stretch that may be repeated.
+  // Notes the access at the cursor, for the record of a repeated stretch.
   void note_repeated(const kernel::access& a, instruction_kind kind);
-  // Appends the instruction to the instructions of a stretch that may be repeated.
+  // Appends the instruction to the record of a repeated stretch.
   void keep_access(node& n, std::size_t instruction);
   // odd, so that no two multiples are equal
   static constexpr std::uint64_t iteration_step = 0x9E3779B97F4A7C15U;
   static constexpr std::uint32_t max_lane_bits = 6;                   // each lane has a bit
   static constexpr std::uint64_t key_mark = std::uint64_t{1} << 63U;  // set in every key
-  // An atomic that acquires and releases makes two round trips: one for its block's stores to reach
-  // the L2, then its own.
+  // An atomic that acquires and releases makes two round trips: in the first one the block's stores
+  // reach the L2, and the second one is its own.
   static constexpr std::uint32_t ordered_ways = 2;
   // a linear search is faster up to this number of nodes
   static constexpr std::uint32_t small_segment = 12;
@@ -298,33 +303,34 @@ class recorder {
   std::uint32_t sector_shift_ = 5;
   std::uintptr_t address_base_ = 0;
 
-  // The warp and segment being recorded.
+  // The warp and the segment that are being recorded.
   std::uint32_t warp_ = none;
   std::uint32_t lane_ = 0;
   std::uint64_t lane_bit_ = 1;
-  bool uniform_ = false;  // its one access is made by all lanes
+  bool uniform_ = false;  // all lanes together make the segment's one access
   bool published_ = false;
   std::vector<kernel::element_range> written_at_end_;
   std::uint32_t counted_stores_ = 0;  // stores to a region that update its counters
   std::uint32_t cursor_ = none;       // the node that the lane executed last
   node* upcoming_ = nullptr;          // the node after the cursor
-  std::uint64_t* slot_ = nullptr;     // where the lane's address for that node goes
+  std::uint64_t* slot_ = nullptr;     // the place for the lane's address at that node
   std::uint32_t head_ = none;
-  std::uint32_t first_id_ = 0;  // ids of a segment start here, which tells them from older ones
+  std::uint32_t first_id_ = 0;  // the first id of the segment; lower ids belong to earlier segments
   std::uint64_t loop_key_ = key_mark;  // key of the innermost loop's iteration
   std::uint32_t count_ = 0;            // number of nodes
-  // larger than count_; the node after the last has no key
+  // always larger than count_, because the node after the last one must have no key
   std::vector<node> nodes_ = std::vector<node>(64);
-  // [node][warp_width], with room for 64 nodes of the widest warp at first. It never shrinks.
+  // Shape [node][warp_width]. It starts with room for 64 nodes of the widest warp, and never
+  // shrinks.
   std::vector<std::uint64_t> addresses_ = std::vector<std::uint64_t>(64U << max_lane_bits);
   std::array<std::uint64_t, 64> packed_{};
-  // Ids of first instances by key, used once a segment is no longer small. An element is valid if
-  // its upper half is the segment's number.
+  // Ids of first instances by key, used once a segment has many nodes. An element is valid if its
+  // upper half is the segment's number.
   std::vector<std::uint64_t> table_ = std::vector<std::uint64_t>(1024, 0);
   std::uint32_t table_shift_ = 54;  // 64 - log2 of the table's size
   std::uint32_t segment_ = 1;
   repeated_programs repeated_;
-  // The repeated stretch that is being recorded, or replayed from a record.
+  // The name of the repeated stretch that is being recorded or replayed.
   repeated_programs::name repeating_name_;
   repeated_program repeating_;
   bool keeps_ = false;  // the stretch is being recorded
@@ -335,14 +341,14 @@ class recorder {
     std::uint32_t node = 0;
     std::uint32_t lane = 0;
   };
-  std::vector<reached> reached_;                   // nodes of the segment
+  std::vector<reached> reached_;                   // the nodes that lanes of the segment reached
   std::vector<std::uint64_t> repeated_addresses_;  // by repeated_program::order
   std::uint32_t logged_launch_ = none;
-  std::uint64_t next_block_ = 0;  // of that launch
+  std::uint64_t next_block_ = 0;  // the next block of that launch
 };
 
 // Sees the lanes of a warp.repeated whose instructions are known. A warp.repeated cannot contain
-// another: that does not compile.
+// another warp.repeated: such code does not compile.
 class recorder::known_lanes {
  public:
   template <class I>
@@ -382,7 +388,7 @@ class recorder::known_lanes {
 
  private:
   recorder& recorder_;
-  const std::uint32_t* next_;  // next element of the order
+  const std::uint32_t* next_;  // the next element of `order`
   const std::uint32_t* end_;
   std::uint64_t* addresses_;
 };

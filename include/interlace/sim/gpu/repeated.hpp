@@ -1,5 +1,5 @@
 // The record of a stretch of a kernel that repeats (warp.repeated): its instructions, and the order
-// in which its lanes reach memory whose addresses differ each time.
+// in which its lanes reach memory. The addresses differ in each repetition.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,17 @@ struct repeated_program {
     std::uint32_t bytes = 0;
     std::uint32_t lanes = 0;
   };
-  std::vector<instruction> instructions;  // dependences count from 0; without lines
-  std::vector<access> accesses;           // to memory that is not shared
-  // In the order in which lanes reach memory: access * repeated_lanes + the number of lower lanes
-  // that make the same access.
+  std::vector<instruction> instructions;  // their dependences count from 0, and they have no lines
+  std::vector<access> accesses;           // accesses to memory other than shared memory
+  // The order in which lanes reach memory. An element is access * repeated_lanes + the number of
+  // lower lanes that make the same access.
   std::vector<std::uint32_t> order;
 };
 
 inline constexpr std::uint32_t repeated_lanes = 64;  // lanes of the widest warp
 
-// All records of a GPU, by place in the source, key and number of lanes of the warp.
+// All records of a GPU. The key is the place in the source, the stretch's key and the number of
+// lanes of the warp.
 class repeated_programs {
  public:
   using name = std::tuple<const void*, std::uint32_t, std::uint32_t>;
@@ -36,7 +37,7 @@ class repeated_programs {
     const auto found = all_.find(of);
     return found == all_.end() ? nullptr : &found->second;
   }
-  // May remove records, so results of earlier find() calls become invalid.
+  // Adds a record. It may remove other records, so results of earlier find() calls become invalid.
   void add(const name& of, repeated_program&& p) {
     if (size_ > most) {
       all_.clear();
@@ -47,7 +48,7 @@ class repeated_programs {
   }
 
  private:
-  // limit of instructions plus lanes' accesses
+  // the most instructions plus accesses of lanes
   static constexpr std::size_t most = std::size_t{1} << 17U;
 
   std::map<name, repeated_program> all_;

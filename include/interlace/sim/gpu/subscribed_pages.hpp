@@ -1,5 +1,5 @@
-// For one region: which devices hold an up-to-date replica of a page, where fewer devices hold one
-// than the region names. A recorder asks this object about each access.
+// The devices that hold an up-to-date replica of each page of one region. These can be fewer
+// devices than the region names as subscribers. A recorder asks this object about each access.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,15 @@ namespace interlace::sim {
 class subscribed_pages {
  public:
   virtual ~subscribed_pages() = default;
-  // A device loads an element. Returns false if the device has no up-to-date replica of it.
+  // Notes that a device loads an element. Returns false if the device has no up-to-date replica of
+  // the element.
   virtual bool load(std::uint32_t device, std::uint64_t element) = 0;
   // Whether stores to an element go to `device`, which the region names as a subscriber.
   virtual bool receives(std::uint32_t device, std::uint64_t element) const = 0;
-  // The owner's address for the element that `device` has at `address`.
+  // The owner's address of the element that is at `address` in the memory of `device`.
   virtual std::uint64_t at_owner(std::uint32_t device, std::uint64_t element,
                                  std::uint64_t address) const = 0;
-  // The region was exchanged.
+  // Notes that the region was exchanged.
   virtual void end_epoch() = 0;
 };
 
