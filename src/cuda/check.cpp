@@ -11,7 +11,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// The call without the line breaks of its source, and the file relative to the source folder.
+// The failed call without the line breaks of its source, and the file's path relative to the source
+// folder.
 std::string describe(cudaError_t error, const char* call, const char* file, int line) {
   std::string_view name = file;
   if (const auto at = name.rfind("/src/"); at != std::string_view::npos) name.remove_prefix(at + 1);

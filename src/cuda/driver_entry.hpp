@@ -1,4 +1,4 @@
-// Looks up functions of the driver when they are first needed, because the driver is not linked.
+// Looks up functions of the driver when they are first needed, because nothing links the driver.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,8 +10,8 @@
 
 namespace interlace::cuda {
 
-// Throws device_error if the driver is too old to have the function. The function has the form of
-// CUDA 12.0.
+// Throws device_error if the driver is too old to have the function. The function has the signature
+// of CUDA 12.0.
 template <class Function>
 Function driver_entry(const char* name) {
   void* function = nullptr;

@@ -10,10 +10,10 @@ namespace interlace::cuda {
 
 namespace {
 
-constexpr int first_architecture = 90;  // the first with griddepcontrol
-constexpr int first_driver = 12030;     // the first that captures such launches
+constexpr int first_architecture = 90;  // the first architecture with griddepcontrol
+constexpr int first_driver = 12030;     // the first driver that captures such launches
 
-// The nodes on each GPU.
+// The number of nodes on each GPU.
 std::mutex tenants_mutex;
 std::map<int, int> tenants;
 

@@ -1,5 +1,5 @@
-// Launches that start before the work that they depend on has ended, which hides the time of the
-// launch: programmatic dependent launch. The kernel waits for that work itself, by
+// Launches that start before the work on which they depend has ended (programmatic dependent
+// launch). This hides the time of the launch. The kernel itself waits for that work, by
 // device::await_prerequisites.
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace interlace::cuda {
 
-// Whether a kernel whose source calls await_prerequisites really waits there: it must have been
-// compiled for a GPU that supports this.
+// Whether a kernel whose source calls await_prerequisites really waits: for this it must have been
+// compiled for a GPU that supports such launches.
 bool awaits_prerequisites(const cudaFuncAttributes& kernel);
 
-// Bit d: graphs of device d on GPU ordinals[d] may have such launches. No bit is set if a GPU
-// stands for several devices: blocks that wait for one device's exchange would take the places of
-// another device's kernel, for which that exchange waits.
+// Bit d is set if graphs of device d, on GPU ordinals[d], may have such launches. No bit is set if
+// a GPU stands for several devices: blocks that wait for one device's exchange would take the
+// places of another device's kernel, and that exchange waits for this kernel.
 std::uint32_t early_devices(const std::vector<int>& ordinals);
 
-// A `node` of this process on its GPUs, registered as long as it lives.
+// Registers a `node` of this process on its GPUs as long as this object lives.
 class gpu_tenant {
  public:
   explicit gpu_tenant(const std::vector<int>& ordinals);
@@ -31,15 +31,15 @@ class gpu_tenant {
   gpu_tenant& operator=(gpu_tenant&&) = delete;
 
   // Whether no other node uses one of these GPUs. Two nodes with early launches that run at the
-  // same time would take each other's places, as devices of one GPU do.
+  // same time would take each other's places, just as two devices on one GPU would.
   bool alone() const;
 
  private:
   std::set<int> ordinals_;
 };
 
-// The attribute of a launch that may start early, after a kernel in the same stream: as soon as all
-// blocks of that kernel have allowed the next launch, or have ended.
+// The attribute of a launch that may start before the kernel ahead of it in the stream has ended.
+// The launch starts as soon as all blocks of that kernel have allowed it, or have ended.
 cudaLaunchAttribute early_attribute();
 
 }  // namespace interlace::cuda

@@ -13,7 +13,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// The binary interface of cuFFT 12 (CUDA 13), as documented; 0 means success.
+// The binary interface of cuFFT 12 (CUDA 13), as documented. Functions return 0 for success.
 using plan_handle = int;
 constexpr int type_real_to_complex = 0x2a;
 constexpr int type_complex_to_real = 0x2c;
@@ -34,7 +34,7 @@ struct functions {
 functions load() {
   std::vector<std::string> candidates = {"libcufft.so.12",
                                          INTERLACE_CUDA_LIBRARIES "/libcufft.so.12"};
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread sets this variable
   if (const char* named = std::getenv("INTERLACE_CUFFT"); named != nullptr && *named != '\0') {
     candidates = {named};
   }
@@ -77,7 +77,7 @@ class plan {
     } else {
       const int type =
           f.kind == kernel::fft_kind::planes_forward ? type_real_to_complex : type_complex_to_real;
-      // Arrays without padding: planes one after another.
+      // The arrays have no padding: plane follows plane.
       check(library().plan_many(&handle_, 2, sides, nullptr, 1, 0, nullptr, 1, 0, type, count),
             "cufftPlanMany");
     }

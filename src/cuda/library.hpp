@@ -1,5 +1,5 @@
-// A sort by CUDA's libraries, called in place of a kernel, and a graph that is made with it on a
-// GPU.
+// A sort by CUDA's libraries, which a caller runs in place of a kernel, and a graph that is made on
+// a GPU with this sort.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace interlace::cuda {
 
-// Sorts in ascending order by bits [0, bits) of the keys. `spare` must be as long as the keys and
-// is overwritten. Blocks until done.
+// Sorts the keys in ascending order by their bits [0, bits). `spare` must be as long as the keys;
+// its contents are lost. Blocks until done.
 void sort_keys(node& n, std::uint32_t device, const local<std::uint64_t>& keys,
                const local<std::uint64_t>& spare, std::uint32_t bits);
 
-// A graph by incoming edges: columns[offsets[v] .. offsets[v + 1]) are the sources of the edges
-// into v, in ascending order.
+// A graph as lists of incoming edges. The elements of `columns` from offsets[v] up to offsets[v +
+// 1] are the sources of the edges to v, in ascending order.
 struct device_graph {
   std::uint64_t rows = 0;
   std::uint64_t edges = 0;
@@ -24,8 +24,9 @@ struct device_graph {
 };
 
 // R-MAT (Chakrabarti, Zhan and Faloutsos, 2004) with 2^scale vertices. Edge k depends only on the
-// seed and k, in the same way as in python/interlace/graphs.py: for each level, SplitMix64 of seed
-// * 0x9E3779B97F4A7C15 + k * scale + level, whose upper 32 bits are compared with thresholds.
+// seed and k, in the same way as in python/interlace/graphs.py. For each level it takes SplitMix64
+// of seed * 0x9E3779B97F4A7C15 + k * scale + level, and compares the upper 32 bits of the result
+// with thresholds.
 struct rmat_options {
   std::uint32_t scale = 20;  // 1 to 31
   std::uint32_t edge_factor = 16;
@@ -35,8 +36,8 @@ struct rmat_options {
   double c = 0.19;
 };
 
-// Makes the whole graph on one device. An edge takes 20 bytes during construction, and 4
-// afterwards.
+// Makes the whole graph on one device. An edge takes 20 bytes of memory during construction, and 4
+// bytes afterwards.
 device_graph make_rmat(node& n, std::uint32_t device, const rmat_options& o);
 
 }  // namespace interlace::cuda

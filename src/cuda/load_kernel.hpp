@@ -1,5 +1,5 @@
-// Loads kernels ahead of their first launch. CUDA loads kernels lazily: the first launch waits for
-// the work that runs on the device. If that work waits for the kernel, it is a deadlock.
+// Loads kernels before their first launch. CUDA loads kernels lazily: the first launch of a kernel
+// waits for the work that runs on the device. If that work waits for the kernel, neither ever ends.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,7 +8,8 @@
 
 namespace interlace::cuda {
 
-// Loads a kernel on the current device unless it is loaded already. Returns its attributes.
+// Loads a kernel on the current device, unless it is already loaded. Returns the kernel's
+// attributes.
 template <class Entry>
 cudaFuncAttributes load_kernel(Entry* entry) {
   cudaFuncAttributes attributes{};

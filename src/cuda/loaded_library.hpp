@@ -1,5 +1,5 @@
-// A third-party library that is loaded at run time, so that nothing links it: the first candidate
-// that exists, and the functions that are called.
+// A third-party library that is loaded at run time, so that nothing links it. This class opens the
+// first candidate that exists, and looks up the functions that the program calls.
 #pragma once
 
 #include <dlfcn.h>
@@ -14,8 +14,9 @@ namespace interlace::cuda {
 
 class loaded_library {
  public:
-  // The candidates are names that dlopen accepts. `name` is the library's name in messages, and
-  // `remedy` says what users can do if it is missing. Throws usage_error that lists what was tried.
+  // The candidates are names that dlopen accepts. `name` is the library's name in messages.
+  // `remedy` tells users what to do if the library is missing. Throws usage_error, which lists all
+  // candidates, if none can be loaded.
   loaded_library(std::string name, const std::vector<std::string>& candidates, std::string remedy)
       : name_(std::move(name)), remedy_(std::move(remedy)) {
     std::string tried;
@@ -34,19 +35,20 @@ class loaded_library {
   loaded_library(const loaded_library&) = delete;
   loaded_library& operator=(const loaded_library&) = delete;
 
-  // Returns false, and sets null, if the library has no such function.
+  // Looks up a function. If the library lacks it, returns false and sets the pointer to null.
   template <class Function>
   bool look_up(const char* symbol, Function& function) const {
     function = reinterpret_cast<Function>(dlsym(library_, symbol));
     return function != nullptr;
   }
-  // The same for a function without which the library is not usable.
+  // Looks up a function that is indispensable. Throws usage_error if the library lacks it.
   template <class Function>
   void need(const char* symbol, Function& function) const {
     if (!look_up(symbol, function))
       throw usage_error(name_ + " cannot be used: " + file_ + " has no " + symbol + "; " + remedy_);
   }
-  // Keeps the library loaded until the process ends, because its functions are called until then.
+  // Keeps the library loaded until the process ends, because the program calls its functions until
+  // then.
   void keep() { library_ = nullptr; }
 
  private:

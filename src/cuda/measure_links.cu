@@ -18,7 +18,8 @@ namespace {
 
 constexpr unsigned int probe_threads = 256;
 constexpr unsigned int probe_blocks = 528;
-constexpr std::uint64_t least_bytes = std::uint64_t{64} << 20U;  // moved in one repetition
+// Least bytes that one repetition moves.
+constexpr std::uint64_t least_bytes = std::uint64_t{64} << 20U;
 constexpr std::uint32_t most_copies = 64;
 
 __device__ std::uint64_t pattern(std::uint64_t seed, std::uint64_t place) {
@@ -52,10 +53,10 @@ std::string name_of(int memory) {
   return memory == host_memory ? "the host" : "GPU " + std::to_string(memory);
 }
 
-// Two buffers of a memory, and the stream and events for copies from it.
+// A memory: two buffers in it, and the stream and events for copies from it.
 struct place {
   int memory = 0;
-  int device = 0;  // GPU of the stream; for host memory, the GPU at the other end
+  int device = 0;  // the stream's GPU; for host memory, the GPU at the other end
   void* source = nullptr;
   void* target = nullptr;
   cudaStream_t stream = nullptr;
@@ -121,7 +122,7 @@ class bench {
     for (const auto& [from, to] : pairs) {
       for (const std::uint64_t size : options_.sizes) {
         results.push_back(measure_pair(*from, *to, size, false));
-        // Both directions at once are the same pair from either side.
+        // The measurement of both directions at once is the same for a pair and the reverse pair.
         if (options_.both_ways && from < to) {
           results.push_back(measure_pair(*from, *to, size, true));
         }
@@ -220,8 +221,8 @@ class bench {
     const auto copies =
         static_cast<std::uint32_t>(std::clamp<std::uint64_t>(least_bytes / bytes, 1, most_copies));
 
-    // The first copy between two memories initialises resources, and may wait for held streams to
-    // do so.
+    // The first copy between two memories initialises resources. For this it may wait for streams
+    // that are held.
     for (const auto& [a, b] : {std::pair{&from, &to}, std::pair{&to, &from}}) {
       INTERLACE_CUDA_CHECK(cudaSetDevice(a->device));
       INTERLACE_CUDA_CHECK(cudaMemcpyAsync(b->target, a->source, 8, cudaMemcpyDefault, a->stream));
@@ -244,7 +245,7 @@ class bench {
       hold_.check();
       double time_s = seconds(from);
       if (both_ways) time_s = std::max(time_s, seconds(to));
-      if (k == 0) continue;  // the first one is the warm-up
+      if (k == 0) continue;  // the first repetition is the warm-up
       rates.push_back(static_cast<double>(bytes) * copies * (both_ways ? 2 : 1) / time_s);
     }
     verify(from, to, bytes, seed);
@@ -269,7 +270,7 @@ class bench {
 }  // namespace
 
 std::vector<link_bandwidth> measure_links(const link_options& o) {
-  (void)device_count();  // throws if there is no driver, with the reason
+  (void)device_count();  // throws, with the reason, if there is no driver
   const current_device restore(0);
   return bench(o).measure();
 }

@@ -1,7 +1,7 @@
 // The bandwidth of copies by the copy engines between the memories of a machine.
 //
-// A kernel holds the streams until everything is enqueued, so the figures contain no host time.
-// Data is verified after every measurement.
+// A kernel holds the streams until all copies are enqueued, so the figures contain no host time.
+// Every measurement verifies the copied data.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ inline constexpr int host_memory = -1;  // page-locked
 struct link_options {
   std::vector<int> ordinals{};  // empty: all GPUs
   std::vector<std::uint64_t> sizes{std::uint64_t{256} << 20U};
-  std::uint32_t repetitions = 5;                // the figure is the median
-  bool host = true;                             // also between each GPU and the host
-  bool both_ways = true;                        // also both directions at once
-  std::function<void(double done)> progress{};  // 0 to 1
+  std::uint32_t repetitions = 5;  // the figure is the median
+  bool host = true;               // also measures copies between each GPU and the host
+  bool both_ways = true;          // also measures both directions at once
+  std::function<void(double done)> progress{};  // called with the part that is done, 0 to 1
 };
 
 struct link_bandwidth {
   int from = 0;
   int to = 0;
   std::uint64_t bytes = 0;
-  bool both_ways = false;   // from <-> to; the rate is then the sum
+  bool both_ways = false;   // copies in both directions at once; the rate is their sum
   bool peer_access = true;  // false: the driver stages the copy in host memory
   double bytes_per_s = 0;   // median
   double lowest = 0;

@@ -15,13 +15,14 @@ namespace interlace::cuda {
 
 namespace {
 
-// Launches between two events, so that the start weighs little.
+// The number of launches between two events. With several launches, the start of the first one
+// weighs little.
 constexpr std::uint32_t launches = 4;
-// So many that a launch computes for a millisecond or more.
+// The number of rounds in a launch, chosen so that a launch computes for at least a millisecond.
 constexpr unsigned int rounds = 500;
 constexpr unsigned int blocks_a_multiprocessor = 8;
-// A launch reads and writes at least so many times the size of the L2. Data still in the L2 are
-// thus at most a few percent of the launch's data.
+// A launch reads and writes at least this many times the size of the L2. Data that is still in the
+// L2 is therefore at most a few percent of the launch's data.
 constexpr std::uint64_t least_caches = 16;
 
 class rate_bench {
@@ -67,7 +68,8 @@ class rate_bench {
     device_rates found;
     found.cache_bytes = cache_bytes_;
     const auto bytes = static_cast<double>(steps_ * rate::step_bytes);
-    // Tries long-lived blocks and many short blocks: it depends on the GPU which are faster.
+    // Tries a few blocks that live long, and many short blocks: which ones are faster depends on
+    // the GPU.
     for (const std::uint64_t grid : {std::uint64_t{blocks_}, steps_}) {
       const auto blocks = static_cast<unsigned int>(std::min<std::uint64_t>(grid, 1U << 30U));
       const double written =
@@ -90,7 +92,7 @@ class rate_bench {
   }
 
  private:
-  // Seconds of one launch.
+  // The time of one launch in seconds.
   template <class Launch>
   double median_s(const Launch& launch) {
     std::vector<double> times;
@@ -104,7 +106,7 @@ class rate_bench {
       INTERLACE_CUDA_CHECK(cudaEventSynchronize(stop_));
       float ms = 0;
       INTERLACE_CUDA_CHECK(cudaEventElapsedTime(&ms, start_, stop_));
-      if (k == 0) continue;  // the first one is the warm-up
+      if (k == 0) continue;  // the first repetition is the warm-up
       times.push_back(static_cast<double>(ms) * 1e-3 / launches);
     }
     const double seconds = median(std::move(times));

@@ -38,7 +38,7 @@ struct node::parts {
 
 node::node(options o) : parts_(std::make_unique<parts>(o)) {}
 
-// Keeps the caller's current device.
+// Restores the caller's current device.
 node::~node() {
   int before = 0;
   INTERLACE_CUDA_LOG(cudaGetDevice(&before));

@@ -10,7 +10,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// The part of NVML's interface that is used here; its binary interface is stable.
+// The part of NVML's interface that this file uses. Its binary interface is stable.
 struct nvml_device;
 constexpr unsigned int all_links = 0xffffffffU;
 constexpr std::array<unsigned int, 4> fields{138, 139, 140, 141};  // NVLINK_THROUGHPUT_*
@@ -50,7 +50,7 @@ std::optional<std::uint64_t> kibibytes(const nvml_field& f) {
   }
 }
 
-// Stays loaded and initialised until the process ends.
+// NVML, loaded and initialised until the process ends.
 class nvml {
  public:
   nvml() {

@@ -93,9 +93,10 @@ void rank_node::call(std::uint32_t device, const kernel::library_call& c) {
   INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal_));
 }
 
-// No rank overwrites memory that a peer still reads. A region's back was its readers' front one
-// exchange ago, and the readers have entered a barrier since. A reduction has two inboxes for
-// alternate exchanges, and a rank that folded an inbox has entered a barrier since.
+// No rank overwrites memory that a peer still reads. A region's back was the front of its readers
+// one exchange ago, and these readers have entered a barrier since then. A reduction has two
+// inboxes for alternate exchanges, and a rank that folded an inbox has entered a barrier since
+// then.
 void rank_node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
   for (const std::uint32_t id : ids) {
     kernel::region_state& s = states_.at(id);
@@ -104,7 +105,7 @@ void rank_node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
     }
   }
   INTERLACE_CUDA_CHECK(cudaEventRecord(order_, stream_));
-  // Each rank begins with the next one, so that no two senders have the same receiver.
+  // Each rank begins with the rank after it, so that no two senders have the same receiver.
   for (std::uint32_t step = 1; step < devices(); ++step) {
     const std::uint32_t peer = (rank() + step) % devices();
     cudaStream_t on = to_peers_[peer];
@@ -144,7 +145,7 @@ void rank_node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
 }
 
 void rank_node::begin_run() {
-  // Waits until copies from the host have arrived, and all devices are here.
+  // Waits until copies from the host have arrived, and until all devices have reached this point.
   INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
   self_.barrier(stream_);
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream_));

@@ -10,13 +10,13 @@ inline constexpr unsigned int threads = 256;
 // --- memory
 // ---------------------------------------------------------------------------------------
 
-// 16-byte loads of a thread in flight.
+// The number of 16-byte loads that a thread has in flight.
 inline constexpr unsigned int loads = 8;
-// Bytes that a block moves in one step.
+// The bytes that a block moves in one step.
 inline constexpr std::uint64_t step_bytes = std::uint64_t{16} * loads * threads;
 
-// Reads `steps` steps. A block takes every gridDim.x-th step. The stored value has no meaning; it
-// keeps the compiler from dropping the loads.
+// Reads `steps` steps. Each block takes every gridDim.x-th step. The stored value has no meaning,
+// but it keeps the compiler from dropping the loads.
 template <class Word = uint4>
 __global__ void __launch_bounds__(threads)
     read_all(const Word* data, std::uint64_t steps, unsigned int* kept) {
@@ -49,9 +49,9 @@ __global__ void __launch_bounds__(threads) write_all(Word* data, std::uint64_t s
 // --- operations
 // -----------------------------------------------------------------------------------
 
-// Instructions of a thread in a round. There are `chains` chains, which do not wait for each other.
-// Every step of a chain is one instruction: tests/python/test_sass.py counts them in the machine
-// code.
+// The instructions of a thread in a round. There are `chains` chains, which do not wait for each
+// other. Every step of a chain is one instruction: tests/python/test_sass.py counts these
+// instructions in the machine code.
 inline constexpr unsigned int chains = 8;
 inline constexpr unsigned int steps_a_round = 32;
 inline constexpr unsigned int operations_a_round = chains * steps_a_round;
@@ -70,8 +70,8 @@ struct multiply_add_f64 {
     asm volatile("fma.rn.f64 %0, %0, %1, %2;" : "+d"(x) : "d"(a), "d"(b));
   }
 };
-// Alternates between an addition and an exclusive or, since two of the same kind could be merged
-// into one instruction.
+// Alternates between an addition and an exclusive or, because the compiler could merge two
+// instructions of the same kind.
 struct add_or_xor {
   using type = unsigned int;
   static __device__ void step(unsigned int& x, unsigned int a, unsigned int b, unsigned int k,
@@ -90,7 +90,7 @@ struct multiply_add_u32 {
     asm volatile("mad.lo.u32 %0, %0, %1, %2;" : "+r"(x) : "r"(a), "r"(b));
   }
 };
-// Both operations in chains of their own: they can have different units.
+// Runs each operation in chains of its own, because the operations can have different units.
 struct any_u32 {
   using type = unsigned int;
   static __device__ void step(unsigned int& x, unsigned int a, unsigned int b, unsigned int k,
@@ -102,7 +102,8 @@ struct any_u32 {
     }
   }
 };
-// Floating point and integers in chains of their own: measures how much multiprocessors can issue.
+// Runs floating-point and integer operations in chains of their own. This measures the number of
+// instructions that multiprocessors can issue.
 struct f32_and_u32 {
   using type = unsigned int;
   static __device__ void step(unsigned int& x, unsigned int a, unsigned int b, unsigned int k,

@@ -17,8 +17,7 @@ namespace {
 constexpr std::uint32_t most_queues = 32;
 constexpr std::uint32_t default_queues = 8;
 
-// The units in which a multiprocessor allocates registers, to a warp, and shared memory, to a
-// block.
+// The units of allocation on a multiprocessor: registers for a warp, and shared memory for a block.
 constexpr std::uint32_t register_granule = 256;
 constexpr std::uint32_t shared_granule = 128;
 
@@ -28,9 +27,9 @@ std::uint32_t rounded(std::uint32_t value, std::uint32_t granule) {
 
 struct resource {
   const char* name;
-  std::uint32_t has;     // resources of a multiprocessor
-  std::uint32_t agent;   // taken by a block of the agent
-  std::uint32_t kernel;  // taken by a block of the kernel
+  std::uint32_t has;     // that a multiprocessor has
+  std::uint32_t agent;   // that a block of the agent takes
+  std::uint32_t kernel;  // that a block of the kernel takes
 };
 
 std::array<resource, 4> resources_of(const gpu_places& gpu, const block_needs& agent,
@@ -83,10 +82,10 @@ void require_queues(const std::vector<int>& ordinals, std::uint32_t streams) {
   }
 }
 
-// Assumes the worst placement. A multiprocessor has no place for a block if it holds at least `fit`
-// + 1 blocks of agents, where `fit` of them leave one place. If fewer multiprocessors than there
-// are can be filled like this, one has a place. Meetings of the other devices may fill a whole
-// multiprocessor each.
+// Assumes the worst placement. A multiprocessor holds `fit` blocks of agents beside a block of the
+// kernel, and has no place for that block if it holds one more. If the agents' blocks cannot fill
+// all multiprocessors in this way, one multiprocessor has a place. Meetings of the other devices
+// may fill one whole multiprocessor each.
 std::string why_not_at_once(const gpu_places& gpu, const grid_needs& agent,
                             const block_needs& kernel, std::uint32_t devices) {
   const auto needs = resources_of(gpu, agent.block, kernel);
@@ -97,9 +96,9 @@ std::string why_not_at_once(const gpu_places& gpu, const grid_needs& agent,
            " blocks and a block of " + std::to_string(kernel.threads) +
            " threads of the kernel at once: not enough " + short_of;
   };
-  // agent blocks that fit beside a block of the kernel
+  // The agent blocks that fit beside a block of the kernel.
   std::uint64_t beside = std::numeric_limits<std::uint32_t>::max();
-  std::uint64_t alone = beside;  // agent blocks that fit alone
+  std::uint64_t alone = beside;  // the agent blocks that fit without the kernel
   const char* short_of = "";
   for (const resource& r : needs) {
     if (r.kernel > r.has || r.agent > r.has) return refused(r.name);

@@ -1,4 +1,4 @@
-// Holds streams until the host has enqueued everything, so that measurements contain no host time.
+// Holds streams until the host has enqueued all work, so that measurements contain no host time.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,13 +16,13 @@ class stream_hold {
   stream_hold(stream_hold&&) = delete;
   stream_hold& operator=(stream_hold&&) = delete;
 
-  // Loads the waiting kernel on the current device. Call it for each device before anything is
+  // Loads the waiting kernel on the current device. Call it for each device before a stream is
   // held.
   static void load();
-  // Work that is enqueued from now on waits.
+  // Makes work that is enqueued from now on wait.
   void close() noexcept { ++ticket_; }
-  // Holds a stream of the current device: later work on it starts only after release(), or after 10
-  // s.
+  // Holds a stream of the current device. Later work on the stream starts only after release(), or
+  // after 10 s.
   void enqueue(cudaStream_t stream);
   void release() noexcept;
   // Throws device_error if a stream continued before its release. Call it after the streams have
@@ -31,8 +31,8 @@ class stream_hold {
 
  private:
   struct words {
-    unsigned int ticket;   // stored by the host
-    unsigned int expired;  // stored by a device
+    unsigned int ticket;   // the host stores this word
+    unsigned int expired;  // a device stores this word
   };
   words* shared() const { return static_cast<words*>(memory_.data()); }
 

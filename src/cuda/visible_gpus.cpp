@@ -15,7 +15,7 @@ std::uint32_t device_count() {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaErrorInsufficientDriver) {
     (void)cudaGetLastError();
-    int has = 0;  // stays 0 where there is no driver
+    int has = 0;  // stays 0 if there is no driver
     INTERLACE_CUDA_CHECK(cudaDriverGetVersion(&has));
     const std::string reason =
         has == 0 ? no_driver() : why_driver_too_old_for_kernels(has, CUDART_VERSION);
@@ -39,7 +39,7 @@ void require_gpu(int ordinal) {
   int minor = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
   INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal));
-  // The build has machine code for some capabilities, and PTX for later ones.
+  // The build has machine code for some compute capabilities, and PTX for later ones.
   const std::string reason =
       why_gpu_too_old(ordinal, 10 * major + minor, INTERLACE_LEAST_CAPABILITY);
   if (!reason.empty()) throw usage_error(reason);

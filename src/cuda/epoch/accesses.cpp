@@ -55,15 +55,16 @@ void record_accesses(const node_gpus& gpus, node_arrays& arrays, loaded_kernels&
   buffer.capacity = capacity;
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT: as in issue_kernel
   std::vector<unsigned long long> words;
-  std::uint64_t most = 0;  // words of a block so far, averaged over its range
+  std::uint64_t most = 0;  // most words of a block so far, averaged over a range of blocks
   for (std::uint64_t first = 0, count = 1; first < k.shape.blocks; first += count) {
-    // Ranges grow until they take a quarter of the buffer, by the estimate from earlier blocks.
+    // Ranges grow until their accesses fill a quarter of the buffer, as estimated from earlier
+    // blocks.
     count = std::min(first == 0 ? 1 : 4 * count, k.shape.blocks - first);
     if (most != 0) count = std::min(count, std::max<std::uint64_t>(1, capacity / 4 / most));
     const unsigned long long none = 0;
     arrays.write(buffer.used, &none, sizeof(none));
     INTERLACE_CUDA_CHECK(cudaSetDevice(gpus.ordinal(device)));
-    struct range {  // same layout as device::block_range
+    struct range {  // the layout of device::block_range
       std::uint32_t first, total;
     } blocks{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(k.shape.blocks)};
     std::array<void*, 3> arguments{functor, static_cast<void*>(&buffer),

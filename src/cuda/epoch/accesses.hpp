@@ -1,4 +1,4 @@
-// Runs kernels at once to see the accesses of their warps.
+// Runs kernels at once to count or record the accesses of their warps.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace interlace::cuda {
 
-// Both functions block until the node is idle, before and after. They throw model_error during a
-// recording.
+// Both functions block until the node is idle before they run the kernel, and until the kernel has
+// ended. They throw model_error during a recording.
 kernel::trace_totals count_accesses(const node_gpus& gpus, node_arrays& arrays,
                                     loaded_kernels& kernels, std::uint32_t device,
                                     const kernel_operation& k);

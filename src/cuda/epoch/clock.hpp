@@ -19,10 +19,10 @@ class run_clock {
   run_clock(run_clock&&) = delete;
   run_clock& operator=(run_clock&&) = delete;
 
-  // Enqueue the events. The device must be the current one.
+  // Enqueue the events that start and stop the clock. The device must be the current one.
   void start(std::uint32_t device) const;
   void stop(std::uint32_t device) const;
-  // From the device's start to one of its events.
+  // The time from the device's start to one of its events.
   double until_s(std::uint32_t device, cudaEvent_t event) const;
   // The time of the slowest device. All devices must have stopped.
   double longest_s() const;

@@ -1,4 +1,4 @@
-// Events of streams.
+// CUDA events.
 #pragma once
 
 #include <cuda_runtime.h>

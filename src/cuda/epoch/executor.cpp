@@ -18,7 +18,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// The number of stream operations of an operation on one device. An exchange has up to eight
+// The number of calls by which one device enqueues an operation. An exchange has up to eight
 // launches, its copies, and waits for the copy streams. A library call can have several launches.
 std::uint32_t gate_weight(const operation& o) {
   const auto copies = [](const auto& of) { return static_cast<std::uint32_t>(2 * of.size()); };
@@ -77,7 +77,7 @@ kernel::run_result executor::execute(const run_options& o) {
     }
   }
 
-  // For graphs, capturing has already loaded the kernels that calls launch.
+  // If the run uses graphs, capturing has already loaded the kernels that library calls launch.
   for (const operation& op : operations) {
     if (captured.empty() && op.what == operation::kind::call) issues_.load_call(op);
   }
@@ -103,8 +103,8 @@ kernel::run_result executor::execute(const run_options& o) {
   return result;
 }
 
-// Captures one graph for each device. On a shared GPU, it captures one for each part between two
-// meetings.
+// Captures one graph for each device. If devices share a GPU, it captures one graph for each part
+// between two meetings.
 executor::captured_graphs executor::capture(const std::vector<operation>& operations) {
   captured_graphs captured;
   std::span<const operation> rest = operations;
@@ -151,8 +151,8 @@ double executor::launch_timed(const std::vector<operation>& operations,
       clock_.stop(d);
     }
   } catch (const std::exception& e) {
-    // Some devices have work for which others wait. The deadline ends these waits, but NCCL has no
-    // deadline.
+    // The work of some devices is enqueued, and other devices wait for it. The deadline ends these
+    // waits, but NCCL's kernels have no deadline.
     gate_.open();
     gpus_.abort();
     try {
@@ -166,8 +166,8 @@ double executor::launch_timed(const std::vector<operation>& operations,
   return clock_.longest_s();
 }
 
-// Uses a thread for each device: a launch that waits for room in a queue must not stop another
-// device from getting the work for which the first device's exchanges wait.
+// Uses a thread for each device. One device's launch may wait for room in a queue; the other
+// devices must still get the work for which that device's exchanges wait.
 void executor::launch_graphs(const graphs& captured) {
   const gate_keeper keeper(gate_, remarks_);
   std::vector<std::exception_ptr> errors(gpus_.count());
@@ -189,8 +189,8 @@ void executor::launch_graphs(const graphs& captured) {
   }
 }
 
-// Uses one thread, since a launch that waits for room in a queue of the GPU blocks all other
-// launches to that GPU. Everything that such a launch waits for has been launched before it
+// Uses one thread, because a launch that waits for room in a queue of the GPU blocks all other
+// launches to that GPU. All work for which such a launch waits has been launched before it
 // (interlace/cuda/shared_gpu.hpp).
 void executor::launch_in_turn(const captured_graphs& captured) {
   const gate_keeper keeper(gate_, remarks_);

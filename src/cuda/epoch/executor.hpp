@@ -1,4 +1,4 @@
-// Runs a recording as often as requested, as a graph for each device or on plain streams, and
+// Runs a recording as often as requested, as one graph for each device or on plain streams, and
 // measures its time.
 #pragma once
 

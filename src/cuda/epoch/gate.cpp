@@ -10,7 +10,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// How long enqueueing graphs may take while the gate is shut.
+// The longest time that enqueueing graphs may take while the gate is shut.
 constexpr std::chrono::seconds patience{1};
 
 }  // namespace
@@ -33,8 +33,8 @@ void gate::shut(const run_clock& clock) {
 }
 
 // Two threads may store the same ticket while GPUs read it. Relaxed order is enough, because the
-// ticket publishes no other data. Work after the gate needs only what the host wrote before
-// launching it, and the launch makes that visible.
+// ticket publishes no other data. Work after the gate needs only data that the host wrote before it
+// launched the work, and the launch makes this data visible.
 void gate::open() noexcept { std::atomic_ref(*shown_).store(next_, std::memory_order_relaxed); }
 
 gate_keeper::gate_keeper(gate& kept, std::vector<std::string>& remarks)

@@ -1,5 +1,5 @@
-// Holds all devices at the start of a run until the host has enqueued it, so that the measured time
-// contains no host time.
+// Holds all devices at the start of a run until the host has enqueued the run, so that the measured
+// time contains no host time.
 #pragma once
 
 #include <condition_variable>
@@ -18,25 +18,27 @@ namespace interlace::cuda {
 class gate {
  public:
   // The most operations that can be enqueued on a stream while the gate is shut. A stream takes
-  // about a thousand before a launch blocks. While the host waits for such a launch, no work that
-  // waits for the host may be in its way.
+  // about a thousand operations before a launch blocks the host. No work that waits for the host
+  // may be ahead of such a launch.
   static constexpr std::uint32_t holds = 256;
 
   explicit gate(const node_gpus& gpus);
 
-  // Every device's stream waits here. Its clock starts when it continues.
+  // Makes every device's stream wait for the gate. A device's clock starts when its stream
+  // continues.
   void shut(const run_clock& clock);
   // Can be called from any thread. An open gate stays open.
   void open() noexcept;
 
  private:
   const node_gpus& gpus_;
-  mapped_memory host_;     // the ticket that the GPUs wait for
-  unsigned int* shown_;    // the ticket that the host shows there
-  unsigned int next_ = 0;  // ticket of the last shut()
+  mapped_memory host_;     // memory of the ticket for which the GPUs wait
+  unsigned int* shown_;    // the ticket that the host shows in that memory
+  unsigned int next_ = 0;  // the ticket of the last shut()
 };
 
-// Opens the gate after a while, in case enqueueing the graphs waits for work that the gate holds.
+// Opens the gate after a while, in case enqueueing the graphs waits for work that the closed gate
+// holds.
 class gate_keeper {
  public:
   gate_keeper(gate& kept, std::vector<std::string>& remarks);

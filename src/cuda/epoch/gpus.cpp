@@ -64,8 +64,8 @@ node_gpus::node_gpus(const node_options& o) : ordinals_(o.ordinals), deadline_s_
       copy_streams_[d].assign(2 * std::size_t{n}, copy_streams_[d][0]);
     }
     for (std::uint32_t k = 0; k < 2 * n && !shares_gpu_; ++k) {
-      // High priority: an agent gets the next place that becomes free when a block of the kernel
-      // ends.
+      // High priority: when a block of the kernel ends, an agent gets the free place before another
+      // block of the kernel does.
       INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&copy_streams_[d][k], cudaStreamNonBlocking,
                                                         k == d ? greatest : least));
     }
@@ -145,7 +145,7 @@ std::string node_gpus::describe_failure(const wait_failure& f) const {
           .deadline_s = deadline_s_});
 }
 
-// Ends waits of streams for chunks that never become complete.
+// Ends the waits of streams for chunks that will never be complete.
 void node_gpus::await_waiting_streams() const {
   if (!std::exchange(streams_wait_, false)) return;
   std::vector<watched_device> watched;
@@ -198,7 +198,7 @@ void node_gpus::synchronize() const {
   }
 }
 
-// NCCL's kernels wait for other GPUs without a deadline, so they are aborted when a GPU has failed.
+// NCCL's kernels wait for other GPUs without a deadline, so they are aborted once a GPU has failed.
 void node_gpus::await_collectives() const {
   bool busy = true;
   bool failed = false;

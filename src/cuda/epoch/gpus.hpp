@@ -1,5 +1,5 @@
-// The resources of a node on each GPU: streams, events and control words. It also keeps failures of
-// the GPUs.
+// The resources of a node on each GPU: streams, events and control words. This class also records
+// failures of the GPUs.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -35,46 +35,48 @@ class node_gpus {
   std::uint32_t count() const { return static_cast<std::uint32_t>(ordinals_.size()); }
   const std::vector<int>& ordinals() const { return ordinals_; }
   int ordinal(std::uint32_t device) const { return ordinals_.at(device); }
-  // Whether a GPU stands for several devices; and how many devices share the device's GPU.
+  // Whether a GPU stands for several devices, and the number of devices on a device's GPU.
   bool shares_gpu() const { return shares_gpu_; }
   std::uint32_t sharers(std::uint32_t device) const {
     return devices_on(ordinals_, ordinal(device));
   }
-  // the main stream of each device
+  // The main stream of each device.
   const std::vector<cudaStream_t>& streams() const { return streams_; }
-  // The copy streams of a device: [peer], with the device's own index for its agent; and [devices +
-  // peer] for every other chunk, so that an engine has a next chunk while a stream switches chunks.
-  // On a shared GPU, all of a device's copy streams are one stream.
+  // The copy streams of a device. Index [peer] is the stream to a peer; with the device's own
+  // number it is the stream of its agent. Index [devices + peer] is a second stream to the peer,
+  // for every other chunk, so that an engine has a next chunk while a stream switches chunks. On a
+  // shared GPU, all copy streams of a device are one stream.
   const std::vector<cudaStream_t>& copy_streams(std::uint32_t device) const {
     return copy_streams_[device];
   }
-  // Orders the main stream and the copy streams.
+  // An event that orders the main stream and the copy streams.
   cudaEvent_t event(std::uint32_t device) const { return events_[device]; }
-  // Bit d: graphs of device d may at present have launches that start early.
+  // Bit d is set if graphs of device d may now have launches that start early.
   std::uint32_t early_devices() const { return tenant_->alone() ? early_devices_ : 0; }
 
-  // Registers an exchange; errors use this name. Returns its number.
+  // Registers an exchange under the name that errors use. Returns its number.
   std::uint32_t add_exchange(std::string name);
   std::uint32_t exchanges() const { return static_cast<std::uint32_t>(exchanges_.size()); }
   const std::string& exchange_name(std::uint32_t exchange) const { return exchanges_[exchange]; }
   barrier_arguments barrier(std::uint32_t device, std::uint32_t exchange) const;
 
-  // Registers a table: streams may wait for the chunks of its launches as long as the node lives.
+  // Registers the table of a launch. Streams may wait for chunks in the table as long as the node
+  // lives.
   void watch(std::uint32_t device, const kernel::chunk_table& table);
   // Says whether streams wait for chunks in the work that was enqueued last.
   void set_streams_wait(bool wait) { streams_wait_ = wait; }
-  // Sets a function that ends kernels that wait for other GPUs without a deadline. It is called
-  // when one of the GPUs has failed.
+  // Sets a function that ends kernels that wait for other GPUs without a deadline. The node calls
+  // the function once a GPU has failed.
   void abort_by(std::function<void()> abort) { abort_ = std::move(abort); }
   void abort() const;
 
   void require_usable() const;
-  // Blocks until everything that is enqueued has ended. Throws model_error during a recording.
+  // Blocks until all enqueued work has ended. Throws model_error during a recording.
   void require_idle(const char* what) const;
   void set_recording(bool is) { recording_ = is; }
   bool recording() const { return recording_; }
   [[noreturn]] void fail(const std::string& sentence) const;
-  // Blocks until everything that is enqueued has ended. Throws device_error if any of it failed.
+  // Blocks until all enqueued work has ended. Throws device_error if any of the work failed.
   void synchronize() const;
   // Blocks until the main streams have ended, with or without errors. Changes the current device.
   void finish() const noexcept;
@@ -87,10 +89,10 @@ class node_gpus {
   std::vector<int> ordinals_;
   double deadline_s_;
   bool shares_gpu_ = false;
-  device_memory memory_;                 // of the control words
-  std::unique_ptr<mapped_memory> host_;  // wait_failure of each device
+  device_memory memory_;                 // memory of the control words
+  std::unique_ptr<mapped_memory> host_;  // a wait_failure for each device
   wait_failure* failures_ = nullptr;
-  std::uint32_t early_devices_ = 0;  // bit d: device d may have launches that come early
+  std::uint32_t early_devices_ = 0;  // bit d: device d may have launches that start early
   std::optional<gpu_tenant> tenant_;
   std::vector<cudaStream_t> streams_;
   std::vector<std::vector<cudaStream_t>> copy_streams_;
@@ -101,7 +103,7 @@ class node_gpus {
   std::function<void()> abort_;
   bool recording_ = false;
   mutable bool streams_wait_ = false;
-  mutable std::string failure_;  // why the node can no longer be used
+  mutable std::string failure_;  // the reason why the node can no longer be used
 };
 
 }  // namespace interlace::cuda

@@ -1,4 +1,4 @@
-// One executable graph for each device.
+// Executable graphs, one for each device.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,8 +22,8 @@ class graphs {
   graphs(graphs&&) = delete;
   graphs& operator=(graphs&&) = delete;
 
-  // Throws device_error if the capture fails; no stream is left capturing. Where devices share a
-  // GPU, exchanges are captured without their meetings.
+  // Throws device_error if the capture fails; after that no stream is capturing. If devices share a
+  // GPU, an exchange is captured without the kernel in which devices wait for each other.
   void capture(const node_gpus& gpus, issuer& issues, std::span<const operation> operations);
   void launch(std::uint32_t device, cudaStream_t stream) const;
   std::span<const operation> operations() const { return operations_; }

@@ -68,8 +68,8 @@ void issuer::issue(const operation& o, stopwatch* watch) {
       std::vector<cudaEvent_t> computed(gpus_.count(), nullptr);
       if (watch != nullptr) computed = watch->mark_all();
       for (const auto& j : o.exchange.joint) issue_joint(*j, watch);
-      // On a shared GPU, the work of all devices before an exchange must be enqueued before one
-      // device waits for the others.
+      // If devices share a GPU, the work of all devices before an exchange must be enqueued before
+      // one device waits for the others.
       for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
         computed[d] = issue_transfers(d, o.exchange, computed[d], watch);
         if (!gpus_.shares_gpu()) issue_meeting(d, o.exchange, computed[d], watch);
@@ -93,7 +93,7 @@ void issuer::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   std::uint32_t total = k.total;
   kernel::chunk_table table = k.tracked != nullptr ? k.tracked->table : kernel::chunk_table{};
   kernel::replicas where = k.where;
-  // The runtime only reads the arguments, and only as many as the entry has.
+  // The runtime only reads the arguments, and reads only as many as the kernel has.
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT
   std::array<void*, 3> arguments{functor, &first, &total};
   if (k.tracked != nullptr) arguments = {functor, &table, &where};
@@ -111,8 +111,8 @@ void issuer::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   if (early) ++early_launches_;
 }
 
-// Whether a kernel that waits for its prerequisites itself can be launched early as the next work
-// on the device's stream.
+// Whether the next work on the device's stream may start early, if it is a kernel that itself waits
+// for its prerequisites.
 bool issuer::comes_early(std::uint32_t device) const {
   return ((early_now_ & behind_kernel_) >> device & 1U) != 0;
 }
@@ -157,7 +157,7 @@ void issuer::issue_copies(std::uint32_t device, const std::vector<copy_operation
   }
 }
 
-// Enqueued on all devices before anything else of the exchange.
+// Enqueues the joint delivery on all devices, before all other work of the exchange.
 void issuer::issue_joint(const joint_delivery& j, stopwatch* watch) {
   behind_kernel_ = 0;
   const bool draw = watch != nullptr && watch->draws();

@@ -1,5 +1,5 @@
-// Enqueues operations on the streams of the devices, or into graphs while the streams are
-// capturing.
+// Enqueues operations on the streams of the devices. While the streams are capturing, this adds the
+// operations to graphs.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,25 +18,26 @@ class issuer {
  public:
   issuer(const node_gpus& gpus, const loaded_kernels& kernels) : gpus_(gpus), kernels_(kernels) {}
 
-  // `watch`: null if only the total time is measured.
+  // Enqueues an operation. `watch` is null if only the total time is measured.
   void issue(const operation& o, stopwatch* watch);
   // Enqueues only the launch. Its device must be the current one.
   void issue_kernel(std::uint32_t device, const kernel_operation& k);
-  // Enqueues what the device sends before it meets the other devices. Only if watched: `computed`
-  // is an event before the exchange, and the function returns an event after the copies.
+  // Enqueues the transfers that the device sends before it meets the other devices. If the run is
+  // watched, `computed` is an event before the exchange, and the function returns an event after
+  // the copies.
   cudaEvent_t issue_transfers(std::uint32_t device, const exchange_operation& e,
                               cudaEvent_t computed, stopwatch* watch);
   void issue_meeting(std::uint32_t device, const exchange_operation& e, cudaEvent_t copied,
                      stopwatch* watch);
-  // Loads the kernels of a library call. Only the library knows which ones it launches, so the call
-  // is captured into a graph that is then dropped.
+  // Loads the kernels of a library call. Only the library knows which kernels it launches, so the
+  // call is captured into a graph that is then discarded.
   void load_call(const operation& o);
 
-  // Call these before and after capturing the graphs of all devices. Between them launches may
-  // start early.
+  // Call these functions before and after capturing the graphs of all devices. Between the two
+  // calls, launches may start early.
   void begin_graphs();
   void end_graphs() { early_now_ = 0; }
-  // Kernels and exchanges launched early since the last reset.
+  // The number of kernels and exchanges that were launched early since the last reset.
   std::uint64_t early_launches() const { return early_launches_; }
   void reset_early_launches() { early_launches_ = 0; }
 
@@ -52,8 +53,8 @@ class issuer {
 
   const node_gpus& gpus_;
   const loaded_kernels& kernels_;
-  // State of early launches; bit d belongs to device d.
-  std::uint32_t early_now_ = 0;      // the graphs being captured may have them
+  // The state of early launches. Bit d belongs to device d.
+  std::uint32_t early_now_ = 0;      // the graphs that are being captured may have early launches
   std::uint32_t behind_kernel_ = 0;  // the last work on the main stream is a kernel or an exchange
   std::uint64_t early_launches_ = 0;
 };

@@ -15,8 +15,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// The percentage of a multiprocessor's shared memory that is used by the blocks that fit on it at a
-// time.
+// The percentage of a multiprocessor's shared memory that its blocks use if it holds as many blocks
+// as fit.
 unsigned int shared_percent(const kernel_operation& k, const cudaFuncAttributes& attributes,
                             int ordinal) {
   int blocks = 0;

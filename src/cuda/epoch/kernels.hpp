@@ -1,4 +1,4 @@
-// The kernels that a node has loaded, and their properties.
+// The kernels that a node has loaded, and the properties of these kernels.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class loaded_kernels {
   struct properties {
     int most_threads = 0;
     std::uint32_t shared_bytes = 0;
-    unsigned int shared_percent = 0;  // used by all blocks of a multiprocessor together
+    unsigned int shared_percent = 0;  // percentage that all blocks of a multiprocessor use together
     bool awaits = false;              // the kernel itself waits for the work before it
     std::uint32_t registers = 0;      // per thread
     std::uint32_t fixed_shared_bytes = 0;
@@ -23,11 +23,10 @@ class loaded_kernels {
 
   explicit loaded_kernels(const node_gpus& gpus) : gpus_(gpus) {}
 
-  // Loads a kernel on all devices while all of them are idle. Loading may wait for work that runs
-  // on a device, and an exchange that runs there may wait for work that the host has yet to
-  // enqueue.
+  // Loads a kernel on all devices. All devices must be idle: loading may wait for work that runs on
+  // a device, and an exchange that runs there may wait for work that the host has not enqueued yet.
   void load(const kernel_operation& k);
-  // Properties of a kernel. It must be loaded.
+  // The properties of a kernel, which must be loaded.
   const properties& of(std::uint32_t device, const kernel_operation& k) const {
     return loaded_.at({gpus_.ordinal(device), k.entry});
   }

@@ -15,7 +15,7 @@ namespace interlace::cuda {
 class node_mechanism;
 
 struct copy_operation {
-  std::uint32_t peer = 0;  // the device that it goes to
+  std::uint32_t peer = 0;  // the device to which the copy goes
   void* to = nullptr;
   const void* from = nullptr;
   std::uint64_t bytes = 0;
@@ -26,7 +26,7 @@ struct prefetch_operation {
   std::uint64_t bytes = 0;
 };
 
-// A delivery that all devices of a node make together at an exchange, before everything else of the
+// A delivery that all devices of a node make together at an exchange, before all other work of the
 // exchange.
 class joint_delivery {
  public:
@@ -38,13 +38,14 @@ class joint_delivery {
   joint_delivery& operator=(joint_delivery&&) = delete;
 
   const node_mechanism* by() const { return by_; }
-  // Enqueues it on the main streams of all devices.
+  // Enqueues the delivery on the main streams of all devices.
   virtual void enqueue() const = 0;
-  virtual std::string name() const = 0;  // name in a timeline
-  // The number of stream operations that it enqueues on a device while the gate is shut.
-  // gate::holds: the gate must be open.
+  virtual std::string name() const = 0;  // the name in a timeline
+  // The number of calls by which the delivery is enqueued on one device. If this is gate::holds,
+  // the gate must be open.
   virtual std::uint32_t weight() const = 0;
-  // Why a run with it must be on plain streams, as a remark; null: it can be in graphs.
+  // The reason, as a remark, why a run with this delivery must be on plain streams. Null: the
+  // delivery can be in graphs.
   virtual const char* why_on_streams() const { return nullptr; }
 
  private:
@@ -55,13 +56,14 @@ struct exchange_operation {
   std::uint32_t id = 0;
   bool meets = true;  // false if joint deliveries deliver and order everything
   std::vector<std::unique_ptr<joint_delivery>> joint;
-  std::vector<std::vector<prefetch_operation>> prefetches;  // of each device, after the barrier
-  std::vector<std::vector<copy_operation>> copies;          // of each device
-  std::vector<std::uint32_t> join;        // of each device, the copy streams that it waits for
-  std::vector<exchange_arguments> first;  // of each device
-  std::vector<std::vector<large_reduction>> large;  // of each device
+  // For each device, prefetches after the barrier.
+  std::vector<std::vector<prefetch_operation>> prefetches;
+  std::vector<std::vector<copy_operation>> copies;  // for each device, its copies
+  std::vector<std::uint32_t> join;        // for each device, the copy streams for which it waits
+  std::vector<exchange_arguments> first;  // one for each device
+  std::vector<std::vector<large_reduction>> large;  // for each device, its large reductions
 
-  // The mechanism's own delivery; null if it has none.
+  // The mechanism's own joint delivery. Null if it has none.
   template <class Delivery>
   Delivery* find(const node_mechanism& by) const {
     for (const auto& j : joint) {
@@ -74,9 +76,9 @@ struct exchange_operation {
 struct operation {
   enum class kind : std::uint8_t { kernel, copies, exchange, call };
   kind what = kind::kernel;
-  std::uint32_t device = 0;  // not for exchanges
+  std::uint32_t device = 0;  // the device; not used by exchanges
   kernel_operation kernel;
-  std::vector<copy_operation> copies;  // after all kernels so far
+  std::vector<copy_operation> copies;  // copies that start after all kernels so far
   exchange_operation exchange;
   kernel::library_call call;
 };

@@ -62,8 +62,8 @@ const tracked_region* recorder::launched(std::uint32_t device, std::uint32_t id)
 
 static_assert(2 * max_devices <= 32, "a bit for each copy stream");
 
-// Throws unless each device has written everything that it delivers of regions whose chunks are
-// tracked.
+// Throws model_error unless each device has written all elements that it delivers, for regions
+// whose chunks are tracked.
 void recorder::check_exchange(const std::vector<std::uint32_t>& ids) const {
   std::uint32_t tracked = 0;
   for (const std::uint32_t id : ids) {
@@ -160,8 +160,8 @@ void recorder::submit(operation o) {
     return;
   }
   const current_device restore(gpus_.ordinal(0));
-  // Here a call's own kernels may wait for running work. All of that work is already enqueued on
-  // every device.
+  // Outside of a recording, a call's own kernels may wait for running work. All of that work is
+  // already enqueued on every device.
   if (o.what == operation::kind::kernel) kernels_.load(o.kernel);
   issues_.issue(o, nullptr);
 }

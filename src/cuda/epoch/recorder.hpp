@@ -1,5 +1,5 @@
-// Turns launches, calls and exchanges into operations. Within a run they are recorded; outside of a
-// run they are issued at once.
+// Turns launches, calls and exchanges into operations. Within a run the operations are recorded.
+// Outside of a run they are issued at once.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class recorder {
   // Ends the recording and returns its operations. Throws model_error in the middle of an epoch.
   std::vector<operation> end();
   void cancel();
-  // Whether anything of the recording was launched since the regions were last restored.
+  // Whether an operation of the recording was launched since the regions were last restored.
   void set_launched_since(bool was) { launched_since_ = was; }
 
  private:
@@ -63,9 +63,9 @@ class recorder {
   node_regions& regions_;
   loaded_kernels& kernels_;
   issuer& issues_;
-  // for each device, copy streams that are not joined yet
+  // For each device, the copy streams for which the main stream does not wait yet.
   std::vector<std::uint32_t> copies_pending_;
-  // For each device, by region: the tracked launch of this epoch.
+  // For each device and each region id, the tracked launch of this epoch.
   std::vector<std::map<std::uint32_t, const tracked_region*>> launched_;
   std::vector<operation> recorded_;
   std::vector<std::uint32_t> parities_before_;

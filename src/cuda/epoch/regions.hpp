@@ -39,11 +39,12 @@ class node_regions {
   // Regions and reductions, by id.
   const std::vector<kernel::region_state>& states() const { return states_; }
   const reduction_details& reduction(std::uint32_t id) const { return reductions_[id]; }
-  // Not for a reduction.
+  // The mechanism of a region. `id` must not be that of a reduction.
   node_mechanism& mechanism_of(std::uint32_t id) const { return *by_region_.at(id); }
   void set_parity(std::uint32_t id, std::uint32_t parity) { states_[id].parity = parity; }
 
-  // The mechanisms' report about the exchanges so far: a sentence without its full stop, or empty.
+  // The mechanisms' report about the exchanges so far. It is one sentence without its full stop, or
+  // empty.
   std::string made() const;
 
  private:
@@ -52,8 +53,8 @@ class node_regions {
   const std::optional<copy_options>& copies_;
   std::vector<std::string>& remarks_;
   std::vector<kernel::region_state> states_;
-  std::vector<reduction_details> reductions_;  // same index as states_
-  std::vector<node_mechanism*> by_region_;     // same index; null for a reduction
+  std::vector<reduction_details> reductions_;  // the index is that of states_
+  std::vector<node_mechanism*> by_region_;     // the index is that of states_; null for a reduction
   std::map<kernel::mechanism, std::unique_ptr<node_mechanism>> mechanisms_;
 };
 

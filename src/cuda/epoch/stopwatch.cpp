@@ -49,8 +49,8 @@ void stopwatch::fill(kernel::run_result& result) const {
   }
   double begun = 0;
   for (std::uint32_t epoch = 0; epoch < epoch_; ++epoch) {
-    // From when the last device has finished computing until the last device has finished copying.
-    // Copies of a device while another one still computes are not exposed.
+    // The time from the end of the last device's computation to the end of the last device's
+    // copies. A copy of one device while another device still computes is not exposed.
     double computed = 0;
     double copied = 0;
     for (std::uint32_t d = 0; d < exposed_.size(); ++d) {

@@ -9,7 +9,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// A stream waits for each chunk, and its copy follows.
+// A stream waits for each chunk and then copies it.
 class copies_of_chunks final : public tracked_mechanism {
  public:
   using tracked_mechanism::tracked_mechanism;
@@ -22,8 +22,8 @@ class copies_of_chunks final : public tracked_mechanism {
                      [&](const copy_stream& c) { used |= 1U << c.which; });
     return used;
   }
-  // Enqueued after the kernel: on a single hardware queue, waits ahead of the kernel would be a
-  // deadlock.
+  // Enqueued after the kernel: if there is only one hardware queue, waits ahead of the kernel would
+  // be a deadlock.
   void enqueue_after(const enqueued& l) const override {
     each_copy_stream(
         receivers(l.tracked.chunks), l.device, of().gpus.count(), [&](const copy_stream& c) {

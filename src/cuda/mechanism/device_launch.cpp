@@ -8,7 +8,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// The block that completes a chunk launches a kernel which stores it to its devices.
+// The block that completes a chunk launches a kernel. That kernel stores the chunk to the devices
+// that receive it.
 class device_launch final : public tracked_mechanism {
  public:
   using tracked_mechanism::tracked_mechanism;

@@ -1,4 +1,4 @@
-// The mechanisms of GPUs.
+// Finds the implementation of a mechanism on GPUs.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@
 
 namespace interlace::cuda {
 
-// Throws usage_error that suggests an alternative, for a mechanism that no node of GPUs has.
+// Throws usage_error, which suggests an alternative, if no node of GPUs has the mechanism.
 inline std::unique_ptr<node_mechanism> make_mechanism(kernel::mechanism which,
                                                       const node_parts& of) {
   kernel::check_has(kernel::node_kind::cuda, which);
   return node_mechanisms.at(static_cast<std::size_t>(which))(of);
 }
 
-// Throws usage_error for a mechanism that regions of groups do not have.
+// Throws usage_error if regions of groups do not have the mechanism.
 inline const region_mechanism& mechanism_of_regions(kernel::mechanism which) {
   if (kernel::row_of(which).of_regions) {
     return region_mechanisms.at(static_cast<std::size_t>(which))();

@@ -10,7 +10,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// The copies of all devices as one batch of the copy engine.
+// The copies of all devices at an exchange, as one batch of the copy engine.
 class batch final : public joint_delivery {
  public:
   batch(const node_mechanism& by, const node_gpus& gpus, copier& engine)
@@ -20,9 +20,9 @@ class batch final : public joint_delivery {
     copies_.push_back({.dst = c.to, .src = c.from, .bytes = c.bytes});
   }
 
-  // Starts after everything that each device was given so far, and ends before everything that it
-  // is given later. So all writers of the data that are sent, and all readers of the data that are
-  // overwritten, are done.
+  // The batch starts after all work that each device was given so far, and ends before all later
+  // work. So all writers of the data that is sent, and all readers of the data that is overwritten,
+  // have ended.
   void enqueue() const override {
     const std::vector<cudaStream_t>& streams = gpus_.streams();
     for (std::uint32_t d = 1; d < gpus_.count(); ++d) {
@@ -42,7 +42,7 @@ class batch final : public joint_delivery {
   std::string name() const override {
     return kernel::mechanism_name(kernel::mechanism::multi_path);
   }
-  // The engine may plan, allocate and make a graph.
+  // The engine may have to plan, to allocate or to make a graph, so the gate must be open.
   std::uint32_t weight() const override { return gate::holds; }
   // A graph belongs to one device, and a batch spans all of them.
   const char* why_on_streams() const override {
@@ -67,8 +67,8 @@ class multi_path final : public node_mechanism {
       engine_ =
           std::make_unique<copier>(of().copies ? *of().copies : copy_options::from_environment());
     }
-    // The first batch with these sizes and places is planned here. It creates everything that the
-    // engine needs.
+    // This plans the first batch with these sizes and places, and creates everything that the
+    // engine needs for it.
     batch first(*this, of().gpus, *engine_);
     const std::vector<kernel::delivery> deliveries = state.deliveries();
     for (const kernel::delivery& d : deliveries) first.add(copy_of(d, state));
@@ -77,7 +77,7 @@ class multi_path final : public node_mechanism {
     of().gpus.synchronize();
   }
 
-  // A batch orders its own deliveries, so the devices need not meet.
+  // The batch orders its own deliveries, so the devices need not meet.
   bool deliver(recorder& /*from*/, std::uint32_t id, exchange_operation& to) override {
     const kernel::region_state& s = region(id);
     if (!s.options.transfers) return true;
@@ -102,7 +102,7 @@ class multi_path final : public node_mechanism {
   }
 
  private:
-  std::unique_ptr<copier> engine_;  // set once a region asks for it
+  std::unique_ptr<copier> engine_;  // set once a region uses this mechanism
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// The collectives of all devices in an exchange. NCCL gets them as one group.
+// The collectives of all devices in an exchange. NCCL receives them as one group.
 class collectives final : public joint_delivery {
  public:
   collectives(const node_mechanism& by, const nccl_regions& regions)
@@ -64,7 +64,7 @@ class nccl final : public node_mechanism {
   }
 
  private:
-  std::unique_ptr<nccl_regions> regions_;  // set once a region asks for it
+  std::unique_ptr<nccl_regions> regions_;  // set once a region uses this mechanism
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// A mechanism on a node of GPUs: how to enter a launch that writes a region, and what to deliver at
-// the exchange, and how. A mechanism is a class in a file of its own and a row of
-// mechanism/table.hpp.
+// A mechanism on a node of GPUs. It decides how a launch that writes a region is enqueued, and
+// which data the exchange delivers in which way. A mechanism is a class in a file of its own and a
+// row of mechanism/table.hpp.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct node_parts {
   node_gpus& gpus;
   node_arrays& arrays;
   const std::vector<kernel::region_state>& regions;  // by id
-  const std::optional<copy_options>& copies;         // of the node's options
+  const std::optional<copy_options>& copies;         // from the node's options
   std::vector<std::string>& remarks;
 };
 
@@ -46,20 +46,22 @@ class node_mechanism {
   node_mechanism(node_mechanism&&) = delete;
   node_mechanism& operator=(node_mechanism&&) = delete;
 
-  // Gives a new region its memory, and does everything else that must be done once: nothing may be
-  // set up while kernels wait for each other. By default: allocates two buffers in the memory of
-  // each device.
+  // Gives a new region its memory, and does all other work that is done once: nothing may be set up
+  // while kernels wait for each other. The default allocates two buffers in the memory of each
+  // device.
   virtual void prepare(std::uint32_t id, kernel::region_state& state);
 
-  // Enters a launch that writes the region. By default: a launch whose stores stay on the device.
+  // Enters a launch that writes the region. The default is a launch whose stores stay on the
+  // device.
   virtual void launch(recorder& to, region_launch l);
 
   // Enters the deliveries of the region at an exchange, on a node with several devices. Returns
-  // whether the devices must meet for it. By default: nothing is left to deliver, and the devices
+  // whether the devices must meet for the exchange. The default delivers nothing, and the devices
   // meet.
   virtual bool deliver(recorder& from, std::uint32_t id, exchange_operation& to);
 
-  // A report about the exchanges so far: a sentence without its end; empty: nothing to report.
+  // A report about the exchanges so far: one sentence without its full stop. Empty: nothing to
+  // report.
   virtual std::string made() const { return {}; }
 
  protected:
@@ -70,7 +72,7 @@ class node_mechanism {
   node_parts of_;
 };
 
-// The copy for a delivery of the current epoch: its source and destination.
+// The copy that makes a delivery of the current epoch, with its source and destination.
 copy_operation copy_of(const kernel::delivery& d, const kernel::region_state& of);
 
 }  // namespace interlace::cuda

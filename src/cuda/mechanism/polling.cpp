@@ -14,7 +14,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// A long-lived kernel on a stream of its own stores complete chunks to their devices.
+// An agent, a long-lived kernel on a stream of its own, stores complete chunks to their devices.
 class polling final : public tracked_mechanism {
  public:
   using tracked_mechanism::tracked_mechanism;
@@ -47,8 +47,8 @@ class polling final : public tracked_mechanism {
   std::uint32_t streams(std::uint32_t device, const tracked_region& t) const override {
     return receivers(t.chunks) != 0 ? 1U << device : 0;
   }
-  // Enqueues the agent before the kernel: after it, the agent would find no place until the kernel
-  // ends.
+  // Enqueues the agent ahead of the kernel. If it came after the kernel, it would find no place
+  // until the kernel ends.
   void enqueue_ahead(const enqueued& l) const override {
     const node_gpus& gpus = of().gpus;
     agent_arguments a;
@@ -71,7 +71,7 @@ class polling_of_region final : public region_mechanism {
  public:
   chunk_waiter waiter() const override { return chunk_waiter::agent; }
   void check(const kernel::region_options& how, int ordinal, std::uint32_t sharers) const override {
-    // The caller's kernel is not known. It has at least one warp.
+    // The caller's kernel is not known yet, but it has at least one warp.
     check_agent(how, {.blocks = 1, .threads = 32, .shared_bytes = 0}, ordinal);
     if (sharers == 1) return;
     const std::string reason =
@@ -92,10 +92,11 @@ class polling_of_region final : public region_mechanism {
     a.started = s.tracking.started;
     a.where.from = back_of(state, s, s.device);
     for (std::uint32_t d = 0; d < state.devices(); ++d) a.where.to[d] = back_of(state, s, d);
-    // Before the kernel: after it, the agent would find no place until the kernel ends.
+    // The agent is launched before the kernel. If it came after the kernel, it would find no place
+    // until the kernel ends.
     cudaStream_t agent = s.streams[s.device];
     INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(agent, s.begun_event, 0));
-    // The caller's kernel is not known, so shared memory must be left for it.
+    // The caller's kernel is not known yet, so the agent leaves shared memory for it.
     launch_agent(a, state.options, 100, agent);
     enqueue_wait(s.stream, s.tracking.started);
   }

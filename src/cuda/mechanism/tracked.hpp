@@ -1,5 +1,5 @@
-// The common part of polling, device-launch and copy-engine: kernels that announce the chunks that
-// they write, with one launch an epoch and device.
+// The common part of polling, device-launch and copy-engine. Kernels announce the chunks that they
+// write. Each device may launch one such kernel in an epoch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,8 +20,8 @@ namespace interlace::cuda {
 
 class tracked_mechanism;
 
-// A region's chunks as one kind of launch announces them on one device. It lives as long as the
-// node.
+// The chunks of a region, as one kind of launch announces them on one device. This object lives as
+// long as the node.
 struct tracked_region : launch_tracking {
   const tracked_mechanism* by = nullptr;
   kernel::block_mapping mapping;  // kept so that its identity stays unique
@@ -36,16 +36,17 @@ class tracked_mechanism : public node_mechanism {
       : node_mechanism(of), tracked_(of.gpus.count()) {}
 
   void launch(recorder& to, region_launch l) override;
-  // Ends the launches of the epoch. Their chunks move on copy streams that the exchange joins.
+  // Ends the tracked launches of the epoch. The exchange waits for the copy streams on which their
+  // chunks move.
   bool deliver(recorder& from, std::uint32_t id, exchange_operation& to) override;
 
-  // Throws usage_error unless a GPU that stands for several devices can hold, at the same time, the
-  // movers of their chunks and a block of the kernel. The kernel must be loaded.
+  // Throws usage_error if a GPU stands for several devices and cannot hold, at the same time, the
+  // movers of all their chunks and a block of the kernel. The kernel must be loaded.
   virtual void require_places(const loaded_kernels& /*kernels*/,
                               const kernel_operation& /*k*/) const {}
 
-  // Enqueues a tracked launch, together with the movers of its chunks. Its device must be the
-  // current one.
+  // Enqueues a tracked launch and the movers of its chunks. The launch's device must be the current
+  // one.
   void enqueue(issuer& to, std::uint32_t device, const kernel_operation& k, stopwatch* watch) const;
 
  protected:
@@ -56,24 +57,26 @@ class tracked_mechanism : public node_mechanism {
     const kernel_operation& kernel;
     const tracked_region& tracked;
     const kernel::region_options& how;
-    stopwatch* draws = nullptr;  // null: no timeline
+    stopwatch* draws = nullptr;  // draws a timeline; null: no timeline
   };
   virtual void choose_entry(kernel_operation& k, const kernel_entries& entries,
                             const kernel::region_options& how) const;
-  // Throws usage_error if the launch cannot run under the mechanism. Its device must be the current
-  // one.
+  // Throws usage_error if the launch cannot run under the mechanism. The launch's device must be
+  // the current one.
   virtual void check(const kernel_operation& /*k*/, const kernel::region_options& /*how*/,
                      int /*ordinal*/) const {}
   virtual chunk_waiter waiter() const { return chunk_waiter::nobody; }
-  // The copy streams on which a launch's chunks move, and the work to enqueue before the launch and
-  // after it. Called only if the region has transfers and chunks.
+  // The first function returns the copy streams on which a launch's chunks move. The other two
+  // enqueue work ahead of the launch and after it. All are called only if the region has transfers
+  // and chunks.
   virtual std::uint32_t streams(std::uint32_t /*device*/, const tracked_region& /*t*/) const {
     return 0;
   }
   virtual void enqueue_ahead(const enqueued& /*l*/) const {}
   virtual void enqueue_after(const enqueued& /*l*/) const {}
 
-  // Enqueues work on a copy stream, after everything that the main stream had before the launch.
+  // Enqueues work on a copy stream. The work starts after everything that was on the main stream
+  // before the launch.
   template <class Enqueue>
   void on_stream(const enqueued& l, std::uint32_t which, const std::string& name,
                  const Enqueue& enqueue) const {
@@ -88,7 +91,7 @@ class tracked_mechanism : public node_mechanism {
   const tracked_region& track(std::uint32_t device, std::uint32_t id, std::uint64_t blocks,
                               const kernel::block_mapping& mapping);
 
-  device_memory memory_;                                               // memory of the tables
+  device_memory memory_;                                               // holds the tables
   std::vector<std::vector<std::unique_ptr<tracked_region>>> tracked_;  // [device]
 };
 

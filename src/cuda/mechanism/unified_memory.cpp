@@ -6,8 +6,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// All devices share one copy of each buffer. The driver moves its pages to the device that touches
-// them.
+// All devices share one copy of each buffer. The driver moves a buffer's pages to the device that
+// touches them.
 class by_pages final : public node_mechanism {
  public:
   using node_mechanism::node_mechanism;
@@ -22,7 +22,8 @@ class by_pages final : public node_mechanism {
     }
   }
 
-  // For hints under which readers get copies: prefetches what each device subscribes to.
+  // If the hint gives copies to readers, the exchange prefetches the elements to which each device
+  // subscribes.
   bool deliver(recorder& /*from*/, std::uint32_t id, exchange_operation& to) override {
     const kernel::region_state& s = region(id);
     if (s.options.hint != kernel::memory_hint::read_mostly) return true;

@@ -1,5 +1,5 @@
 // Memory functions that only the driver has: virtual memory management, and the properties of a
-// pointer. They are looked up at run time, so that nothing links libcuda.
+// pointer. They are looked up at run time, so that nothing links the driver.
 #pragma once
 
 #include <cuda.h>
@@ -10,7 +10,8 @@
 
 namespace interlace::cuda {
 
-// The types come from the driver's declarations, which are not linked.
+// Pointers to the driver's functions. Their types come from the driver's declarations, which need
+// no linking.
 struct driver_calls {
   decltype(&cuGetErrorName) error_name = driver_entry<decltype(&cuGetErrorName)>("cuGetErrorName");
   decltype(&cuMemGetAllocationGranularity) granularity =

@@ -39,7 +39,7 @@ void* device_memory::take(int ordinal, std::uint64_t bytes) {
                        " are needed");
   }
   allocations_.push_back({ordinal, data});
-  // A memset returns before it is done, and non-blocking streams do not wait for it.
+  // A memset returns before it has ended, and non-blocking streams do not wait for it.
   INTERLACE_CUDA_CHECK(cudaMemset(data, 0xff, bytes));
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
   return data;
@@ -59,7 +59,8 @@ bool try_peer_access(int from, int to) {
   const current_device on(from);
   const cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
   if (error == cudaErrorPeerAccessAlreadyEnabled) {
-    (void)cudaGetLastError();  // the runtime keeps this error, which is none
+    (void)cudaGetLastError();  // clears the error that the runtime keeps, because access was
+                               // already enabled
   } else if (error != cudaSuccess) {
     throw_failure(error, "cudaDeviceEnablePeerAccess", __FILE__, __LINE__);
   }

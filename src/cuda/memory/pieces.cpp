@@ -13,7 +13,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// 0 if the address belongs to no allocation.
+// An attribute of a pointer. 0 if the address belongs to no allocation.
 CUdeviceptr pointer_attribute(CUpointer_attribute which, std::uint64_t address) {
   CUdeviceptr value = 0;
   const CUresult error = driver().attribute(&value, which, static_cast<CUdeviceptr>(address));
@@ -22,7 +22,7 @@ CUdeviceptr pointer_attribute(CUpointer_attribute which, std::uint64_t address) 
   return value;
 }
 
-// The piece that contains the address, as the driver mapped or allocated it.
+// The piece that contains the address, with the bounds of the driver's mapping or allocation.
 memory_pieces::piece piece_at(std::uint64_t address, bool mapped) {
   return {
       .address = pointer_attribute(

@@ -1,5 +1,5 @@
-// The pieces of memory that a caller supplies: one allocation, or adjacent mapped pieces, as in
-// PyTorch's expandable segments.
+// The pieces of memory that a caller supplies. The memory is one allocation, or adjacent mapped
+// pieces as in PyTorch's expandable segments.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@ struct memory_pieces {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
   };
-  bool mapped = false;  // mapped by virtual memory management; otherwise one piece of cudaMalloc
+  bool mapped = false;        // true: mapped by virtual memory management; false: one piece from
+                              // cudaMalloc
   std::vector<piece> pieces;  // adjacent pieces
-  std::uint64_t offset = 0;   // where the memory begins, from the first piece's address
+  std::uint64_t offset = 0;   // offset of the memory from the first piece's address
 };
 
-// Finds the pieces of [data, data + bytes) on the GPU. Throws usage_error that begins with `what`
-// unless all of it is in such memory of that GPU.
+// Finds the pieces of [data, data + bytes) on the GPU. Throws usage_error, which begins with
+// `what`, unless all of the memory is in such pieces on that GPU.
 memory_pieces find_pieces(const void* data, std::uint64_t bytes, int ordinal,
                           const std::string& what);
 

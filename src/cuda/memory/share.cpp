@@ -19,8 +19,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// Formats of the text: "plain OFFSET HANDLE", with the 64 bytes of the handle in hexadecimal
-// digits, or "mapped OFFSET COUNT BYTES...".
+// The forms of the text. "plain OFFSET HANDLE" has the 64 bytes of the handle in hexadecimal
+// digits. The other form is "mapped OFFSET COUNT BYTES...".
 constexpr const char* plain = "plain";
 
 cudaIpcMemHandle_t from_hex(const std::string& text) {
@@ -36,7 +36,7 @@ cudaIpcMemHandle_t from_hex(const std::string& text) {
   return handle;
 }
 
-// The number at the beginning of `rest`.
+// Takes the number at the beginning of `rest`.
 std::uint64_t take_number(std::string_view& rest) {
   const std::string_view word = cut_text(rest, ' ');
   std::uint64_t value = 0;
@@ -128,7 +128,7 @@ void* imported_memory::import(const std::string& text, const std::vector<descrip
     d.check(d.import_handle(&handle, fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
             "cuMemImportFromShareableHandle");
     const CUresult mapped = d.map(address + o.mapped, bytes[k], 0, handle, 0);
-    // The mapping keeps the memory.
+    // The mapping keeps the memory allocated.
     d.log(d.release(handle), "cuMemRelease");
     d.check(mapped, "cuMemMap");
     o.mapped += bytes[k];

@@ -28,7 +28,7 @@ unified_memory::~unified_memory() {
 }
 
 void unified_memory::release(const allocation& a) noexcept {
-  // Unmapping the only mapping frees the memory.
+  // The memory has only one mapping, so unmapping it frees the memory.
   if (a.mapped != 0) driver().log(driver().unmap(a.address, a.mapped), "cuMemUnmap");
   driver().log(driver().free(a.address, a.reserved), "cuMemAddressFree");
 }
@@ -65,12 +65,12 @@ void* unified_memory::take(const std::vector<int>& ordinals, std::uint64_t bytes
       }
       d.check(error, "cuMemCreate");
       const CUresult mapped = d.map(address + k * page, page, 0, handle, 0);
-      // The mapping keeps the memory.
+      // The mapping keeps the memory allocated.
       d.log(d.release(handle), "cuMemRelease");
       d.check(mapped, "cuMemMap");
       a.mapped += page;
     }
-    // A GPU that stands for several devices is named once.
+    // A GPU that stands for several devices must be named only once.
     std::vector<int> users = ordinals;
     std::sort(users.begin(), users.end());
     users.erase(std::unique(users.begin(), users.end()), users.end());
@@ -80,7 +80,8 @@ void* unified_memory::take(const std::vector<int>& ordinals, std::uint64_t bytes
       access.push_back({on_gpu(user).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
     }
     d.check(d.set_access(address, a.reserved, access.data(), access.size()), "cuMemSetAccess");
-    // Each GPU sets its own pages: nothing guarantees a memset across several GPUs' memory.
+    // Each GPU sets its own pages, because nothing guarantees that a memset works across the memory
+    // of several GPUs.
     auto* data = reinterpret_cast<std::byte*>(address);
     for (std::uint64_t k = 0; k < a.reserved / page; ++k) {
       const current_device on(ordinals[k % ordinals.size()]);

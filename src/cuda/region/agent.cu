@@ -20,17 +20,17 @@ namespace {
 
 constexpr std::uint32_t check_threads = 256;
 constexpr std::uint32_t bulk_block_threads = 32;
-constexpr std::uint32_t idle_ns = 100;  // pause after a look that found nothing
-// The number of parts of chunks that a block looks for at a time. Further parts wait until the
-// first ones are done.
+constexpr std::uint32_t idle_ns = 100;  // pause after a look that found no complete chunk
+// The number of parts of chunks for which a block waits at a time. It waits for later parts once
+// the first ones are done.
 constexpr std::uint32_t window = 32;
 
 using device_counter = ::cuda::atomic_ref<counter, ::cuda::thread_scope_device>;
 
 // Returns the parts in `pending` whose chunks are complete, or 0 once the node has failed. All
-// lanes of a warp call the function, each with the counter and target of its part. The reads are
-// relaxed, because acquiring reads would empty the L1 of the multiprocessor each time. A fence
-// after the last read makes it an acquire.
+// lanes of a warp call this function, each with the counter and target of its own part. The reads
+// are relaxed, because each acquiring read would empty the L1 of the multiprocessor. A fence after
+// the last read makes it an acquire.
 __device__ unsigned int wait_for_any(const agent_arguments& a, unsigned int pending,
                                      std::uint32_t chunk, counter launch) {
   const bool mine = (pending >> threadIdx.x & 1U) != 0;
@@ -47,8 +47,8 @@ __device__ unsigned int wait_for_any(const agent_arguments& a, unsigned int pend
     }
     __nanosleep(idle_ns);
     if (round % 64 != 0) continue;
-    // The warp decides as a whole, since lanes may read the clock and the failure at different
-    // times.
+    // The warp decides as a whole, because its lanes may read the clock and the failure at
+    // different times.
     if (__any_sync(0xffffffffU, node_failed(a.barrier)) != 0) return 0;
     const bool late = global_time_ns() - since > a.barrier.deadline_ns;
     if (__any_sync(0xffffffffU, late) == 0) continue;
@@ -64,12 +64,13 @@ __device__ unsigned int wait_for_any(const agent_arguments& a, unsigned int pend
   }
 }
 
-// Calls copy(bytes, peers) with all threads for each part of a chunk that belongs to this block, as
-// soon as the chunk is complete.
+// Calls copy(bytes, peers) for each part of a chunk that belongs to this block, as soon as the
+// chunk is complete. All threads make the call.
 template <class Copy>
 __device__ void serve(const agent_arguments& a, Copy copy) {
   // Part p of the launch is part p % blocks_per_chunk of chunk p / blocks_per_chunk. Block b has
-  // parts b, b + gridDim.x, ... Bit k of `pending` is this block's part number base + k.
+  // every gridDim.x-th part, beginning with part b. Bit k of `pending` is this block's part number
+  // base + k.
   __shared__ unsigned int shared_found;
   if (threadIdx.x == 0 && atomicAdd(a.started + 1, 1U) + 1 == gridDim.x) {
     system_word(a.started[0]).store(1U, ::cuda::memory_order_release);
@@ -122,8 +123,8 @@ __global__ void __launch_bounds__(agent_block_threads)
   });
 }
 
-// Bulk copies through shared memory by one thread. Loads run `ahead` stages ahead of the stores,
-// which leave the stages in turn. (PTX ISA, cp.async.bulk.)
+// Copies in bulk through shared memory, by one thread. Loads run `ahead` stages ahead of the
+// stores, and each store frees its stage for a later load. (PTX ISA, cp.async.bulk.)
 class bulk_copier {
  public:
   static constexpr std::uint32_t stage_bytes = 16 * 1024;
@@ -134,12 +135,12 @@ class bulk_copier {
 #if __CUDA_ARCH__ >= 900
   static constexpr std::uint32_t ahead = 2;
 
-  // `memory` is shared memory of shared_bytes bytes, aligned to 16 bytes.
+  // `memory` must be shared memory of shared_bytes bytes, aligned to 16 bytes.
   __device__ explicit bulk_copier(std::byte* memory)
       : stage_(static_cast<std::uint32_t>(__cvta_generic_to_shared(memory))),
         barrier_(stage_ + stages * stage_bytes) {}
 
-  // Call it before the first copy.
+  // Call this function before the first copy.
   __device__ void begin() const {
     for (std::uint32_t s = 0; s < stages; ++s) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier_ + 8 * s) : "memory");
@@ -147,8 +148,8 @@ class bulk_copier {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
 
-  // Copies bytes of the replica to the replicas of `peers`; begin and end are multiples of 16. The
-  // copy sees everything that the calling thread acquired before.
+  // Copies bytes of the replica to the replicas of `peers`. The begin and the end must be multiples
+  // of 16. The copy sees everything that the calling thread has acquired.
   __device__ void copy(const kernel::replicas& r, device::byte_range bytes, std::uint32_t peers) {
     // Orders the bulk copies after what ordinary loads acquired.
     asm volatile("fence.proxy.async.global;" ::: "memory");
@@ -160,7 +161,7 @@ class bulk_copier {
     }
   }
 
-  // Waits until everything has been written.
+  // Waits until all bytes have been written.
   __device__ static void finish() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
  private:
@@ -168,8 +169,8 @@ class bulk_copier {
     return static_cast<std::uint32_t>(min(std::uint64_t{stage_bytes}, end - at));
   }
   __device__ std::uint64_t load(const kernel::replicas& r, std::uint64_t at, std::uint64_t end) {
-    // Waits until the stage can be reused: the store that was issued `stages` stores ago has read
-    // it. Of the later stores, stages - ahead may still be reading.
+    // Waits until the stage can be reused: the store that was issued `stages` stores ago must have
+    // read it. Of the later stores, stages - ahead may still be reading.
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(stages - ahead) : "memory");
     const std::uint32_t s = loads_++ % stages;
     const std::uint32_t size = size_at(at, end);
@@ -206,8 +207,8 @@ class bulk_copier {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
   }
 
-  std::uint32_t stage_;    // addresses in shared memory
-  std::uint32_t barrier_;  // barrier of the load into each stage
+  std::uint32_t stage_;    // address of the stages in shared memory
+  std::uint32_t barrier_;  // address of the barriers, one for the load into each stage
   std::uint32_t loads_ = 0;
   std::uint32_t stores_ = 0;
 #endif
@@ -261,7 +262,7 @@ struct agent_shape {
   std::uint32_t blocks = 0;
   std::uint32_t threads = 0;  // per block
   std::uint32_t shared_bytes = 0;
-  std::uint64_t under_way = 0;  // bytes that a block has in flight
+  std::uint64_t under_way = 0;  // the bytes that a block has in flight
 };
 
 agent_shape shape_of(const kernel::region_options& how) {
@@ -284,27 +285,27 @@ agent_entry entry_of(const kernel::region_options& how) {
   return how.agent_copy == kernel::agent_copy::bulk ? bulk_agent_kernel : agent_kernel;
 }
 
-// The code of the agent that the current device has loaded.
+// The attributes of the agent that is loaded on the current device.
 cudaFuncAttributes loaded_code(const kernel::region_options& how) {
   cudaFuncAttributes attributes{};
   INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, entry_of(how)));
   return attributes;
 }
 
-// The resources that the agent takes of the multiprocessor with the most agent blocks.
+// The resources that the agent takes on the multiprocessor that holds the most blocks of the agent.
 struct agent_place {
   std::uint32_t threads = 0;
   std::uint32_t shared_bytes = 0;
 };
 
 agent_place place_of(const kernel::region_options& how, int ordinal) {
-  constexpr std::uint32_t granule = 128;  // of shared memory
+  constexpr std::uint32_t granule = 128;  // unit in which shared memory is allocated
   const agent_shape s = shape_of(how);
   const std::uint32_t processors = gpu_attribute(cudaDevAttrMultiProcessorCount, ordinal);
   const std::uint32_t each = (s.blocks + processors - 1) / processors;
   const cudaFuncAttributes own = loaded_code(how);
   const auto used = s.shared_bytes + static_cast<std::uint32_t>(own.sharedSizeBytes);
-  // A block also takes the shared memory that the system reserves.
+  // A block also takes the shared memory that the system reserves for it.
   return {.threads = each * s.threads,
           .shared_bytes = each * ((used + granule - 1) / granule * granule +
                                   gpu_attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal))};
@@ -355,14 +356,14 @@ unsigned int agent_shared_percent(const kernel::region_options& how, int ordinal
 void launch_agent(agent_arguments a, const kernel::region_options& how, unsigned int shared_percent,
                   cudaStream_t stream) {
   const agent_shape s = shape_of(how);
-  // A part has a few times the bytes that a block has in flight.
+  // A part has a few times as many bytes as a block has in flight.
   a.blocks_per_chunk = static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(how.chunk_bytes / (s.under_way * 2), 1, s.blocks));
   int least = 0;
   int greatest = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   std::array<cudaLaunchAttribute, 2> attributes{};
-  // the stream's priority, repeated for a node of a graph
+  // The priority of the stream, which a node of a graph needs separately.
   attributes[0].id = cudaLaunchAttributePriority;
   attributes[0].val.priority = greatest;
   attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;

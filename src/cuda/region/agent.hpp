@@ -1,5 +1,5 @@
-// The agent that moves complete chunks while the kernel that writes them still runs (PROACT,
-// section III-C), and a check that finds launches which announced their chunks wrongly.
+// The agent, which moves complete chunks while the kernel that writes them still runs (PROACT,
+// section III-C). Also a check that finds launches which announced their chunks wrongly.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,21 +19,23 @@ namespace interlace::cuda {
 struct agent_arguments {
   barrier_arguments barrier;  // deadline, failures
   kernel::chunk_table table;
-  std::uint32_t blocks_per_chunk = 1;  // set by launch_agent
-  // [0] is set once all blocks run; [1] counts them; both are cleared
+  std::uint32_t blocks_per_chunk = 1;  // launch_agent sets this member
+  // Word 0 is set once all blocks run. Word 1 counts the blocks that run. Both are cleared
+  // afterwards.
   unsigned int* started = nullptr;
   kernel::replicas where;
 };
 
-// Small enough that a block of the agent fits in the place of an ended block of the kernel.
+// Small enough that a block of the agent fits in the place of a block of the kernel that has ended.
 inline constexpr std::uint32_t agent_block_threads = 128;
 
-// Why no agent can copy in bulk on the current device: the agent's code there was compiled for a
-// compute capability below 9.0. Empty if agents can.
+// The reason why agents cannot copy in bulk on the current device: their code was compiled for a
+// compute capability below 9.0. Empty if they can.
 std::string why_no_bulk_agent();
 
 // Throws usage_error if the GPU has no code for the agent, or if the whole agent does not fit on
-// the GPU together with a block of the kernel. Otherwise neither of them would ever end.
+// the GPU together with a block of the kernel. In the second case neither the agent nor the kernel
+// would ever end.
 void check_agent(const kernel::region_options& how, const grid& kernel, int ordinal);
 
 // The resources that the agent takes on the current device.
@@ -42,31 +44,31 @@ grid_needs agent_needs(const kernel::region_options& how);
 // The percentage of a multiprocessor's shared memory that the agent's blocks take on the GPU.
 unsigned int agent_shared_percent(const kernel::region_options& how, int ordinal);
 
-// Launches the polling agent of a launch: how.agent_threads threads, in blocks of at most
-// agent_block_threads, or of one warp if it copies in bulk. Each block looks at its next 32 parts
-// of chunks and stores the complete ones to the chunk's devices.
+// Launches the polling agent of a launch with how.agent_threads threads. Its blocks have at most
+// agent_block_threads threads, or one warp if the agent copies in bulk. Each block looks at its
+// next 32 parts of chunks and stores the complete ones to the chunk's devices.
 //
 // Memory ordering: the agent reads a counter with acquire at device scope, and blocks announce with
-// release. So the agent copies what the blocks wrote. Its stores are visible to a device that has
-// passed the next exchange, which comes after the agent in the launching device's stream.
+// release. So the agent copies what the blocks wrote. A device sees the agent's stores after its
+// next exchange, because the exchange comes after the agent in the launching device's stream.
 //
 // `shared_percent` percent of a multiprocessor's shared memory is set aside for the agent and for
-// the kernel beside it; the rest is L1. This cannot change while the agent runs. If a kernel's
-// blocks lack shared memory, few of them get places. If the agent's own blocks lack it, the agent
-// never runs as a whole.
+// the kernel beside it; the rest is L1. This percentage cannot change while the agent runs. If a
+// kernel's blocks lack shared memory, few of them get places. If the agent's own blocks lack shared
+// memory, the agent never runs as a whole.
 void launch_agent(agent_arguments a, const kernel::region_options& how, unsigned int shared_percent,
                   cudaStream_t stream);
 
-// Enqueued after a tracked launch in its stream. Reports a chunk whose counter is not at its
-// target, and then releases everything that waits for the launch's chunks.
+// Enqueued after a tracked launch in its stream. The check reports a chunk whose counter is not at
+// its target, and then releases everything that waits for the launch's chunks.
 void launch_check(const barrier_arguments& b, const kernel::chunk_table& table,
                   cudaStream_t stream);
 
-// Enqueues a wait until `*flag` is at least 1. While the stream is captured, the wait becomes a
+// Enqueues a wait until `*flag` is at least 1. If the stream is being captured, the wait becomes a
 // node of the graph.
 void enqueue_wait(cudaStream_t stream, const unsigned int* flag);
 
-// Loads these kernels on the current device.
+// Loads the kernels of this file on the current device.
 void load_agent_kernels();
 
 }  // namespace interlace::cuda

@@ -10,7 +10,7 @@ namespace {
 constexpr unsigned int audit_threads = 256;
 constexpr unsigned int audit_blocks = 512;
 
-// The chunk that contains an element; table.count if none does.
+// The chunk that contains an element, or table.count if there is none.
 __device__ std::uint32_t chunk_of(const kernel::chunk_table& t, std::uint64_t element) {
   std::uint32_t low = 0;
   for (std::uint32_t high = t.count; low < high;) {

@@ -1,5 +1,5 @@
-// The debug mode of a region: compares what its kernels noted for each element with what they
-// should have done.
+// The debug mode of a region. It compares the notes that kernels made about each element with the
+// region's rules.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,9 +9,10 @@
 
 namespace interlace::cuda {
 
-// Enqueued after the kernels of an epoch and before launch_check, whose report has less detail.
-// Reports what the kernels noted as wrong. Where chunks are tracked, it also reports an element of
-// a chunk that is stored but not published, or published but not stored. Then it forgets the epoch.
+// Enqueued after the kernels of an epoch and before launch_check, whose report has less detail. The
+// audit reports errors that kernels noted. If the mechanism tracks chunks, the audit also reports
+// an element of a chunk that is stored but not published, or published but not stored. Finally it
+// clears the notes of the epoch.
 void launch_audit(const barrier_arguments& b, const region_audit& audit,
                   const kernel::chunk_table& table, cudaStream_t stream);
 

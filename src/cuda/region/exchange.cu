@@ -31,7 +31,7 @@ __host__ __device__ void with_operation(combine operation, F&& f) {
   }
 }
 
-// Calls f with the tag of a reduction's type and operation.
+// Calls f with a tag for the type and the operation of a reduction.
 template <class F>
 __host__ __device__ void with_type(element_type type, combine operation, F&& f) {
   switch (type) {
@@ -50,19 +50,21 @@ __host__ __device__ void with_type(element_type type, combine operation, F&& f) 
   }
 }
 
-// The number of the barrier that this device enters next. It must be read before the barrier.
+// The number of the barrier that this device enters next. Read it before the barrier.
 __device__ counter next_barrier(const barrier_arguments& a) {
   return a.controls[a.device]->entered + 1;
 }
 
-// A barrier over all devices, called by all threads of a kernel's only block.
+// A barrier over all devices, which all threads of a kernel's only block call.
 //
 // Release: everything that this block stored before, and everything that the stream's earlier
 // kernels and copies stored anywhere, happens before the peers leave the barrier. The block-wide
 // barrier orders the block's own stores before each sender's release. The end of a kernel, or the
 // next kernel's wait for that end, orders the kernel's stores before the next kernel's stores. A
-// release is cumulative. Acquire: everything that the peers released happens before anything that a
-// thread of this block, or a later kernel of the stream, does after the barrier.
+// release is cumulative.
+//
+// Acquire: everything that the peers released happens before all operations after the barrier, both
+// of threads of this block and of later kernels of the stream.
 __device__ void pass_barrier(const barrier_arguments& a, counter number) {
   __syncthreads();
   const unsigned int peer = threadIdx.x;
@@ -97,7 +99,7 @@ __device__ void send_sums(const small_reduction& item, const barrier_arguments& 
     }
     return;
   }
-  // One warp for each element; its lanes are divided over the copies.
+  // One warp combines each element. Its lanes divide the copies among themselves.
   const std::uint32_t lane = threadIdx.x % 32;
   for (std::uint32_t i = threadIdx.x / 32; i < item.elements; i += blockDim.x / 32) {
     T value = combine_identity<T, Op>();
@@ -122,7 +124,7 @@ __device__ void combine_inbox(const small_reduction& item, const barrier_argumen
   for (std::uint32_t i = threadIdx.x; i < item.elements; i += blockDim.x) {
     T total = combine_identity<T, Op>();
     for (std::uint32_t d = 0; d < a.devices; ++d) {
-      // Reads from L2, where peers' stores arrive.
+      // Reads from the L2, where peers' stores arrive.
       const T value = __ldcg(inbox + (slot * a.devices + d) * item.elements + i);
       total = combine_values<T, Op>(total, value);
     }
@@ -169,11 +171,11 @@ __global__ void __launch_bounds__(gate_threads)
                 unsigned int ticket) {
   const counter number = next_barrier(a);
   if (threadIdx.x == 0) {
-    // The host is still enqueueing, so it gets more time than a device.
+    // The host is still enqueueing, so this wait gets more time than a wait for a device.
     barrier_arguments patient = a;
     patient.deadline_ns += 10'000'000'000ULL;
-    // Relaxed: work enqueued after the gate was published by its launch, and the barrier orders the
-    // devices. System scope: the host stores the ticket.
+    // Relaxed order is enough: the launch of the work after the gate published that work, and the
+    // barrier orders the devices. System scope, because the host stores the ticket.
     const system_word stored(*host_ticket);
     unsigned int seen = 0;
     wait_until(
@@ -202,8 +204,8 @@ __global__ void __launch_bounds__(wide_threads)
   }
 }
 
-// Reads the peers' partial results over NVLink and stores the combined result to their fronts. The
-// device's segment is one devices-th of all elements.
+// Reads the peers' partial results over NVLink and stores the combined result to the peers' fronts.
+// With n devices, the device's segment is one n-th of all elements.
 template <class T, combine Op>
 __global__ void __launch_bounds__(wide_threads)
     combine_segment(const __grid_constant__ large_reduction r) {

@@ -1,4 +1,4 @@
-// Formats a device's failure report as a sentence.
+// Turns a device's failure report into a sentence.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace interlace::cuda {
 
-// The names of the devices, and of what they exchange, for the sentence.
+// The names for the sentence: those of the devices, the region and the exchange.
 struct failure_words {
   std::function<std::string(unsigned int device)> device;
-  std::string region;    // region of the failed chunk
-  std::string exchange;  // exchange in which the device waited for a peer
+  std::string region;    // the region of the failed chunk
+  std::string exchange;  // the exchange in which the device waited for a peer
   double deadline_s = 0;
-  std::uint32_t turns = 1;  // processes that share a GPU; they extend the deadline
+  std::uint32_t turns = 1;  // number of processes that share a GPU, which extends the deadline
 };
 
 std::string describe_failure(const wait_failure& f, const failure_words& words);

@@ -22,11 +22,11 @@ constexpr std::chrono::microseconds between_looks{20};
 constexpr std::chrono::milliseconds between_rounds{10};
 constexpr std::chrono::milliseconds between_calls{50};
 constexpr int rounds_until_told = 20;
-// Version of the messages between processes. Increase it when they change.
+// The version of the messages between processes. Increase it when the messages change.
 constexpr int protocol = 1;
 constexpr char end_of_common = '\t';
 
-// Equal in all processes until the machine restarts.
+// A text that is equal in all processes until the machine restarts.
 std::string machine_id() {
   char id[64] = {};
   std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "r");
@@ -42,7 +42,7 @@ std::string uuid_of(int ordinal) {
   return hexadecimal(properties.uuid.bytes);
 }
 
-// This process's number for the GPU of another rank.
+// The number that this process uses for the GPU of another rank.
 int ordinal_of(const std::string& uuid, std::uint32_t own, std::uint32_t rank) {
   const int present = static_cast<int>(device_count());
   for (int k = 0; k < present; ++k) {
@@ -132,7 +132,8 @@ group_state::group_state(std::uint32_t rank, std::uint32_t size, int ordinal, al
                          [this](std::uint32_t other, const std::string& text) {
                            fail("rank " + std::to_string(other) + " reports: " + text, false);
                          },
-                     // The thread that receives the other processes' messages must not block here.
+                     // The thread that receives the messages of other processes must not block in
+                     // this function.
                      .regularly =
                          [this, rounds = 0]() mutable {
                            if (look(false)) ++rounds;
@@ -178,14 +179,15 @@ std::uint32_t group_state::devices_on(int gpu) const {
   return is_shared() ? 1 : cuda::devices_on(ordinals_, gpu);
 }
 
-// One stream of the caller's for each device, and one for each region.
+// Counts the caller's stream of each device, and one stream of each region.
 void group_state::require_queues() const {
   if (is_shared()) return;
   const std::lock_guard lock(mutex_);
   cuda::require_queues(ordinals_, static_cast<std::uint32_t>(members_.size()) + 2);
 }
 
-// Keeps the first failure. If this process found it, tells the other processes. Ends all waits.
+// Keeps the first failure. If this process found it, tells the other processes. Then ends all
+// waits.
 void group_state::fail(const std::string& sentence, bool tells) const {
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) return;
@@ -195,7 +197,8 @@ void group_state::fail(const std::string& sentence, bool tells) const {
   for (const group_member* m : members_) m->abandon();
 }
 
-// Records what a member reports. Returns true if only another process knows more, unless `finally`.
+// Records the failure that a member reports. Returns true if only another process knows the
+// details, unless `finally` is set.
 bool group_state::look(bool finally) const {
   std::string found;
   bool elsewhere = false;
@@ -214,8 +217,8 @@ bool group_state::look(bool finally) const {
 
 void group_state::check() const {
   if (look(false)) {
-    // The process that reported the failure is about to send its details, which the other thread
-    // records.
+    // The process that reported the failure is about to send the details, and the other thread of
+    // this process records them.
     for (int k = 0; k < 2 * rounds_until_told && look(false); ++k) {
       std::this_thread::sleep_for(between_rounds);
     }
@@ -270,8 +273,8 @@ void group_state::synchronize(std::uint32_t device, cudaStream_t stream,
       regularly();
     }
     if (now < next_look) continue;
-    // This thread waits neither for another thread nor for an operation that a device may never
-    // finish.
+    // This thread waits neither for another thread nor for an operation of a device, which may
+    // never end.
     next_look = now + between_rounds;
     const std::unique_lock lock(looking_, std::try_to_lock);
     if (!lock.owns_lock()) continue;

@@ -17,7 +17,7 @@
 
 namespace interlace::cuda {
 
-// A member of a group, which is a region.
+// A member of a group: a region.
 class group_member {
  public:
   group_member() = default;
@@ -27,16 +27,16 @@ class group_member {
   group_member(group_member&&) = delete;
   group_member& operator=(group_member&&) = delete;
 
-  // The failure that its devices reported, as a sentence; empty if there is none. Sets `elsewhere`
-  // if another process knows more.
+  // The failure that the member's devices reported, as a sentence. Empty if there is none. Sets
+  // `elsewhere` if another process knows more.
   virtual std::string failure(bool& elsewhere) const = 0;
-  // Ends all waits of its devices. A thread of the group calls it.
+  // Ends all waits of the member's devices. A thread of the group calls it.
   virtual void abandon() const noexcept = 0;
-  // Counters that grow while streams that wait for chunks make progress; nullopt while they are
-  // still being read.
+  // Counters that grow while streams that wait for chunks make progress. No value while the
+  // counters are still being read.
   virtual std::optional<std::vector<counter>> progress() = 0;
-  // The chunk for which one of the streams waits, as a sentence, according to the last progress();
-  // empty if none waits.
+  // The chunk for which a stream waited at the last call of progress(), as a sentence. Empty if no
+  // stream waited.
   virtual std::string late_chunk() const = 0;
 };
 
@@ -54,14 +54,15 @@ class group_state {
   std::uint32_t devices() const { return static_cast<std::uint32_t>(ordinals_.size()); }
   const std::vector<std::uint32_t>& local_devices() const { return local_; }
   bool is_local(std::uint32_t device) const;
-  // Whether there are other processes.
+  // Whether the group has other processes.
   bool is_shared() const { return processes_ != nullptr; }
-  // This process's number of the GPU of any device, in this process or another.
+  // This process's number of the GPU of any device, even of a device in another process.
   int ordinal(std::uint32_t device) const { return ordinals_.at(device); }
-  // The largest number of processes that share a GPU. They take turns on it by time slices.
+  // The largest number of processes that share a GPU. These processes take turns on the GPU by time
+  // slices.
   std::uint32_t turns() const { return turns_; }
-  // The deadline of a wait. A wait may last until every turn has passed, so this is `turns` times
-  // the requested deadline.
+  // The deadline of a wait: `turns` times the requested deadline, because a wait may last until all
+  // processes have had their turns.
   double deadline_s() const { return turns_ * options_.deadline_s; }
   // The number of this process's devices on a GPU.
   std::uint32_t devices_on(int gpu) const;
@@ -69,27 +70,26 @@ class group_state {
   std::string device_name(std::uint32_t device) const;
 
   // Each process contributes the result of `make`. Returns all results in rank order
-  // (base/agreement.hpp); for a single process, only its own.
+  // (base/agreement.hpp). In a single process, returns only its own result.
   std::vector<std::string> agree(const std::function<std::string()>& make) const;
 
-  // Messages to and from the process that has the device (base/processes.hpp).
+  // Messages to and from the process that owns the device (base/processes.hpp).
   void send(std::uint32_t device, std::uint64_t tag, const std::string& bytes,
             const std::vector<int>& descriptors) const;
   peer_processes::message receive(std::uint32_t device, std::uint64_t tag) const;
 
   // Throws usage_error unless the device belongs to this process.
   void require_local(std::uint32_t device) const;
-  // Throws the first failure of any member or process. Once there is one, every later call throws
-  // it, too.
+  // Throws the first failure of any member or process. After a failure, every call throws it again.
   void check() const;
   // Blocks until the stream has ended. Also reports a chunk for which a stream has waited until the
-  // deadline, since such a wait has no deadline of its own. Calls `regularly` from time to time; an
-  // exception from it ends the wait.
+  // deadline, because such a wait has no deadline of its own. Calls `regularly` from time to time;
+  // an exception from `regularly` ends the wait.
   void synchronize(std::uint32_t device, cudaStream_t stream,
                    const std::function<void()>& regularly) const;
 
   // Throws usage_error if a GPU that stands for several devices of this process has too few queues
-  // for one more region.
+  // for another region.
   void require_queues() const;
 
   // The number of the next region; it is the same on all ranks.
@@ -113,7 +113,7 @@ class group_state {
   std::uint32_t regions_ = 0;
   mutable std::mutex mutex_;
   std::vector<group_member*> members_;
-  mutable std::mutex looking_;   // its holder looks at members, which cannot be removed meanwhile
+  mutable std::mutex looking_;   // held while members are looked at, so that none is removed
   mutable std::string failure_;  // the first failure
   mutable std::mutex messages_;
   // Declared last, because its thread uses the other members.

@@ -21,9 +21,9 @@ namespace interlace::cuda {
 
 namespace {
 
-constexpr std::uintptr_t alignment = 16;  // alignment of the agent's vectors
+constexpr std::uintptr_t alignment = 16;  // the alignment of the agent's vectors
 
-// Throws usage_error unless both buffers can hold the replica. Gives `peers` access to them.
+// Throws usage_error unless both buffers can hold the replica. Gives `peers` access to the buffers.
 void check_memory(const region_memory& memory, std::uint64_t bytes, int ordinal,
                   const std::vector<int>& peers, const std::string& where) {
   for (const auto& [data, which] : {std::pair{memory.front, " front"}, {memory.back, " back"}}) {
@@ -43,10 +43,10 @@ void check_memory(const region_memory& memory, std::uint64_t bytes, int ordinal,
 
 constexpr std::size_t descriptors_at_once = 200;
 
-// For epochs that are further back it is unknown whether they run.
+// The region watches this many epochs. It does not know whether earlier epochs still run.
 constexpr std::size_t watched_epochs = 64;
 
-// The capture in which the stream takes part; 0 if there is none.
+// The id of the capture in which the stream takes part. 0 if there is no capture.
 unsigned long long capture_of(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   unsigned long long id = 0;
@@ -143,14 +143,15 @@ shared_region::~shared_region() {
   release();
 }
 
-// Shared memory is slightly larger than requested, so that no other allocation is shared with it.
+// Slightly more shared memory is allocated than is requested, so that no other allocation is shared
+// with it.
 void* shared_region::take(const side& s, std::uint64_t bytes) {
   return memory_.take(s.ordinal, group_->is_shared() ? std::max(bytes, least_shared_bytes) : bytes);
 }
 
-// Exports the device's control words, front and back, as a line each for the other processes.
-// Memory that needs descriptors is sent to these processes; they receive it once all processes have
-// exported.
+// Exports the device's control words, front and back, as one line each for the other processes. If
+// memory needs descriptors, they are sent to these processes, which receive them once all processes
+// have exported.
 std::string shared_region::export_side(const side& s) {
   const std::uint64_t bytes = state_.elements * state_.element_bytes;
   const std::string where = label_ + " of device " + std::to_string(s.device) + ": the ";
@@ -202,8 +203,8 @@ void shared_region::import_from(std::uint32_t device, const std::string& texts) 
   }
 }
 
-// No process frees memory that another one still maps: all processes close their mappings and
-// report it. Processes that have ended are ignored.
+// A process must not free memory that another process still maps. So all processes close their
+// mappings and report this. Processes that have ended are ignored.
 void shared_region::leave() noexcept {
   imported_.clear();
   for (const bool sends : {true, false}) {
@@ -222,7 +223,7 @@ void shared_region::leave() noexcept {
   }
 }
 
-// While kernels spin, only a copy engine can access their device.
+// While kernels spin, only a copy engine can write to their device.
 void shared_region::abandon() const noexcept {
   int before = 0;
   INTERLACE_CUDA_LOG(cudaGetDevice(&before));
@@ -244,7 +245,7 @@ std::size_t shared_region::running(const side& s) {
   return 0;
 }
 
-// Never blocks: on a device with few queues, the read may be queued after a stream's wait.
+// Never blocks: on a device with few queues, the read may be queued after a wait of a stream.
 std::optional<std::vector<counter>> shared_region::progress() {
   for (side& s : sides_) {
     if (s.seen == nullptr || s.reading) continue;
@@ -266,7 +267,8 @@ std::optional<std::vector<counter>> shared_region::progress() {
   for (side& s : sides_) {
     if (!s.reading) continue;
     s.reading = false;
-    // The start of a launch counts as progress, too: work ahead of it can have delayed it.
+    // The start of a launch counts as progress, too, because earlier work can have delayed the
+    // launch.
     all.push_back(running(s));
     all.insert(all.end(), s.seen, s.seen + 1 + s.targets.size());
   }
@@ -296,7 +298,7 @@ std::string shared_region::late_chunk() const {
 void shared_region::release() noexcept {
   int before = 0;
   INTERLACE_CUDA_LOG(cudaGetDevice(&before));
-  // Waits for all users of the memory, including streams of the caller.
+  // Waits for all users of the memory, including the caller's streams.
   for (const side& s : sides_) {
     INTERLACE_CUDA_LOG(cudaSetDevice(s.ordinal));
     INTERLACE_CUDA_LOG(cudaDeviceSynchronize());
@@ -336,8 +338,8 @@ void shared_region::make_side(side& s, const region_spec& spec) {
     s.streams.assign(s.streams.size(), s.streams[0]);
   }
   for (std::uint32_t k = 0; k < 2 * n && !one; ++k) {
-    // High priority: an agent gets the next place that becomes free when a block of the kernel
-    // ends.
+    // High priority: when a block of the kernel ends, an agent gets the free place before another
+    // block of the kernel does.
     INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&s.streams[k], cudaStreamNonBlocking,
                                                       k == s.device ? greatest : least));
   }
@@ -428,7 +430,7 @@ replicated<std::byte> shared_region::view(std::uint32_t device) const {
   now.parity = side_of(device).parity;
   replicated<std::byte> v = kernel::make_view<std::byte>(now, id_, device);
   if (!how_->stores_to_peers()) {
-    v.everybody = 0;  // stores go to no other device
+    v.everybody = 0;  // so stores go to no other device
     v.range_count = 0;
   }
   return v;
@@ -481,7 +483,7 @@ void shared_region::exchange(std::uint32_t device, cudaStream_t stream) {
                       " on another stream, or in another capture, than its epoch began");
   }
   if (s.audit.first != nullptr) launch_audit(s.barrier, s.audit, s.tracking.table, stream);
-  // Enqueued before the streams' waits: if the check finds an error, it releases these waits.
+  // Enqueued before the streams' waits. If the check finds an error, it releases these waits.
   if (!s.chunks.empty()) launch_check(s.barrier, s.tracking.table, stream);
   how_->deliver(state_, s);
   exchange_arguments e;

@@ -1,11 +1,11 @@
 // A region of a group: its memory, its streams, and the work that begin and exchange enqueue.
 //
-// interlace/cuda/region/exchange.hpp describes the order that keeps replicas right. Here the
-// caller's stream takes the place of a device's main stream: everything that a device does with the
-// region in an epoch is between one exchange and the next on that stream. Copies and agents on the
-// region's own streams start after the work that the caller's stream had in begin or exchange, and
-// are joined before the exchange's barrier. Each region has barriers of its own, so two regions can
-// be exchanged on two streams at the same time.
+// interlace/cuda/region/exchange.hpp describes the order that keeps replicas right. In a group, the
+// caller's stream takes the place of a device's main stream: all work of a device on the region in
+// one epoch is between two exchanges on that stream. Copies and agents on the region's own streams
+// start after the work that was on the caller's stream at begin or exchange. The caller's stream
+// waits for them before the exchange's barrier. Each region has barriers of its own, so two regions
+// can be exchanged on two streams at the same time.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,7 +28,7 @@ namespace interlace::cuda {
 
 class shared_region final : public group_member {
  public:
-  // Without memory from the caller, the region allocates its own.
+  // If the caller gives no memory, the region allocates its own.
   shared_region(std::shared_ptr<group_state> group, const region_spec& spec,
                 const std::vector<region_memory>& memory);
   ~shared_region() override;
@@ -59,7 +59,7 @@ class shared_region final : public group_member {
   void exchange(std::uint32_t device, cudaStream_t stream);
 
  private:
-  // Events around the work that begin and exchange enqueue.
+  // Two events, before and after the work that begin and exchange enqueue.
   struct watched_epoch {
     cudaEvent_t begun = nullptr;
     cudaEvent_t ended = nullptr;
@@ -68,20 +68,21 @@ class shared_region final : public group_member {
   struct side : region_side {
     region_audit audit;
     wait_failure* failure = nullptr;
-    // for ending waits and reading counters; nothing else runs on it
+    // A stream that ends waits and reads counters, and runs no other work.
     cudaStream_t rescue = nullptr;
-    // The epochs in which streams wait for chunks: a ring of the last ones that are not captured.
+    // The last epochs that are not captured and in which streams wait for chunks, as a ring.
     std::vector<watched_epoch> epochs;
-    std::size_t enqueued = 0;      // number of these epochs so far
-    std::vector<counter> targets;  // targets of the chunks
-    counter* seen = nullptr;       // in host memory: the launches and counters read last
+    std::size_t enqueued = 0;      // the number of these epochs so far
+    std::vector<counter> targets;  // the targets of the chunks
+    counter* seen = nullptr;       // in host memory: the launches and counters that were read last
     bool reading = false;          // a read on `rescue` is in flight
     bool begun = false;
-    bool moved = false;              // an epoch that is not captured has been enqueued
-    unsigned long long capture = 0;  // capture of the stream in begin; 0: none
+    bool moved = false;              // true once an epoch that is not captured has been enqueued
+    unsigned long long capture = 0;  // the capture of the stream at begin; 0: no capture
   };
 
-  // The watched epoch that is running, counted from 1; 0 if none is known to run.
+  // The number of the watched epoch that is running. Epochs count from 1; 0 if none is known to
+  // run.
   static std::size_t running(const side& s);
   std::string describe(const wait_failure& f) const;
   side& side_of(std::uint32_t device);
@@ -107,8 +108,9 @@ class shared_region final : public group_member {
   const region_mechanism* how_ = nullptr;
   device_memory memory_;
   imported_memory imported_;
-  std::vector<descriptor> exported_;  // exported by this process, in the order of its text
-  // wait_failure of each local device, `seen`, and a word that is 1
+  std::vector<descriptor> exported_;  // descriptors that this process exported, in the order of its
+                                      // text
+  // Holds the wait_failure of each local device, `seen`, and a word whose value is 1.
   std::unique_ptr<mapped_memory> host_;
   const unsigned int* one_ = nullptr;
   bool is_made_ = false;

@@ -12,8 +12,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// The most chunks of a launch that streams can wait for. Each takes two operations on a stream for
-// each peer.
+// The most chunks of a launch for which streams can wait. Each chunk takes two operations on a
+// stream for each peer.
 constexpr std::size_t most_waits = 256;
 
 }  // namespace

@@ -1,4 +1,5 @@
-// One kind of tracked launch in its device's memory, and how copy engines move its chunks.
+// The tables of one kind of tracked launch in its device's memory, and the copies of its chunks by
+// copy engines.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,7 +18,7 @@ namespace interlace::cuda {
 
 struct launch_tracking {
   kernel::chunk_table table;
-  counter* launches = nullptr;      // number of finished launches; same as table.launches
+  counter* launches = nullptr;      // the number of finished launches; equal to table.launches
   unsigned int* started = nullptr;  // two words for the polling agent
 
   // The work of the exchange for this launch.
@@ -29,10 +30,10 @@ struct launch_tracking {
   }
 };
 
-// The kind of waiter for complete chunks.
+// Who waits for complete chunks.
 enum class chunk_waiter : std::uint8_t { nobody, streams, agent };
 
-// Copies the tables to the memory of the GPU with all counts 0; blocks until done. If blocks
+// Copies the tables to the memory of the GPU, with all counts 0, and blocks until done. If blocks
 // announce their ranges themselves, `announced.first` has a single entry. Throws usage_error if
 // streams would have to wait for too many chunks.
 launch_tracking make_tracking(device_memory& memory, int ordinal,
@@ -40,23 +41,23 @@ launch_tracking make_tracking(device_memory& memory, int ordinal,
                               const kernel::publications& announced, std::uint32_t region,
                               const kernel::region_state& state, chunk_waiter waiter);
 
-// The devices that receive any of the chunks.
+// The devices that receive at least one of the chunks.
 std::uint32_t receivers(const std::vector<kernel::chunk>& chunks);
 
 // The number of copy streams to each of `peers`. A stream takes microseconds to switch to the next
-// chunk, during which an engine is idle. Copies to several devices fill that time, and more streams
-// than engines cost more.
+// chunk, and its engine is idle for that time. Copies to several devices fill that time. More
+// streams than engines would cost more.
 std::uint32_t copy_lanes(std::uint32_t peers);
 
-// A stream that copies every lanes-th chunk, from chunk `lane` on, to a peer.
+// A stream that copies chunks to a peer: every lanes-th chunk, beginning with chunk `lane`.
 struct copy_stream {
-  std::uint32_t which = 0;  // index among the device's copy streams
+  std::uint32_t which = 0;  // the stream's index among the device's copy streams
   std::uint32_t peer = 0;
   std::uint32_t lane = 0;
   std::uint32_t lanes = 1;
 };
 
-// Calls f with the copy streams of a device that sends chunks to `peers`, beginning with those to
+// Calls f with each copy stream of a device that sends chunks to `peers`. The first are those to
 // the next device.
 template <class F>
 void each_copy_stream(std::uint32_t peers, std::uint32_t device, std::uint32_t devices,
@@ -72,7 +73,7 @@ void each_copy_stream(std::uint32_t peers, std::uint32_t device, std::uint32_t d
 }
 
 // Enqueues a wait and a copy for each chunk of the copy stream. Call it after the kernel is
-// enqueued: on a single hardware queue, waits ahead of the kernel would be a deadlock.
+// enqueued: if there is only one hardware queue, waits ahead of the kernel would be a deadlock.
 void enqueue_chunk_copies(const std::vector<kernel::chunk>& chunks,
                           const kernel::chunk_table& table, const copy_stream& how,
                           const std::byte* from, std::byte* to, cudaStream_t stream);

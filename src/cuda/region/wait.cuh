@@ -1,5 +1,5 @@
-// Waits in kernels. Each wait ends at a deadline, and all waits end once one of the node's waits
-// has failed.
+// Waits in kernels. Each wait ends at a deadline. Once one wait of the node has failed, all waits
+// end.
 #pragma once
 
 #include <cuda/atomic>
@@ -46,8 +46,8 @@ __device__ inline bool node_failed(const barrier_arguments& a) {
   return system_word(a.controls[a.device]->failed).load(::cuda::memory_order_relaxed) != 0;
 }
 
-// Notes that the device continues because another process reported a failure, unless the device has
-// a failure of its own to report.
+// Notes that the device stopped waiting because another process reported a failure. Does nothing if
+// the device has a failure of its own to report.
 __device__ inline void note_elsewhere(const barrier_arguments& a) {
   volatile wait_failure* f = a.failure;
   if (f->what != failed_wait::none) return;
@@ -56,7 +56,8 @@ __device__ inline void note_elsewhere(const barrier_arguments& a) {
   f->what = failed_wait::elsewhere;
 }
 
-// Returns once `done` is true, and also after the deadline or once anything of the node has failed.
+// Returns once `done` returns true. Also returns after the deadline, or once any device of the node
+// has failed.
 template <class Done, class Expired>
 __device__ void wait_until(const barrier_arguments& a, Done done, Expired expired) {
   const std::uint64_t start = global_time_ns();

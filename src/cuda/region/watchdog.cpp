@@ -23,7 +23,7 @@ bool all_idle(const std::vector<watched_device>& devices) {
   return idle;
 }
 
-// A stream that waits for no other, for access to the memory of running devices.
+// A stream that waits for no other stream. It accesses the memory of devices while they run.
 class aside {
  public:
   explicit aside(int ordinal) {
@@ -106,7 +106,7 @@ void let_go(const std::vector<watched_device>& devices) {
 
 bool await_streams(const std::vector<watched_device>& devices, double deadline_s) {
   const current_device restore(devices.front().ordinal);
-  constexpr seconds eager{0.01};  // so long without a pause between two looks
+  constexpr seconds eager{0.01};  // looks follow each other without a pause for this long
   constexpr std::chrono::microseconds pause{50};
   const seconds between{deadline_s / 4};
   const auto begun = clock::now();
