@@ -1,7 +1,9 @@
 // Tomographic reconstruction on GPUs gives the reference node's results, by every mechanism.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "gpu.hpp"
@@ -51,14 +53,21 @@ TEST_P(ct_test, equals_the_reference_node) {
                                         weights.data(), curvature.data()}};
     run::request asked;
     asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
+    asked.iterations = 3;
+    asked.chunk_bytes = 16384;
+    // One device computes the reference, which serves all numbers of devices.
+    static std::map<std::array<std::uint32_t, 3>, std::vector<float>> references;
+    std::vector<float>& expected = references[{size, angles, subsets}];
+    if (expected.empty()) {
+      asked.boundaries = {0, std::uint64_t{size} * size};
+      expected = run::on_host(problem, asked).values[0];
+    }
+    asked.boundaries.clear();
     for (std::uint32_t d = 0; d <= devices; ++d) {
       asked.boundaries.push_back(std::uint64_t{size} * d / devices * size);
     }
-    asked.iterations = 3;
-    asked.chunk_bytes = 16384;
-    const run::result expected = run::on_host(problem, asked);
     double largest = 0;
-    for (const float x : expected.values[0]) largest = std::max(largest, static_cast<double>(x));
+    for (const float x : expected) largest = std::max(largest, static_cast<double>(x));
     ASSERT_GT(largest, 0);
     run::add_launching_kernels_of<workload::ct_problem>();
     for (const mechanism how :
@@ -83,7 +92,7 @@ TEST_P(ct_test, equals_the_reference_node) {
       double worst = 0;
       for (std::size_t j = 0; j < first.size(); ++j) {
         const double error =
-            std::abs(static_cast<double>(first[j]) - static_cast<double>(expected.values[0][j]));
+            std::abs(static_cast<double>(first[j]) - static_cast<double>(expected[j]));
         worst = error <= worst ? worst : error;  // written so that NaN is kept
       }
       EXPECT_LE(worst, 1e-5 * largest) << "size " << size;

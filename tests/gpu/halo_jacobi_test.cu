@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,10 @@ class halo_jacobi_test : public testing::TestWithParam<std::uint32_t> {
   void SetUp() override { INTERLACE_NEED_GPUS(GetParam()); }
 };
 INSTANTIATE_TEST_SUITE_P(all, halo_jacobi_test, testing::Values(1U, 2U, 3U, 4U),
+                         testing::PrintToStringParamName());
+
+class halo_of_several_test : public halo_jacobi_test {};
+INSTANTIATE_TEST_SUITE_P(all, halo_of_several_test, testing::Values(2U, 3U, 4U),
                          testing::PrintToStringParamName());
 
 std::vector<float> after(const halo_jacobi_grid& grid, std::uint32_t iterations) {
@@ -60,9 +65,12 @@ void expect_right(const std::vector<float>& found, const std::vector<float>& exp
                   std::uint32_t d) {
   ASSERT_EQ(found.size(), grid.points());
   const std::uint64_t held = std::min(cut[d + 1] - cut[d] + 2 * grid.columns, grid.points());
+  std::uint64_t i = (cut[d] + grid.points() - grid.columns) % grid.points();
   for (std::uint64_t k = 0; k < held; ++k) {
-    const std::uint64_t i = (cut[d] + grid.points() - grid.columns + k) % grid.points();
-    ASSERT_EQ(found[i], expected[i]) << "point " << i << " on device " << d;
+    if (!(found[i] == expected[i])) {  // written so that NaN is found; the macro is slow
+      ASSERT_EQ(found[i], expected[i]) << "point " << i << " on device " << d;
+    }
+    if (++i == grid.points()) i = 0;
   }
 }
 
@@ -86,7 +94,9 @@ TEST_P(halo_jacobi_test, equals_plain_loops) {
     all.push_back(mechanism::nccl);
   }
   for (const halo_jacobi_grid grid : {halo_jacobi_grid{13, 71}, halo_jacobi_grid{8, 1048581}}) {
-    const std::vector<float> expected = after(grid, 5);
+    static std::map<std::uint64_t, std::vector<float>> of_columns;  // the same on all devices
+    std::vector<float>& expected = of_columns[grid.columns];
+    if (expected.empty()) expected = after(grid, 5);
     const workload::halo_jacobi_problem problem{grid};
     run::request asked;
     asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
@@ -173,9 +183,8 @@ TEST_P(halo_jacobi_test, multi_path_by_every_executor_with_late_devices) {
 }
 
 // A row that is not sent is revealed: it is NaN, and so are the results that depend on it.
-TEST_P(halo_jacobi_test, a_row_that_does_not_arrive_shows) {
+TEST_P(halo_of_several_test, a_row_that_does_not_arrive_shows) {
   const std::uint32_t devices = GetParam();
-  if (devices == 1) GTEST_SKIP() << "one device sends nothing";
   const halo_jacobi_grid grid{3 * devices, 1000};
   kernel::region_options options;
   options.boundaries = even_cut(grid, devices);

@@ -83,6 +83,10 @@ class tracking_test : public testing::TestWithParam<way> {
 INSTANTIATE_TEST_SUITE_P(all, tracking_test, testing::ValuesIn(gpu_test::every_way()),
                          gpu_test::way_name);
 
+class announced_test : public tracking_test {};
+INSTANTIATE_TEST_SUITE_P(all, announced_test, testing::ValuesIn(gpu_test::tracked_ways()),
+                         gpu_test::way_name);
+
 TEST_P(tracking_test, kernels_publish_in_their_midst) {
   for (const std::uint32_t devices : {1U, 2U, 4U}) {
     if (!gpu_test::why_not(devices).empty()) continue;
@@ -126,9 +130,8 @@ std::string failure_of(harness& h, fault wrong) {
   return "nothing";
 }
 
-TEST_P(tracking_test, wrong_announcements_are_reported) {
+TEST_P(announced_test, wrong_announcements_are_reported) {
   INTERLACE_NEED_GPUS(2);
-  if (!kernel::tracks_chunks(GetParam().mechanism)) GTEST_SKIP() << "nothing is announced";
   {
     harness h(options_for(2), GetParam(), 20'000, 2048, 512);
     const std::string message = failure_of(h, fault::skips);
@@ -242,9 +245,8 @@ TEST_P(tracking_test, strided_mappings) {
   }
 }
 
-TEST_P(tracking_test, wrong_use_is_refused) {
+TEST_P(announced_test, wrong_use_is_refused) {
   INTERLACE_NEED_GPUS(2);
-  if (!kernel::tracks_chunks(GetParam().mechanism)) GTEST_SKIP() << "nothing is tracked";
   {
     harness h(options_for(2), GetParam(), 20'000, 2048, 512);
     EXPECT_THROW(h.node.run([&] { h.node.exchange(h.data); }), model_error);

@@ -22,6 +22,13 @@ inline std::vector<way> every_way() {
           {mechanism::inline_stores}, {mechanism::bulk_copy}};
 }
 
+// Those whose agents wait for the chunks that kernels announce.
+inline std::vector<way> tracked_ways() {
+  std::vector<way> ways = every_way();
+  std::erase_if(ways, [](const way& w) { return !kernel::tracks_chunks(w.mechanism); });
+  return ways;
+}
+
 inline std::string way_name(const testing::TestParamInfo<way>& info) {
   std::string name = kernel::mechanism_name(info.param.mechanism);
   if (info.param.copy == kernel::agent_copy::bulk) name += "inbulk";
