@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from interlace.runtime.copying import all_gather, all_reduce, all_to_all, copy
     from interlace.runtime.loading import load, save
     from interlace.runtime.regions import DeviceArray, Group, Region
+    from interlace.runtime.safe_open import PrefetchLoader, TensorSlice, safe_open
+    from interlace.runtime.streaming import stream
     from interlace.tuning.region_tuning import TunedRegion, region_options, tune_region
     from interlace.tuning.search import Candidate, Impossible, tune, tune_space
 
@@ -23,7 +25,9 @@ _HOMES = {
     "Group": "runtime.regions",
     "Impossible": "tuning.search",
     "ModelError": "base.errors",
+    "PrefetchLoader": "runtime.safe_open",
     "Region": "runtime.regions",
+    "TensorSlice": "runtime.safe_open",
     "TunedRegion": "tuning.region_tuning",
     "UserError": "base.errors",
     "all_gather": "runtime.copying",
@@ -32,7 +36,9 @@ _HOMES = {
     "copy": "runtime.copying",
     "load": "runtime.loading",
     "region_options": "tuning.region_tuning",
+    "safe_open": "runtime.safe_open",
     "save": "runtime.loading",
+    "stream": "runtime.streaming",
     "tune": "tuning.search",
     "tune_region": "tuning.region_tuning",
     "tune_space": "tuning.search",
@@ -45,7 +51,9 @@ __all__ = [
     "Group",
     "Impossible",
     "ModelError",
+    "PrefetchLoader",
     "Region",
+    "TensorSlice",
     "TunedRegion",
     "UserError",
     "__version__",
@@ -55,7 +63,9 @@ __all__ = [
     "copy",
     "load",
     "region_options",
+    "safe_open",
     "save",
+    "stream",
     "tune",
     "tune_region",
     "tune_space",

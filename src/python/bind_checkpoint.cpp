@@ -1,14 +1,47 @@
 #include "python/bind_checkpoint.hpp"
 
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/crc32c.hpp"
+#include "checkpoint/header.hpp"
+#include "python/bytes_text.hpp"
 #include "python/segments.hpp"
 
 namespace nb = nanobind;
 
 namespace interlace::python {
+
+namespace {
+
+using converted_header = nb::typed<nb::tuple, nb::any, nb::any, std::uint64_t>;
+
+// The tensors as objects of `entry`, the metadata, and where the data begins. What is converted is
+// freed: a header can have millions of tensors.
+converted_header converted(checkpoint::header found,
+                           const std::vector<checkpoint::dtype_bits>& dtypes,
+                           const nb::object& entry) {
+  std::vector<nb::str> names;
+  names.reserve(dtypes.size());
+  for (const auto& [name, bits] : dtypes) names.emplace_back(name.c_str(), name.size());
+  nb::list tensors;
+  for (checkpoint::header_tensor& from : found.tensors) {
+    const checkpoint::header_tensor one = std::move(from);
+    nb::list shape;
+    for (const std::uint64_t extent : one.shape) shape.append(extent);
+    tensors.append(entry(nb::str(one.name.c_str(), one.name.size()), names[one.dtype],
+                         nb::tuple(shape), one.begin, one.end));
+  }
+  nb::dict metadata;
+  for (const auto& [key, text] : found.metadata) {
+    metadata[nb::str(key.c_str(), key.size())] = nb::str(text.c_str(), text.size());
+  }
+  return converted_header(nb::make_tuple(tensors, metadata, found.data_begin));
+}
+
+}  // namespace
 
 void bind_checkpoint(nb::module_& module) {
   module.def(
@@ -39,6 +72,30 @@ void bind_checkpoint(nb::module_& module) {
         return checkpoint::crc32c({data.c_str(), data.size()});
       },
       nb::arg("data"));
+  module.def(
+      "parse_header",
+      [](const std::string& file, const nb::bytes& text, std::uint64_t file_bytes,
+         const std::vector<checkpoint::dtype_bits>& dtypes, const nb::object& entry) {
+        checkpoint::header found;
+        {
+          const nb::gil_scoped_release release;
+          found = checkpoint::parse_header(file, text_of(text), file_bytes, dtypes);
+        }
+        return converted(std::move(found), dtypes, entry);
+      },
+      nb::arg("file"), nb::arg("text"), nb::arg("file_bytes"), nb::arg("dtypes"), nb::arg("entry"),
+      "Parses a header. Returns what `entry` makes of each tensor (name, dtype, shape, begin, "
+      "end), "
+      "the metadata, and where the data begins.");
+  module.def(
+      "tensor_bytes",
+      [](const std::vector<std::uint64_t>& shape, const checkpoint::dtype_bits& dtype) {
+        return checkpoint::tensor_bytes(shape, dtype);
+      },
+      nb::arg("shape"), nb::arg("dtype"), "The bytes of a tensor of a dtype (name, bits).");
+  module.def(
+      "parse_index", [](const nb::bytes& text) { return checkpoint::parse_index(text_of(text)); },
+      nb::arg("text"), "Parses an index. Returns pairs of a tensor and the name of its file.");
 }
 
 }  // namespace interlace::python

@@ -12,11 +12,11 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "python/bytes_text.hpp"
 #include "python/cpu_time.hpp"
 #include "python/signals.hpp"
 #include "python/workloads.hpp"
@@ -28,8 +28,6 @@ namespace interlace::python {
 namespace {
 
 using result_dict = nb::typed<nb::dict, nb::str, nb::any>;
-
-std::string_view text_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
 nb::dict head_dict(const run::trace_head& h) {
   nb::dict d;

@@ -11,7 +11,7 @@ import pytest
 
 import interlace
 
-ON_THE_HOST = ("load", "save", "tune", "tune_space")
+ON_THE_HOST = ("load", "safe_open", "save", "stream", "tune", "tune_space")
 ON_GPUS = (
     "Group.local",
     "Group.join",

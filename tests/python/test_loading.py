@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import interlace
 from interlace import _core
 from interlace.base.errors import UserError
-from interlace.runtime import loading, safetensors_header, tensor_memory
+from interlace.runtime import placement, reading, safetensors_header, tensor_memory
 
 reference = pytest.importorskip("safetensors.numpy")
 
@@ -210,13 +210,13 @@ def test_a_file_that_is_cut_while_it_is_read(
 ) -> None:
     file = tmp_path / "m.safetensors"
     interlace.save(model(), file)
-    move = loading._move
+    move = reading.move
 
     def cut_first(*arguments: Any) -> Any:
         os.truncate(file, 4321)
         return move(*arguments)
 
-    monkeypatch.setattr(loading, "_move", cut_first)
+    monkeypatch.setattr(reading, "move", cut_first)
     assert refusal(load, file) == f"{file} was truncated while it was read: it ends at byte 4321"
 
 
@@ -246,7 +246,7 @@ def test_what_cannot_be_asked_for(tmp_path: Path) -> None:
 
 
 def test_the_longest_prefix_counts(tmp_path: Path) -> None:
-    devices = loading._Devices({"a": "cpu", "a.b": "cpu", "": "cpu"}, "numpy")
+    devices = placement.Devices({"a": "cpu", "a.b": "cpu", "": "cpu"}, "numpy")
     devices._gpus = {"a": 1, "a.b": 2, "": 3}
     names = {"a.c": 1, "a": 1, "a.b": 2, "a.b.c.d": 2, "a.bc": 1, "ab": 3, "": 3}
     assert {name: devices.of("f", name) for name in names} == names

@@ -30,16 +30,10 @@ def refusal(document: Any, data: int = 24) -> str:
     return text
 
 
-def test_a_header_of_other_objects_ends_early() -> None:
-    text = b'{"a":[' + b"{}," * 1000 + b"{"  # whoever reads to its end finds another mistake
-    with pytest.raises(UserError, match="more than 16 of its objects are not tensors"):
-        parse("m", text, 10_000)
-
-
 def test_a_header_that_memory_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     size = 90_000_000
-    monkeypatch.setattr(headers, "memory_bytes", lambda: 1_000_000_000)
-    with pytest.raises(UserError, match=r"needs about 2\.7 GB of memory and .* has 1\.0 GB"):
+    monkeypatch.setattr(headers, "memory_bytes", lambda: 500_000_000)
+    with pytest.raises(UserError, match=r"needs about 0\.9 GB of memory and .* has 0\.5 GB"):
         header_bytes_of("m", size.to_bytes(8, "little"), 2 * size)
 
 
@@ -112,15 +106,15 @@ def test_a_tensor_that_lies(change: dict[str, Any], message: str) -> None:
         (b'{"x":1,"x":2}', 0, "'x' is there twice"),
         (b'{"x":{"dtype":"U8","dtype":"U8"}}', 0, "'dtype' is there twice"),
         (b'{"x":-0}', 0, "tensor 'x' is not an object"),
-        (b'{"x":NaN}', 0, "NaN is not JSON"),
+        (b'{"x":NaN}', 0, "is not JSON at byte 13 of the file: this is no value"),
         (b'{"\\ud800":1}', 0, "half a surrogate pair"),
         (b'{"__metadata__":{"a":"\\ud800"}}', 0, "half a surrogate pair"),
-        (b'{"x":1', 0, "is not JSON at character 6"),
-        (b'{"x":1}}', 0, "is not JSON at character 7"),
+        (b'{"x":1', 0, "is not JSON at byte 14 of the file: there is no '}' where one belongs"),
+        (b'{"x":1}}', 0, "is not JSON at byte 15 of the file: there is text after its end"),
         (b' {"x":1}', 0, "does not begin with {"),
         (b"[]", 0, "does not begin with {"),
         (b"", 0, "does not begin with {"),
-        (b'{"\xff":1}', 0, "is not UTF-8 at byte 10 of the file"),
+        (b'{"\xff":1}', 0, "is not JSON at byte 10 of the file: it is not UTF-8"),
         (b'{"x":' + b"[" * 100_000, 0, "nested too deeply"),
         (b'{"x":' + b"9" * 100_000 + b"}", 0, "tensor 'x' is not an object"),
     ],
@@ -145,7 +139,7 @@ def test_a_length_that_lies(prefix: bytes, file_bytes: int, message: str) -> Non
 
 
 def test_bytes_beyond_64_bits_on_the_way_count() -> None:
-    with pytest.raises(ValueError, match="more elements"):
+    with pytest.raises(UserError, match="more elements"):
         bytes_of("U8", [2**33, 2**33, 0])
     assert bytes_of("U8", [0, 2**63, 2**63]) == 0
     assert bytes_of("F6_E2M3", [4]) == 3

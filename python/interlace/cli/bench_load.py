@@ -16,13 +16,13 @@ from interlace.cli.shared_options import ResultsFile, count_option
 from interlace.model.mechanisms import MIB
 from interlace.model.options import size_between, whole
 from interlace.model.results import json_text
-from interlace.runtime import loading
+from interlace.runtime import reading
 from interlace.show.load_bench import print_loads
 from interlace.study.load_bench import run
 
 LEAST, MOST, DEFAULT_BYTES = "1M", "64G", "4G"
 DEFAULT_REPEATS = 5
-DEFAULT_SLOT = f"{loading.RING[1] // MIB}M"
+DEFAULT_SLOT = f"{reading.RING[1] // MIB}M"
 
 
 def load_command(
@@ -46,7 +46,7 @@ def load_command(
         str | None, typer.Option("--threads", metavar="N", help="That read.  [default: the cores]")
     ] = None,
     slots: Annotated[
-        str | None, count_option("--slots", "Of page-locked memory.", loading.RING[0])
+        str | None, count_option("--slots", "Of page-locked memory.", reading.RING[0])
     ] = None,
     slot: Annotated[
         str, typer.Option("--slot", metavar="SIZE", help="Bytes of each.")
@@ -64,13 +64,13 @@ def load_command(
     """
     most = size_between("--bytes", size, LEAST, MOST)
     count = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
-    ring = (whole("--slots", slots, 1) or loading.RING[0], size_between("--slot", slot, "4K", "1G"))
-    if prod(ring) > loading.MOST_RING:
+    ring = (whole("--slots", slots, 1) or reading.RING[0], size_between("--slot", slot, "4K", "1G"))
+    if prod(ring) > reading.MOST_RING:
         raise UserError(f"--slots {ring[0]} --slot {slot}: give slots of at most 1 TiB in all")
     workers = whole("--threads", threads, 1)
-    if workers is not None and workers > loading.MOST_NAMED_THREADS:
+    if workers is not None and workers > reading.MOST_NAMED_THREADS:
         raise UserError(
-            f"--threads {workers}: give a number of at most {loading.MOST_NAMED_THREADS}"
+            f"--threads {workers}: give a number of at most {reading.MOST_NAMED_THREADS}"
         )
     if json_file is not None:
         files.check_writable(json_file, "--json")

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
 from interlace.base.memory import memory_bytes
+from interlace.base.native import load_core
 
 PREFIX = 8  # bytes before the header
 MOST_BYTES = 100_000_000  # of a header
-MOST_OTHERS = 16  # objects that are not tensors: the header, its metadata, and wrong ones
-NEEDED = 30  # bytes of memory for a byte of a header
+NEEDED = 10  # bytes of memory for a byte of a header
 METADATA = "__metadata__"
-KEYS = ("dtype", "shape", "data_offsets")
 
 # Bits of an element. Tensors are written from the last dtype to the first.
 BITS = {
@@ -98,175 +97,14 @@ def parse(file: str, text: bytes, file_bytes: int) -> Header:
 
     Raises UserError, which names `file`, the tensor and what is wrong.
     """
-    document = _document(file, text)
-    metadata = _metadata(file, document.pop(METADATA, {}))
-    entries = [_entry(file, name, value) for name, value in document.items()]
-    entries.sort(key=lambda entry: (entry.begin, entry.end))
-    end = 0
-    for before, entry in zip([None, *entries], entries, strict=False):
-        if entry.begin < end and before is not None:
-            raise UserError(
-                f"{file}: tensor {entry.name!r} begins at byte {entry.begin} of the data, within "
-                f"{before.name!r}, which ends at {end}"
-            )
-        if entry.begin > end:
-            raise UserError(
-                f"{file}: bytes {end} to {entry.begin} of the data, before tensor "
-                f"{entry.name!r}, belong to no tensor"
-            )
-        end = entry.end
-    data_begin = PREFIX + len(text)
-    there = file_bytes - data_begin
-    if there < end:
-        raise UserError(f"{file} is cut: its tensors take {end} bytes, and {there} bytes are there")
-    if there > end:
-        raise UserError(
-            f"{file}: {there - end} bytes after the last tensor belong to no tensor; its header "
-            "or its length is wrong"
-        )
-    return Header(tuple(entries), metadata, data_begin)
-
-
-class _Refused(Exception):  # noqa: N818
-    """A problem of a JSON text."""
-
-
-class _Objects:
-    """Makes the objects of a header; later checks report errors in the first few by place."""
-
-    def __init__(self) -> None:
-        self._others = 0  # objects that are not tensors
-
-    def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = _object(pairs)
-        if found.keys() != set(KEYS):
-            self._others += 1
-            if self._others > MOST_OTHERS:
-                raise _Refused(f"more than {MOST_OTHERS} of its objects are not tensors")
-        return found
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                raise _Refused(f"{name!r} is there twice")
-            seen.add(name)
-    for name in found:
-        _check_text(name)
-    return found
-
-
-def _check_text(text: str) -> None:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise _Refused(f"{text!r} has half a surrogate pair") from None
-
-
-def _whole(digits: str) -> int | float:
-    # An offset has no sign (not even -0) and no more digits than a number of 64 bits.
-    return float("nan") if digits.startswith("-") or len(digits) > 20 else int(digits)
-
-
-def _constant(name: str) -> NoReturn:
-    raise _Refused(f"{name} is not JSON")
-
-
-def _document(file: str, text: bytes) -> dict[str, Any]:
-    if not text.startswith(b"{"):
-        raise UserError(f"{file} is not a safetensors file: its header does not begin with {{")
-    try:
-        document = json.loads(
-            text.decode("utf-8"),
-            object_pairs_hook=_Objects(),
-            parse_int=_whole,
-            parse_constant=_constant,
-        )
-    except _Refused as error:
-        raise UserError(f"{file}: its header is wrong: {error}") from None
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{file}: its header is not UTF-8 at byte {PREFIX + error.start} of the file"
-        ) from None
-    except json.JSONDecodeError as error:
-        raise UserError(
-            f"{file}: its header is not JSON at character {error.pos}: {error.msg}"
-        ) from None
-    except RecursionError:
-        raise UserError(f"{file}: its header is nested too deeply") from None
-    assert isinstance(document, dict)  # it begins with {
-    return document
-
-
-def _metadata(file: str, value: Any) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise UserError(f"{file}: {METADATA} is not an object")
-    for key, text in value.items():
-        if not isinstance(text, str):
-            raise UserError(f"{file}: {METADATA} has something other than a text as {key!r}")
-        try:
-            _check_text(text)
-        except _Refused as error:
-            raise UserError(f"{file}: {METADATA}, {key!r}: {error}") from None
-    return value
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**64
-
-
-def _entry(file: str, name: str, value: Any) -> Entry:
-    def wrong(what: str) -> UserError:
-        return UserError(f"{file}: tensor {name!r} {what}")
-
-    if not isinstance(value, dict):
-        raise wrong("is not an object")
-    for key in KEYS:
-        if key not in value:
-            raise wrong(f"has no {key}")
-    for key in value:
-        if key not in KEYS:
-            raise wrong(f"has the key {key!r}, which is none of {', '.join(KEYS)}")
-    dtype, shape, offsets = (value[key] for key in KEYS)
-    if not isinstance(dtype, str) or dtype not in BITS:
-        raise wrong(f"has the dtype {dtype!r}; there are {', '.join(BITS)}")
-    if not isinstance(shape, list) or not all(map(_is_count, shape)):
-        raise wrong("has a shape that is not a list of whole numbers from 0")
-    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_count, offsets)):
-        raise wrong("has data_offsets that are not two whole numbers from 0")
-    begin, end = offsets
-    if begin > end:
-        raise wrong(f"ends at byte {end} of the data, before it begins, at {begin}")
-    try:
-        size = bytes_of(dtype, shape)
-    except ValueError as error:
-        raise wrong(str(error)) from None
-    if size != end - begin:
-        raise wrong(
-            f"has {end - begin} bytes of data, and {dtype} of shape {shape} takes {size} bytes"
-        )
-    return Entry(name, dtype, tuple(shape), begin, end)
+    dtypes = list(BITS.items())
+    tensors, metadata, begin = load_core().parse_header(file, text, file_bytes, dtypes, Entry)
+    return Header(tuple(tensors), metadata, begin)
 
 
 def bytes_of(dtype: str, shape: Sequence[int]) -> int:
-    """The bytes of a tensor; raises ValueError if they are not whole, or beyond 64 bits.
-
-    No partial product may be beyond, whatever comes after it: other readers multiply in 64 bits.
-    """
-    elements = 1
-    for extent in shape:
-        elements *= extent
-        if elements >= 2**64:
-            raise ValueError(f"has a shape with more elements than 64 bits count: {list(shape)}")
-    bits = elements * BITS[dtype]
-    if bits >= 2**64:
-        raise ValueError(f"has more bits than 64 bits count: {dtype} of shape {list(shape)}")
-    if bits % 8:
-        raise ValueError(f"does not end at a byte: {dtype} of shape {list(shape)}")
-    return bits // 8
+    """The bytes of a tensor; raises UserError if they are not whole, or beyond 64 bits."""
+    return int(load_core().tensor_bytes(list(shape), (dtype, BITS[dtype])))
 
 
 def lay_out(

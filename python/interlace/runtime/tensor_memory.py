@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
+from interlace.runtime.safetensors_header import BITS
 
 FRAMEWORKS = ("torch", "cupy", "numpy")
 
@@ -114,6 +116,18 @@ class Memory:
             return part.view(getattr(self._module, TORCH[dtype])).view(tuple(shape))
         return part.view(NUMPY[dtype]).reshape(tuple(shape))
 
+    def strided(
+        self, dtype: str, shape: Sequence[int], strides: Sequence[int], elements: int
+    ) -> Any:
+        """A contiguous tensor of elements of the memory; `strides` counts elements."""
+        flat = self.tensor(0, elements * BITS[dtype] // 8, dtype, (elements,))
+        if self.framework == "torch":
+            return flat.as_strided(tuple(shape), tuple(strides)).contiguous()
+        spread = self._module.lib.stride_tricks.as_strided(
+            flat, tuple(shape), [stride * flat.itemsize for stride in strides]
+        )
+        return self._module.ascontiguousarray(spread)
+
 
 def why_not(framework: str, dtype: str, shape: Sequence[int]) -> str | None:
     """Return why a framework has no tensors of a file's dtype, or None if it has them."""
@@ -156,10 +170,31 @@ def synchronize(framework: str, gpu: int) -> None:
     """Waits for the framework's current stream of a GPU."""
     module: Any = importlib.import_module(framework)
     if framework == "torch":
-        module.cuda.current_stream(gpu).synchronize()
+        current_stream(framework, gpu).synchronize()
     else:
         with module.cuda.Device(gpu):
-            module.cuda.get_current_stream().synchronize()
+            current_stream(framework, gpu).synchronize()
+
+
+def current_stream(framework: str, gpu: int) -> Any:
+    """The framework's current stream of a GPU, in this thread."""
+    module: Any = importlib.import_module(framework)
+    if framework == "torch":
+        return module.cuda.current_stream(gpu)
+    with module.cuda.Device(gpu):
+        return module.cuda.get_current_stream()
+
+
+@contextmanager
+def in_stream(framework: str, gpu: int, stream: Any) -> Iterator[None]:
+    """Make a stream the current one of its GPU in this thread."""
+    module: Any = importlib.import_module(framework)
+    if framework == "torch":
+        with module.cuda.stream(stream):
+            yield
+    else:
+        with module.cuda.Device(gpu), stream:
+            yield
 
 
 class Bytes(NamedTuple):

@@ -29,7 +29,7 @@ from interlace.model.mechanisms import GIB, MIB
 from interlace.model.results import BENCHMARK_FORMAT, BenchmarkFile, provenance
 from interlace.model.run import core_errors
 from interlace.nodes.nodes import real_node
-from interlace.runtime import loading
+from interlace.runtime import loading, reading
 from interlace.runtime.tensor_memory import framework_named, gpu_of
 
 OWN = "interlace"
@@ -327,7 +327,7 @@ def run(
         tensors=len(of),
         layers=layers,
         halvings=halvings,
-        threads=loading.threads_of(threads),
+        threads=reading.threads_of(threads),
         ring=list(ring),
         repeats=repeats,
         rows=rows,

@@ -1,0 +1,143 @@
+"""Files of checkpoints: a file, several files, or a folder with or without an index; opened.
+
+An index is a JSON file with the name `*.safetensors.index.json`. Its `weight_map` says which file
+of its folder has which tensor.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from interlace.base.errors import UserError
+from interlace.runtime import safetensors_header, safetensors_index
+from interlace.runtime.safetensors_header import Header
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+class File(NamedTuple):
+    """An open file and its header."""
+
+    descriptor: int
+    name: str
+    header: Header
+
+
+class _Index(NamedTuple):
+    path: Path
+    files: Mapping[str, Path]  # by the name of a tensor
+
+
+def open_files(paths: Paths, opened: ExitStack) -> list[File]:
+    """Open the files of a checkpoint, read their headers and compare them with their indexes.
+
+    `opened` closes the files. Raises UserError, which names the file and the tensor.
+    """
+    found, indexes = _find(paths)
+    files = [_open(path, opened) for path in found]
+    _check_names(files)
+    for index in indexes:
+        _check_index(index, files)
+    return files
+
+
+def _find(paths: Paths) -> tuple[list[Path], list[_Index]]:
+    """The files, in the order given, and the indexes that named some of them."""
+    several = isinstance(paths, Iterable) and not isinstance(paths, (str, bytes, os.PathLike))
+    given: list[Any] = list(paths) if several else [paths]  # type: ignore[arg-type]
+    for path in given:
+        if not isinstance(path, (str, os.PathLike)):
+            raise UserError(
+                f"load takes the path of a file or a folder, or a list of them, not {path!r}"
+            )
+    found: list[Path] = []
+    indexes: list[_Index] = []
+    for path in map(Path, given):
+        named = _index_at(path)
+        if named is not None:
+            index = _Index(named, safetensors_index.read(named))
+            indexes.append(index)
+            found += dict.fromkeys(index.files.values())
+        elif path.is_dir():
+            inside = sorted(path.glob("*.safetensors"))
+            if not inside:
+                raise UserError(f"there is no *.safetensors in the folder {path}")
+            found += inside
+        else:
+            found.append(path)
+    if not found:
+        raise UserError("no file to load was given")
+    return found, indexes
+
+
+def _index_at(path: Path) -> Path | None:
+    """The index that a path names, or that its folder has."""
+    if path.name.endswith(safetensors_index.ENDS):
+        return path
+    inside = sorted(path.glob("*" + safetensors_index.ENDS)) if path.is_dir() else []
+    if len(inside) > 1:
+        names = ", ".join(one.name for one in inside)
+        raise UserError(f"the folder {path} has several indexes, {names}; give the path of one")
+    return inside[0] if inside else None
+
+
+def _open(path: Path, opened: ExitStack) -> File:
+    try:
+        # opening a pipe to which nobody writes would wait
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        opened.callback(os.close, descriptor)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise UserError(f"{path} is not a regular file")
+        prefix = _pread(descriptor, safetensors_header.PREFIX, 0)
+        length = safetensors_header.header_bytes_of(str(path), prefix, status.st_size)
+        text = _pread(descriptor, length, safetensors_header.PREFIX)
+        with suppress(OSError):  # several threads read one file: the kernel reads further ahead
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:  # a zero byte in the name
+        raise UserError(f"{str(path)!r} cannot be read: {error}") from None
+    return File(descriptor, str(path), safetensors_header.parse(str(path), text, status.st_size))
+
+
+def _pread(descriptor: int, size: int, offset: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        more = os.pread(descriptor, size - len(found), offset + len(found))
+        if not more:
+            break
+        found += more
+    return found
+
+
+def _check_names(files: list[File]) -> None:
+    where: dict[str, str] = {}
+    for file in files:
+        for entry in file.header.tensors:
+            if (other := where.setdefault(entry.name, file.name)) != file.name:
+                raise UserError(f"tensor {entry.name!r} is in {other} and in {file.name}")
+    names = [file.name for file in files]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UserError(f"{twice} is given twice")
+
+
+def _check_index(index: _Index, files: list[File]) -> None:
+    """A tensor lies in the file that the index says; a file may have more tensors."""
+    named = {str(path) for path in index.files.values()}
+    where = {
+        entry.name: file.name
+        for file in files
+        if file.name in named
+        for entry in file.header.tensors
+    }
+    for name, path in index.files.items():
+        if (there := where.get(name)) != str(path):
+            elsewhere = f"{there} has it" if there else "no file that the index names has it"
+            raise UserError(f"{index.path}: tensor {name!r} is not in {path.name}; {elsewhere}")

@@ -1,0 +1,47 @@
+"""Which device each tensor of a checkpoint belongs on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from interlace.base.errors import UserError
+from interlace.runtime import tensor_memory
+
+Device = Any  # "cpu", "cuda", "cuda:1", 1, torch.device, cupy.cuda.Device
+
+
+class Devices:
+    """The devices of tensors, by prefixes of their names or one for all."""
+
+    def __init__(self, device: Device | Mapping[str, Device], framework: str | None) -> None:
+        by_prefix = dict(device) if isinstance(device, Mapping) else {"": device}
+        if not by_prefix:
+            raise UserError("the mapping from names to devices is empty")
+        gpus = {prefix: tensor_memory.gpu_of(one) for prefix, one in by_prefix.items()}
+        any_gpu = any(gpu is not None for gpu in gpus.values())
+        mixed = any_gpu and None in gpus.values()
+        self.framework = tensor_memory.framework_named(
+            "torch" if mixed and framework is None else framework, gpu=any_gpu
+        )
+        if mixed and self.framework != "torch":
+            raise UserError("tensors on the host and on GPUs at once need torch")
+        count = tensor_memory.count_gpus(self.framework) if any_gpu else 0
+        for prefix, gpu in gpus.items():
+            if gpu == -1 and count:
+                gpus[prefix] = tensor_memory.current_gpu(self.framework)
+            elif gpu is not None and not 0 <= gpu < count:
+                are = "is 1 GPU" if count == 1 else f"are {count} GPUs" if count else "is no GPU"
+                raise UserError(f"{by_prefix[prefix]!r} is not there: there {are} here")
+        self._gpus = gpus
+
+    def of(self, file: str, name: str) -> int | None:
+        prefix = name
+        while prefix not in self._gpus:
+            if not prefix:
+                raise UserError(
+                    f"{file}: the mapping has no device for tensor {name!r}; add one for it, or "
+                    "for '', which is all others"
+                )
+            prefix = prefix.rpartition(".")[0]
+        return self._gpus[prefix]

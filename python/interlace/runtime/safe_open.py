@@ -1,0 +1,393 @@
+"""Files of tensors that are read lazily, with the interface of safetensors' `safe_open`.
+
+with interlace.safe_open("model.safetensors", "pt", "cuda:0") as f:
+    for name in f.keys():
+        tensor = f.get_tensor(name)
+    rows = f.get_slice("weight")[1024:2048]
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
+
+from interlace.base.errors import UserError
+from interlace.runtime import reading, slices, tensor_memory
+from interlace.runtime.arrivals import Arrivals, every
+from interlace.runtime.checkpoint_files import File, open_files
+from interlace.runtime.placement import Device, Devices
+from interlace.runtime.reading import How, Wanted, threads_of
+from interlace.runtime.safetensors_header import BITS, Entry
+
+FRAMEWORKS = {
+    **dict.fromkeys(("pt", "torch", "pytorch"), "torch"),
+    **dict.fromkeys(("np", "numpy"), "numpy"),
+    "cupy": "cupy",
+}
+BACKENDS = ("mmap", "pread")
+FEW_BYTES = 4 << 20  # for which one thread is as fast as several
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def _as_safetensors_raises(
+    function: Callable[_Arguments, _Result],
+) -> Callable[_Arguments, _Result]:
+    """Let a UserError also be what safetensors raises, in a program that has imported it."""
+
+    @functools.wraps(function)
+    def call(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
+        try:
+            return function(*arguments, **options)
+        except UserError as error:
+            raise _error(error) from None
+
+    return call
+
+
+def _error(error: UserError) -> UserError:
+    module = sys.modules.get("safetensors")
+    theirs = getattr(module, "SafetensorError", None)
+    if theirs is None or isinstance(error, (theirs, FileNotFoundError)):
+        return error
+    return _both(theirs)(*error.args)
+
+
+@functools.cache
+def _both(theirs: type[Exception]) -> type[UserError]:
+    return type("UserError", (UserError, theirs), {"__doc__": UserError.__doc__})
+
+
+class _MissingFileError(UserError, FileNotFoundError):
+    """There is no such file."""
+
+    __str__ = UserError.__str__
+
+
+class TensorMeta(NamedTuple):
+    """What the header says of a tensor."""
+
+    dtype: str
+    shape: list[int]
+    data_offsets: tuple[int, int]
+
+
+class safe_open:  # noqa: N801
+    """Open a safetensors file, or a folder of them, to read single tensors and parts of them.
+
+    The interface is that of `safetensors.safe_open`. A program that has imported safetensors gets
+    its SafetensorError, which is a UserError too. Every read checks that the file still has the
+    bytes, and every header is checked as `load` does.
+
+    Args:
+        filename: A file, or a folder as for `load`.
+        framework: "pt" (also "torch") or "np" (also "numpy"); "cupy" for GPUs.
+        device: "cpu", "cuda", "cuda:1", or the number of a GPU.
+        backend: "mmap" or "pread". Either reads in the same way.
+
+    Raises:
+        UserError: The file is damaged, or something cannot be asked for.
+        FileNotFoundError: There is no such file.
+        DeviceError: A disk or a GPU failed.
+
+    Example::
+
+        import numpy
+
+        interlace.save({"weight": numpy.ones((4, 3), numpy.float32)}, "model.safetensors")
+        with interlace.safe_open("model.safetensors", "np") as f:
+            rows = f.get_slice("weight")[1:3]
+        assert rows.shape == (2, 3)
+    """
+
+    @_as_safetensors_raises
+    def __init__(
+        self,
+        filename: str | os.PathLike[str],
+        framework: str,
+        device: Device = "cpu",
+        *,
+        backend: str = "mmap",
+    ) -> None:
+        if framework not in FRAMEWORKS:
+            raise UserError(f"there is no framework {framework!r} here; give pt, np or cupy")
+        if backend not in BACKENDS:
+            raise UserError(f"backend {backend!r} is not one of {', '.join(BACKENDS)}")
+        self._framework = FRAMEWORKS[framework]
+        self._device = device
+        gpu = tensor_memory.gpu_of(device)
+        tensor_memory.framework_named(self._framework, gpu=gpu is not None)
+        if isinstance(filename, (str, os.PathLike)) and not os.path.exists(filename):  # noqa: PTH110
+            raise _MissingFileError(f"No such file or directory: {os.fspath(filename)}")
+        with ExitStack() as opened:
+            self._files: list[File] = open_files(filename, opened)
+            self._name = os.fspath(filename)
+            self._opened: ExitStack | None = opened.pop_all()
+        self._places = {
+            entry.name: (number, entry)
+            for number, file in enumerate(self._files)
+            for entry in file.header.tensors
+        }
+
+    def __enter__(self) -> Self:
+        """Return the open file."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self._close()
+
+    def _close(self) -> None:
+        opened, self._opened = getattr(self, "_opened", None), None
+        if opened is not None:
+            opened.close()
+
+    def __del__(self) -> None:
+        self._close()
+
+    def _check_open(self) -> None:
+        if self._opened is None:
+            raise UserError("File is closed")
+
+    @_as_safetensors_raises
+    def keys(self) -> list[str]:
+        """The names of the tensors, sorted."""
+        self._check_open()
+        return sorted(self._places)
+
+    @_as_safetensors_raises
+    def offset_keys(self) -> list[str]:
+        """The names of the tensors, in the order of the file."""
+        self._check_open()
+        return list(self._places)
+
+    @_as_safetensors_raises
+    def metadata(self) -> dict[str, str] | None:
+        """The texts in the header; those of a folder are the ones on which all its files agree."""
+        self._check_open()
+        first, *others = (file.header.metadata for file in self._files)
+        agreed = {
+            key: text
+            for key, text in first.items()
+            if all(other.get(key) == text for other in others)
+        }
+        return agreed or None
+
+    @_as_safetensors_raises
+    def get_tensor_meta(self, name: str) -> TensorMeta:
+        """What the header says of a tensor. Reads no data."""
+        _, entry = self._place(name)
+        return TensorMeta(entry.dtype, list(entry.shape), (entry.begin, entry.end))
+
+    @_as_safetensors_raises
+    def get_tensor(self, name: str) -> Any:
+        """Read a tensor."""
+        number, entry = self._place(name)
+        return self._read([(number, entry)])[0]
+
+    @_as_safetensors_raises
+    def get_tensors(self) -> dict[str, Any]:
+        """Read all tensors, by name."""
+        self._check_open()
+        places = list(self._places.values())
+        return dict(zip(self._places, self._read(places), strict=True))
+
+    @_as_safetensors_raises
+    def get_slice(self, name: str) -> TensorSlice:
+        """A tensor of which an index reads a part."""
+        number, entry = self._place(name)
+        return TensorSlice(self, number, entry)
+
+    @_as_safetensors_raises
+    def prefetch(
+        self,
+        plan: Mapping[str, slice | None] | None = None,
+        *,
+        device: Device | None = None,
+        threads: int | None = None,
+    ) -> PrefetchLoader:
+        """Start to load tensors to a GPU in the background.
+
+        Args:
+            plan: The tensors to load. A value is None for a whole tensor, or a slice with step 1 of
+                its first dimension. None loads all tensors.
+            device: The GPU; by default the one of this file.
+            threads: The number of reading threads. By default one for each core, 32 at most.
+
+        Returns:
+            A loader that hands out each tensor once, also after this file is closed.
+        """
+        self._check_open()
+        if self._framework == "numpy":
+            raise UserError('prefetch loads to GPUs, which needs framework="pt" or "cupy"')
+        where = self._device if device is None else device
+        if tensor_memory.gpu_of(where) is None:
+            raise UserError(f"prefetch loads to cuda devices, not {where}")
+        wanted = self._planned(plan)
+        reading.refuse_unknown(self._framework, self._files, wanted)
+        gpu = Devices(where, self._framework).of(self._name, "")
+        wanted = [one._replace(gpu=gpu) for one in wanted]
+        how = How(threads_of(threads))
+        return PrefetchLoader(Arrivals(self._files, wanted, self._framework, how), wanted)
+
+    def _planned(self, plan: Mapping[str, slice | None] | None) -> list[Wanted]:
+        if plan is None:
+            return [Wanted(number, entry, None) for number, entry in self._places.values()]
+        rows = {name: self._rows(name, value) for name, value in plan.items()}
+        if not rows:
+            raise UserError(f"{self._name}: the prefetch plan selects no tensors")
+        return [
+            Wanted(number, rows[name], None)
+            for name, (number, _) in self._places.items()
+            if name in rows
+        ]
+
+    def _rows(self, name: str, rows: slice | None) -> Entry:
+        """The rows of a tensor as a tensor."""
+        number, entry = self._place(name)
+        if rows is None:
+            return entry
+        file = self._files[number].name
+        if not isinstance(rows, slice):
+            raise UserError(
+                f"{file}: tensor {name!r}: a prefetch plan has None or a slice, not {rows!r}"
+            )
+        try:
+            first, last = slices.rows_of(name, rows, entry.shape)
+        except UserError as error:
+            raise UserError(f"{file}: {error}") from None
+        size = entry.end - entry.begin
+        each = size // entry.shape[0] if entry.shape[0] else 0
+        if each * entry.shape[0] != size:
+            raise UserError(f"{file}: tensor {name!r}: a row is not a whole number of bytes")
+        shape = (last - first, *entry.shape[1:])
+        begin = entry.begin + first * each
+        return Entry(name, entry.dtype, shape, begin, begin + (last - first) * each)
+
+    def _place(self, name: str) -> tuple[int, Entry]:
+        self._check_open()
+        if name not in self._places:
+            raise UserError(f"{self._name} does not contain tensor {name!r}")
+        return self._places[name]
+
+    def _gpu(self) -> int | None:
+        return Devices(self._device, self._framework).of(self._name, "")
+
+    def _read(self, places: list[tuple[int, Entry]]) -> list[Any]:
+        gpu = self._gpu()
+        wanted = [Wanted(number, entry, gpu) for number, entry in places]
+        reading.refuse_unknown(self._framework, self._files, wanted)
+        size = sum(entry.end - entry.begin for _, entry in places)
+        return reading.read(self._files, wanted, self._framework, _how(size))[0]
+
+    def _read_part(self, number: int, entry: Entry, index: Any) -> Any:
+        self._check_open()
+        file = self._files[number]
+        gpu = self._gpu()
+        reading.refuse_unknown(self._framework, self._files, [Wanted(number, entry, gpu)])
+        bits = BITS[entry.dtype]
+        if bits % 8:
+            return self._read_rows(number, entry, index)
+        try:
+            part = slices.part_of(index, entry.shape, bits // 8)
+        except UserError as error:
+            error.add_note(f"{file.name}: tensor {entry.name!r}")
+            raise
+        size = len(part.runs) * part.run_bytes
+        memory = reading.allocated(self._framework, size, gpu, file.name, entry)
+        begin = file.header.data_begin + entry.begin
+        place = -1 if gpu is None else gpu
+        segments = [
+            (0, begin + run, part.run_bytes, memory.address + k * part.run_bytes, place, 0)
+            for k, run in enumerate(part.runs)
+        ]
+        if gpu is not None:
+            tensor_memory.synchronize(self._framework, gpu)
+        gpus = set() if gpu is None else {gpu}
+        reading.move_from([file], segments, gpus, _how(size))
+        elements = size * 8 // bits
+        return memory.strided(entry.dtype, part.shape, part.strides, elements)
+
+    def _read_rows(self, number: int, entry: Entry, index: Any) -> Any:
+        """A part of a tensor whose elements are not whole bytes: rows of it."""
+        given = index[0] if isinstance(index, tuple) and len(index) == 1 else index
+        if given is Ellipsis or given == () or given == slice(None):
+            return self._read([(number, entry)])[0]
+        if not isinstance(given, slice) or len(entry.shape) < 2:
+            raise UserError(
+                f"{self._files[number].name}: tensor {entry.name!r}: give a slice of the first "
+                f"dimension; elements of {entry.dtype} are not whole bytes"
+            )
+        return self._read([(number, self._rows(entry.name, given))])[0]
+
+
+def _how(size: int) -> How:
+    return How(1 if size <= FEW_BYTES else threads_of(None))
+
+
+class TensorSlice:
+    """A tensor of which an index reads a part, and no other bytes but for gaps of less than 4 KiB.
+
+    `[2:5, ..., 0]` and the like: slices with positive steps, whole numbers and an ellipsis. A bound
+    beyond the tensor is an error.
+    """
+
+    def __init__(self, file: safe_open, number: int, entry: Entry) -> None:
+        self._file, self._number, self._entry = file, number, entry
+
+    @_as_safetensors_raises
+    def __getitem__(self, index: Any) -> Any:
+        return self._file._read_part(self._number, self._entry, index)
+
+    def get_shape(self) -> list[int]:
+        """The shape of the whole tensor."""
+        return list(self._entry.shape)
+
+    def get_dtype(self) -> str:
+        """The dtype, as in the header."""
+        return self._entry.dtype
+
+
+class PrefetchLoader:
+    """Tensors that are loaded to a GPU in the background, each handed out once.
+
+    A tensor is complete when it is handed out. Its memory belongs to the stream that was current
+    when `prefetch` was called.
+    """
+
+    def __init__(self, arrivals: Arrivals, wanted: list[Wanted]) -> None:
+        self._arrivals = arrivals
+        self._names = [one.entry.name for one in wanted]
+
+    def names(self) -> list[str]:
+        """The names of all tensors of the loader, in the order of the file."""
+        return list(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @_as_safetensors_raises
+    def take(self, name: str) -> Any:
+        """Wait for a tensor. Rows that were planned come as those rows."""
+        return self._arrivals.take(name)
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Names and tensors as they arrive, without those that were taken."""
+        return every(_as_safetensors_raises(self._arrivals.next))
+
+    def close(self) -> None:
+        """Stop loading, and free the tensors that were not handed out."""
+        self._arrivals.close()
+
+    def __enter__(self) -> Self:
+        """Return the loader."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the loader."""
+        self.close()

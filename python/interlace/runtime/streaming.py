@@ -1,0 +1,83 @@
+"""The tensors of a checkpoint, one after another, while the next ones are read.
+
+for name, tensor in interlace.stream("model", "cuda:0"):
+    parameters[name].copy_(tensor)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from interlace.base.errors import UserError
+from interlace.runtime import reading
+from interlace.runtime.arrivals import Arrivals, every
+from interlace.runtime.checkpoint_files import Paths, open_files
+from interlace.runtime.placement import Device, Devices
+from interlace.runtime.reading import How, Wanted, threads_of
+
+AHEAD = 2 << 30
+
+
+def stream(
+    paths: Paths,
+    device: Device | Mapping[str, Device] = "cpu",
+    *,
+    framework: str | None = None,
+    threads: int | None = None,
+    ahead: int = AHEAD,
+) -> Iterator[tuple[str, Any]]:
+    """Load the tensors of safetensors files one after another.
+
+    The next tensors are read while the caller works on one. The headers of all files are checked
+    before this function returns.
+
+    Args:
+        paths: As for `load`.
+        device: As for `load`.
+        framework: As for `load`.
+        threads: As for `load`.
+        ahead: The bytes of tensors that may wait for the caller, or are on their way. A tensor that
+            is larger comes alone.
+
+    Returns:
+        An iterator over names and tensors, in the order of the files. A `for` that ends early, or
+        `close()`, stops the reading.
+
+    Raises:
+        UserError: A file is damaged or missing; the message names the file and the tensor.
+        DeviceError: A disk or a GPU failed.
+
+    Example::
+
+        import numpy
+
+        interlace.save({"a": numpy.zeros(3), "b": numpy.ones(2)}, "model.safetensors")
+        sums = {name: tensor.sum() for name, tensor in interlace.stream("model.safetensors")}
+        assert sums == {"a": 0, "b": 2}
+    """
+    if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < 1:
+        raise UserError(f"ahead={ahead!r}: give a number of bytes from 1")
+    with ExitStack() as opened:
+        files = open_files(paths, opened)
+        devices = Devices(device, framework)
+        wanted = [
+            Wanted(number, entry, devices.of(file.name, entry.name))
+            for number, file in enumerate(files)
+            for entry in file.header.tensors
+        ]
+        reading.refuse_unknown(devices.framework, files, wanted)
+        # one batch waits while the next one is on its way
+        batch = max(1, ahead // 2)
+        arrivals = Arrivals(
+            files, wanted, devices.framework, How(threads_of(threads)), batch=batch, ahead=batch
+        )
+    return _handed_out(arrivals)
+
+
+def _handed_out(arrivals: Arrivals) -> Iterator[tuple[str, Any]]:
+    try:
+        yield from every(arrivals.next)
+    finally:
+        arrivals.close()
