@@ -16,10 +16,10 @@ namespace interlace::sim {
 
 namespace {
 
-constexpr std::uint32_t slot_bits = 36;  // same as an arena's
+constexpr std::uint32_t slot_bits = 36;  // as in an arena
 constexpr std::uint64_t slot_bytes = std::uint64_t{1} << slot_bits;
 constexpr std::uint64_t most_idle_blocks = std::uint64_t{1} << 28U;
-constexpr std::uint64_t granule = std::uint64_t{2} << 20U;  // alignment of ranges
+constexpr std::uint64_t granule = std::uint64_t{2} << 20U;  // the alignment of ranges
 
 // Maps each range of the trace to a place in simulated memory.
 class placement {
@@ -39,7 +39,7 @@ class placement {
                           " GiB that a simulated GPU can hold");
       }
       used[slot] = begin + (r.end - r.begin);
-      // Modulo 2^64: an address of the range plus this value is its place in simulated memory.
+      // An address of the range plus this value, modulo 2^64, is the address in simulated memory.
       shift_.push_back((std::uint64_t{slot} << slot_bits) + begin - r.begin);
       if (r.page_bytes == 0) continue;
       map_.homes.resize((used[slot] + map_.page_bytes - 1) / map_.page_bytes, 0);
@@ -59,7 +59,7 @@ class placement {
 
  private:
   trace::address_ranges ranges_;
-  std::vector<std::uint64_t> shift_;  // for each range
+  std::vector<std::uint64_t> shift_;  // one for each range
   address_map map_;
 };
 
@@ -74,7 +74,7 @@ class gpu_stream {
   void run_block(std::uint32_t launch, std::uint64_t index, recorder& record, trace::totals& done) {
     using event = trace::cursor::event;
     if (cursor_.now() == event::kernel && cursor_.kernel() == launch) cursor_.next();
-    // Blocks that did nothing are not in the trace.
+    // A block that did nothing is not in the trace.
     if (cursor_.now() != event::block || cursor_.kernel() != launch || cursor_.block() != index) {
       return;
     }
@@ -176,7 +176,7 @@ class replayer {
     return (l.threads + width - 1) / width;
   }
 
-  // The tasks for task numbers of the trace; no task for what is left out.
+  // Returns the tasks for task numbers of the trace. A number that was left out gives no task.
   std::vector<task_id> after(const std::vector<std::uint32_t>& tasks) const {
     std::vector<task_id> found;
     for (const std::uint32_t t : tasks) {
@@ -246,7 +246,7 @@ class replayer {
   placement where_;
   simulation simulation_;
   std::vector<gpu_stream> streams_;
-  std::vector<task_id> tasks_;  // since the last join
+  std::vector<task_id> tasks_;  // the tasks since the last join
   std::uint32_t launches_ = 0;
   picoseconds time_ = 0;
   replayed done_;
@@ -254,7 +254,7 @@ class replayer {
 
 }  // namespace
 
-// A trace records neither pages nor the devices that read them.
+// A trace records neither pages nor the devices that read pages.
 bool replays(kernel::mechanism how) { return kernel::row_of(how).stores_to_readers; }
 
 replayed replay(const trace::reader& from, const machine::machine& described, kernel::mechanism how,

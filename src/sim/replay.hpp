@@ -1,9 +1,9 @@
 // Runs a trace on a simulated machine. The blocks of its kernels are placed like those of any
-// kernel, and their warps do what the trace says.
+// kernel, and their warps execute the instructions in the trace.
 //
 // A GPU's ranges of addresses are placed one after another in its simulated memory. Stores to
-// another GPU go as the mechanism sends stores. Copies from and to the host are left out. A warp of
-// the trace becomes a warp of the machine, whatever their widths.
+// another GPU leave as the mechanism sends stores. Copies from and to the host are left out. Each
+// warp of the trace becomes a warp of the machine, even if their widths differ.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ struct replayed {
   gpu_counters counters;
   traffic copies;
   traffic exchanges;
-  trace::totals totals;           // of the replayed part
+  trace::totals totals;           // totals of the replayed part
   std::uint64_t host_copies = 0;  // copies from or to the host, which are left out
 };
 
 // Whether a replay can send stores as the mechanism does.
 bool replays(kernel::mechanism how);
 
-// Throws usage_error for a damaged trace, or one that the machine cannot run because of its GPUs,
-// its memory, missing links or blocks that fit on no compute unit. Throws model_error if some
+// Throws usage_error if the trace is damaged, or if the machine cannot run it: because of its GPUs,
+// its memory, missing links, or blocks that fit on no compute unit. Throws model_error if some
 // accesses of the trace were not replayed. `check_interrupt` may throw.
 replayed replay(const trace::reader& from, const machine::machine& described, kernel::mechanism how,
                 const std::function<void()>& check_interrupt);

@@ -1,4 +1,5 @@
-// The kinds of events of a simulation. The owner of the event queue decides who handles which kind.
+// The kinds of events of a simulation. The owner of the event queue decides which object handles
+// which kind.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +7,8 @@
 namespace interlace::sim {
 
 enum class event_kind : std::uint16_t {
-  // Messages. For the first two kinds the event's device is the sender, for the third it is the
-  // receiver.
+  // Messages. The device of the first two kinds of event is the sender; the device of the third is
+  // the receiver.
   message_at_link,  // the message wants the next link of its route
   message_departed,
   message_delivered,

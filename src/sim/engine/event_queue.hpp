@@ -1,5 +1,5 @@
-// Pending events in order of (time, insertion). Events are kept in time buckets: pushing a near
-// event appends it to a bucket, and only the bucket being read is sorted.
+// Pending events in order of (time, insertion). Events are kept in time buckets. A push appends a
+// near event to its bucket, and the queue sorts only the bucket that it is reading.
 #pragma once
 
 #include <algorithm>
@@ -46,8 +46,8 @@ class event_queue {
     }
   }
 
-  // `ahead` sees all events of a bucket before the first of them is handled. The data that they
-  // touch are scattered in memory, so `ahead` can prefetch them together.
+  // `ahead` sees all events of a bucket before the first of them is handled. The data of these
+  // events is scattered in memory, so `ahead` can prefetch all of it together.
   template <class Ahead>
   event pop(Ahead&& ahead) {
     if (order_.empty()) {
@@ -90,8 +90,8 @@ class event_queue {
     occupied_[k / 64] |= std::uint64_t{1} << (k % 64);
   }
 
-  // The first slot after the current one whose bucket has events; the slot of the first far event
-  // if no bucket has any.
+  // The slot of the first bucket after the current one that has events. If no bucket has any, the
+  // slot of the first far event.
   std::uint64_t next_slot() const {
     if (size_ == far_.size()) return far_.top().what.time >> bucket_shift;
     const std::uint64_t begin = (current_ + 1) % bucket_count;
@@ -105,7 +105,7 @@ class event_queue {
     return current_ + 1 + (k + bucket_count - begin) % bucket_count;
   }
 
-  // Opens the next bucket that has events. There must be one.
+  // Opens the next bucket that has events. There must be such a bucket.
   void advance() {
     current_ = next_slot();
     while (!far_.empty() && (far_.top().what.time >> bucket_shift) < current_ + bucket_count) {
@@ -117,29 +117,29 @@ class event_queue {
     occupied_[k / 64] &= ~(std::uint64_t{1} << (k % 64));
     open_.clear();
     open_.swap(buckets_[k]);
-    // The bucket is mostly in order already, so building the list from the back leaves little to
-    // sort.
+    // The bucket is mostly in order already. The list holds the latest event first, so the loop
+    // builds it from the back, and the sort has little to do.
     for (std::size_t i = open_.size(); i-- > 0;) order_.push_back(key_of(open_[i].time, i));
     std::sort(order_.begin(), order_.end(), std::greater<>());
   }
 
   std::vector<std::vector<event>> buckets_;
-  // one bit for each bucket that has events
+  // One bit for each bucket, set if the bucket has events.
   std::array<std::uint64_t, bucket_count / 64> occupied_{};
   std::vector<event> open_;           // the bucket being read, in insertion order
-  std::vector<std::uint64_t> order_;  // its unhandled events, the latest first
+  std::vector<std::uint64_t> order_;  // the bucket's unhandled events, the latest first
   std::priority_queue<far_event, std::vector<far_event>, later> far_;
   std::uint64_t current_ = 0;
-  std::uint64_t sequence_ = 0;  // insertion number of far events
+  std::uint64_t sequence_ = 0;  // the insertion number of the next far event
   std::uint64_t size_ = 0;
   std::uint64_t processed_ = 0;
   picoseconds now_ = 0;
 };
 
-// A server that takes one piece of work after another.
+// A server that does one piece of work after another.
 class resource {
  public:
-  // Reserves `duration` at or after `time`. Returns the start.
+  // Reserves the server for `duration`, at `time` or later. Returns the start.
   picoseconds reserve(picoseconds time, picoseconds duration) {
     const picoseconds start = std::max(time, free_);
     free_ = start + duration;
@@ -147,7 +147,7 @@ class resource {
     return start;
   }
   picoseconds free_at() const { return free_; }
-  picoseconds busy() const { return busy_; }  // sum over all work so far
+  picoseconds busy() const { return busy_; }  // the time of all work so far
   // Blocks the server: nothing starts before `time`.
   void hold_until(picoseconds time) { free_ = std::max(free_, time); }
 

@@ -89,7 +89,7 @@ void fabric::hop(std::uint32_t id) {
   if (m.hop == 0) {
     queue_.push(start, event_kind::message_departed, m.from, id, 0);
   } else if (start > queue_.now() + d.queue_time) {
-    // The buffer in front of this link is full, so the link that feeds it stops until there is
+    // The buffer before this link is full, so the link that feeds the buffer stops until there is
     // room.
     directions_[steps[m.hop - 1U].direction].server.hold_until(start - d.queue_time);
   }

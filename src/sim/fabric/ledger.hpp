@@ -1,5 +1,6 @@
-// Counts every message from sending to delivery, and what each direction of a link carries. A run
-// reports these counts, and check() proves by them that nothing was lost or duplicated.
+// Counts every message from sending to delivery, and the bytes that each direction of a link
+// carries. A run reports these counts. check() uses them to prove that no message was lost or
+// duplicated.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@ namespace interlace::sim {
 
 class ledger {
  public:
-  // `steps[from * devices + to]` lists the link directions of the route. There are `directions`
-  // directions in all.
+  // `steps[from * devices + to]` lists the link directions of the route between two devices. There
+  // are `directions` directions in all.
   ledger(std::uint32_t devices, std::vector<std::vector<std::uint32_t>> steps,
          std::size_t directions);
 
@@ -45,7 +46,8 @@ class ledger {
     p.latency += latency;
     if (latency > p.longest) p.longest = latency;
   }
-  // The direction passes on `wire` bytes, which keeps it busy for `duration` from `start` on.
+  // Notes that the direction passes on `wire` bytes. They keep the direction busy for `duration`
+  // from `start` on.
   void carried(std::uint32_t direction, std::uint32_t wire, picoseconds start,
                picoseconds duration) {
     wire_[direction] += wire;
@@ -61,9 +63,9 @@ class ledger {
     }
   }
 
-  // Throws model_error unless each pair's messages, payload and wire bytes were delivered as often
-  // as they were sent, and each direction carried exactly the wire bytes of the messages routed
-  // over it. `name` gives a direction's name for the error.
+  // Throws model_error unless, for each pair of devices, all messages with their payload and wire
+  // bytes were delivered as often as they were sent, and each direction carried exactly the wire
+  // bytes of the messages whose routes use it. `name` returns a direction's name for the error.
   void check(const std::function<std::string(std::size_t)>& name) const;
 
   const pair& between(std::uint32_t from, std::uint32_t to) const {
@@ -72,8 +74,8 @@ class ledger {
   totals all() const;
   std::uint64_t wire(std::size_t direction) const { return wire_[direction]; }
   picoseconds busy(std::size_t direction) const;
-  // For each bin up to `end`, the fraction of it in which the direction was busy. The last bin ends
-  // at `end`.
+  // The fraction of each bin up to `end` in which the direction was busy. The last bin ends at
+  // `end`.
   std::vector<float> busy_by_bin(std::size_t direction, picoseconds end) const;
   picoseconds bin_width() const { return picoseconds{1} << shift_; }
 
@@ -93,8 +95,8 @@ class ledger {
   std::vector<std::vector<std::uint32_t>> steps_;
   std::vector<pair> pairs_;
   std::vector<std::uint64_t> wire_;
-  std::vector<std::uint64_t> busy_;  // [direction * bins + bin], picoseconds
-  std::uint32_t shift_ = 16;         // log2 of a bin's picoseconds: 66 ns at first
+  std::vector<std::uint64_t> busy_;  // busy picoseconds; index: direction * bins + bin
+  std::uint32_t shift_ = 16;         // log2 of a bin's picoseconds; at first a bin has 66 ns
 };
 
 }  // namespace interlace::sim

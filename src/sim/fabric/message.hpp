@@ -14,9 +14,9 @@ enum class message_kind : std::uint8_t {
   atomic,    // posted
   read_request,
   read_reply,
-  coalesced_reply,      // pieces of several lines; `unit` says where their response IDs are kept
+  coalesced_reply,      // pieces of several lines; `unit` is the slot of their response IDs
   migration,            // page data, or a step of the protocol that moves a page
-  translation_request,  // to the host; the address holds the page number
+  translation_request,  // a request to the host; the address holds the page number
   translation_reply,
   flag,  // a release that one device signals to another; it arrives after everything sent before it
   copy_segment,  // part of a copy-engine transfer
@@ -27,15 +27,15 @@ struct message {
   std::uint8_t hop = 0;
   std::uint8_t from = 0;
   std::uint8_t to = 0;
-  std::uint32_t unit = 0;   // compute unit, copy or exchange, depending on the kind
+  std::uint32_t unit = 0;   // a compute unit, copy or exchange, depending on the kind
   std::uint32_t entry = 0;  // index into a table of the sender that depends on the kind
   std::uint32_t payload = 0;
   std::uint32_t wire = 0;  // bytes on the link
   std::uint32_t packets = 1;
   std::uint32_t lanes = 0;
   std::uint64_t address = 0;
-  picoseconds sent = 0;  // when the message wants its first link
-  picoseconds tail = 0;  // when its last byte has passed the previous link
+  picoseconds sent = 0;  // the time when the message wants its first link
+  picoseconds tail = 0;  // the time when its last byte has passed the previous link
 };
 
 }  // namespace interlace::sim

@@ -9,7 +9,7 @@ using machine::in_link_flits;
 
 constexpr std::uint32_t word_bytes = 4;
 
-// The number of `unit`-sized units that [offset, offset + bytes) touches.
+// The number of units of `unit` bytes that [offset, offset + bytes) touches.
 std::uint32_t units(std::uint32_t offset, std::uint32_t bytes, std::uint32_t unit) {
   return (offset % unit + bytes + unit - 1) / unit;
 }

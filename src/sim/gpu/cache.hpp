@@ -1,5 +1,5 @@
-// Tags of a sectored, set-associative cache with least-recently-used replacement. Data live in the
-// simulated program's own memory; the tags decide hits and write-backs.
+// The tags of a sectored, set-associative cache with least-recently-used replacement. The data is
+// in the simulated program's own memory; the tags decide hits and write-backs.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,9 @@ class cache {
  public:
   struct line {
     std::uint64_t address = 0;
-    picoseconds ready = 0;     // when the last requested sectors arrive
-    std::uint32_t entry = 0;   // entry of the miss that fetches the pending sectors
-    std::uint8_t pending = 0;  // one bit a sector
+    picoseconds ready = 0;     // the time when the last requested sectors arrive
+    std::uint32_t entry = 0;   // the entry of the miss that fetches the pending sectors
+    std::uint8_t pending = 0;  // one bit for each sector
     std::uint8_t valid = 0;
     std::uint8_t dirty = 0;
   };
@@ -33,16 +33,16 @@ class cache {
     std::uint64_t sets = 1;
     while (sets * 2 * m.ways * m.line_bytes <= m.bytes) sets *= 2;
     set_mask_ = sets - 1;
-    // The number of sets is rounded down to a power of two; more ways make up for it, so the
-    // capacity stays the same.
+    // The number of sets is rounded down to a power of two. A larger number of ways keeps the
+    // capacity the same.
     ways_ = static_cast<std::uint32_t>(m.bytes / (sets * m.line_bytes));
     marks_.assign(sets * ways_, 0);
     used_.assign(sets * ways_, 0);
     lines_.resize(sets * ways_);
   }
 
-  // Returns the line at `address` (a multiple of the line size) and makes it the most recently
-  // used, or returns nullptr.
+  // Finds the line at `address`, a multiple of the line size, and makes it the most recently used
+  // one. Returns nullptr if the cache does not have the line.
   line* find(std::uint64_t address) {
     const std::uint64_t hash = hash_of(address);
     const std::size_t first = first_of(hash);
@@ -77,8 +77,8 @@ class cache {
     return l;
   }
 
-  // Same as allocate, but never displaces a line whose data are in flight. Returns nullptr if the
-  // data of all lines of the set are in flight.
+  // Like allocate, but never displaces a line whose data is in flight. Returns nullptr if this is
+  // so for all lines of the set.
   line* allocate_over_arrived(std::uint64_t address, victim& displaced) {
     const std::size_t first = first_of(hash_of(address));
     std::size_t oldest = first + ways_;
@@ -116,7 +116,7 @@ class cache {
     __builtin_prefetch(&lines_[first], 1);
   }
 
-  // Drops the line at `address`, if there is one, together with its dirty data.
+  // Drops the line at `address`, if there is one, and its dirty data.
   void erase(std::uint64_t address) {
     const std::uint64_t hash = hash_of(address);
     const std::size_t first = first_of(hash);
@@ -128,15 +128,15 @@ class cache {
   void invalidate() { std::fill(marks_.begin(), marks_.end(), 0U); }
 
  private:
-  // The hash spreads power-of-two strides over the sets. With modulo_sets it is the line's number,
-  // so such strides meet in one set.
+  // The hash spreads power-of-two strides over the sets. With modulo_sets the hash is the line's
+  // number, so the lines of such strides meet in one set.
   std::uint64_t hash_of(std::uint64_t address) const {
     return (address >> line_shift_) * multiplier_;
   }
   std::size_t first_of(std::uint64_t hash) const {
     return (hash >> set_shift_ & set_mask_) * ways_;
   }
-  // Never 0, which marks an empty line.
+  // The result is never 0, because 0 marks an empty line.
   static std::uint32_t mark_of(std::uint64_t hash) {
     return static_cast<std::uint32_t>(hash >> 8U) | 1U;
   }

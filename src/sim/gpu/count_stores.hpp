@@ -12,9 +12,9 @@
 
 namespace interlace::sim {
 
-// Handles a warp's store to a line, with bytes of neighbouring lanes joined up to `joined`. Calls
-// visit(its bytes, how many stores those are) for each part that leaves by itself. Returns what all
-// parts cost as packets of their own.
+// Handles a warp's store to a line. Bytes of neighbouring lanes are joined up to `joined` bytes.
+// Calls visit(its bytes, its number of stores) for each part that leaves by itself. Returns the
+// cost of all parts if each part is a packet of its own.
 template <class Visit>
 packet_cost count_stores(const machine::protocol& p, const written_bytes& written,
                          std::uint32_t joined, store_counts& counts, const Visit& visit) {

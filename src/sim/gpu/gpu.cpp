@@ -14,11 +14,11 @@
 namespace interlace::sim {
 
 namespace {
-// Events carry a line's address. Its unused high bits hold the sender, and the part of the line
-// that the sender asks for.
+// Events carry a line's address. The unused high bits of the address hold the sender, and the part
+// of the line for which the sender asks.
 constexpr std::uint32_t sender_shift = 56;
 constexpr std::uint32_t part_shift = 48;
-// Warps of a block of a device-launched kernel: 128 threads, like an agent's block.
+// The warps of a block of a device-launched kernel: 128 threads, as in an agent's block.
 constexpr std::uint32_t child_block_warps = 4;
 }  // namespace
 
@@ -90,7 +90,7 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
                       " bytes of shared memory does not fit a compute unit of " + config_.model);
   }
   fit_ = static_cast<std::uint32_t>(fit);
-  // The memory of the previous kernel's programs is used again.
+  // The memory of the previous kernel's programs is reused.
   free_blocks_.resize(blocks_.size());
   std::iota(free_blocks_.rbegin(), free_blocks_.rend(), 0U);
   for (block_slot& b : blocks_) b.programs.resize(warps_per_block_);
@@ -101,7 +101,7 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   }
   for (cache& c : scalar_l1_) c.invalidate();
   share_blocks();
-  // Each compute unit starts its blocks one after another, block_launch_ps apart.
+  // Each compute unit starts its blocks one after another, at intervals of block_launch_ps.
   for (std::uint64_t k = 0; k < fit; ++k) {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (!claim_block(units_[u])) continue;
@@ -181,7 +181,7 @@ void gpu::end_warp(std::uint32_t warp_id) {
   const std::uint32_t slot = warps_[warp_id].block;
   block_slot& b = blocks_[slot];
   if (--b.warps_left != 0) {
-    // The other warps may be waiting at a barrier for this warp, which has ended.
+    // The other warps may be waiting at a barrier for this warp, which has now ended.
     if (b.at_barrier == b.warps_left && b.at_barrier != 0) release_barrier(slot);
     return;
   }
@@ -248,7 +248,7 @@ void gpu::place_blocks(child& c, std::uint32_t unit) {
 void gpu::place_child(std::uint32_t id, std::uint32_t threads) {
   child c;
   c.id = id;
-  // Clamped: a kernel with more warps than the GPU has places could never be placed as a whole.
+  // Limited to the GPU's places, because a kernel with more warps could never be placed as a whole.
   const auto most = static_cast<std::uint32_t>(units_.size()) *
                     std::min(config_.max_warps / child_block_warps, config_.max_blocks) *
                     child_block_warps;
@@ -298,15 +298,15 @@ void gpu::release_barrier(std::uint32_t block) {
     if (warps_[id].state != warp_state::barrier) continue;
     warps_[id].state = warp_state::ready;
     ++warps_[id].next;
-    // Not from here, because the last warp to arrive is still advancing.
+    // The release is an event, because the last warp to arrive is still advancing here.
     push(queue_.now(), event_kind::warp_wakes, id, 0);
   }
 }
 
 // --- Warps
 
-// Executes an instruction that waits for all instructions before it. Returns false while it has to
-// wait.
+// Executes an instruction that waits for all instructions before it. Returns false if the
+// instruction must still wait.
 bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
   warp& w = warps_[warp_id];
   if (w.under_way != 0) {
@@ -331,9 +331,9 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
       w.ready = u.issue.reserve(now, issue_time_of(i.count)) + i.count * config_.l1.hit_latency_ps;
       break;
     case instruction_kind::publish: {
-      // The fence ends when the L2 has answered for all stores of the block. The addition to the
-      // counter then takes half of that round trip. Where stores update the counters themselves,
-      // their arrival is enough.
+      // The fence ends when the L2 has answered all stores of the block. The addition to the
+      // counter then takes half of that round trip. If the stores themselves update the counters,
+      // the block waits only for their arrival.
       const bool instructed = record_.counters != nullptr;
       if (instructed) w.ready = now + config_.l2.hit_latency_ps;
       const auto& ranges = blocks_[w.block].programs[warp_id % warps_per_block_].published;
@@ -347,7 +347,7 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
       if (i.count != 0) {
         w.state = warp_state::waiting;
         push(now + i.count * config_.l2.hit_latency_ps, event_kind::warp_wakes, warp_id, 0);
-        i.count = 0;  // done when the warp wakes
+        i.count = 0;  // the instruction is done when the warp wakes
         return false;
       }
       break;
@@ -366,7 +366,7 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
 void gpu::advance(std::uint32_t warp_id) {
   if (stopped_) {
     warps_[warp_id].state = warp_state::waiting;
-    push(queue_.now(), event_kind::warp_wakes, warp_id, 0);  // held until go_on
+    push(queue_.now(), event_kind::warp_wakes, warp_id, 0);  // the event is held until go_on
     return;
   }
   while (true) {
@@ -420,8 +420,8 @@ void gpu::advance(std::uint32_t warp_id) {
   }
 }
 
-// Issues or defers an instruction in program order. Returns false when the compute unit has no
-// entry left.
+// Issues or defers an instruction in program order. Returns false if the compute unit has no free
+// entry.
 bool gpu::try_memory(std::uint32_t warp_id, std::uint32_t index) {
   warp& w = warps_[warp_id];
   instruction& i = instruction_of(warp_id, index);
@@ -501,7 +501,7 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
   return true;
 }
 
-// All lines of an issued instruction are back, or the time at which they will be is known.
+// All lines of an issued instruction have returned, or the time of their return is known.
 void gpu::complete(std::uint32_t warp_id, instruction& i) {
   warp& w = warps_[warp_id];
   --w.under_way;
@@ -519,14 +519,15 @@ void gpu::complete(std::uint32_t warp_id, instruction& i) {
   i.dependents = none;
 }
 
-// An entry became free, or an instruction that was woken for an entry did not need it.
+// Called when an entry has become free, or when an instruction that was woken for an entry did not
+// need it.
 void gpu::resume(std::deque<stalled>& waiting) {
   if (waiting.empty()) return;
   const stalled s = waiting.front();
   waiting.pop_front();
   push(queue_.now(), event_kind::instruction_issues, s.warp, s.index);
   if (waiting.empty()) return;
-  // Prefetches for the next waiting instruction: once its turn is known, it is too late to fetch
+  // Prefetches for the next waiting instruction. When its turn comes, it would be too late to fetch
   // its data.
   const stalled& next = waiting.front();
   __builtin_prefetch(next.what, 1);
@@ -573,7 +574,7 @@ bool gpu::translated(std::uint32_t warp_id, std::uint32_t index) {
   const auto buffer =
       scalar ? static_cast<std::uint32_t>(units_.size()) + w.unit / config_.scalar_l1.compute_units
              : w.unit;
-  // The pages of all later lines are requested at once, too.
+  // The pages of all later lines are requested now, too.
   bool asked = true;
   for (; asked && i.looked_up < i.line_count; ++i.looked_up) {
     const std::uint64_t page = translator_->page_of(w.lines[i.first_line + i.looked_up].line());
@@ -662,7 +663,7 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
     return true;
   }
   std::uint32_t entry = 0;
-  // the unit that owns the entry; another unit for a line of a shared scalar cache
+  // The unit that owns the entry. For a line of a shared scalar cache this can be another unit.
   std::uint32_t holder = unit;
   if (line != nullptr && (wanted & ~line->pending) == 0) {
     entry = line->entry & 0xffffU;
@@ -782,7 +783,7 @@ void gpu::check_reaches(std::uint32_t owner) const {
                     std::to_string(owner) + ", so it cannot reach that GPU's memory");
 }
 
-// When the first byte of a store to a line leaves.
+// The time when the first byte of a store to a line leaves.
 picoseconds gpu::store_leaves(compute_unit& u, line_access l) {
   const picoseconds looked_up = u.load_store.reserve(queue_.now(), lookup_);
   if (sector_store_ == 0) return looked_up;
@@ -811,7 +812,7 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   ++counters_.loads.remote_stores;
   if (loads_ != nullptr) loads_->saw_remote_store();
   const picoseconds at = store_leaves(u, l) + translation_ + half_l2_;
-  // a later message of this GPU stays after these stores
+  // a later message of this GPU must not overtake these stores
   stores_arrived_ = std::max(stores_arrived_, at);
   if (!is_atomic) {
     send_store(at, unit, owner, l, written);
@@ -835,8 +836,8 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   return true;
 }
 
-// Sends a warp's store to a line of another GPU: as one store, or as several where the machine
-// joins less than a line.
+// Sends a warp's store to a line of another GPU. The store leaves as one store, or as several if
+// the machine joins less than a line.
 void gpu::send_store(picoseconds time, std::uint32_t unit, std::uint32_t owner, line_access l,
                      const written_bytes& written) {
   if (queues_ != nullptr) {
@@ -870,7 +871,7 @@ void gpu::load_done(std::uint32_t unit, std::uint32_t entry, line_access l) {
   if (m.token != none) {
     loads_->entry_done(unit, m.token);
   }
-  // The line may have been displaced in the meantime.
+  // The line may have been displaced since the request.
   else if (cache::line* line = cache_of(u, unit, m.scalar).find(l.line()); line != nullptr) {
     line->valid = static_cast<std::uint8_t>(line->valid | l.sectors());
     if (line->entry == (unit << 16U | entry)) line->pending = 0;
@@ -897,7 +898,7 @@ void gpu::departed(const message& m) {
 }
 
 void gpu::delivered(const message& m) {
-  // An arriving request takes its place at the bank when it gets there, not before.
+  // An arriving request takes its place in the bank's queue when it reaches the bank, not before.
   const picoseconds at_bank = queue_.now() + half_port_;
   switch (m.kind) {
     case message_kind::store:

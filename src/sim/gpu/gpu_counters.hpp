@@ -1,4 +1,4 @@
-// One GPU's counts of its kernels' accesses.
+// The counts of one GPU's kernel accesses.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 namespace interlace::sim {
 
 struct gpu_counters {
-  std::uint64_t accesses = 0;  // (warp instruction, line) pairs to memory
+  std::uint64_t accesses = 0;  // accesses to memory, as pairs of a warp's instruction and a line
   std::uint64_t l1_hits = 0;
   std::uint64_t l1_misses = 0;
-  store_counts stores;        // by kernels to other devices
-  std::uint64_t atomics = 0;  // packets to other devices
+  store_counts stores;        // stores of kernels to other devices
+  std::uint64_t atomics = 0;  // packets of atomics to other devices
   std::uint64_t atomic_payload = 0;
   std::uint64_t atomic_wire = 0;
-  std::uint64_t reads = 0;  // requests of kernels to other devices
+  std::uint64_t reads = 0;  // read requests of kernels to other devices
   std::uint64_t read_payload = 0;
   std::uint64_t read_wire = 0;
-  picoseconds read_latency = 0;  // sum over the reads, from this GPU's port until the reply is back
+  picoseconds read_latency = 0;  // sum of the reads' times from this GPU's port to the reply
   std::uint64_t scalar = 0;      // accesses that went to scalar caches
-  remote_load_counts loads;      // filled where remote loads are watched
+  remote_load_counts loads;      // filled if remote loads are watched
   translation_counts translations;
 
-  // Packets, and their bytes, that kernels sent to other devices or received as replies.
+  // The packets, and their bytes, that kernels sent to other devices or received as replies.
   std::uint64_t remote_transactions() const { return stores.packets + atomics + reads; }
   std::uint64_t stored_payload() const { return stores.payload + atomic_payload; }
   std::uint64_t stored_wire() const { return stores.wire + atomic_wire; }

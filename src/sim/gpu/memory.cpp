@@ -28,8 +28,8 @@ cache::line& memory::line_for(picoseconds time, std::uint64_t line) {
     const auto sectors = static_cast<std::uint32_t>(__builtin_popcount(v.dirty));
     const picoseconds start = channel_of(v.address).reserve(time, sectors * sector_at_channel_);
     dram_bytes_ += sectors * config_.l2.sector_bytes;
-    // Write-backs wait in a buffer that covers the latency of one memory access. When the buffer is
-    // full, the bank waits, too.
+    // Write-backs wait in a buffer that covers the latency of one memory access. If the buffer is
+    // full, the bank waits.
     if (start > config_.dram.latency_ps) {
       bank_of(line).port.hold_until(start - config_.dram.latency_ps);
     }
@@ -45,7 +45,7 @@ picoseconds memory::fetch(picoseconds time, std::uint64_t line, std::uint32_t se
     entry_free = b.misses.top();
     b.misses.pop();
   }
-  // A miss without an entry waits for one. The channel serves other misses meanwhile.
+  // A miss without an entry waits for one. In the meantime the channel serves other misses.
   const picoseconds busy = sectors * sector_at_channel_;
   const picoseconds start = std::max(channel_of(line).reserve(time, busy), entry_free);
   const picoseconds done = start + busy + config_.dram.latency_ps;
@@ -86,7 +86,7 @@ picoseconds memory::atomic(picoseconds time, std::uint64_t line, std::uint32_t l
   return std::max(read(time, line, 1), start + busy);
 }
 
-// Written data stay in the cache.
+// Keeps written data in the cache.
 void memory::keep(cache::line& l, std::uint8_t sectors) const {
   l.valid = static_cast<std::uint8_t>(l.valid | sectors);
   if (config_.l2.write_back) l.dirty = static_cast<std::uint8_t>(l.dirty | sectors);

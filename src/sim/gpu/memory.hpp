@@ -1,5 +1,5 @@
-// The second-level cache and the memory behind it. Banks and channels are servers; a miss holds one
-// of its bank's finite entries until the data arrive.
+// The second-level cache and the memory behind it. Banks and channels are servers. A miss holds one
+// of its bank's finite entries until its data arrives.
 #pragma once
 
 #include <cstdint>
@@ -16,38 +16,39 @@ class memory {
  public:
   explicit memory(const machine::gpu& g);
 
-  // All times are at the bank. Requests sectors of a line; returns when they can be sent on.
+  // Requests sectors of a line. Returns when they can be sent on. All times are times at the bank.
   picoseconds read(picoseconds time, std::uint64_t line, std::uint8_t sectors);
   // Returns when the bank has taken the store, which frees the store's place in the sender's queue.
   picoseconds write(picoseconds time, std::uint64_t line, std::uint8_t sectors);
   picoseconds atomic(picoseconds time, std::uint64_t line, std::uint32_t lanes);
-  // A copy engine reads a range; returns when it has all of it. Lines in the cache are read from
-  // there; a miss does not allocate a line.
+  // A copy engine reads a range; returns when the engine has all of it. Lines that are in the cache
+  // are read from there. A miss does not allocate a line.
   picoseconds stream_out(picoseconds time, std::uint64_t address, std::uint32_t bytes);
-  // A copy engine's data arrive at a range; returns when the banks have taken them. The data are
-  // then in the cache, which is in front of the memory for every reader.
+  // A copy engine's data arrives at a range; returns when the banks have taken the data. The data
+  // is then in the cache, so that every reader finds it there.
   picoseconds stream_in(picoseconds time, std::uint64_t address, std::uint64_t bytes);
-  // Leaves the cache as stream_in does, but takes no time: even write-backs of displaced lines do
-  // not occupy the channels.
+  // Leaves the cache in the state after stream_in, but takes no time: even write-backs of displaced
+  // lines do not occupy the channels.
   void appear(std::uint64_t address, std::uint64_t bytes);
-  // Traffic spread evenly over all channels; returns when the last channel has done its part.
+  // Adds traffic that is spread evenly over all channels; returns when the last channel has done
+  // its part.
   picoseconds stream_all(picoseconds time, std::uint64_t bytes);
 
-  // Sets the size of the cache when another user takes a part of it or returns the part. Writes
+  // Sets the size of the cache when the RDMA cache takes a part of it or returns that part. Writes
   // dirty lines to memory and empties the cache.
   void resize(picoseconds time, std::uint64_t bytes);
 
-  // Writes dirty lines to memory and empties the cache; returns when that is done.
+  // Writes dirty lines to memory and empties the cache. Returns the time when that is done.
   picoseconds flush(picoseconds time);
 
-  // Drops all lines of the range. Their dirty data must already be somewhere else.
+  // Drops all lines of the range. Their dirty data must already be in another place.
   void drop(std::uint64_t address, std::uint64_t bytes);
 
   void prefetch(std::uint64_t line) const { tags_.prefetch(line); }
 
   std::uint64_t dram_bytes() const { return dram_bytes_; }
-  // Loads and atomics so far, and how many of them found all their data in the cache or in flight
-  // to it.
+  // The number of loads and atomics so far, and the number of those whose data was all in the cache
+  // or in flight to it.
   std::uint64_t reads() const { return reads_; }
   std::uint64_t read_hits() const { return read_hits_; }
 

@@ -1,4 +1,4 @@
-// An instruction that waits for a page: for the page's translation, or for the right to use the
+// An instruction that waits for a page: for the page's translation, or for permission to use the
 // page.
 #pragma once
 

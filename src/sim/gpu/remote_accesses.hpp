@@ -1,8 +1,8 @@
-// Interfaces of a GPU to the objects that handle its kernels' accesses to other GPUs' memory in a
-// way of their own. There are three small interfaces, and a GPU has none, one or several of them.
+// Interfaces of a GPU to the objects that handle its kernels' accesses to other GPUs' memory in
+// special ways. There are three small interfaces, and a GPU has none, one or several of them.
 //
 // Without them, an L1 miss is a request and a reply, a store leaves as packets of its own, and
-// pages stay where they were placed. The GPU then calls nothing of this.
+// pages stay where they were placed. The GPU then calls no function of these interfaces.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ namespace interlace::sim {
 class store_queues {
  public:
   virtual ~store_queues() = default;
-  // A warp's store to a line of GPU `to` leaves the compute unit `unit` and is at the queues at
-  // `time`. The queues call gpu::store_taken when they have it.
+  // A warp's store to a line of GPU `to` leaves the compute unit `unit` and reaches the queues at
+  // `time`. Once the queues have taken the store, they call gpu::store_taken.
   virtual void store(picoseconds time, std::uint32_t unit, std::uint32_t to, line_access l,
                      const written_bytes& written) = 0;
-  // The same for a load or an atomic, whose message is ready. It must not overtake stores to its
-  // line.
+  // A load or an atomic reaches the queues at `time`; its message is `m`. The message must not
+  // overtake stores to its line.
   virtual void pass(picoseconds time, const message& m) = 0;
 };
 
-// Handles loads of other GPUs' lines in a way of its own.
+// Handles loads of other GPUs' lines in a special way.
 class load_rules {
  public:
   virtual ~load_rules() = default;
@@ -41,21 +41,21 @@ class load_rules {
     line_access line{0, 0};
   };
   enum class answer : std::uint8_t {
-    plain,     // the load goes the plain way
-    taken,     // the load goes another way, and gpu::wait_for was called
-    no_entry,  // it would go another way, but has to wait for an entry of the compute unit
+    plain,     // the load is handled in the plain way
+    taken,     // the rules handle the load, and have called gpu::wait_for
+    no_entry,  // the rules would handle it, but it must wait for an entry of the compute unit
   };
   virtual answer issue(const load& l) = 0;
-  // The data of an entry that gpu::take_entry gave are there, and the entry is free.
+  // The data for an entry from gpu::take_entry has arrived, and the entry is free.
   virtual void entry_done(std::uint32_t unit, std::uint32_t token) = 0;
 
-  // An L1 miss goes to another GPU at `time`. Returns false if it needs no request.
+  // An L1 miss goes to another GPU at `time`. Returns false if the miss needs no request.
   virtual bool needs_request(picoseconds time, std::uint32_t unit, std::uint32_t entry,
                              line_access l) = 0;
-  // The reply has come. Returns true where the rules pass it on to the instructions that wait for
-  // it.
+  // The reply has arrived. Returns true if the rules themselves pass it on to the instructions that
+  // wait for it.
   virtual bool takes_reply(std::uint32_t unit, std::uint32_t entry, line_access l) = 0;
-  // A request of another GPU for a part of a line, encoded by its rules.
+  // A request of another GPU for a part of a line. That GPU's rules encode the part.
   struct part {
     std::uint32_t to = 0;
     std::uint32_t unit = 0;
@@ -65,12 +65,12 @@ class load_rules {
   };
   virtual void reply(const part& p) = 0;
 
-  // Loads that reach an L1.
+  // Called for loads that reach an L1.
   virtual void saw_local() = 0;
   virtual void saw_remote_store() = 0;
   virtual void saw_remote_load(line_access l, std::uint32_t words, std::optional<bool> hit) = 0;
 
-  // Names something that is left over at the end of a run; null: nothing is left over.
+  // A text that names what is left over at the end of a run. Null: nothing is left over.
   virtual const char* left() const = 0;
 };
 
@@ -80,17 +80,18 @@ class page_rules {
   explicit page_rules(bool watches_accesses) : watches_accesses_(watches_accesses) {}
   virtual ~page_rules() = default;
 
-  // Called where addresses are not translated. Returns false where the instruction has to wait for
-  // the line's page; gpu::issue_waiting resumes it.
+  // Called if addresses are not translated. Returns false if the instruction must wait for the
+  // line's page; gpu::issue_waiting resumes it.
   virtual bool may_access(page_waiter who, std::uint64_t line) = 0;
-  // An instruction has accessed a line. Called only if watches_accesses().
+  // Called when an instruction has accessed a line, if watches_accesses() is true.
   bool watches_accesses() const { return watches_accesses_; }
   virtual void accessed(std::uint64_t line) = 0;
-  // A request for another GPU's line. Returns false to hold it; gpu::leave sends it later.
+  // Called for a request for another GPU's line. Returns false to hold the request; gpu::leave
+  // sends it later.
   virtual bool leaves(const message& request) = 0;
   virtual void came_back(std::uint64_t line) = 0;  // the reply
 
-  // Names something that is left over at the end of a run; null: nothing is left over.
+  // A text that names what is left over at the end of a run. Null: nothing is left over.
   virtual const char* left() const = 0;
 
  private:

@@ -8,7 +8,7 @@
 
 namespace interlace::sim {
 
-// Why a queue sent what it held. The order is the same as in remote_store_counts::reasons.
+// The reason why a queue sent its stores. The order is that of remote_store_counts::reasons.
 enum class flush_reason : std::uint8_t {
   window,   // a store is outside of the open windows
   payload,  // a store would exceed the largest payload
@@ -19,10 +19,10 @@ enum class flush_reason : std::uint8_t {
   timeout,  // no store came for a while
 };
 
-// Stores are counted as they leave the compute units, which is how `inline` sends them. Packets are
-// counted as they leave the device.
+// Stores are counted as they leave the compute units; `inline` would send each of them as it is.
+// Packets are counted as they leave the device.
 struct store_counts : kernel::remote_store_counts {
-  std::uint64_t payload = 0;    // data of packets, including the unwritten bytes of whole lines
+  std::uint64_t payload = 0;    // data in packets, including the unwritten bytes of whole lines
   std::uint64_t enabled = 0;    // bytes of the payload that stores wrote
   std::uint64_t delivered = 0;  // enabled bytes that have arrived
 

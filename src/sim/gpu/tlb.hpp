@@ -1,5 +1,5 @@
 // A translation look-aside buffer: a set-associative list of pages with least-recently-used
-// replacement. It decides hits only; the address map knows where a page is.
+// replacement. It decides only hits and misses; the address map knows where a page is.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace interlace::sim {
 
 class tlb {
  public:
-  // `entries` must be `ways` times a power of two, which is the number of sets. One set makes the
-  // buffer fully associative. The low bits of the page's number select the set.
+  // `entries` must be `ways` times a power of two. That power of two is the number of sets; with
+  // one set the buffer is fully associative. The low bits of a page's number select its set.
   tlb(std::uint32_t entries, std::uint32_t ways);
 
   // Whether the page is in the buffer. If so, the page becomes the most recently used of its set.
@@ -20,9 +20,10 @@ class tlb {
     if (set[0] == mark) return true;  // nearly always so for neighbouring lines
     return find_behind_first(set, mark);
   }
-  // Adds a page that is not in the buffer. If the set is full, its least recently used page goes.
+  // Adds a page that is not in the buffer. If the set is full, its least recently used page is
+  // dropped.
   void insert(std::uint64_t page);
-  // Removes a page if it is there.
+  // Removes a page if the buffer has it.
   void erase(std::uint64_t page);
 
  private:
@@ -31,8 +32,8 @@ class tlb {
 
   std::uint64_t set_mask_;
   std::uint32_t ways_;
-  // [set][recency], the most recently used first: a page's number plus 1. Zeros follow the last
-  // page.
+  // The index is [set][recency], and the most recently used page comes first. A value is a page's
+  // number plus 1. Zeros follow the last page.
   std::vector<std::uint64_t> marks_;
 };
 

@@ -3,7 +3,7 @@
 //
 // An access that misses waits for its page, and later accesses go ahead. All accesses to a page
 // that is in flight wait for the same answer, in an L1 TLB and in the L2 TLB. An access that finds
-// no entry for its page waits, in order, until an entry is free.
+// no free entry for its page waits until one is free; such accesses get entries in order.
 #pragma once
 
 #include <cstdint>
@@ -25,32 +25,33 @@ class translator {
   enum class answer : std::uint8_t {
     there,
     under_way,
-    no_entry,  // the L1 TLB already has as many pages in flight as it can
+    no_entry,  // the L1 TLB has no entry for another page in flight
   };
 
-  // Has `buffers` L1 TLBs. An event page_translated (a: the L1 TLB, b: the page) answers one of
-  // them.
+  // Makes `buffers` L1 TLBs. The event page_translated (a: the L1 TLB, b: the page) brings an
+  // answer to one of them.
   translator(std::uint32_t index, const machine::tlb& config, std::uint32_t buffers,
              event_queue& queue, fabric& links);
 
   std::uint64_t page_of(std::uint64_t address) const { return address >> page_shift_; }
 
-  // Looks up an access in an L1 TLB and requests the page unless it is there. The access is
-  // counted, unless it finds no entry.
+  // Looks up an access in an L1 TLB, and requests the page if the TLB lacks it. Counts the access,
+  // unless there is no free entry.
   answer look_up(std::uint32_t buffer, std::uint64_t page) {
     if (!buffers_[buffer].entries.find(page)) return miss(buffer, page);
     ++counts_.l1_hits;
     return answer::there;
   }
-  // The instruction waits for a page that is not there. It resumes when the page arrives: then the
-  // handler of the event returns it. An access that found no entry is counted once it gets one.
+  // Makes the instruction wait for a page that is not in the TLB. When the page arrives, the
+  // handler of the event returns the instruction. An access that found no free entry is counted
+  // once it gets one.
   void wait(std::uint32_t buffer, std::uint64_t page, const page_waiter& w);
 
-  // Handles the event. Returns the instructions to resume, once for each access; they need no
+  // Handles the event. Returns the instructions that can resume, once for each access. They need no
   // further look-up.
   std::vector<page_waiter> answered(std::uint32_t buffer, std::uint64_t page);
-  // The host has answered. If `kept` is false, the answer holds only for the accesses that wait for
-  // it.
+  // Takes the host's answer. If `kept` is false, the answer holds only for the accesses that wait
+  // for it.
   void walked(std::uint64_t page, bool kept);
 
   // Forgets a page that is about to move.
@@ -75,7 +76,7 @@ class translator {
   };
   struct walk {
     picoseconds asked = 0;
-    std::vector<std::uint32_t> waiting;  // L1 TLBs that wait
+    std::vector<std::uint32_t> waiting;  // the L1 TLBs that wait
   };
 
   answer miss(std::uint32_t buffer, std::uint64_t page);
@@ -90,12 +91,12 @@ class translator {
   fabric& fabric_;
   std::vector<buffer_state> buffers_;
   tlb l2_;
-  std::unordered_map<std::uint64_t, walk> walks_;  // key: the page
+  std::unordered_map<std::uint64_t, walk> walks_;  // the key is the page
   struct l1_request {
     std::uint32_t buffer = 0;
     std::uint64_t page = 0;
   };
-  std::deque<l1_request> stalled_;  // requests that wait for an entry of the L2 TLB
+  std::deque<l1_request> stalled_;  // the requests that wait for an entry of the L2 TLB
   translation_counts counts_;
 };
 

@@ -1,5 +1,5 @@
-// Stores wait as under FinePack. A configuration packet says what the packets after it have in
-// common.
+// Stores wait as under FinePack. Then each store leaves as a packet of its own. A configuration
+// packet before these packets holds their common fields.
 #include "sim/mechanism/region_mechanisms.hpp"
 
 namespace interlace::sim {

@@ -1,4 +1,4 @@
-// The block that completes a chunk launches a kernel that copies it.
+// The block that completes a chunk launches a kernel. That kernel copies the chunk.
 #include "sim/mechanism/region_mechanisms.hpp"
 #include "sim/mechanism/tracked.hpp"
 

@@ -1,4 +1,4 @@
-// The steps of DualOpt: all from the start, or each when an engine decides so.
+// The steps of DualOpt. All steps are active from the start, or an engine activates each.
 #include <functional>
 #include <memory>
 #include <vector>
@@ -68,7 +68,7 @@ class dualopt final : public load_mechanism {
     for (const auto& g : gpus_) g->use_rdma_cache(used);
   }
 
-  bool caches_used_ = false;  // kept here because the treatment may decide before the GPUs exist
+  bool caches_used_ = false;  // kept here, because the treatment may decide before the GPUs exist
   std::vector<std::unique_ptr<treated_loads>> gpus_;
   load_treatment treatment_;
 };

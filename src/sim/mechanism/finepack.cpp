@@ -1,4 +1,4 @@
-// Stores to a window of addresses wait and leave as one packet.
+// Stores to a window of addresses wait in a queue and leave as one packet.
 #include "sim/mechanism/region_mechanisms.hpp"
 
 namespace interlace::sim {

@@ -1,4 +1,4 @@
-// Stores wait and leave as whole lines, to the devices that read the page.
+// Stores wait in a queue and leave as whole lines, to the devices that read the page.
 #include <array>
 
 #include "interlace/base/limits.hpp"

@@ -1,4 +1,4 @@
-// Pages can move more than once, depending on which GPUs access them.
+// Pages move to the GPUs that access them most, and can move more than once.
 #include "sim/remote/griffin.hpp"
 
 #include "interlace/base/errors.hpp"
@@ -13,7 +13,7 @@ class moved_by_accesses final : public load_mechanism {
  public:
   explicit moved_by_accesses(const hardware& parts)
       : ports_(parts.gpus, parts.queue, true),
-        // TLBs and unified memory have pages of one size.
+        // The TLBs and unified memory use the same page size.
         first_page_(parts.addresses.unified_slot() / parts.addresses.page_bytes),
         driver_(parts.described.gpu, parts.addresses.homes, parts.addresses.unified_slot(),
                 static_cast<std::uint32_t>(parts.addresses.page_bytes), parts.queue, parts.links,

@@ -1,4 +1,4 @@
-// Replicas change at the exchange and take no time to do so.
+// Replicas change at the exchange, and the change takes no time.
 #include <cstring>
 
 #include "sim/mechanism/region_mechanisms.hpp"

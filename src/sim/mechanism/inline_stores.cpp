@@ -1,4 +1,4 @@
-// Each store goes to the subscribers as packets of its own.
+// Each store goes to each subscriber as packets of its own.
 #include "sim/mechanism/region_mechanisms.hpp"
 
 namespace interlace::sim {

@@ -1,4 +1,4 @@
-// The mechanisms of remote loads. Each has a file, and make_load_mechanism picks one.
+// The mechanisms of remote loads. Each mechanism has a file, and make_load_mechanism selects one.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace interlace::sim {
 
-// Returns null for options that leave remote loads as they are. Throws usage_error for a machine
-// that does not describe the hardware of the mechanism.
+// Returns null if the options leave remote loads as they are. Throws usage_error if the machine
+// does not describe the hardware of the mechanism.
 std::unique_ptr<load_mechanism> make_load_mechanism(const kernel::remote_load_options& options,
                                                     const hardware& parts);
 

@@ -1,4 +1,4 @@
-// A page moves once: to the first remote GPU that touches it.
+// A page moves once, to the first remote GPU that touches it.
 #include "sim/remote/page_migration.hpp"
 
 #include <string>
@@ -20,7 +20,7 @@ class moved_once final : public load_mechanism {
                 ports_.all()) {
     ports_.moved_by(&driver_);
     if (parts.page_walks == nullptr) return;
-    // TLBs and unified memory have pages of one size.
+    // The TLBs and unified memory use the same page size.
     const std::uint64_t first = parts.addresses.unified_slot() / parts.addresses.page_bytes;
     parts.page_walks->decide([this, first](std::uint32_t gpu, std::uint64_t page) {
       if (page < first || driver_.usable(gpu, page - first)) return walk_end::kept;

@@ -1,4 +1,4 @@
-// Stores update the counters themselves. A unit that fetches descriptors copies each complete
+// Stores themselves update the counters. A unit that fetches descriptors copies each complete
 // chunk.
 #include "sim/mechanism/region_mechanisms.hpp"
 #include "sim/mechanism/tracked.hpp"

@@ -1,6 +1,6 @@
 // The actions of a mechanism for a region on the simulated node: at the launches that write the
-// region, and at its exchange. Each mechanism has a file in this folder. The generated table.hpp
-// lists all of them.
+// region, and at the region's exchange. Each mechanism has a file in this folder. The generated
+// table.hpp lists all of them.
 #pragma once
 
 #include <cstdint>
@@ -18,27 +18,28 @@ namespace interlace::sim {
 
 // Additional work of an exchange besides its flags.
 struct region_exchange {
-  bool instant = false;                 // flags take no time, nor do the stretches that appear
+  bool instant = false;                 // neither flags nor the stretches in `appears` take time
   std::vector<trace::stretch> appears;  // stretches of devices' memory that change at the exchange
-  std::vector<std::function<void()>> arrived;  // called when the last device has arrived
+  std::vector<std::function<void()>> arrived;  // functions to call when the last device has arrived
 };
 
 class region_mechanism {
  public:
   virtual ~region_mechanism() = default;
 
-  // Throws usage_error for a region that the mechanism cannot move.
+  // Throws usage_error if the mechanism cannot move the region.
   virtual void check(const kernel::region_state& /*state*/) const {}
-  // How stores to subscribers leave the GPU.
+  // The path on which stores to subscribers leave the GPU.
   virtual store_path path() const { return store_path::packets; }
-  // Decides which subscribers receive which pages of the region; null: all that the region names.
+  // Decides which subscribers receive which pages of the region. Null: all subscribers that the
+  // region names receive all pages.
   virtual std::unique_ptr<subscribed_pages> subscribe(const kernel::region_state& /*state*/,
                                                       const streams& /*on*/,
                                                       const machine::machine& /*m*/) const {
     return nullptr;
   }
 
-  // Launches a kernel. Called only on a machine with several devices.
+  // Launches a kernel. Called only if the machine has several devices.
   virtual void launch(const region_launch& l, streams& on) const {
     on.add_kernel(l.device, l.shape, l.record, l.block, path());
   }
@@ -47,7 +48,7 @@ class region_mechanism {
                         region_exchange& /*work*/) const {}
 };
 
-// A mechanism whose stores go to the subscribers one by one, on a path of their own.
+// A mechanism whose stores go to the subscribers one by one, on a special path.
 class store_mechanism : public region_mechanism {
  public:
   explicit store_mechanism(store_path path) : path_(path) {}

@@ -7,7 +7,7 @@
 
 namespace interlace::sim {
 
-// Throws usage_error for a mechanism that is not simulated.
+// Throws usage_error if the mechanism is not simulated.
 inline const region_mechanism& simulated(kernel::mechanism m) {
   kernel::check_has(kernel::node_kind::sim, m);
   return simulated_mechanisms.at(static_cast<std::size_t>(m))();

@@ -1,4 +1,5 @@
-// Launches over ranges of blocks. Each launch is followed by copies of what it wrote.
+// The kernel is launched over ranges of its blocks. After each launch, copies move the elements
+// that the launch wrote.
 #include "sim/mechanism/region_mechanisms.hpp"
 
 namespace interlace::sim {

@@ -31,7 +31,7 @@ struct region_launch {
 class streams {
  public:
   struct stream {
-    std::vector<task_id> last;        // tasks that the next kernel waits for
+    std::vector<task_id> last;        // the tasks for which the next kernel waits
     std::vector<task_id> copies;      // copies of this epoch
     std::vector<task_id> last_copy;   // the last of these copies to each device
     std::set<std::uint32_t> tracked;  // regions that a tracked launch of this epoch writes
@@ -48,17 +48,17 @@ class streams {
 
   void add_kernel(std::uint32_t device, grid shape, recorder::settings record, block_function block,
                   store_path path);
-  // Copies the owner's elements [begin, end) to one or several devices.
+  // Copies the owner's elements [begin, end) to one device or to several.
   task_id add_copy(std::uint32_t region, std::uint32_t from, std::uint64_t begin, std::uint64_t end,
                    const std::vector<std::uint32_t>& to, simulation::copy_request how,
                    const std::vector<task_id>& after);
   // Copies as if each destination had a copy stream: copies to one destination run one after
-  // another, copies to several destinations share engines and links.
+  // another, and copies to several destinations share engines and links.
   void add_copies(std::uint32_t region, const std::vector<kernel::delivery>& deliveries,
                   const std::vector<task_id>& after);
   // The deliveries for a device's whole part of a region.
   std::vector<kernel::delivery> deliveries_of(std::uint32_t region, std::uint32_t device) const;
-  // Counters of `chunks` chunks, 8 bytes each, in the device's memory.
+  // The counters of `chunks` chunks, 8 bytes for each chunk, in the device's memory.
   const std::byte* counters(std::uint32_t device, std::uint32_t region, std::size_t chunks);
 
  private:

@@ -1,5 +1,5 @@
-// The base of mechanisms whose chunks move themselves: a launch whose blocks announce what they
-// write, and copies that wait until their chunk is complete.
+// The base of mechanisms that move chunks as they are completed. The blocks of a launch announce
+// the elements that they write, and a copy waits until its chunk is complete.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ class tracked_mechanism : public region_mechanism {
   void exchange(std::uint32_t region, streams& on, region_exchange& work) const final;
 
  private:
-  // The mover of the copies, with its number of threads.
+  // The mover of the copies, and its number of threads.
   virtual simulation::copy_request mover(const kernel::region_options& how) const = 0;
-  // How many warps' places the agent takes from the kernel while there are chunks.
+  // The number of warps whose places the agent takes from the kernel while there are chunks.
   virtual std::uint32_t agent_warps(const kernel::region_options& /*how*/,
                                     std::uint32_t /*warp_width*/) const {
     return 0;
   }
-  // Whether blocks add to counters in memory. Otherwise stores update the counters themselves.
+  // Whether blocks add to counters in memory. If not, stores themselves update the counters.
   virtual bool counts_in_memory() const { return true; }
   // Adds the copies of a chunk to its peers: one copy to all peers, unless each peer has a stream
   // of its own. `last_to` holds the previous copy to each device.

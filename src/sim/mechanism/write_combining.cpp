@@ -1,4 +1,4 @@
-// Stores to the same line wait and leave as one store.
+// Stores to the same line wait in a queue and leave as one store.
 #include "sim/mechanism/region_mechanisms.hpp"
 
 namespace interlace::sim {

@@ -1,5 +1,5 @@
-// Counts how often a GPU's compute units access each page of unified memory in a counting period
-// (Griffin, HPCA 2020). The GPU reports these counts to the host.
+// Counts a GPU's accesses to each page of unified memory in a counting period (Griffin, HPCA 2020).
+// The GPU reports these counts to the host.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class access_counters {
     if (counts_[page]++ == 0) touched_.push_back(page);
   }
 
-  // Returns the most accessed pages, at most `most` of them, and starts counting anew.
+  // Returns the counts of the most accessed pages, at most `most` pages, and starts counting anew.
   std::vector<page_access> take(std::size_t most) {
     std::vector<page_access> found;
     found.reserve(touched_.size());
@@ -34,7 +34,7 @@ class access_counters {
   }
 
  private:
-  std::vector<std::uint32_t> counts_;  // key: the page
+  std::vector<std::uint32_t> counts_;  // the index is the page
   std::vector<std::uint64_t> touched_;
 };
 

@@ -1,5 +1,6 @@
-// Write combining by line, for one destination: stores to a line that waits in the queue are
-// combined into one. If no entry is free, the line with the oldest last store is sent.
+// Write combining by line, for one destination. Stores to a line that waits in the queue are
+// combined into one store. If no entry is free, the queue sends the line whose last store is the
+// oldest.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,9 @@ class combining_queue {
 
   bool has_line(std::uint64_t line) const { return lines_.find(line) != line_buffer::none; }
   bool empty() const { return lines_.size() == 0; }
-  // The queue must not be empty.
+  // Takes the line whose last store is the oldest. The queue must not be empty.
   queued_line take_oldest() { return take(lines_.oldest(0)); }
-  // The queue must have the line.
+  // Takes a line, which must be in the queue.
   queued_line take_line(std::uint64_t line) { return take(lines_.find(line)); }
 
   std::uint64_t stored_bytes() const { return stored_; }

@@ -1,6 +1,6 @@
 // Checks a simulated run's remote stores, for tests: each byte that kernels stored to other devices
-// arrives there, no other byte arrives, and the replicas hold the bytes that arrived last.
-// FinePack's packets are encoded and decoded on the way. The check slows runs down considerably.
+// arrives at its device, no other byte arrives, and the replicas hold the bytes that arrived last.
+// FinePack's packets are encoded and decoded on the way. The check makes runs much slower.
 #pragma once
 
 #include <array>
@@ -17,19 +17,19 @@ namespace interlace::sim {
 
 class delivery_check {
  public:
-  // `memory` holds device address 0.
+  // `memory` points to device address 0.
   explicit delivery_check(const std::byte* memory) : memory_(memory) {}
 
   void stored(std::uint64_t line, const byte_mask& bytes);
-  // Encodes the packet of a window, with the current data of the devices' memory.
+  // Encodes the packet of a window, with the data that is now in the devices' memory.
   std::vector<std::uint8_t> encoded(const flushed_window& window, const finepack_format& f) const;
   // Takes a packet that arrived, and the window whose lines it should hold.
   void received(std::span<const std::uint8_t> packet, const finepack_format& f,
                 const std::vector<queued_line>& lines);
   // Takes stores that arrived as packets of their own.
   void received(std::uint64_t line, const byte_mask& bytes);
-  // Throws model_error where a byte is missing, came from nowhere or differs from the replica.
-  // Nothing may be in flight.
+  // Throws model_error if a byte is missing, arrived without a store, or differs from the replica.
+  // No store may be in flight.
   void compare() const;
   std::uint64_t packets() const { return packets_; }
 

@@ -66,7 +66,7 @@ void egress::begin(store_path path) {
   }
 }
 
-// A destination's queue is created by the first store to it.
+// The first store to a destination creates the destination's queue.
 egress::destination& egress::ready(std::uint32_t to) {
   destination& d = destinations_[to];
   if (d.packing || d.combining) return d;
@@ -313,7 +313,8 @@ void egress::departed(const message& m) {
   if (m.kind != message_kind::packed && m.kind != message_kind::combined) return;
   const std::uint32_t port = destinations_[m.to].port;
   port_waiting_[port] -= m.wire;
-  // Waiting stores are served in turn, beginning with the destination after the one served last.
+  // Waiting stores are served in turn. The first is the destination after the one that was served
+  // last.
   const auto devices = static_cast<std::uint32_t>(destinations_.size());
   for (std::uint32_t step = 1; step <= devices; ++step) {
     const std::uint32_t to = (m.to + step) % devices;

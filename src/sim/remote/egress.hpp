@@ -2,11 +2,11 @@
 // the egress port.
 //
 // A store holds its entry of the compute unit until its queue has taken it. The queue takes a store
-// if that needs no flush, or if the egress port has room for the flushed data. While the port's
+// if this needs no flush, or if the egress port has room for the flushed data. While the port's
 // buffer (queue_bytes of the link) is full, the store waits, and so do all later stores to the same
-// destination. A release flushes everything; the links carry later messages after the flushed data.
-// Reading a line out and packing it takes no time of its own: lines are read while the link is busy
-// with earlier ones.
+// destination. A release flushes all queues; the links carry later messages after the flushed data.
+// Reading a line out of the queue and packing it takes no time of its own: lines are read while the
+// link is busy with earlier lines.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +28,14 @@
 namespace interlace::sim {
 
 enum class store_path : std::uint8_t {
-  packets,     // each store by itself
-  combined,    // combined by line
-  whole_line,  // combined by line; all bytes of a line are sent
+  packets,     // each store is a packet of its own
+  combined,    // stores are combined by line
+  whole_line,  // stores are combined by line, and all bytes of a line are sent
   packed,      // FinePack
-  configured,  // FinePack's queue, but packets of their own after a configuration packet
+  configured,  // FinePack's queue, but stores leave as single packets after a configuration packet
 };
 
-// Throws usage_error if the GPUs of a machine cannot send stores on this path because a packet of
+// Throws usage_error if the GPUs of a machine cannot send stores on this path, because a packet of
 // some link has no room for a line and a sub-header.
 void check_store_path(const machine::machine& described, store_path path);
 
@@ -47,38 +47,38 @@ class egress final : public store_queues {
   // Starts a kernel. The queues must be empty.
   void begin(store_path path);
 
-  // Takes one store, or several where the machine joins less than a line.
+  // Takes one store, or several stores if the machine joins less than a line.
   void store(picoseconds time, std::uint32_t unit, std::uint32_t to, line_access l,
              const written_bytes& written) override;
   void pass(picoseconds time, const message& m) override;
   // Handles an event of this GPU's queues, or a message of this GPU that its first link has taken.
-  // Afterwards freed() lists the compute units whose stores have been taken. The caller must clear
-  // the list.
+  // After that, freed() lists the compute units whose stores have been taken, and the caller must
+  // clear the list.
   void handle(const event& e);
   void departed(const message& m);
   std::vector<std::uint32_t>& freed() { return freed_; }
 
-  // A system-scope release: sends everything in the queues. Returns false while stores are on their
-  // way to a queue; ask again after the next event or departure.
+  // A system-scope release: sends everything that is in the queues. Returns false while stores are
+  // on their way to a queue; call it again after the next event or departure.
   bool release();
 
-  // The lines of a packed message of this GPU, for its receiver. `received` forgets them and counts
-  // the bytes that arrived.
+  // The lines of a packed message of this GPU, for the receiver. `received` forgets these lines and
+  // counts the bytes that arrived.
   const flushed_window& window(std::uint32_t id) const { return slots_[id].window; }
   void received(const message& m);
 
-  // Throws model_error unless the queues are empty and nothing is on its way to them.
+  // Throws model_error unless the queues are empty and no store is on its way to them.
   void check_empty() const;
   void check_with(delivery_check* check) { check_ = check; }
 
  private:
   struct waiting {
     bool is_store = true;
-    // last part of the warp's store to the line, after which the entry is free
+    // whether this is the last part of the warp's store to the line, after which the entry is free
     bool is_last = false;
     std::uint32_t unit = 0;
     std::uint32_t to = 0;
-    std::uint32_t stores = 0;  // number of stores that it counts as
+    std::uint32_t stores = 0;  // number of stores that this part counts as
     std::uint64_t line = 0;
     byte_mask bytes;
     message passing;
@@ -86,10 +86,11 @@ class egress final : public store_queues {
   struct destination {
     std::optional<remote_write_queue> packing;
     std::optional<combining_queue> combining;
-    std::deque<std::uint32_t> blocked;  // in order of arrival; the egress port is full
+    std::deque<std::uint32_t> blocked;  // stores that wait for room at the egress port, in order of
+                                        // arrival
     finepack_format format;
     std::uint32_t port = 0;
-    std::uint64_t announced = ~std::uint64_t{0};  // base of the last configuration packet
+    std::uint64_t announced = ~std::uint64_t{0};  // the base of the last configuration packet
     picoseconds last_store = 0;
     bool timing = false;  // an event for the idle queue is due
     std::uint64_t overwritten() const {
@@ -98,7 +99,7 @@ class egress final : public store_queues {
   };
   struct slot {
     flushed_window window;
-    std::vector<std::uint8_t> encoded;  // filled if deliveries are checked
+    std::vector<std::uint8_t> encoded;  // the encoded packet; filled only if deliveries are checked
   };
 
   destination& ready(std::uint32_t to);
@@ -106,7 +107,7 @@ class egress final : public store_queues {
   bool has_room(const destination& d) const {
     return port_waiting_[d.port] < fabric_.port_bytes(d.port);
   }
-  // These return false where the egress port has no room.
+  // These functions return false if the egress port has no room.
   bool take(std::uint32_t to, waiting& w);
   bool take_store(std::uint32_t to, destination& d, waiting& w);
   bool flush_line(std::uint32_t to, destination& d, std::uint64_t line, flush_reason reason);
@@ -126,7 +127,7 @@ class egress final : public store_queues {
   fabric& fabric_;
   store_path path_ = store_path::packets;
   std::vector<destination> destinations_;
-  std::vector<std::uint64_t> port_waiting_;  // bytes that wait at each port
+  std::vector<std::uint64_t> port_waiting_;  // the bytes that wait at each port
   std::vector<waiting> waiting_;
   std::vector<std::uint32_t> free_waiting_;
   std::uint64_t not_taken_ = 0;  // stores and messages that are blocked or on their way to a queue

@@ -13,22 +13,23 @@
 //   byte 7      Last BE 4, First BE 4
 //   bytes 8-15  Address 62, reserved 2
 //
-// Type is 01111. Among types with data, 00000 is a memory write, 00010, 0010x and 1xxxx are I/O,
-// configuration and messages, 010xx are completions, and 01100 to 01110 are atomics; 01111 is next
-// to the atomics and unused. Length counts double words of payload, with 0 for 1024, as in every
-// PCIe packet; zeros pad the payload to a double word. First BE is 0, since FinePack does not need
-// it. Last BE has a one for each byte of the last double word that belongs to the payload: 0001,
-// 0011, 0111 or 1111. This gives the payload's length to the byte. Address is the window's base, in
-// double words.
+// Type is 01111. Among types with data, 00000 is a memory write, and 010xx are completions. 00010,
+// 0010x and 1xxxx are I/O, configuration and messages, and 01100 to 01110 are atomics. 01111 comes
+// next to the atomics and is unused. Length counts double words of payload, and 0 means 1024, as in
+// every PCIe packet. Zeros pad the payload to a double word. First BE is 0, because FinePack does
+// not need it. Last BE has a one for each byte of the last double word that belongs to the payload:
+// 0001, 0011, 0111 or 1111. This gives the payload's length to the byte. Address is the window's
+// base in double words.
 //
-// Payload: stores one after another, each a sub-header of 2 to 6 bytes followed by its data (Table
-// II). A sub-header is a number, most significant byte first. Its low 10 bits are the length in
-// bytes, with 0 for 1024; the other bits are the offset of the data from the base. So a store has 1
-// to 1024 bytes and ends inside of the window of 2^(bits of the offset) bytes.
+// Payload: stores one after another. Each store is a sub-header of 2 to 6 bytes followed by its
+// data (Table II). A sub-header is a number, most significant byte first. Its low 10 bits are the
+// length in bytes, where 0 means 1024. The other bits are the offset of the data from the base. So
+// a store has 1 to 1024 bytes, and ends inside of the window. The window has 2^(bits of the offset)
+// bytes.
 //
-// Sequence number, CRCs and framing belong to the link, whose protocol counts them
-// (packet_overhead_bytes). The same holds for the digest that follows a packet whose TLP Digest
-// is 1.
+// Sequence number, CRCs and framing belong to the link, and the link's protocol counts them
+// (packet_overhead_bytes). The same is true of the digest that follows a packet whose TLP Digest is
+// 1.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,7 @@ inline constexpr std::uint32_t most_payload_bytes = 4096;  // 1024 double words
 // The configuration of both ends of a link.
 struct finepack_format {
   std::uint32_t subheader_bytes = 5;   // 2 to 6
-  std::uint32_t payload_bytes = 4096;  // maximum, including sub-headers
+  std::uint32_t payload_bytes = 4096;  // largest payload, including sub-headers
 
   std::uint32_t offset_bits() const { return subheader_bytes * 8 - subheader_length_bits; }
   std::uint64_t window_bytes() const { return std::uint64_t{1} << offset_bits(); }
@@ -58,7 +59,7 @@ struct finepack_store {
 };
 
 struct finepack_packet {
-  // Fields with their standard PCIe meaning.
+  // Fields of a PCIe header with their standard meaning.
   std::uint8_t traffic_class = 0;  // 0 to 7
   std::uint8_t attribute = 0;      // 0 to 3
   bool digest = false;
@@ -68,15 +69,14 @@ struct finepack_packet {
 
   std::uint64_t base = 0;  // a multiple of 4
   std::vector<finepack_store> stores;
-  std::vector<std::uint8_t> data;  // of all stores, one after another
+  std::vector<std::uint8_t> data;  // the data of all stores, one after another
   friend bool operator==(const finepack_packet&, const finepack_packet&) = default;
 };
 
-// Both throw model_error with one sentence; they are exact inverses of each other.
-// encode throws for a packet without an encoding: a field that is too large, no stores, a store
-// that is empty, too long or outside of the window, data whose length differs from the stores', or
-// a payload above the maximum.
-// decode throws for bytes that encode never makes.
+// encode and decode are exact inverses of each other. Both throw model_error with one sentence.
+// encode throws if a packet has no encoding: a field is too large, there are no stores, a store is
+// empty, too long or outside of the window, the length of the data is not that of the stores, or
+// the payload is above the maximum. decode throws for bytes that encode never makes.
 std::vector<std::uint8_t> encode(const finepack_packet& packet, const finepack_format& format);
 finepack_packet decode(std::span<const std::uint8_t> bytes, const finepack_format& format);
 

@@ -1,6 +1,7 @@
-// Griffin (HPCA 2020): pages of unified memory that the driver on the host moves, more than once.
+// Griffin (HPCA 2020): the driver on the host moves pages of unified memory, some of them more than
+// once.
 //
-// Its four parts as they are here:
+// The four parts of Griffin, as this file implements them:
 //   delayed first touch   A page that no GPU has been given moves to the first remote GPU that
 //                         touches it, unless that GPU has more than its share of the pages. Then
 //                         this touch is a remote access, and the next touch moves the page.
@@ -14,9 +15,9 @@
 //                         wait for posted stores, or for accesses that use an older translation.
 //                         New accesses to a page of the batch wait in the page-table walk.
 //
-// The walk for another GPU's page serves only the accesses that wait for it: TLBs keep translations
-// of the GPU's own memory alone (DualOpt, PACT 2022, section 6.3, says that its baseline differs in
-// this).
+// The walk for another GPU's page serves only the accesses that wait for it: a TLB keeps only
+// translations of its own GPU's memory. (DualOpt, PACT 2022, section 6.3, says that its baseline
+// differs in this point.)
 #pragma once
 
 #include <cstdint>
@@ -40,12 +41,12 @@ class griffin {
   struct counts {
     page_traffic moved;
     std::uint64_t again = 0;    // pages that had been given to a GPU before
-    std::uint64_t delayed = 0;  // first touches that moved nothing
+    std::uint64_t delayed = 0;  // first touches that moved no page
     std::uint64_t batches = 0;
   };
 
-  // Changes `homes`, the home of each page; the first page is at `first_address`. `answer` ends a
-  // walk for which walked() returned walk_end::taken.
+  // Changes `homes`, which holds the home of each page; the first page is at `first_address`.
+  // `answer` ends a walk for which walked() returned walk_end::taken.
   griffin(const machine::gpu& described, std::vector<std::uint8_t>& homes,
           std::uint64_t first_address, std::uint32_t page_bytes, event_queue& queue, fabric& links,
           std::vector<migrating_gpu*> gpus,
@@ -54,10 +55,10 @@ class griffin {
   // A GPU's walk for a page has ended.
   walk_end walked(std::uint32_t gpu, std::uint64_t page);
 
-  // The length of a counting period, and how many pages a GPU reports of each period.
+  // The length of a counting period, and the most pages that a GPU reports for one period.
   picoseconds counting_period() const { return counting_; }
   std::uint32_t counted_pages() const { return rules_.counted_pages; }
-  // Sends the host a GPU's counts of period number `period`.
+  // Sends a GPU's counts of period number `period` to the host.
   void report(std::uint32_t gpu, std::uint64_t period, std::vector<page_access> counted);
 
   // A GPU has ended its accesses to the pages of the batch.
@@ -76,8 +77,8 @@ class griffin {
     bool given = false;  // given to a GPU
     bool proposed = false;
     std::uint32_t to = 0;                // the GPU that has the page or will have it
-    std::uint32_t received = 0;          // bytes of the page received
-    picoseconds written = 0;             // when these bytes are in memory
+    std::uint32_t received = 0;          // bytes of the page that were received
+    picoseconds written = 0;             // the time when these bytes are in memory
     std::vector<std::uint32_t> waiting;  // GPUs whose walks wait for the page
   };
   struct proposal {
@@ -94,7 +95,7 @@ class griffin {
   void give(std::uint64_t page, std::uint32_t gpu);
   bool has_its_share(std::uint32_t gpu) const;
   void look();
-  // Whether a proposal still holds. Classifies the page again if the proposal is old.
+  // Whether a proposal still holds. If the proposal is old, this classifies the page again.
   bool holds(const proposal& p, std::uint32_t home);
   void start_batch();
   void add_first_touches();
@@ -121,16 +122,18 @@ class griffin {
   std::function<void(std::uint32_t, std::uint64_t, bool)> answer_;
   page_classifier classifier_;
   std::vector<page_state> pages_;
-  std::vector<std::uint64_t> pages_of_;              // pages that each GPU was given
-  std::uint64_t given_ = 0;                          // pages given to any GPU
-  std::vector<std::deque<counted_period>> reports_;  // reports of each GPU, on their way
-  std::vector<std::uint64_t> seen_;                  // pages reported since the last look
-  std::uint64_t latest_ = 0;                         // latest period that was reported
+  std::vector<std::uint64_t> pages_of_;  // number of pages that each GPU was given
+  std::uint64_t given_ = 0;              // number of pages that were given to any GPU
+  // The reports of each GPU that are on their way.
+  std::vector<std::deque<counted_period>> reports_;
+  std::vector<std::uint64_t> seen_;  // pages reported since the last look
+  std::uint64_t latest_ = 0;         // latest period that was reported
   std::uint64_t next_look_ = 0;
   std::deque<std::uint64_t> touches_;            // pages that first touches move
-  std::vector<std::deque<proposal>> proposals_;  // by the GPU that has the page
+  std::vector<std::deque<proposal>> proposals_;  // for each GPU, proposals for the pages that it
+                                                 // has
   std::vector<std::uint64_t> batch_;             // pages that are moving
-  std::uint32_t owner_ = 0;                      // the GPU that has them
+  std::uint32_t owner_ = 0;                      // the GPU that has these pages
   std::uint32_t answers_ = 0;
   std::uint32_t left_ = 0;  // pages of the batch that have not arrived
   counts counts_;

@@ -1,6 +1,6 @@
-// The unit at the host that walks the page table for GPUs whose TLBs do not have a page. A walk
-// takes a request and a reply on the machine's links. A limited number of walks run at a time, in
-// the order of the requests.
+// The unit at the host that walks the page table for GPUs whose TLBs lack a page. A walk takes a
+// request and a reply on the machine's links. Only a limited number of walks run at a time, in the
+// order of the requests.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace interlace::sim {
 enum class walk_end : std::uint8_t {
   kept,   // the GPU keeps the translation
   once,   // the translation serves only the accesses that wait for it
-  taken,  // somebody else will answer
+  taken,  // another object will answer
 };
 
 class iommu {
@@ -32,11 +32,11 @@ class iommu {
   // Decides how a GPU's walk for a page ends.
   using decision = std::function<walk_end(std::uint32_t gpu, std::uint64_t page)>;
 
-  // An event page_walked (device: the GPU, b: the page) ends a walk. Throws usage_error unless
+  // The event page_walked (device: the GPU, b: the page) ends a walk. Throws usage_error unless
   // every GPU has a link to the host.
   iommu(const machine::tlb& config, std::uint32_t gpus, event_queue& queue, fabric& links);
 
-  // Without a decision, every translation is kept.
+  // Sets the decision. Without one, every translation is kept.
   void decide(decision d) { decide_ = std::move(d); }
 
   // Takes a message of kind translation_request.
@@ -46,7 +46,7 @@ class iommu {
 
   const counts& counted() const { return counts_; }
 
-  // The size of a translation, as in PCIe's address translation services.
+  // The size of a translation in bytes, as in PCIe's address translation services.
   static constexpr std::uint32_t reply_bytes = 8;
 
  private:
@@ -54,7 +54,7 @@ class iommu {
   event_queue& queue_;
   fabric& fabric_;
   decision decide_;
-  // The time at which each walker is free; the earliest is at the top.
+  // The times at which the walkers become free. The earliest time is at the top.
   std::priority_queue<picoseconds, std::vector<picoseconds>, std::greater<>> free_;
   counts counts_;
 };

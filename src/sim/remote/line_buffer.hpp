@@ -1,6 +1,6 @@
 // A fully associative buffer of lines, with a byte enable for each byte. Each line is in one of
-// several lists, in order of insertion. Queues of remote stores are built on it. Finding a line
-// takes a hash and mostly one probe.
+// several lists, which keep the order of insertion. Queues of remote stores are built on this
+// buffer. Finding a line takes a hash and mostly one probe.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class line_buffer {
     std::uint64_t line = 0;
     byte_mask bytes;
     std::uint32_t list = 0;
-    std::uint32_t before = none;  // neighbours in its list
+    std::uint32_t before = none;  // the entry before it in its list
     std::uint32_t behind = none;
     std::uint32_t chained = none;  // next entry with this hash; in a free entry, the next free one
   };
@@ -45,8 +45,8 @@ class line_buffer {
   // The oldest entry of a list; none if the list is empty.
   std::uint32_t oldest(std::uint32_t list) const { return ends_[list].first; }
 
-  // Inserts a line without bytes as the newest of its list. The line must not be in the buffer, and
-  // the buffer must not be full.
+  // Inserts a line without bytes as the newest one of a list. The line must not be in the buffer,
+  // and the buffer must not be full.
   std::uint32_t insert(std::uint64_t line, std::uint32_t list) {
     const std::uint32_t id = free_;
     entry& e = entries_[id];
@@ -68,7 +68,7 @@ class line_buffer {
     free_ = id;
     --size_;
   }
-  // Makes the entry the newest of its list.
+  // Makes the entry the newest one of its list.
   void touch(std::uint32_t id) {
     if (entries_[id].behind == none) return;
     remove(id);

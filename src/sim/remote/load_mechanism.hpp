@@ -1,5 +1,5 @@
-// How all GPUs of a machine handle kernels' loads of other GPUs' memory, if a load is not just a
-// request and a reply.
+// A way in which all GPUs of a machine handle kernels' loads of other GPUs' memory, if a load is
+// more than a request and a reply.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace interlace::sim {
 
-// The parts of the machine that a mechanism is connected to. They outlive the mechanism.
+// The parts of the machine to which a mechanism is connected. These parts outlive the mechanism.
 struct hardware {
   const machine::machine& described;
   address_map& addresses;
@@ -32,13 +32,13 @@ class load_mechanism {
 
   // Called when a kernel of a GPU starts.
   virtual void begin_kernel(std::uint32_t /*gpu*/) {}
-  // Takes an event of replies that share packets, or a message coalesced_reply that its first link
-  // has taken.
+  // Handles an event of replies that share packets, or a coalesced reply that its first link has
+  // taken.
   virtual void handle(const event& /*e*/) {}
   virtual void departed(const message& /*m*/) {}
-  // Takes a message of one of the mechanism's own kinds: coalesced_reply or migration.
+  // Takes a message of one of the mechanism's own kinds, coalesced_reply or migration.
   virtual void delivered(const message& m) = 0;
-  // Whether the mechanism still has work when all tasks have ended. That work takes no simulated
+  // Whether the mechanism still has work after all tasks have ended. That work takes no simulated
   // time.
   virtual bool outlasts_tasks() const { return false; }
   // Whether nothing is in flight.
@@ -47,12 +47,12 @@ class load_mechanism {
   struct outcome {
     page_traffic moved;
     std::uint64_t moved_again = 0;  // pages that had been given to a GPU before
-    std::uint64_t delayed = 0;      // first touches that moved nothing
+    std::uint64_t delayed = 0;      // first touches that moved no page
     std::uint64_t batches = 0;
-    // pages with an optimisation of their own, by that optimisation
+    // The number of pages that have an optimisation of their own, for each optimisation.
     std::uint64_t coalesced_pages = 0;
     std::uint64_t cached_pages = 0;
-    std::vector<kernel::remote_load_decision> decisions;  // decisions of an engine
+    std::vector<kernel::remote_load_decision> decisions;  // the decisions of an engine
   };
   virtual outcome found(picoseconds now) const = 0;
 };

@@ -1,4 +1,4 @@
-// Miss status holding registers whose entries record which pieces of their line are in flight
+// Miss status holding registers. Each entry records which pieces of its line are in flight
 // (DualOpt, PACT 2022, section 4.1.2 and Fig. 8). An entry keeps its number until it is released,
 // so the number can serve as a reply's ID.
 #pragma once
@@ -13,20 +13,20 @@ namespace interlace::sim {
 
 class masked_mshr {
  public:
-  // Cases A to C of Fig. 8. full: a miss that has to wait for an entry.
+  // The cases A, B and C of Fig. 8. full: a miss that must wait for an entry.
   enum class outcome : std::uint8_t { hit, other_mask, other_line, full };
   struct answer {
     outcome what = outcome::full;
-    std::uint32_t entry = 0;  // the entry that fetches the pieces; unused if full
+    std::uint32_t entry = 0;  // the entry that fetches the pieces; not set if `full`
   };
 
   explicit masked_mshr(std::uint32_t entries) : entries_(entries) {
     for (std::uint32_t k = entries; k-- > 0;) free_.push_back(k);
   }
 
-  // Case A: an entry of the line already fetches all the pieces and serves this request as well.
-  // Case B: entries of the line fetch other pieces. Case C: the line has no entry. B and C take an
-  // entry of their own.
+  // Case A: an entry of the line already fetches all the pieces, and serves this request as well.
+  // Case B: entries of the line fetch other pieces. Case C: the line has no entry. Cases B and C
+  // take a new entry.
   answer request(std::uint64_t line, piece_mask pieces) {
     bool same_line = false;
     for (std::uint32_t k = 0; k < entries_.size(); ++k) {

@@ -1,7 +1,8 @@
-// Chooses an optimisation for each page, by the locality of the page's own remote loads. It is
-// meant for programs in which coalescing suits some arrays and caching others. DualOpt's paper does
-// not have this; its decision rule (decision_engine.hpp) is used. A page is treated as under
-// `direct` until enough remote loads have touched it. The choice then holds to the end.
+// Chooses an optimisation for each page, by the locality of the page's own remote loads. This helps
+// programs in which coalescing suits some arrays and caching suits others. DualOpt's paper does not
+// choose by page; this class uses the paper's decision rule (decision_engine.hpp). Loads of a page
+// are handled as under `direct` until enough remote loads have touched the page. The choice then
+// holds to the end.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,12 @@ class page_choices {
   page_choices(const decision_thresholds& thresholds, std::uint32_t loads,
                std::uint64_t first_address, std::uint64_t page_bytes);
 
-  // A remote load of `used` of the line's `pieces` pieces; `hit` says whether the L1 has the line.
+  // Notes a remote load that uses `used` of the line's `pieces` pieces. `hit` says whether the L1
+  // has the line.
   void remote_load(std::uint64_t line, std::uint32_t used, std::uint32_t pieces, bool hit);
 
-  // Nothing if too few loads have been seen, or if the line is in no such page.
+  // The choice for the page of a line. No value if too few loads have touched the page, or if the
+  // line is in no page of unified memory.
   std::optional<optimisation> of(std::uint64_t line) const {
     const std::uint64_t page = page_of(line);
     if (page >= pages_.size() || pages_[page].loads < loads_) return std::nullopt;

@@ -1,4 +1,4 @@
-// Messages that move pages: page data, and the control messages between GPUs and the driver on the
+// Messages that move pages: data of pages, and control messages between GPUs and the driver on the
 // host.
 #pragma once
 
@@ -17,7 +17,7 @@ struct page_traffic {
   std::uint64_t wire = 0;
 };
 
-// Makes and counts a message of a mechanism's step for a page.
+// Makes a message for one step of a page's move, and counts it.
 inline message page_message(const fabric& links, std::uint32_t from, std::uint32_t to,
                             std::uint32_t step, std::uint64_t page, std::uint32_t payload,
                             page_traffic& counted) {

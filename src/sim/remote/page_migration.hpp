@@ -1,9 +1,9 @@
-// Unified pages that move to the first remote GPU that touches them (MGPUSim's unified memory):
-// which GPU may use a page, which accesses wait for one, and the driver on the host, which moves
-// one page at a time.
+// Unified pages that move to the first remote GPU that touches them (MGPUSim's unified memory).
+// This file decides which GPU may use a page and which accesses must wait, and has the driver on
+// the host, which moves one page at a time.
 //
 // A page stays where it was placed until another GPU touches it. The page moves to that GPU and
-// then stays there, so all other GPUs reach it as remote memory. Each step is messages over the
+// then stays there, so all other GPUs access it as remote memory. Each step sends messages over the
 // machine's links:
 //   fault       the GPU tells the host, once for each page; where addresses are translated, the
 //               host finds the fault when it walks the page table
@@ -31,30 +31,32 @@ namespace interlace::sim {
 class migrating_gpu {
  public:
   virtual ~migrating_gpu() = default;
-  // Sends no remote access from now on. Calls page_migration::drained when no remote load is in
-  // flight, possibly at once.
+  // Stops sending remote accesses. Calls page_migration::drained when no remote load is in flight,
+  // possibly at once.
   virtual void drain() = 0;
   virtual void resume_remote() = 0;
   // Stops the compute units, forgets the translation of the page at `address` and flushes the
   // caches. Returns when the caches are empty.
   virtual picoseconds shoot_down(std::uint64_t address) = 0;
   virtual void restart() = 0;
-  // Forgets the translations of the pages at these addresses, and their lines in the first-level
-  // caches. Calls griffin::drained when no load of these pages is in flight, possibly at once.
+  // Forgets the translations of the pages at these addresses, and drops their lines from the
+  // first-level caches. Calls griffin::drained when no load of these pages is in flight, possibly
+  // at once.
   virtual void drain_pages(const std::vector<std::uint64_t>& addresses) = 0;
   // Drops all lines of the page from the L2.
   virtual void drop_page(std::uint64_t address) = 0;
-  // Reads or writes a range of the GPU's memory. Returns when that is done.
+  // Reads or writes a range of the GPU's memory. Returns the time when that is done.
   virtual picoseconds read_page(std::uint64_t address, std::uint32_t bytes) = 0;
   virtual picoseconds write_page(std::uint64_t address, std::uint32_t bytes) = 0;
-  // The GPU may access the page at `address`. `waiting` lists the instructions that waited for it.
+  // Says that the GPU may now access the page at `address`. `waiting` lists the instructions that
+  // waited for the page.
   virtual void page_arrived(std::uint64_t address, const std::vector<page_waiter>& waiting) = 0;
 };
 
 class page_migration {
  public:
-  // Changes `homes`, the home of each page; the first page is at `first_address`. With several
-  // GPUs, the host must have a link to each.
+  // Changes `homes`, which holds the home of each page; the first page is at `first_address`. If
+  // there are several GPUs, the host must have a link to each of them.
   page_migration(std::vector<std::uint8_t>& homes, std::uint64_t first_address,
                  std::uint32_t page_bytes, event_queue& queue, fabric& links,
                  std::vector<migrating_gpu*> gpus);
@@ -64,12 +66,12 @@ class page_migration {
     const state s = page < states_.size() ? states_[page] : state::movable;
     return s == state::stays || (s == state::movable && homes_[page] == gpu);
   }
-  // The instruction waits. page_arrived resumes it when the page is usable.
+  // Makes the instruction wait. page_arrived resumes the instruction when the page is usable.
   void wait(std::uint32_t gpu, std::uint64_t page, const page_waiter& w);
-  // The same for a fault that the host has found: page_arrived says when the page is usable.
+  // Notes a fault that the host has found. page_arrived says when the page is usable.
   void fault_at_host(std::uint32_t gpu, std::uint64_t page);
 
-  // GPU `gpu` has no remote load in flight.
+  // GPU `gpu` reports that it has no remote load in flight.
   void drained(std::uint32_t gpu);
   // Takes a message of kind migration.
   void delivered(const message& m);
@@ -100,7 +102,7 @@ class page_migration {
     std::uint64_t page = 0;
   };
 
-  // Sends a message of this step, about the page that moves or about `page`.
+  // Sends a message of this step. The message is about the page that moves, or about `page`.
   void send(picoseconds time, std::uint32_t from, std::uint32_t to, step what, std::uint64_t page,
             std::uint32_t payload = 0);
   void send_all(step what);
@@ -119,12 +121,12 @@ class page_migration {
   std::vector<state> states_;
   std::vector<std::unordered_map<std::uint64_t, std::vector<page_waiter>>> waiting_;  // [gpu]
   std::deque<fault> faults_;  // faults that the host knows
-  bool busy_ = false;         // serving the fault below
+  bool busy_ = false;         // whether the fault below is being served
   fault current_;
   std::uint32_t owner_ = 0;     // owner of the page of this fault
-  std::uint32_t answers_ = 0;   // GPUs' answers so far to a message that went to all
-  std::uint32_t received_ = 0;  // bytes of the page received
-  picoseconds written_ = 0;     // when these bytes are in memory
+  std::uint32_t answers_ = 0;   // answers of GPUs so far to a message to all GPUs
+  std::uint32_t received_ = 0;  // bytes of the page that were received
+  picoseconds written_ = 0;     // the time when these bytes are in memory
   page_traffic counts_;
 };
 

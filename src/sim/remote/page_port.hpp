@@ -1,5 +1,5 @@
-// One GPU whose pages of unified memory move. It carries out the requests of the driver
-// (page_migration or griffin), and holds the GPU's accesses that must wait.
+// The part of a GPU that takes part in moving pages of unified memory. It carries out the requests
+// of the driver (page_migration or griffin), and holds the GPU's accesses that must wait.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ namespace interlace::sim {
 
 class page_port final : public page_rules, public migrating_gpu {
  public:
-  // `by_accesses`: the driver moves pages by access counts, so this object counts accesses.
+  // `by_accesses` says that the driver moves pages by access counts, so that this object must count
+  // accesses.
   page_port(gpu& of, event_queue& queue, bool by_accesses);
   // Sets the driver. Call it before anything runs.
   void moved_by(page_migration* driver) { migration_ = driver; }
@@ -50,19 +51,19 @@ class page_port final : public page_rules, public migrating_gpu {
 
   gpu& gpu_;
   event_queue& queue_;
-  page_migration* migration_ = nullptr;  // driver that moves pages; null: the one below does
+  page_migration* migration_ = nullptr;  // the driver that moves pages; null: `griffin_` does
   griffin* griffin_ = nullptr;
-  access_counters accessed_;  // counts of the period below
+  access_counters accessed_;  // counts of the current period
   std::uint64_t counting_period_ = 0;
-  std::vector<std::uint64_t> draining_pages_;  // addresses of these pages; empty: none
-  // remote loads in flight, by page address
+  std::vector<std::uint64_t> draining_pages_;  // addresses of the pages that are being drained
+  // The number of remote loads in flight, by page address.
   std::unordered_map<std::uint64_t, std::uint32_t> page_reads_;
   bool draining_ = false;  // no remote access may leave
   std::uint64_t reads_under_way_ = 0;
-  std::vector<message> held_requests_;  // held until remote accesses may leave
+  std::vector<message> held_requests_;  // requests that are held until remote accesses may leave
 };
 
-// A page_port for each GPU. The GPUs use them from now on.
+// Page ports for all GPUs. The GPUs use them from now on.
 class page_ports {
  public:
   page_ports(const std::vector<gpu*>& gpus, event_queue& queue, bool by_accesses) {

@@ -1,4 +1,4 @@
-// One GPU whose stores to other GPUs wait in queues: the queues at the egress port, and the
+// The queues through which one GPU's stores to other GPUs leave, at the egress port, and the
 // de-packetizer at the port where other GPUs' packets arrive.
 #pragma once
 
@@ -16,18 +16,18 @@ class queued_stores {
  public:
   queued_stores(gpu& of, event_queue& queue, fabric& links);
 
-  // Sets how the stores of the GPU's next kernel leave the GPU.
+  // Sets the path on which the stores of the GPU's next kernel leave the GPU.
   void begin(store_path path);
-  // A release at the kernel's end. Returns false while stores are on their way to a queue. An event
-  // kernel_ends then comes again.
+  // The release at the kernel's end. Returns false while stores are on their way to a queue; the
+  // event kernel_ends then comes again.
   bool release();
 
-  // Handles an event of the queues, or a message of theirs that its first link has taken.
+  // Handles an event of the queues, or a message of the queues that its first link has taken.
   void handle(const event& e);
   void departed(const message& m);
-  // Takes a message of kind packed. `from` has its lines.
+  // Takes a message of kind packed. `from` has the message's lines.
   void unpack(const message& m, const flushed_window& from);
-  // When all packed stores that have arrived are on their way to the L2.
+  // The time when all packed stores that have arrived are on their way to the L2.
   picoseconds unpacked() const { return unpacker_.clear(); }
 
   egress& queues() { return egress_; }

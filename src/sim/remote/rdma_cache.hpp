@@ -1,7 +1,7 @@
 // A cache that holds only remote lines, between the L1 caches of a GPU and its RDMA engine
-// (DualOpt, PACT 2022, section 4.2): write-back, least recently used, invalidated after every
-// kernel. Data live in the simulated program's memory; this class keeps the tags and the valid and
-// dirty bytes.
+// (DualOpt, PACT 2022, section 4.2). It is write-back, replaces the least recently used line, and
+// is invalidated after every kernel. The data is in the simulated program's memory; this class
+// keeps the tags and the valid and dirty bytes.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,9 @@
 
 namespace interlace::sim {
 
-// The size of the L2 that remains after the cache is carved from it, at equal area. Throws
-// usage_error that names the key if either does not divide into sets.
+// The size of the L2 that remains after the cache has taken its part, if both together keep the
+// area of the L2. Throws usage_error, which names the key, if one of the two does not divide into
+// sets.
 std::uint64_t carve_rdma_cache(std::uint64_t l2_bytes, std::uint64_t l2_row_bytes,
                                std::uint64_t rdma_bytes, std::uint32_t rdma_ways,
                                std::uint32_t line_bytes);
@@ -21,22 +22,22 @@ class rdma_cache {
  public:
   struct dirty_line {
     std::uint64_t line = 0;
-    byte_mask bytes;  // empty: nothing has to be written back
+    byte_mask bytes;  // the dirty bytes; empty: nothing must be written back
     friend bool operator==(const dirty_line&, const dirty_line&) = default;
   };
 
   // The number of sets need not be a power of two: 1.5 MiB with 16 ways has 1536 sets.
   rdma_cache(std::uint64_t bytes, std::uint32_t ways, std::uint32_t line_bytes);
 
-  // A load of these bytes. Returns true if all are in the cache.
+  // Makes a load of these bytes. Returns true if all of them are in the cache.
   bool read(std::uint64_t line, const byte_mask& wanted);
-  // A line has arrived. Returns the dirty line that it displaces. Bytes that were stored in the
-  // meantime stay dirty.
+  // Fills in a line that has arrived. Returns the dirty line that it displaces. Bytes that were
+  // stored since the request stay dirty.
   dirty_line fill(std::uint64_t line);
-  // A store. It fetches nothing: the other bytes of its line stay invalid.
+  // Makes a store. A store fetches no data: the other bytes of its line stay invalid.
   dirty_line write(std::uint64_t line, const byte_mask& bytes);
-  // A kernel has ended. Returns the dirty lines, in the order of their sets, and invalidates all
-  // lines.
+  // Called at the end of a kernel. Returns the dirty lines, in the order of their sets, and
+  // invalidates all lines.
   std::vector<dirty_line> flush();
 
   std::uint32_t sets() const { return sets_; }
@@ -45,7 +46,7 @@ class rdma_cache {
  private:
   struct slot {
     std::uint64_t line = 0;
-    std::uint64_t used = 0;  // time of the last use; 0: empty
+    std::uint64_t used = 0;  // time of the last use; 0: the entry is empty
     byte_mask valid;
     byte_mask dirty;
   };

@@ -41,8 +41,8 @@ void remote_write_queue::reset(outer_window& w) const {
   w.available = settings_.format.payload_bytes;
 }
 
-// Whether stores from `first` to `last` are in the open window, or the window can grow to hold
-// them.
+// Whether the bytes from `first` to `last` are in the open window, or the window can grow to
+// contain them.
 bool remote_write_queue::holds(const outer_window& w, std::uint64_t first,
                                std::uint64_t last) const {
   const std::uint64_t bytes = settings_.format.window_bytes();
@@ -66,7 +66,7 @@ std::optional<remote_write_queue::refusal> remote_write_queue::offer(std::uint64
                                                                      std::uint32_t stores) {
   const std::uint64_t first = line + first_byte(bytes);
   const std::uint64_t last = line + last_byte(bytes);
-  // Parts of a line that are in different windows have different entries.
+  // Two parts of a line that are in different windows have different entries.
   const std::uint64_t tag = whole_lines_ ? line : first & ~std::uint64_t{part_bytes_ - 1};
   std::uint32_t id = lines_.find(tag);
   std::uint32_t in = line_buffer::none;
@@ -154,7 +154,7 @@ bool remote_write_queue::flush_line(std::uint64_t line, flush_reason reason, flu
   out.lines.clear();
   take_out(id, out);
   w.available += out.payload;
-  // It is not recorded which stores made the line; they are counted with the rest of the window.
+  // The stores of a single line are not recorded; they are counted with the rest of the window.
   out.stores = 0;
   if (lines_.oldest(in) == line_buffer::none) {
     out.stores = w.stores;

@@ -2,22 +2,24 @@
 // section IV-B). Stores wait in lines with byte enables until a packet is worth sending.
 //
 // The partition has `entries` lines, which its windows share, and `windows` open windows. The paper
-// has one window; several are its section IV-C's "multiple open outer transactions". A window has a
-// base address register and an available payload register, which starts at the largest payload. Its
-// first store sets the base: the address without the low bits that an offset can express. A queue
-// that grows its windows (the alternative of section IV-C) instead keeps the range that all stores
-// of a window span, and takes a store as long as an offset can span the new range, too.
+// has one window; several windows are the "multiple open outer transactions" of section IV-C. A
+// window has a base address register, and an available payload register that starts at the largest
+// payload. The first store of a window sets the base: the store's address without the low bits that
+// an offset can express. A queue can also grow its windows (the alternative of section IV-C). Then
+// a window keeps the range that all its stores span, and takes a store as long as an offset can
+// also span the new range.
 //
-// How a store is charged: the register always holds the largest payload minus exactly what the
-// packetizer would send now. That is, over all lines, the enabled bytes plus a sub-header for each
-// run of them. The paper first checks and subtracts the store's length and a sub-header, then looks
-// the line up, and corrects the register if the store hit. Here the line is looked up first, and
-// the store is charged what it adds: nothing if it overwrites, only its bytes if they touch a run,
-// less than its bytes if they join two runs. So a packet can be full to its last byte and is never
-// larger than the largest payload; the paper's check would flush up to one store earlier. The
-// hardware needs only the byte enables of the line that is hit, which it reads anyway.
+// Charging a store: the register always holds the largest payload minus the bytes that the
+// packetizer would send now. These are, over all lines, the enabled bytes plus a sub-header for
+// each run of enabled bytes. The paper first checks and subtracts the store's length and a
+// sub-header, then looks the line up, and corrects the register if the store hit. This queue first
+// looks the line up, and then charges the bytes that the store adds. These are no bytes if the
+// store overwrites, only its own bytes if they touch a run, and less than its bytes if they join
+// two runs. So a packet can be full to its last byte, and is never larger than the largest payload.
+// The paper's check would flush up to one store earlier. The hardware needs only the byte enables
+// of the line that is hit, and reads those anyway.
 //
-// This is a data structure without time. Its user decides when flushes happen and what they cost.
+// This class has no notion of time. Its user decides when flushes happen and how long they take.
 #pragma once
 
 #include <array>
@@ -42,8 +44,8 @@ struct flushed_window {
   std::uint64_t base = 0;
   flush_reason reason = flush_reason::release;
   std::uint32_t stores = 0;        // stores received
-  std::uint32_t payload = 0;       // of the packet, including sub-headers
-  std::vector<queued_line> lines;  // in order of arrival
+  std::uint32_t payload = 0;       // payload of the packet, including sub-headers
+  std::vector<queued_line> lines;  // the lines in order of arrival
 };
 
 class remote_write_queue {
@@ -55,7 +57,8 @@ class remote_write_queue {
     std::uint32_t windows = 1;
     bool grows = false;
   };
-  // Why a store was not taken. The caller flushes this window and offers the store again.
+  // The window for which a store was not taken, and the reason. The caller must flush this window
+  // and offer the store again.
   struct refusal {
     std::uint32_t window = 0;
     flush_reason reason = flush_reason::window;
@@ -63,13 +66,13 @@ class remote_write_queue {
 
   explicit remote_write_queue(const settings& s);
 
-  // Payload bytes that the packetizer makes of these bytes of one line.
+  // The payload bytes that the packetizer makes of these bytes of one line.
   std::uint32_t cost(const byte_mask& bytes) const {
     return bytes.count() + settings_.format.subheader_bytes * bytes.runs();
   }
 
-  // Calls visit(bytes) for parts of a store that can be offered. There is one part, unless a window
-  // is smaller than a line, or the separate bytes of the line alone exceed a packet.
+  // Calls visit(bytes) for each part of a store that can be offered. There is only one part, unless
+  // a window is smaller than a line, or the separate bytes of the line alone exceed a packet.
   template <class Visit>
   void each_part(const byte_mask& bytes, const Visit& visit) const {
     if (whole_lines_ && cost(bytes) <= settings_.format.payload_bytes) {
@@ -79,16 +82,16 @@ class remote_write_queue {
     }
   }
 
-  // Offers a part of a store to some bytes of a line, counted as `stores` stores. It is taken
-  // unless a refusal is returned.
+  // Offers a part of a store to some bytes of a line. The part counts as `stores` stores. It is
+  // taken unless a refusal is returned.
   std::optional<refusal> offer(std::uint64_t line, const byte_mask& bytes, std::uint32_t stores);
 
-  // Fills `out` with the lines of the window `from` as a packet; `out` reuses its memory. Returns
-  // false if the window has no lines.
+  // Fills `out` with the lines of the window `from`, as one packet. `out` reuses its memory.
+  // Returns false if the window has no lines.
   bool flush(std::uint32_t from, flush_reason reason, flushed_window& out);
-  // The same for one line as a packet of its own. Returns false if the line is not in the queue.
-  // If windows are smaller than lines, a line can be several packets: call this until it returns
-  // false.
+  // Fills `out` with one line as a packet of its own. Returns false if the line is not in the
+  // queue. If windows are smaller than lines, one line can give several packets: call this function
+  // until it returns false.
   bool flush_line(std::uint64_t line, flush_reason reason, flushed_window& out);
   bool has_line(std::uint64_t line) const { return entry_of(line) != line_buffer::none; }
 
@@ -101,13 +104,13 @@ class remote_write_queue {
   std::uint64_t base(std::uint32_t window) const { return windows_[window].first; }
 
   std::uint64_t stored_bytes() const { return stored_; }
-  // of these, overwritten in the queue
+  // Of these bytes, the ones that later stores overwrote in the queue.
   std::uint64_t overwritten_bytes() const { return overwritten_; }
 
  private:
   struct outer_window {
     std::uint64_t first = ~std::uint64_t{0};
-    std::uint64_t end = 0;  // end of the range of stores, where the window grows
+    std::uint64_t end = 0;  // end of the range of stores, if the window can grow
     std::uint32_t available = 0;
     std::uint32_t stores = 0;
     std::uint64_t used = 0;  // time of the last use
@@ -130,14 +133,14 @@ class remote_write_queue {
   }
   bool holds(const outer_window& w, std::uint64_t first, std::uint64_t last) const;
   std::uint32_t longest_unused() const;
-  // the first entry with bytes of a line, or none
+  // The first entry that has bytes of a line, or none.
   std::uint32_t entry_of(std::uint64_t line) const;
   void reset(outer_window& w) const;
   void take_out(std::uint32_t id, flushed_window& out);
 
   settings settings_;
   bool whole_lines_;          // a window is at least as large as a line
-  std::uint32_t part_bytes_;  // at most 64: the parts of a line by which a store is split
+  std::uint32_t part_bytes_;  // size of the parts into which a store is split; at most 64
   line_buffer lines_;
   std::vector<outer_window> windows_;
   std::uint64_t uses_ = 0;

@@ -1,6 +1,6 @@
-// How coalesced replies leave the GPU whose memory is read: a buffer for each destination
-// (reply_coalescer), and packets as long as the egress port has room. Where the port has none,
-// packets wait and grow. Where a buffer has none, replies wait in front of it.
+// The way by which coalesced replies leave the GPU whose memory is read. There is a buffer for each
+// destination (reply_coalescer), and packets leave as long as the egress port has room. If the port
+// has no room, packets wait and grow. If a buffer has no room, replies wait for the buffer.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ class reply_egress {
 
   const reply_format& format() const { return format_; }
 
-  // A reply of `pieces` pieces is ready at `time`. `pieces` is at most format().most_pieces().
+  // Takes a reply of `pieces` pieces, which is ready at `time`. `pieces` is at most
+  // format().most_pieces().
   void reply(picoseconds time, std::uint32_t to, std::uint16_t id, std::uint32_t pieces);
   // Handles an event of a reply of this GPU, or a message of this GPU that its first link has
   // taken.
@@ -42,7 +43,7 @@ class reply_egress {
     std::uint32_t pieces = 0;
   };
   struct destination {
-    std::deque<waiting> blocked;  // waiting because the buffer is full
+    std::deque<waiting> blocked;  // replies that wait because the buffer is full
     bool timing = false;          // a flush event is due
   };
 
@@ -55,7 +56,7 @@ class reply_egress {
   fabric& fabric_;
   reply_coalescer coalescer_;
   std::vector<destination> destinations_;
-  std::vector<std::uint64_t> port_waiting_;  // bytes that wait at each port
+  std::vector<std::uint64_t> port_waiting_;  // the bytes that wait at each port
   std::vector<std::vector<std::uint8_t>> slots_;
   std::vector<std::uint32_t> free_slots_;
   reply_coalescer::packet next_;

@@ -7,10 +7,10 @@
 //   byte 1      Count 4 (number of pieces; 0 for a line), reserved 4
 //   bytes 2-3   Response ID of a line; 0 for pieces
 //
-// A line follows as it is. Pieces follow one after another: a response ID of 2 bytes, then the
-// data. Pieces of one load have the same ID and come in ascending order of their addresses, so the
-// GPU that asked knows which ones they are. The paper has 3 bits for the count, which cannot
-// express 10; here the count has 4.
+// The data of a line follows unchanged. Pieces follow one after another: a response ID of 2 bytes,
+// then the data. Pieces of one load have the same ID and come in ascending order of their
+// addresses, so the GPU that asked can identify them. The paper has 3 bits for the count, which
+// cannot express 10; here the count has 4.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ inline constexpr std::uint32_t most_reply_pieces = 15;
 struct reply_format {
   std::uint32_t line_bytes = 64;
   std::uint32_t piece_bytes = 4;
-  std::uint32_t packet_bytes = 64;  // maximum of a packet of pieces, including the header
+  std::uint32_t packet_bytes = 64;  // largest packet of pieces, including the header
 
   // A packet of 64 bytes holds 10 pieces of 4 bytes, 6 of 8 or 3 of 16.
   std::uint32_t most_pieces() const {
@@ -48,10 +48,10 @@ struct reply_packet {
   friend bool operator==(const reply_packet&, const reply_packet&) = default;
 };
 
-// Both throw model_error with one sentence; they are exact inverses of each other.
-// encode_reply throws for a packet without an encoding: too few or too many IDs, or data of another
-// length than the IDs require.
-// decode_reply throws for bytes that encode_reply never makes.
+// encode_reply and decode_reply are exact inverses of each other. Both throw model_error with one
+// sentence. encode_reply throws if a packet has no encoding: it has too few or too many IDs, or its
+// data has another length than the IDs require. decode_reply throws for bytes that encode_reply
+// never makes.
 std::vector<std::uint8_t> encode_reply(const reply_packet& packet, const reply_format& format);
 reply_packet decode_reply(std::span<const std::uint8_t> bytes, const reply_format& format);
 

@@ -1,15 +1,15 @@
-// GPS's subscriptions (Muthukrishnan et al., MICRO 2021) for one region: which devices hold an
-// up-to-date replica of a page.
+// GPS's subscriptions (Muthukrishnan et al., MICRO 2021) for one region: the devices that hold an
+// up-to-date replica of each page.
 //
 // At first, all devices that a region names hold every page. The first epoch in which the region is
 // read shows which pages each device reads. (This is GPS's profiling phase, which a program
 // brackets with calls; TLB misses track the pages.) The exchange after that epoch ends the
-// subscriptions of devices that did not read a page: stores no longer go to them. A device that
-// later loads from a page without a subscription loads from the owner's memory, a line at a time,
-// and does not subscribe again.
+// subscriptions of devices that did not read a page: stores no longer go to these devices. If a
+// device later loads from a page without a subscription, it loads a line at a time from the owner's
+// memory, and does not subscribe again.
 //
-// The program's results are the same as with stores to everybody, because values are computed on
-// replicas that are always up to date. Only traffic and the cost of loads are GPS's.
+// The program's results are the same as if stores went to all devices, because values are computed
+// on replicas that are always up to date. Only the traffic and the cost of loads are those of GPS.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace interlace::sim {
 
 class subscriptions final : public subscribed_pages {
  public:
-  // `buffers` has the device addresses of both buffers, by device.
+  // `buffers` has, for each device, the device addresses of both buffers.
   subscriptions(std::uint64_t page_bytes, std::uint32_t element_bytes,
                 std::vector<std::uint64_t> boundaries,
                 std::array<std::array<std::uint64_t, 2>, max_devices> buffers)
@@ -67,7 +67,7 @@ class subscriptions final : public subscribed_pages {
   std::uint32_t element_bytes_;
   std::vector<std::uint64_t> boundaries_;
   std::array<std::array<std::uint64_t, 2>, max_devices> buffers_;
-  std::vector<std::uint32_t> readers_;  // for each page, one bit a device
+  std::vector<std::uint32_t> readers_;  // for each page, one bit for each device
   bool profiling_ = true;
   bool read_ = false;
 };

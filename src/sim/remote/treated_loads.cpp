@@ -6,7 +6,8 @@
 namespace interlace::sim {
 
 namespace {
-// In requests for pieces: the number of pieces, and whether their reply may share a packet.
+// The field of a request for pieces: the number of pieces, and this bit if their reply may share a
+// packet.
 constexpr std::uint32_t coalesced_request = 0x80U;
 }  // namespace
 
@@ -22,7 +23,7 @@ treated_loads::treated_loads(gpu& of, load_treatment& treatment, event_queue& qu
 void treated_loads::use_rdma_cache(bool used) {
   const machine::dualopt& d = gpu_.config().dualopt;
   const machine::cache& l2 = gpu_.config().l2;
-  rdma_.reset();  // stores bypass it, so it has nothing to write back
+  rdma_.reset();  // stores bypass the RDMA cache, so it has nothing to write back
   if (used) rdma_.emplace(d.rdma_cache_bytes, d.rdma_cache_ways, l2.line_bytes);
   gpu_.second_level().resize(queue_.now(), l2.bytes - (used ? d.rdma_cache_bytes : 0));
 }
@@ -48,12 +49,12 @@ void treated_loads::saw_remote_load(line_access l, std::uint32_t words, std::opt
 load_rules::answer treated_loads::issue(const load& l) {
   const kernel::remote_load_steps& steps = treatment_.steps(l.unit, l.line.line());
   if (!steps.bypass) return answer::plain;
-  // Read once: the counting below can change the steps.
+  // Read only once, because the counting below can change the steps.
   const bool fine = steps.fine;
   const piece_mask pieces =
       fine ? treatment_.pieces_of(gpu_.words_of(l.warp, *l.what)) : treatment_.masks().whole_line();
   compute_unit& u = units_[l.unit];
-  // The entries are shared with the L1's other misses.
+  // These entries are shared with other misses of the L1.
   if (!gpu_.has_entry(l.unit) && !u.masked.serves(l.line.line(), pieces)) return answer::no_entry;
   const picoseconds at = gpu_.pass_l1(l.unit);
   const masked_mshr::answer found = u.masked.request(l.line.line(), pieces);
@@ -73,7 +74,7 @@ load_rules::answer treated_loads::issue(const load& l) {
   return answer::taken;
 }
 
-// Requests a line from another GPU, or only pieces of it if `pieces` names any.
+// Requests a line from another GPU, or only the pieces in `pieces` if there are any.
 void treated_loads::request(picoseconds time, std::uint32_t unit, std::uint32_t entry,
                             line_access l, piece_mask pieces) {
   auto wanted = static_cast<std::uint32_t>(__builtin_popcount(pieces));

@@ -1,5 +1,5 @@
 // The steps of DualOpt (PACT 2022) in one GPU: loads that bypass the L1 and request pieces of
-// lines, packets that replies share, and a cache of remote lines.
+// lines, packets that several replies share, and a cache of remote lines.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ namespace interlace::sim {
 
 class treated_loads final : public load_rules {
  public:
-  // `treatment`, which all GPUs share, says which steps are active.
+  // All GPUs share `treatment`, which says which steps are active.
   treated_loads(gpu& of, load_treatment& treatment, event_queue& queue, fabric& links);
 
-  // Carves the RDMA cache from the L2, or gives it back. Both caches are then empty.
+  // Takes the RDMA cache's part of the L2, or gives it back. Both caches are empty afterwards.
   void use_rdma_cache(bool used);
   // Called when a kernel of this GPU starts.
   void begin_kernel() {
     if (rdma_) rdma_->flush();
   }
-  // Takes a message of kind coalesced_reply: another GPU sent this packet at time `sent`.
+  // Takes a coalesced reply: another GPU sent this packet at time `sent`.
   void take_replies(std::span<const std::uint8_t> packet, picoseconds sent);
   reply_egress& replies() { return replies_; }
 
@@ -57,13 +57,13 @@ class treated_loads final : public load_rules {
   gpu& gpu_;
   load_treatment& treatment_;
   event_queue& queue_;
-  std::uint32_t mshrs_;  // per compute unit
+  std::uint32_t mshrs_;  // entries of each compute unit
   std::vector<compute_unit> units_;
   reply_egress replies_;
   reply_decoalescer decoalescer_;
   std::optional<rdma_cache> rdma_;
-  // For each line that is not in the cache, the entries that wait for it: compute unit << 16 |
-  // entry.
+  // For each line that the cache requested, the entries that wait for it, each as compute unit <<
+  // 16 | entry.
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> rdma_waiting_;
 };
 

@@ -20,7 +20,8 @@ class unpacker {
         leaves_(g.write_queue.unpacked_lines, 0) {}
 
   // Takes the next line of a packet that arrived at `time`. The line enters the buffer when there
-  // is room and leaves it after all earlier lines. Returns when it has left for the L2.
+  // is room, and leaves it after all earlier lines. Returns the time when the line has left for the
+  // L2.
   picoseconds take(picoseconds time, std::uint32_t sectors) {
     entered_ = std::max(time, leaves_[next_]);
     clear_q16_ = std::max(clear_q16_, entered_ << 16U) + sectors * per_sector_q16_;
@@ -28,14 +29,14 @@ class unpacker {
     if (++next_ == leaves_.size()) next_ = 0;
     return clear();
   }
-  // When the last line entered the buffer. Its packet holds the port until then.
+  // The time when the last line entered the buffer. The line's packet holds the port until then.
   picoseconds entered() const { return entered_; }
-  // When everything that has arrived has left for the L2.
+  // The time when everything that has arrived has left for the L2.
   picoseconds clear() const { return (clear_q16_ + 65535) >> 16U; }
 
  private:
-  picoseconds per_sector_q16_;       // picoseconds times 65536
-  std::vector<picoseconds> leaves_;  // when the last lines leave, as many as the buffer holds
+  picoseconds per_sector_q16_;       // picoseconds for a sector, times 65536
+  std::vector<picoseconds> leaves_;  // times when the last lines leave, as many as the buffer holds
   std::size_t next_ = 0;
   picoseconds clear_q16_ = 0;
   picoseconds entered_ = 0;

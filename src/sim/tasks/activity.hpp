@@ -1,4 +1,5 @@
-// Times during which devices run kernels or send copies, accumulated from one change to the next.
+// The times during which devices run kernels or send copies, accumulated from one change to the
+// next.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,12 @@ namespace interlace::sim {
 class activity {
  public:
   struct device {
-    std::uint32_t kernels = 0;  // running now, including library calls
+    std::uint32_t kernels = 0;  // kernels that run now, including library calls
     std::uint32_t copies = 0;
     picoseconds kernel_time = 0;
     picoseconds copy_time = 0;
-    picoseconds idle_time = 0;          // neither computing nor copying
-    picoseconds idle_while_others = 0;  // idle while another device runs a kernel
+    picoseconds idle_time = 0;          // time without kernel and without copy
+    picoseconds idle_while_others = 0;  // part of idle_time in which another device runs a kernel
   };
 
   explicit activity(std::uint32_t devices) : devices_(devices) {}
@@ -38,7 +39,7 @@ class activity {
     --devices_[d].copies;
   }
 
-  // Accumulates the time up to `now`, which must not decrease.
+  // Accumulates the time up to `now`. `now` must not decrease from call to call.
   void settle(picoseconds now);
 
   const device& operator[](std::uint32_t d) const { return devices_[d]; }

@@ -1,4 +1,4 @@
-// The memory of simulated devices: one reserved range of addresses with a slot for each device.
+// The memory of simulated devices: one reserved range of addresses, with a slot for each device.
 // Device addresses are therefore the same in every run, and an address tells which device owns it.
 #pragma once
 
@@ -15,9 +15,9 @@ class arena {
   arena(const arena&) = delete;
   arena& operator=(const arena&) = delete;
 
-  // Allocates `bytes` in a slot, aligned to 256, with every byte 0xff.
+  // Allocates `bytes` in a slot, aligned to 256 bytes, and sets every byte to 0xff.
   std::byte* take(std::uint32_t slot, std::uint64_t bytes);
-  // bytes from the slot's start
+  // The bytes that are used, from the slot's start.
   std::uint64_t used(std::uint32_t slot) const { return used_[slot]; }
   const std::byte* base() const { return base_; }
   std::uint32_t slot_bits() const { return slot_bits_; }

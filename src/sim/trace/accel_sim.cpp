@@ -10,7 +10,7 @@ namespace interlace::sim::trace {
 
 namespace {
 
-// Generic addresses map shared and local memory into windows of this size.
+// Generic addresses of shared memory and of local memory are in windows of this size.
 constexpr std::uint64_t window_bytes = std::uint64_t{1} << 24U;
 constexpr std::uint32_t zero_register = 255;
 
@@ -322,7 +322,7 @@ void accel_sim::take_instruction(std::string_view line) {
   if (!next_word(line).empty()) fail("the line has more words than an instruction has");
   if (mask == 0) return;  // no lane executes it
 
-  // the latest load that it needs and that no wait has covered
+  // The latest load on which the instruction depends and that no wait has covered.
   std::uint32_t source = no_dependence;
   for (const std::uint32_t r : sources) {
     const std::uint32_t by = r == zero_register ? no_dependence : loaded_by_[r];

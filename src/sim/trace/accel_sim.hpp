@@ -1,4 +1,4 @@
-// Reads traces of Accel-Sim's tracer, versions 4 and 5, grouped by its post-processing:
+// Reads traces of Accel-Sim's tracer, versions 4 and 5, after its post-processing has grouped them:
 // kernelslist.g and the .traceg files that it names. docs/reference/trace-formats.md says how each
 // line is translated.
 #pragma once
@@ -21,26 +21,26 @@ namespace interlace::sim::trace {
 // A line of kernelslist.g.
 struct listed {
   bool is_copy = false;
-  bool to_gpu = false;        // copies only: to the GPU (true) or from it
+  bool to_gpu = false;        // only for copies: to the GPU (true) or from it (false)
   std::uint64_t address = 0;  // copies only
   std::uint64_t bytes = 0;
   std::string file;        // kernels only
-  std::uint64_t line = 0;  // in the list
+  std::uint64_t line = 0;  // the line's number in the list
 };
 
-// Throws usage_error with file and line if the text is not such a list.
+// Throws usage_error, with file and line, if the text is not such a list.
 std::vector<listed> read_kernels_list(std::string_view text, const std::string& file);
 
 class accel_sim {
  public:
-  // Passes the files' contents to `to`, which has the header `h`. Both must outlive the reader.
+  // Passes the files' contents to `to`. `h` is the header of `to`. Both must outlive the reader.
   accel_sim(sink& to, const header& h);
 
-  // Handles a copy of the list. Throws usage_error that begins with the list's name and line if the
-  // copy's memory is in no range.
+  // Handles a copy of the list. Throws usage_error, which begins with the list's name and line, if
+  // the copy's memory is in no range.
   void copy(const listed& l, const std::string& list);
-  // Read one file: begin it, feed pieces of its text, end it. They throw usage_error with file and
-  // line.
+  // Read one file: begin it, feed pieces of its text, end it. These functions throw usage_error
+  // with file and line.
   void begin_file(const std::string& name, std::uint32_t gpu);
   void feed(std::string_view text);
   void end_file();
@@ -76,8 +76,8 @@ class accel_sim {
   std::uint32_t gpus_;
   std::uint32_t launches_ = 0;
   std::uint32_t tasks_ = 0;
-  std::vector<std::uint32_t> last_;  // last task of each GPU
-  std::uint64_t lines_ = 0;          // lines of the previous files
+  std::vector<std::uint32_t> last_;  // the last task of each GPU
+  std::uint64_t lines_ = 0;          // number of lines of the previous files
 
   std::string file_;
   line_splitter splitter_;
@@ -93,10 +93,10 @@ class accel_sim {
   bool in_block_ = false;  // the block's index is known
 
   std::uint32_t warp_ = 0;
-  std::uint64_t stated_ = no_dependence;  // instructions of the warp, as the file states
+  std::uint64_t stated_ = no_dependence;  // number of the warp's instructions that the file states
   std::uint64_t taken_ = 0;
   std::uint32_t emitted_ = 0;
-  std::uint32_t waited_ = 0;  // instructions that a wait has covered
+  std::uint32_t waited_ = 0;  // number of instructions that a wait has covered
   std::array<std::uint32_t, registers> loaded_by_{};
   std::array<std::uint32_t, operation_kinds> computed_{};
   std::array<std::uint64_t, width> addresses_{};

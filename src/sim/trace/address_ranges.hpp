@@ -11,22 +11,23 @@
 namespace interlace::sim::trace {
 
 // Throws usage_error unless there are 1 to 16 GPUs, warps have 1 to 64 lanes, and every range is
-// non-empty, overlaps no other range and belongs to one of the GPUs.
+// not empty, overlaps no other range and belongs to one of the GPUs.
 void check_header(const header& h);
 
 class address_ranges {
  public:
-  // `h` must pass check_header.
+  // `h` must have passed check_header.
   explicit address_ranges(const header& h);
 
-  // The GPU that owns `bytes` bytes at an address; nothing if one range does not hold all of them.
+  // The GPU that owns `bytes` bytes at an address. No value if no single range contains all of
+  // them.
   std::optional<std::uint32_t> home(std::uint64_t address, std::uint64_t bytes) const {
     const range* r = find(address);
     if (r == nullptr || bytes > r->end - address) return std::nullopt;
     if (r->page_bytes == 0) return r->gpu;
     return static_cast<std::uint32_t>((address - r->begin) / r->page_bytes % gpus_);
   }
-  // The range that contains an address, and its index in ascending order; null if there is none.
+  // The range that contains an address, and its index in ascending order. Null if there is none.
   const range* find(std::uint64_t address) const {
     if (last_ < ranges_.size() && address >= ranges_[last_].begin && address < ranges_[last_].end) {
       return &ranges_[last_];
@@ -36,8 +37,8 @@ class address_ranges {
   std::size_t number(const range* r) const { return static_cast<std::size_t>(r - ranges_.data()); }
   const std::vector<range>& all() const { return ranges_; }
 
-  // Throws usage_error that begins with `where` if a lane of the access is in no range. It also
-  // throws if an atomic, or with `aligned` any access, is not aligned to its size.
+  // Throws usage_error, which begins with `where`, if a lane of the access is in no range. Also
+  // throws if an atomic is not aligned to its size; with `aligned`, if any access is not.
   void check(const instruction& access, const std::string& where, bool aligned) const;
   // Whether check() would throw.
   bool refuses(const instruction& access, bool aligned) const;
@@ -50,7 +51,7 @@ class address_ranges {
   mutable std::size_t last_ = 0;
 };
 
-// Formats as "0x7f00".
+// Formats a number in the form "0x7f00".
 std::string hex(std::uint64_t value);
 
 }  // namespace interlace::sim::trace

@@ -9,7 +9,7 @@ namespace interlace::sim::trace {
 
 namespace {
 
-// Reads only what this file wrote, so it checks nothing.
+// Reads only bytes that this file wrote, so it checks nothing.
 std::uint64_t get_varint(const std::vector<std::uint8_t>& bytes, std::size_t& at) {
   std::uint64_t value = 0;
   for (unsigned shift = 0;; shift += 7) {

@@ -1,5 +1,5 @@
-// Puts accesses that come in any order of blocks and warps into the order of a trace. Memory use is
-// bounded; the rest waits in an unnamed temporary file.
+// Puts accesses, which come in any order of blocks and warps, into the order of a trace. Its memory
+// use is bounded; the rest of the accesses waits in an unnamed temporary file.
 #pragma once
 
 #include <array>
@@ -20,18 +20,18 @@ class block_grouping {
  public:
   using index = std::array<std::uint32_t, 3>;  // z, y, x
 
-  // `held_bytes`: how many bytes of encoded accesses are held in memory.
+  // Holds at most `held_bytes` bytes of encoded accesses in memory.
   explicit block_grouping(std::size_t held_bytes = std::size_t{64} << 20U) : held_(held_bytes) {}
 
   void add(const index& block, std::uint32_t warp, const instruction& i);
   bool empty() const { return blocks_.empty(); }
   std::size_t blocks() const { return blocks_.size(); }
-  // The largest block coordinates, and the largest number of different warps in a block.
+  // The largest block coordinates, and the largest number of warps in a block.
   index last() const { return last_; }
   std::uint32_t most_warps() const { return most_warps_; }
 
-  // Passes everything on, block by block in ascending order; the object is empty afterwards. Warps
-  // are renumbered within each block, in the order of their numbers.
+  // Passes all accesses on, block by block in ascending order. The object is empty afterwards.
+  // Warps are renumbered within each block, in the order of their numbers.
   void flush(const std::function<void(const index&)>& begin_block,
              const std::function<void(std::uint32_t warp, const instruction&)>& take);
 

@@ -4,7 +4,7 @@ namespace interlace::sim::trace {
 
 namespace {
 
-// Eight tables process eight bytes at a time.
+// Eight tables, which process eight bytes at a time.
 using tables = std::array<std::array<std::uint32_t, 256>, 8>;
 
 constexpr tables make_tables() {

@@ -1,5 +1,5 @@
-// How a trace file encodes numbers: little-endian words, variable-length integers with seven bits a
-// byte, signed integers folded so that small magnitudes stay short, and a CRC-32.
+// The encodings of a trace file: little-endian words, variable-length integers with seven bits in a
+// byte, signed integers that are folded so that small magnitudes stay short, and a CRC-32.
 #pragma once
 
 #include <array>
@@ -35,8 +35,8 @@ inline std::uint32_t get_word(const std::uint8_t* from) {
   return value;
 }
 
-// Continues the CRC-32 of IEEE 802.3 (reflected, polynomial 0x04C11DB7) with more bytes. `crc` is
-// the result for the previous bytes, or 0 at the start.
+// Continues a CRC-32 of IEEE 802.3 (reflected, polynomial 0x04C11DB7) with more bytes. `crc` is the
+// result for the bytes so far, or 0 at the start.
 std::uint32_t crc32(std::uint32_t crc, const std::uint8_t* bytes, std::size_t size);
 
 }  // namespace interlace::sim::trace

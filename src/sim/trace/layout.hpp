@@ -11,14 +11,15 @@ namespace interlace::sim::trace {
 inline constexpr std::array<std::uint8_t, 8> magic{'I', 'L', 'T', 'R', 'A', 'C', 'E', '\n'};
 inline constexpr std::uint32_t version = 1;
 
-// File header: magic, version, payload bytes, CRC of the 16 bytes before it and of the payload.
+// File header: magic, version, payload bytes, and a CRC of the 16 bytes before it and of the
+// payload.
 inline constexpr std::size_t file_head_bytes = 20;
-// Chunk header: 'I' 'C', stream, 0, payload bytes, records, CRC of the 12 bytes before it and of
-// the payload.
+// Chunk header: 'I' 'C', stream, 0, payload bytes, records, and a CRC of the 12 bytes before it and
+// of the payload.
 inline constexpr std::size_t chunk_head_bytes = 16;
-// approximate size of a full chunk
+// The approximate size of a full chunk.
 inline constexpr std::size_t chunk_bytes = std::size_t{64} << 10U;
-// the reader refuses larger chunks
+// The reader refuses larger chunks.
 inline constexpr std::size_t max_chunk_bytes = std::size_t{1} << 20U;
 inline constexpr std::size_t max_name_bytes = std::size_t{16} << 10U;
 
@@ -26,8 +27,8 @@ inline constexpr std::size_t max_name_bytes = std::size_t{16} << 10U;
 inline constexpr std::uint8_t program_stream = 0xfe;
 inline constexpr std::uint8_t end_stream = 0xff;
 
-// A record of a GPU's stream begins with a byte: its kind, and flags for accesses. Kinds below 9
-// are actions.
+// A record of a GPU's stream begins with a byte, which has the record's kind, and flags if it is an
+// access. Kinds below 9 are actions.
 inline constexpr std::uint8_t kind_mask = 0x0f;
 inline constexpr std::uint8_t kind_warp = 9;
 inline constexpr std::uint8_t kind_block = 10;
@@ -35,15 +36,15 @@ inline constexpr std::uint8_t kind_kernel = 11;
 inline constexpr std::uint8_t flag_depends = 0x10;
 inline constexpr std::uint8_t flag_all_lanes = 0x20;  // all lanes of the trace's warp width
 inline constexpr std::uint8_t flag_strided = 0x40;
-// bytes a lane and scope are the same as before
+// The bytes of a lane and the scope are the same as in the previous access.
 inline constexpr std::uint8_t flag_same_shape = 0x80;
 
-// A record of the program begins with its kind. The order is that of `step`.
+// A record of the program begins with its kind. The order of the kinds is that of `step`.
 enum class step_kind : std::uint8_t { launch, copy, exchange, call, join };
 
-// The values that differences refer to. They start anew in every chunk.
+// The values to which encoded differences refer. They start anew in every chunk.
 struct previous {
-  std::array<std::uint64_t, 3> address{};  // first address of the last access, by kind
+  std::array<std::uint64_t, 3> address{};  // first address of the last access of each kind
   std::uint8_t bytes = 0;
   std::uint8_t scope = 0;
 };

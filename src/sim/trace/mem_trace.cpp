@@ -11,10 +11,10 @@ namespace interlace::sim::trace {
 namespace {
 
 constexpr std::string_view dash = " - ";
-// The tool prints asynchronous copies to shared memory twice, the second time with offsets in
+// The tool prints an asynchronous copy to shared memory twice. The second line has offsets in
 // shared memory.
 constexpr std::uint64_t shared_bytes = std::uint64_t{1} << 24U;
-constexpr std::uint32_t most_threads = 1024;  // per block, a limit of CUDA
+constexpr std::uint32_t most_threads = 1024;  // most threads of a block, a limit of CUDA
 
 }  // namespace
 

@@ -14,23 +14,23 @@
 
 namespace interlace::sim::trace {
 
-// MGPUSim counts GPUs from 1. GPU g of the trace owns 4 GiB from (g + 1) << 32.
+// MGPUSim counts GPUs from 1. GPU g of the trace owns the 4 GiB from address (g + 1) << 32 on.
 std::vector<range> mgpusim_ranges(std::uint32_t gpus);
 
 class mgpusim {
  public:
-  // Takes the accesses received by components whose names contain `wanted`. Passes them to `to`,
-  // which has the header `h`; both must outlive the reader.
+  // Takes the accesses that were received by components whose names contain `wanted`, and passes
+  // them to `to`. `h` is the header of `to`. Both must outlive the reader.
   mgpusim(sink& to, const header& h, std::string name, std::string wanted);
 
-  // Feed pieces of the text, then finish. They throw usage_error with file and line.
+  // Feed pieces of the text, then finish. These functions throw usage_error with file and line.
   void feed(std::string_view text);
   void finish();
 
   std::uint64_t lines() const { return splitter_.number(); }
 
  private:
-  // The maximum number of consecutive accesses of one component in a block.
+  // The most consecutive accesses of one component that form one block.
   static constexpr std::size_t most_accesses = 4096;
   struct received {
     action kind = action::load;
@@ -54,7 +54,7 @@ class mgpusim {
   std::string wanted_;
   line_splitter splitter_;
   std::map<std::string, component, std::less<>> components_;
-  std::vector<std::uint64_t> blocks_;  // blocks so far, for each GPU
+  std::vector<std::uint64_t> blocks_;  // the number of blocks so far, for each GPU
   std::uint64_t accesses_ = 0;
 };
 

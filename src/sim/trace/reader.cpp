@@ -16,7 +16,8 @@ namespace interlace::sim::trace {
 namespace {
 
 constexpr std::uint32_t operation_names = 4;
-// A trace's program is held in memory as a whole. A step of it takes a few bytes of the file.
+// A trace's program is held in memory as a whole. One step of the program takes a few bytes of the
+// file.
 constexpr std::uint64_t most_program_bytes = std::uint64_t{256} << 20U;
 
 descriptor open_file(const std::string& path) {
@@ -25,7 +26,7 @@ descriptor open_file(const std::string& path) {
   return file;
 }
 
-// Decodes numbers from bytes. On an error it calls `fail` with the position and the reason; `fail`
+// Decodes numbers from bytes. On an error it calls `fail` with the position and the reason. `fail`
 // throws.
 template <class Fail>
 class decoder {
@@ -139,7 +140,7 @@ step read_step(Decoder& d, const header& h, std::uint64_t tasks) {
   return join{};
 }
 
-// The memory of a step. A launch takes memory in the list of steps and in the list of launches.
+// The memory of a step. A launch takes memory in two lists: that of steps and that of launches.
 std::uint64_t bytes_of(const step& s) {
   std::uint64_t bytes = sizeof(step);
   if (const auto* l = std::get_if<launch>(&s))
@@ -324,8 +325,8 @@ void reader::check_step(std::uint64_t offset, const step& s, std::uint64_t tasks
 
 void reader::read_program(const std::vector<chunk>& chunks) {
   std::vector<std::uint8_t> bytes;
-  std::uint64_t tasks = 0;   // since the last join
-  std::uint64_t memory = 0;  // bytes that the program takes
+  std::uint64_t tasks = 0;   // tasks since the last join
+  std::uint64_t memory = 0;  // bytes of memory that the program takes
   for (const chunk& c : chunks) {
     load(c, bytes);
     const auto failed = [&](std::size_t at, const std::string& what) {

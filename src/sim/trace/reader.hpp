@@ -1,6 +1,6 @@
-// Reads trace files. Opening a file checks its structure as a whole; the contents of chunks are
-// checked as they are read. Memory holds the program, the position of each chunk, and one chunk for
-// each cursor.
+// Reads trace files. Opening a file checks its whole structure; the contents of a chunk are checked
+// when they are read. Memory holds the program, the position of each chunk, and one chunk for each
+// cursor.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ bool begins_as_trace(const std::string& beginning);
 
 class reader {
  public:
-  // Both throw usage_error with the file's name and byte position if the file is not a complete
-  // trace.
+  // The constructors throw usage_error, with the file's name and a byte position, if the file is
+  // not a complete trace.
   explicit reader(const std::string& path);
   reader(descriptor file, std::string name);
 
@@ -30,12 +30,12 @@ class reader {
   const address_ranges& ranges() const { return ranges_; }
   const std::vector<step>& program() const { return program_; }
   const std::vector<launch>& launches() const { return launches_; }
-  const totals& stated() const { return stated_; }  // totals stated at the file's end
+  const totals& stated() const { return stated_; }  // the totals that the end of the file states
   std::uint64_t bytes() const { return size_; }
 
-  // Passes everything on: the program, then the GPUs one after another. Throws usage_error if the
-  // contents are invalid or differ from the totals at the file's end. `progress` is called from
-  // time to time with the bytes read so far; it may throw.
+  // Passes the whole trace on: the program, then the GPUs one after another. Throws usage_error if
+  // the contents are invalid or differ from the totals at the file's end. It calls `progress` from
+  // time to time with the bytes read so far; `progress` may throw.
   void read_all(sink& to, const std::function<void(std::uint64_t)>& progress) const;
 
   [[noreturn]] void fail(std::uint64_t offset, const std::string& what) const;
@@ -43,7 +43,7 @@ class reader {
  private:
   friend class cursor;
   struct chunk {
-    std::uint64_t payload = 0;  // position of the payload
+    std::uint64_t payload = 0;  // the position of the payload
     std::uint32_t bytes = 0;
     std::uint32_t records = 0;
   };
@@ -65,7 +65,7 @@ class reader {
   std::vector<step> program_;
   std::vector<launch> launches_;
   totals stated_;
-  std::vector<std::vector<chunk>> chunks_;  // for each GPU
+  std::vector<std::vector<chunk>> chunks_;  // the chunks of each GPU
 };
 
 // Walks through the recorded work of one GPU.
@@ -78,12 +78,12 @@ class cursor {
 
   event now() const { return now_; }
   event next();
-  // These refer to the last event of each kind.
+  // These functions return the kernel, block, warp and instruction of the last event of each kind.
   std::uint32_t kernel() const { return kernel_; }
   std::uint64_t block() const { return block_; }
   std::uint32_t warp() const { return warp_; }
   const trace::instruction& instruction() const { return instruction_; }
-  std::uint64_t offset() const;  // file position of the next record
+  std::uint64_t offset() const;  // the file position of the next record
 
  private:
   bool more();
@@ -103,7 +103,7 @@ class cursor {
   std::uint64_t payload_ = 0;
   std::vector<std::uint8_t> bytes_;
   std::size_t at_ = 0;
-  std::size_t record_ = 0;  // where the record begins
+  std::size_t record_ = 0;  // the position where the record begins
   std::uint32_t records_left_ = 0;
   previous before_;
 
@@ -113,10 +113,10 @@ class cursor {
   std::uint64_t next_block_ = 0;
   bool in_block_ = false;
   std::uint32_t warp_ = no_dependence;
-  std::uint32_t warps_ = 0;  // warps in a block of the kernel
+  std::uint32_t warps_ = 0;  // number of warps in a block of the kernel
   trace::instruction instruction_;
   std::array<std::uint64_t, max_lanes> addresses_{};
-  std::vector<std::uint32_t> numbers_;  // instructions of each warp so far
+  std::vector<std::uint32_t> numbers_;  // number of instructions of each warp so far
   std::uint64_t all_lanes_;
 };
 

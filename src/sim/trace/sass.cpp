@@ -56,7 +56,7 @@ constexpr std::array<entry, 36> entries{{
     {"RET", opcode_kind::other, action::load, false},
 }};
 
-// Decides by the first letters, as vector instructions are named.
+// Decides by the first letters of the name.
 operation computed_by(std::string_view name) {
   if (name.substr(0, 4) == "MUFU") return operation::special;
   if (name.empty()) return operation::integer;
@@ -65,7 +65,8 @@ operation computed_by(std::string_view name) {
   return operation::integer;
 }
 
-// Bits of an element for modifiers such as "128", "U16", "S8", "F64"; 0 for other modifiers.
+// The bits of an element that a modifier such as "128", "U16", "S8" or "F64" states. 0 for other
+// modifiers.
 std::uint32_t bits_of(std::string_view modifier) {
   if (!modifier.empty() && (modifier[0] == 'U' || modifier[0] == 'S' || modifier[0] == 'F')) {
     modifier.remove_prefix(1);
@@ -100,10 +101,10 @@ opcode read_opcode(std::string_view name) {
     if (modifier == "CTA" || modifier == "SM") found.scope = scope::block;
     if (modifier == "ARV") arrives = true;
     if (bits == 0) bits = bits_of(modifier);
-    // packed halves of atomics: F16x2, BF16x2
+    // Packed halves of atomics, such as F16x2 and BF16x2.
     if (bits == 0 && modifier.size() > 2 && modifier.substr(modifier.size() - 2) == "x2") bits = 32;
   }
-  // An arrival does not wait for other warps.
+  // An instruction that only arrives at a barrier does not wait for other warps.
   if (found.kind == opcode_kind::barrier && arrives) found.kind = opcode_kind::other;
   found.bytes = static_cast<std::uint8_t>(bits == 0 ? 4 : bits / 8);
   return found;

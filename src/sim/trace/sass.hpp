@@ -1,5 +1,5 @@
-// The memory access that an opcode of NVIDIA's machine code describes, in NVBit's notation:
-// LDG.E.128.SYS.
+// The memory access that an opcode of NVIDIA's machine code describes. The opcode is in NVBit's
+// notation, such as LDG.E.128.SYS.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@ namespace interlace::sim::trace {
 
 enum class opcode_kind : std::uint8_t {
   other,      // computation or control flow
-  access,     // global memory, or memory at a generic address
-  elsewhere,  // shared, local or constant memory, textures
+  access,     // an access to global memory, or to a generic address
+  elsewhere,  // an access to shared, local or constant memory or to textures
   fence,      // MEMBAR
-  barrier,    // of the block
-  bulk,       // moves memory on its own; a trace does not say how much
+  barrier,    // a barrier of the block
+  bulk,       // moves memory in bulk; a trace does not say how much
 };
 
 struct opcode {
   opcode_kind kind = opcode_kind::other;
   action what = action::load;  // accesses only
   trace::scope scope = trace::scope::none;
-  std::uint8_t bytes = 0;  // accesses only: bytes of each lane
-  bool generic = false;    // the address can also be one of shared or local memory
+  std::uint8_t bytes = 0;  // only for accesses: bytes of each lane
+  bool generic = false;    // the address can also be in shared or local memory
   operation computes = operation::integer;
 };
 

@@ -15,15 +15,15 @@ namespace interlace::sim::trace {
 class statistics final : public sink {
  public:
   static constexpr std::array<std::uint32_t, 3> units{32, 64, 128};
-  // Histogram of the runs of contiguous bytes that a warp's instruction stores to one 128-byte line
-  // of another GPU: runs of up to 1, 2, 4 ... 128 bytes.
+  // The sizes of the histogram of stores. A warp's instruction stores runs of contiguous bytes to a
+  // 128-byte line of another GPU; the histogram counts runs of up to 1, 2, 4 ... 128 bytes.
   static constexpr std::size_t run_sizes = 8;
 
   struct of_gpu {
     std::uint64_t launches = 0;
     std::uint64_t blocks = 0;
-    // Warps' instructions and their lanes' bytes, by kind, in own memory and in other GPUs' memory.
-    // An instruction with lanes in both counts as remote.
+    // The number of warps' instructions and of their lanes' bytes, by kind, in own memory and in
+    // other GPUs' memory. An instruction with lanes in both memories counts as remote.
     std::array<std::uint64_t, access_kinds> own{}, remote{};
     std::array<std::uint64_t, access_kinds> own_bytes{}, remote_bytes{};
   };
@@ -37,15 +37,16 @@ class statistics final : public sink {
 
   const totals& all() const { return totals_; }
   const std::vector<of_gpu>& gpus() const { return gpus_; }
-  // Instructions by [kind, bytes of a lane].
+  // The number of instructions by their kind and the bytes of a lane.
   const std::map<std::pair<action, std::uint32_t>, std::uint64_t>& widths() const {
     return widths_;
   }
-  // Bytes that lanes access, over the units that they touch. Each unit counts once an instruction.
+  // For each unit size, the bytes of all units that lanes touch. A unit counts once for each
+  // instruction.
   const std::array<std::uint64_t, access_kinds>& distinct_bytes() const { return distinct_; }
   const std::array<std::array<std::uint64_t, 3>, access_kinds>& touched() const { return touched_; }
   const std::array<std::uint64_t, run_sizes>& remote_runs() const { return runs_; }
-  // [gpu * GPUs + home]: bytes of lanes.
+  // The bytes that lanes access. The index is gpu * GPUs + home.
   const std::vector<std::uint64_t>& matrix() const { return matrix_; }
   std::uint64_t host_copies() const { return host_copies_; }
   std::uint64_t copied_bytes() const { return copied_bytes_; }

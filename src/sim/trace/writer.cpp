@@ -26,7 +26,7 @@ void put_after(std::vector<std::uint8_t>& to, const std::vector<std::uint32_t>& 
   for (const std::uint32_t task : after) put_varint(to, task);
 }
 
-// Everything is a varint, except the characters of texts.
+// Writes a step. Everything is a varint, except the characters of texts.
 struct put_step {
   std::vector<std::uint8_t>& to;
 

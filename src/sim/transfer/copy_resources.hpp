@@ -1,5 +1,5 @@
-// The resources that copies between memories share: links at the rates of long copies, memories,
-// and links whose directions interfere.
+// The resources that copies between memories share: links, whose rates are those of long copies,
+// memories, and links whose two directions interfere.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace interlace::sim {
 
-// Returns the machine with link rates at which the payload of a long copy moves at the measured
-// rate, where the machine states one.
+// Returns the machine with other link rates: with these rates, the payload of a long copy moves at
+// the rate that was measured, if the machine states one.
 machine::machine with_copy_rates(machine::machine described);
 
 // A server of bytes: a memory, or both directions of a link together.
@@ -29,18 +29,18 @@ class byte_server {
   resource server_;
 };
 
-// The resources that a copy uses besides the links of its route. End numbers are the GPUs, followed
-// by the host.
+// The resources that a copy uses besides the links of its route. Ends are numbered: first the GPUs,
+// then the host.
 class copy_resources {
  public:
   explicit copy_resources(const machine::machine& described);
 
-  // Reads from the memory at the start of the route, and passes the links of the route whose
+  // Reads from the memory at the start of the route, and passes those links of the route whose
   // directions interfere.
   picoseconds read(std::uint32_t from, std::uint32_t to, picoseconds time, std::uint64_t bytes);
   picoseconds write(std::uint32_t to, picoseconds time, std::uint64_t bytes);
 
-  // The link directions of the route, as link * 2 + (0 forward, 1 backward).
+  // The link directions of the route. A direction is link * 2, plus 1 for the backward direction.
   const std::vector<std::uint32_t>& way(std::uint32_t from, std::uint32_t to) const {
     return ways_[from * ends_ + to];
   }
@@ -51,7 +51,7 @@ class copy_resources {
   std::vector<byte_server> memories_;  // by end
   std::optional<byte_server> host_writes_;
   std::vector<std::optional<byte_server>> both_;  // by link
-  std::vector<std::vector<std::uint32_t>> ways_;  // [from * ends + to]
+  std::vector<std::vector<std::uint32_t>> ways_;  // index: from * ends + to
 };
 
 }  // namespace interlace::sim

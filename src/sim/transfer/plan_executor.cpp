@@ -79,7 +79,7 @@ void plan_executor::advance(std::uint32_t thread) {
   const std::uint32_t at = t.executions[t.next];
   running& r = executions_[at];
   picoseconds now = queue_.now();
-  // The host notices the end of a copy after this delay (copy_host_ps is the delay plus the next
+  // The host notices the end of a copy after this delay (copy_host_ps is this delay plus the next
   // call).
   const picoseconds notice = machine_.gpu.copy_host_ps > machine_.gpu.copy_launch_ps
                                  ? machine_.gpu.copy_host_ps - machine_.gpu.copy_launch_ps
@@ -95,7 +95,7 @@ void plan_executor::advance(std::uint32_t thread) {
   queue_.push(enqueue(at, now + r.wanted.delay), event_kind::thread_continues, 0, thread, 0);
 }
 
-// Returns when the thread has made all calls.
+// Returns the time when the thread has made all its calls.
 picoseconds plan_executor::enqueue(std::uint32_t execution, picoseconds now) {
   running& r = executions_[execution];
   const plan::plan& made = *r.wanted.made;
@@ -137,7 +137,7 @@ picoseconds plan_executor::enqueue(std::uint32_t execution, picoseconds now) {
     c.waits_for = 1;
     for (const std::uint32_t on : step.after) {
       copies_[r.first_copy + on].wakes.push_back(at);
-      ++c.waits_for;  // no copy of this execution can have ended yet
+      ++c.waits_for;  // because no copy of this execution can have ended yet
     }
     const plan::slot& slot = made.slots[step.slot];
     const auto [last, first] = last_.try_emplace(

@@ -1,12 +1,12 @@
-// Runs plans on a simulated machine. Every step of a plan is a copy that an engine makes in
+// Runs plans on a simulated machine. Every step of a plan is a copy, which an engine makes in
 // segments. Segments pass the memories, links and switches of their route. A step waits for the
-// previous step of its slot and for the steps that it depends on.
+// previous step of its slot, and for the steps on which it depends.
 //
 // Host threads submit the plans, one thread for each process. A thread makes one call after
-// another; a copy is enqueued, or a graph launched, when its call returns. Two plans of one thread
+// another. A copy is enqueued, or a graph launched, when its call returns. Two plans of one thread
 // share the streams of their slots (A. Sojoodi et al., section 4.5: one transfer of a direction at
-// a time, by one stream for all of them). Two graphs follow each other on the thread's stream,
-// unless they are to overlap.
+// a time, with one set of streams for all of them). Two graphs follow each other on the thread's
+// stream, unless the caller lets them overlap.
 #pragma once
 
 #include <cstddef>
@@ -37,28 +37,28 @@ enum class launched_by : std::uint8_t {
 // A plan to be executed once.
 struct execution {
   const plan::plan* made = nullptr;  // must live until the run is over
-  // The whole memory of each message. Empty: nothing is copied, only time passes.
+  // The whole memory of each message. If empty, no data is copied, and only time passes.
   std::vector<const std::byte*> sources;
   std::vector<std::byte*> destinations;
   std::uint32_t thread = 0;
   launched_by how = launched_by::streams;
-  bool other_addresses = false;      // cached graphs: the addresses of all nodes are updated first
-  bool overlaps = false;             // graphs: runs on a stream of its own
-  std::vector<std::uint32_t> after;  // earlier executions whose end the thread awaits first
+  bool other_addresses = false;  // for cached graphs: the addresses of all nodes are updated first
+  bool overlaps = false;         // for graphs: the graph runs on a stream of its own
+  std::vector<std::uint32_t> after;  // earlier executions for whose end the thread first waits
   picoseconds delay = 0;             // delay of the thread after that wait
   std::function<void()> arrived;     // called when all bytes have arrived
 };
 
 // The host thread's time for an execution, and the times of its events.
 struct execution_times {
-  picoseconds begin = 0;  // the thread's first call
+  picoseconds begin = 0;  // the time of the thread's first call
   picoseconds creation = 0;
   picoseconds construction = 0;
   picoseconds instantiation = 0;
   picoseconds update = 0;
-  picoseconds launch = 0;  // graphs: time of the launch call; streams: time of all calls
+  picoseconds launch = 0;  // time of the launch call (graphs) or of all calls (streams)
   picoseconds enqueued = 0;
-  picoseconds end = 0;  // all bytes are in their memory
+  picoseconds end = 0;  // the time when all bytes are in their memory
 };
 
 // The traffic of one direction of a link.
@@ -74,19 +74,19 @@ class plan_executor final : private message_receiver {
   // run() calls `check_interrupt` from time to time; it may throw.
   plan_executor(const machine::machine& described, std::function<void()> check_interrupt);
 
-  // Returns the number of the execution, from 0. A thread handles its executions in this order.
-  // Throws usage_error where memory is missing, or where an execution waits for a later one.
+  // Returns the number of the execution; numbers start at 0. A thread handles its executions in
+  // this order. Throws usage_error if memory is missing, or if an execution waits for a later one.
   std::uint32_t add(execution wanted);
 
   // Runs until all executions have ended, and returns the time since the start. Call it once.
   // Throws model_error if a copy would use a part of a staging buffer that another copy is using,
-  // or if anything was lost.
+  // or if data was lost.
   picoseconds run();
 
   const execution_times& times(std::uint32_t number) const { return executions_[number].times; }
-  // The times between which step `step` of an execution held its engine.
+  // The times between which the step `step` of an execution held its engine.
   std::pair<picoseconds, picoseconds> step_times(std::uint32_t number, std::uint32_t step) const;
-  // The directions that carried anything.
+  // The link directions that carried data.
   std::vector<link_count> links() const;
   // The largest number of copies that a GPU's engines had in flight at a time.
   std::uint32_t most_engines(std::uint32_t gpu) const { return engines_[gpu].most; }
@@ -99,18 +99,19 @@ class plan_executor final : private message_receiver {
   struct copy_work {
     std::uint32_t execution = 0;
     std::uint32_t step = 0;
-    std::uint32_t from = 0;  // ends: the GPUs, followed by the host
+    std::uint32_t from = 0;  // number of an end: the GPUs first, then the host
     std::uint32_t to = 0;
-    std::uint32_t waits_for = 0;  // counts: being enqueued, the previous copy, dependencies
+    std::uint32_t waits_for = 0;  // how many conditions are open: enqueueing, the previous copy,
+                                  // dependencies
     picoseconds earliest = 0;
-    std::vector<std::uint32_t> wakes;  // copies that depend on it
+    std::vector<std::uint32_t> wakes;  // the copies that depend on this one
     std::uint32_t next_in_slot = none;
     std::uint64_t asked = 0;  // bytes read
     std::uint64_t sent = 0;
     std::uint64_t arrived = 0;
-    std::uint32_t buffered = 0;  // segments read that are not yet on the first link
+    std::uint32_t buffered = 0;  // segments that were read and are not yet on the first link
     bool stepping = false;
-    picoseconds next_step = 0;  // limited by the engine's own rate
+    picoseconds next_step = 0;  // earliest time that the engine's own rate allows
     picoseconds written = 0;
     picoseconds begin = 0;
     picoseconds end = 0;
@@ -118,7 +119,7 @@ class plan_executor final : private message_receiver {
   // The copies that use a part of a staging buffer.
   struct buffer_use {
     std::uint32_t readers = 0;
-    bool written = false;  // a copy is writing it
+    bool written = false;  // whether a copy is writing the part
     bool filled = false;
     std::uint32_t path = 0;
     std::uint32_t chunk = 0;
@@ -131,13 +132,14 @@ class plan_executor final : private message_receiver {
     bool ended = false;
     std::vector<std::uint32_t> wakes;  // first copies of the next graph on the same stream
     std::vector<std::unique_ptr<std::byte[]>> buffers;
-    std::map<std::pair<std::uint32_t, std::uint64_t>, buffer_use> uses;  // by buffer and offset
+    // The key is buffer and offset.
+    std::map<std::pair<std::uint32_t, std::uint64_t>, buffer_use> uses;
   };
   struct host_thread {
     std::vector<std::uint32_t> executions;
     std::size_t next = 0;
     bool waiting = false;
-    std::uint32_t last_graph = none;  // on the thread's stream
+    std::uint32_t last_graph = none;  // the last graph on the thread's stream
   };
   struct engines {
     std::uint32_t busy = 0;
@@ -178,8 +180,8 @@ class plan_executor final : private message_receiver {
   std::vector<host_thread> threads_;
   std::vector<copy_work> copies_;
   std::vector<engines> engines_;  // by GPU
-  // The last copy of each stream. Key: whether the number is an execution's, that number or the
-  // thread's, GPU, port.
+  // The last copy of each stream. The key says whether the stream belongs to an execution or to a
+  // thread, and has the number of that execution or thread, the GPU and the port.
   std::map<std::tuple<bool, std::uint32_t, std::uint32_t, std::size_t>, std::uint32_t> last_;
   std::vector<std::uint64_t> payload_;  // by direction
   bool ran_ = false;
