@@ -9,18 +9,18 @@
 
 namespace interlace {
 
-// Same contract as in group::join: takes this rank's bytes and returns all ranks' bytes.
+// Takes this rank's bytes and returns the bytes of all ranks, as in group::join.
 using gather_function = std::function<std::vector<std::string>(const std::string& own)>;
 
-// Returns what `make` returned on each rank, in rank order. If it threw on any rank, all ranks
-// throw: that rank throws its own error, the other ranks throw a usage_error with the message and
-// the rank. Throws usage_error if the gather does not return `size` entries with this rank's entry
-// at `rank`.
+// Returns the results of `make` on all ranks, in rank order. If `make` threw on any rank, all ranks
+// throw: that rank throws its own error, and the other ranks throw a usage_error with the message
+// and the rank. Throws usage_error if the gather does not return `size` entries with this rank's
+// entry at `rank`.
 std::vector<std::string> agree(const gather_function& gather, std::uint32_t rank,
                                std::uint32_t size, const std::function<std::string()>& make);
 
-// Takes each rank's lines "name value" of what all ranks must have in common. Throws usage_error
-// that names the first line in which a rank differs from rank 0. `what` names the object, such as
+// Takes each rank's lines "name value", which must be equal on all ranks. Throws usage_error, which
+// names the first line in which a rank differs from rank 0. `what` names the object, such as
 // "region 0".
 void require_same(const std::vector<std::string>& of_ranks, const std::string& what);
 

@@ -1,6 +1,6 @@
-// Splits texts at separators, without streams: a process may contain a second C++ library (that of
-// a framework), and streams look up parts of the locale through objects that both libraries would
-// share.
+// Splits texts at separators, without streams. A process may contain a second C++ library, such as
+// the one of a framework. Streams look up parts of the locale through objects that both libraries
+// would share.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,8 @@
 
 namespace interlace {
 
-// Returns the text before the separator, or all of it. Removes both from `rest`.
+// Returns the text before the separator, or the whole text if it has none. Removes both from
+// `rest`.
 inline std::string_view cut_text(std::string_view& rest, std::string_view separator) {
   const auto at = rest.find(separator);
   const std::string_view first = rest.substr(0, at);

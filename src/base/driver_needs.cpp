@@ -8,7 +8,7 @@
 namespace interlace {
 namespace {
 
-// The first driver for a version of CUDA, as NVIDIA numbers its drivers.
+// The first driver for each version of CUDA, in NVIDIA's numbering of drivers.
 constexpr std::array<std::pair<int, const char*>, 2> first_drivers{
     {{12020, "535"}, {13000, "580"}}};
 

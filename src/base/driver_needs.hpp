@@ -1,6 +1,6 @@
-// The requirements of Interlace on the NVIDIA driver and the GPU, and the messages if one is not
-// met. Each message says what this machine has, what is needed, and what still works. All such
-// messages of Interlace come from here.
+// The requirements of Interlace on the NVIDIA driver and the GPU, and the messages for requirements
+// that are not met. Each message says what this machine has, what is needed, and what still works.
+// All such messages of Interlace come from this file.
 //
 // Versions are in the form of cuDriverGetVersion: 1000 * major + 10 * minor.
 #pragma once
@@ -10,42 +10,45 @@
 
 namespace interlace {
 
-// Copies, `load`, `save` and `interlace run` need only the driver, with the functions of CUDA 12.2.
+// Copies, `load`, `save` and `interlace run` need only a driver that has the functions of CUDA
+// 12.2.
 inline constexpr int driver_for_copies = 12020;
 
-// Kernels call a CUDA runtime. It needs a driver of the runtime's major version or later.
+// Kernels call a CUDA runtime. The runtime needs a driver of its own major version or a later one.
 inline constexpr int driver_for_runtime(int runtime) { return runtime / 1000 * 1000; }
 
-// Converts 12020 to "12.2" and back. The number is 0 for a text that is not a version.
+// These two functions convert 12020 to "12.2" and back. The number is 0 if the text is not a
+// version.
 std::string cuda_text(int version);
 int cuda_version(std::string_view text);
 
-// The message for a machine without libcuda.so.1. `nvml`: the machine has NVML, so a driver is
-// installed.
+// The message for a machine without libcuda.so.1. If `nvml` is true, the machine has NVML, so a
+// driver is installed.
 std::string no_driver(bool nvml = false);
 
-// Why a driver is too old for copies; empty if it is not.
+// The reason why a driver is too old for copies. Empty if it is not.
 std::string why_driver_too_old_for_copies(int has);
 
-// Why a driver is too old for kernels with this CUDA runtime; empty if it is not.
+// The reason why a driver is too old for kernels with this CUDA runtime. Empty if it is not.
 std::string why_driver_too_old_for_kernels(int has, int runtime);
 
-// Why a driver is too old for the kernels of an all-reduce, which were compiled by CUDA version
-// `made_by`; empty if it is not.
+// The reason why a driver is too old for the kernels of an all-reduce, which CUDA version `made_by`
+// compiled. Empty if it is not.
 std::string why_driver_too_old_for_reductions(int has, int made_by);
 
-// Why kernels that need compute capability `least` (90 for 9.0) do not run on this GPU, whose
-// capability is `has`; empty if they do.
+// The reason why kernels that need compute capability `least` (90 for 9.0) do not run on this GPU,
+// whose capability is `has`. Empty if they run.
 std::string why_gpu_too_old(int ordinal, int has, int least);
 
-// The least capability whose instructions copy in bulk (cp.async.bulk).
+// The lowest compute capability that has the instruction to copy in bulk (cp.async.bulk).
 inline constexpr int bulk_copy_capability = 90;
 
-// Why an agent cannot copy in bulk if its code was compiled for this capability (the ptxVersion of
-// cudaFuncAttributes); empty if the agent can. It follows "GPU N ".
+// The reason why an agent cannot copy in bulk if its code was compiled for this capability (the
+// ptxVersion of cudaFuncAttributes). Empty if it can. The text continues a sentence after "GPU N ".
 std::string why_no_bulk_copies(int compiled_for);
 
-// The message for a driver whose cuInit failed with this result. `name` is the driver's name of it.
+// The message for a driver whose cuInit failed with this result. `name` is the driver's name of the
+// result.
 std::string no_start(int result, const std::string& name);
 
 // The message for a driver that works but shows no GPU to this process.

@@ -6,7 +6,7 @@
 
 namespace interlace {
 
-// Two digits a byte, small letters.
+// Writes each byte as two digits, with small letters.
 inline std::string hexadecimal(std::span<const char> bytes) {
   constexpr const char* digits = "0123456789abcdef";
   std::string text;

@@ -1,5 +1,5 @@
-// Connections between processes of one user on one machine: messages with file descriptors, and
-// notice of a process that ends.
+// Connections between processes of one user on one machine. They carry messages with file
+// descriptors, and report a process that ends.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace interlace {
 
-// Owns a file descriptor; -1: none.
+// Owns a file descriptor. -1 means none.
 class descriptor {
  public:
   descriptor() = default;
@@ -33,8 +33,8 @@ class descriptor {
   int fd_ = -1;
 };
 
-// An address of this process: a Unix socket in a folder that only its user may enter. The
-// destructor removes both.
+// An address of this process: a Unix socket in a folder that only the process's user may enter. The
+// destructor removes the socket and the folder.
 class meeting_point {
  public:
   meeting_point();
@@ -59,42 +59,42 @@ class peer_processes {
     std::vector<descriptor> descriptors;
   };
 
-  // Connects to all other processes. paths[r] is rank r's meeting point, and `own` is that of this
-  // process. All processes must call it. Throws device_error if connecting takes longer than the
-  // deadline, or if a process of another user answers.
+  // Connects to all other processes. paths[r] is rank r's meeting point, and `own` is this
+  // process's meeting point. All processes must call the constructor. Throws device_error if
+  // connecting takes longer than the deadline, or if a process of another user answers.
   peer_processes(std::uint32_t rank, const std::vector<std::string>& paths,
                  const meeting_point& own, std::chrono::duration<double> deadline);
-  // Tells the other processes that this one ends regularly, so that they do not take its end for a
-  // crash.
+  // Tells the other processes that this one ends regularly, so that they do not mistake its end for
+  // a crash.
   ~peer_processes();
   peer_processes(const peer_processes&) = delete;
   peer_processes& operator=(const peer_processes&) = delete;
   peer_processes(peer_processes&&) = delete;
   peer_processes& operator=(peer_processes&&) = delete;
 
-  // The functions are called from a thread of their own.
+  // A thread of this object calls these functions.
   struct watcher {
-    // Called once for a process that ends without such a notice.
+    // Called once for each process that ends without notice of a regular end.
     std::function<void(std::uint32_t rank)> ended{};
     std::function<void(std::uint32_t rank, const std::string& text)> told{};
-    std::function<void()> regularly{};  // every 10 ms
+    std::function<void()> regularly{};  // called every 10 ms
   };
   void watch(watcher w);
-  // Calls `told` of all other processes that watch. Does not block.
+  // Calls `told` in all other processes that watch. Does not block.
   void tell(const std::string& text) noexcept;
 
-  // A message has at most 64 KiB and 250 descriptors. The caller keeps ownership of the
+  // Sends a message of at most 64 KiB and 250 descriptors. The caller keeps ownership of the
   // descriptors.
   void send(std::uint32_t to, std::uint64_t tag, const std::string& bytes,
             const std::vector<int>& descriptors = {});
-  // Receives the next message with this tag. Throws device_error that names the rank if that
-  // process ends or the deadline passes.
+  // Receives the next message with this tag. Throws device_error, which names the rank, if the
+  // rank's process ends or the deadline passes.
   message receive(std::uint32_t from, std::uint64_t tag);
 
  private:
   struct peer {
     descriptor messages;
-    descriptor life;     // carries texts and the notice of a regular end
+    descriptor life;     // a socket for texts and for the notice of a regular end
     descriptor process;  // a pidfd; none if this process cannot see the other one
     std::multimap<std::uint64_t, message> early;
   };

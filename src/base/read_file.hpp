@@ -1,4 +1,4 @@
-// Reads small files as a whole. It uses no streams, for the reason given in cut_text.hpp.
+// Reads small files as a whole. It uses no streams, for the reason that cut_text.hpp gives.
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 
 namespace interlace {
 
-// Nothing if the file cannot be read. The size of files in /proc and /sys is unknown before
-// reading.
+// The contents of a file. No value if the file cannot be read. Files in /proc and /sys do not state
+// their size, so the size is not asked for.
 inline std::optional<std::string> read_file(const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "rbe");
   if (file == nullptr) return std::nullopt;

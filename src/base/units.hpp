@@ -1,4 +1,5 @@
-// Sizes are in bytes. Times are whole picoseconds; quotients with rates are in seconds.
+// Sizes are in bytes. Times are whole picoseconds; a time that is a size divided by a rate is in
+// seconds.
 #pragma once
 
 #include <cstdint>

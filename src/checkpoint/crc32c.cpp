@@ -12,7 +12,7 @@ namespace interlace::checkpoint {
 
 namespace {
 
-// Polynomials over GF(2) modulo the generator; the highest bit is the coefficient of x^0.
+// Polynomials over GF(2) modulo the generator. The highest bit is the coefficient of x^0.
 constexpr std::uint32_t generator = 0x82f63b78;  // reflected
 constexpr std::uint32_t one = 0x80000000;
 
@@ -29,7 +29,7 @@ constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
   return product;
 }
 
-// x^(8 * 2^k)
+// The powers x^(8 * 2^k).
 constexpr std::array<std::uint32_t, 64> make_powers() {
   std::array<std::uint32_t, 64> powers{};
   std::uint32_t power = one;
@@ -42,7 +42,7 @@ constexpr std::array<std::uint32_t, 64> make_powers() {
 }
 constexpr std::array<std::uint32_t, 64> powers = make_powers();
 
-// x^(8 * bytes)
+// The power x^(8 * bytes).
 std::uint32_t shift_by(std::uint64_t bytes) {
   std::uint32_t shift = one;
   for (std::size_t k = 0; bytes != 0; ++k, bytes >>= 1U) {
@@ -71,8 +71,8 @@ std::uint32_t by_table(std::uint32_t state, const char* at, std::size_t bytes) {
 
 #if defined(__x86_64__)
 
-// The instruction has a latency of three cycles and a throughput of one a cycle, so three parts of
-// a block are computed side by side and joined.
+// The instruction has a latency of three cycles and a throughput of one instruction a cycle.
+// Therefore three parts of a block are computed side by side and then joined.
 constexpr std::size_t side_bytes = 8192;
 constexpr std::size_t block_bytes = 3 * side_bytes;
 

@@ -39,7 +39,7 @@ struct cut_chunk {
   std::uint64_t bytes = 0;
 };
 
-// Cuts the segments of one memory.
+// Cuts the segments of one memory into chunks.
 std::vector<cut_chunk> cut_chunks(const std::vector<segment>& segments, std::uint64_t most) {
   std::vector<cut_chunk> made;
   std::uint64_t filled = most;

@@ -1,5 +1,5 @@
 // Cuts the bytes of files into chunks and pieces. A chunk travels through one slot of page-locked
-// memory. A piece is read or written by one thread at a time. All functions are pure.
+// memory. One thread at a time reads or writes a piece. All functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@ namespace interlace::checkpoint {
 
 inline constexpr int host = -1;  // in place of a GPU's number
 
-// Bytes of a file, and the memory that they belong to.
+// Bytes of a file, and the memory to which they belong.
 struct segment {
   std::uint32_t file = 0;
-  std::uint64_t offset = 0;  // in the file
+  std::uint64_t offset = 0;  // the bytes' offset in the file
   std::uint64_t bytes = 0;
   std::uintptr_t address = 0;
-  int gpu = host;            // CUDA's number of the GPU that has the address
+  int gpu = host;            // CUDA's number of the GPU that owns the address
   std::uint32_t tensor = 0;  // the tensor to whose checksum the bytes belong
 };
 
 // The part of a segment that is in one chunk.
 struct part : segment {
-  std::uint64_t slot_offset = 0;  // in the chunk's slot; 0 without a slot
+  std::uint64_t slot_offset = 0;  // the part's offset in the chunk's slot; 0 without a slot
 };
 
 struct chunk {
@@ -30,36 +30,37 @@ struct chunk {
   std::uint32_t pieces = 0;
   std::uint64_t bytes = 0;
   int gpu = host;          // host: threads move the chunk without a slot
-  std::uint32_t turn = 0;  // how many chunks of GPUs come before it
+  std::uint32_t turn = 0;  // the number of chunks of GPUs that come before this one
 };
 
 struct piece {
   std::uint32_t chunk = 0;
   std::uint32_t part = 0;
-  std::uint64_t begin = 0;  // in the part
+  std::uint64_t begin = 0;  // the piece's offset in the part
   std::uint64_t bytes = 0;
 };
 
 struct layout {
   std::vector<part> parts;    // by chunk
   std::vector<chunk> chunks;  // in the order in which they move
-  std::vector<piece> pieces;  // by chunk and part
+  std::vector<piece> pieces;  // in the order of chunks and parts
   std::uint64_t bytes = 0;
 };
 
 struct cut {
   std::uint64_t chunk_bytes = std::uint64_t{16} << 20U;
   std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
-  bool by_tensor = false;  // no part has bytes of more than one tensor
+  bool by_tensor = false;  // whether each part has bytes of only one tensor
 };
 
-// In a slot, parts of a chunk begin at multiples of this.
+// In a slot, each part of a chunk begins at a multiple of this.
 inline constexpr std::uint64_t slot_alignment = 256;
 
-// A chunk belongs to one memory and has at most `chunk_bytes`, including padding. The chunks of
-// each memory are in the order of files and offsets. The memories take turns, so that all of them
-// are complete at the same time. Throws usage_error for a cut of zero bytes, or for chunks smaller
-// than `slot_alignment`.
+// Cuts segments into chunks and pieces. A chunk belongs to one memory and has at most
+// `chunk_bytes`, including padding. The chunks of each memory are in the order of files and
+// offsets. The memories take turns, so that all of them are complete at the same time. Throws
+// usage_error if chunks or pieces would have 0 bytes, or if chunks are smaller than
+// `slot_alignment`.
 layout lay_out(std::vector<segment> segments, const cut& how);
 
 }  // namespace interlace::checkpoint

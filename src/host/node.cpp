@@ -16,7 +16,7 @@ node::node(options o) : cpu_node(o.devices), options_(o) {
 }
 
 void* node::take(std::uint32_t /*device*/, std::uint64_t bytes) {
-  // Leaves room for 64-byte alignment, which vector types of any node's kernels may need.
+  // This leaves room for 64-byte alignment, which vector types of some kernels need.
   allocations_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes + 64));
   auto address = reinterpret_cast<std::uintptr_t>(allocations_.back().get());
   address = (address + 63) / 64 * 64;
@@ -26,8 +26,8 @@ void* node::take(std::uint32_t /*device*/, std::uint64_t bytes) {
   return data;
 }
 
-// On this node a mechanism only decides whether a region is accepted. Under every mechanism, an
-// exchange copies what the kernels have stored.
+// On this node a mechanism only decides whether a region is accepted. An exchange copies the stored
+// elements in the same way under every mechanism.
 void node::adding(std::uint32_t id, const kernel::region_state& state) {
   kernel::check_has(kernel::node_kind::host, state.options.mechanism);
   if (checker_ && !state.is_reduction) checker_->add_region(id, state);

@@ -19,7 +19,7 @@ bool holds(const std::vector<kernel::element_range>& ranges, std::uint64_t eleme
 }  // namespace
 
 void checking_observer::add_region(std::uint32_t id, const kernel::region_state& state) {
-  // Reductions take an id, too; no kernel stores to them through a replicated view.
+  // Reductions use up ids, too, but no kernel stores to them through a replicated view.
   while (regions_.size() < id) regions_.push_back({{}, {devices_, 0, {}}, {}});
   regions_.push_back({std::vector<std::uint8_t>(state.elements, 0),
                       {devices_, state.elements, state.options.boundaries},

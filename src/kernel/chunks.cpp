@@ -14,11 +14,11 @@ namespace {
 constexpr std::uint64_t boundary_bytes = 128;
 constexpr std::uint64_t first_share = 4;  // the first chunk has chunk_bytes / first_share
 
-// The size of the next chunk where `left` elements are left.
+// The size of the next chunk if `left` elements are left.
 std::uint64_t size_for_engine(std::uint64_t left, std::uint64_t wanted) {
   if (left >= 2 * wanted) return wanted;
-  // Halves the rest. A large last chunk would end late, and a very small one would not be worth the
-  // cost of its copy.
+  // Halves the rest. A large last chunk would end late, and a very small one would not be worth a
+  // copy.
   return left > wanted ? (left + 1) / 2 : left;
 }
 
@@ -28,7 +28,7 @@ std::uint64_t size_for_threads(std::uint64_t left, std::uint64_t wanted, std::ui
 }
 
 // Cuts an owner's part into stretches, in ascending order. All elements of a stretch go to the same
-// devices. Elements that go to no device are left out.
+// devices. Elements that no device receives are left out.
 std::vector<chunk> uniform_parts(const region_state& state, std::uint32_t owner) {
   std::vector<std::uint64_t> cuts;
   const std::vector<delivery> deliveries = state.deliveries(
@@ -58,7 +58,7 @@ std::vector<chunk> uniform_parts(const region_state& state, std::uint32_t owner)
 }  // namespace
 
 std::vector<chunk> cut_chunks(const region_state& state, std::uint32_t owner) {
-  // A boundary can be at multiples of this number of elements.
+  // Boundaries are at multiples of this number of elements.
   const std::uint64_t step =
       std::lcm<std::uint64_t>(boundary_bytes, state.element_bytes) / state.element_bytes;
   const std::uint64_t most = state.options.chunk_bytes / state.element_bytes / step * step;
@@ -107,7 +107,7 @@ publications announce(const std::vector<chunk>& chunks, const block_mapping& map
                           ") outside of its device's part [" + std::to_string(part.begin) + ", " +
                           std::to_string(part.end) + ")");
       }
-      // Most mappings ascend, so ranges are joined at once where they do.
+      // Most mappings ascend, so a range that touches the previous one is joined to it at once.
       if (!covered.empty() && covered.back().begin <= r.begin && r.begin <= covered.back().end) {
         covered.back().end = std::max(covered.back().end, r.end);
       } else {

@@ -1,5 +1,5 @@
 // The collective operations that deliver a region at its exchange, and the calls that each device
-// makes. No library is called here: a plan can be carried out in any memory.
+// makes. This file calls no library: a plan can be carried out in any memory.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,17 @@
 
 namespace interlace::kernel {
 
-// The call of one device; all calls of all devices form one group. Offsets and lengths are bytes in
-// the device's own buffer. That buffer is the region's back, or scratch memory if the plan uses
-// any.
+// The call of one device. The calls of all devices form one group. Offsets and lengths are bytes in
+// the device's own buffer. That buffer is the region's back, or scratch memory if the plan uses it.
 struct collective_call {
   enum class kind : std::uint8_t { all_gather, broadcast, send, receive };
   kind what = kind::send;
-  std::uint32_t peer = 0;   // the root of a broadcast, or the other end of a send or receive
-  std::uint64_t at = 0;     // all_gather: the start of the first device's part
-  std::uint64_t bytes = 0;  // all_gather: the size of one part
+  std::uint32_t peer = 0;  // the root of a broadcast, or the other end of a send or receive
+  std::uint64_t at = 0;  // offset of the data; for all_gather, the start of the first device's part
+  std::uint64_t bytes = 0;  // length of the data; for all_gather, the size of one part
 };
 
-// A copy on one device between the region's back and the scratch memory.
+// A copy between the region's back and the scratch memory of one device.
 struct part_copy {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
@@ -30,19 +29,21 @@ struct part_copy {
 
 struct collective_plan {
   collective how = collective::send_receive;  // never best_fitting
-  std::uint64_t scratch_bytes = 0;            // on every device; 0: everything is in place
-  // for each device: region to scratch memory, before the calls
+  std::uint64_t scratch_bytes = 0;  // scratch memory on every device; 0: the plan needs none
+  // For each device, copies from the region to scratch memory before the calls.
   std::vector<std::vector<part_copy>> pack;
   std::vector<std::vector<collective_call>> calls;
-  std::vector<std::vector<part_copy>> unpack;  // scratch memory to region, after the calls
+  std::vector<std::vector<part_copy>> unpack;  // copies from scratch memory to the region after the
+                                               // calls
 };
 
-// The distance between parts in scratch memory is a multiple of this. Copies are fast at this
-// alignment.
+// The distance between parts in scratch memory is a multiple of this alignment, at which copies are
+// fast.
 inline constexpr std::uint64_t scratch_alignment = 256;
 
-// Delivers every subscribed byte exactly once to each of its subscribers. Throws usage_error if the
-// region names ranges of subscribers, but asks for a collective that delivers everything.
+// Plans a delivery in which each subscriber receives every byte to which it subscribes exactly
+// once. Throws usage_error if the region has ranges with different subscribers, but asks for a
+// collective that delivers all elements to all devices.
 collective_plan plan_collective(const region_state& state);
 
 }  // namespace interlace::kernel

@@ -22,7 +22,7 @@ number operator*(number a, number b) {
 }
 
 // Transforms of one length and direction by Stockham's method. A stage of radix r takes r numbers
-// that are n / r apart and stores their transform side by side, so that the results end up in
+// at distance n / r and stores their transform in adjacent places, so that the results end up in
 // order.
 class transform {
  public:
@@ -47,7 +47,7 @@ class transform {
     }
   }
 
-  // Transforms `columns` columns: data and spare are [length][columns].
+  // Transforms `columns` columns. The shape of data and spare is [length][columns].
   void run(number* data, number* spare, std::size_t columns) const {
     number* from = data;
     number* to = spare;
@@ -80,7 +80,7 @@ class transform {
             y[q + inner] = (a - b) * w[1];
           }
         } else if (radix == 4) {
-          const float sign = roots[5].im;  // of a quarter turn
+          const float sign = roots[5].im;  // the sign of a quarter turn
           for (std::size_t q = 0; q < inner; ++q) {
             const number a = x[q] + x[q + 2 * leap];
             const number b = x[q] - x[q + 2 * leap];
@@ -111,9 +111,9 @@ class transform {
   std::vector<stage> stages_;
 };
 
-// Transforms two real rows as one complex row: the first row is its real part. `pair` and `spare`
-// have a row each. `row(k)` is row k, and `half_row(k)` its transform. If the number of rows is
-// odd, the last row is transformed together with itself.
+// Transforms two real rows as one complex row, whose real part is the first row. `pair` and `spare`
+// have room for one row each. `row(k)` is row k, and `half_row(k)` is its transform. If the number
+// of rows is odd, the last row is transformed together with itself.
 class real_rows {
  public:
   explicit real_rows(std::uint32_t length, bool forward)
@@ -132,7 +132,8 @@ class real_rows {
 
   void backward(const number* a, const number* b, float* to_a, float* to_b) {
     for (std::size_t k = 0; k <= length_ / 2; ++k) {
-      const bool real = k == 0 || 2 * k == length_;  // of a real row's transform
+      // These numbers of a real row's transform are real.
+      const bool real = k == 0 || 2 * k == length_;
       const number x{a[k].re, real ? 0 : a[k].im};
       const number y{b[k].re, real ? 0 : b[k].im};
       pair_[k] = {x.re - y.im, x.im + y.re};

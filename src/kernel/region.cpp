@@ -38,7 +38,8 @@ std::vector<delivery> region_state::deliveries() const {
 std::vector<delivery> region_state::deliveries(std::uint32_t owner,
                                                const std::vector<element_range>& complete) const {
   std::vector<delivery> result;
-  // Destinations rotate from the owner, so that senders start with different receivers.
+  // Starts with the device after the owner, so that different senders start with different
+  // receivers.
   for (std::uint32_t step = 1; step < devices(); ++step) {
     const std::uint32_t to = (owner + step) % devices();
     std::vector<element_range> wanted;
@@ -68,7 +69,7 @@ void check_front(std::uint64_t elements, const region_state& state) {
 
 namespace {
 
-// Throws model_error unless every element has its readers, and they subscribe to the element.
+// Throws model_error unless every element has a set of readers, all of which subscribe to it.
 void check_readers(const region_options& o, std::uint32_t devices) {
   static_assert(max_devices <= 16, "a mask of readers has 16 bits");
   const std::uint64_t elements = o.boundaries.back();

@@ -10,8 +10,8 @@ namespace interlace::kernel {
 
 namespace {
 
-// The begin of the name that ends at the end of `text`. The name includes its template arguments
-// and begins after the last character that cannot be in it.
+// The position where the last name in `text` begins. The name includes its template arguments, and
+// begins after the last character that cannot be part of a name.
 std::size_t last_name(const std::string& text) {
   std::size_t begin = text.size();
   int depth = 0;

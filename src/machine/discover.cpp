@@ -19,7 +19,8 @@ std::string lower(std::string text) {
   return text;
 }
 
-// "NVIDIA H200" and "H200", "Tesla V100-SXM2-16GB" and "NVIDIA V100-SXM2-16GB" are one model.
+// The model's name without what differs between tools: "NVIDIA H200" and "H200", or "Tesla
+// V100-SXM2-16GB" and "NVIDIA V100-SXM2-16GB".
 std::string plain_model(const std::string& name) {
   std::string text = lower(name);
   for (const std::string brand : {"nvidia ", "tesla ", "quadro ", "geforce "})
@@ -27,7 +28,8 @@ std::string plain_model(const std::string& name) {
   return text;
 }
 
-// The compute capability (major) of a model that a description names, 0 if it is not NVIDIA's.
+// The major number of the compute capability of a model in a description. 0 if the model is not
+// NVIDIA's.
 std::uint32_t generation_of(const std::string& model) {
   const std::string text = plain_model(model);
   static const std::array<std::pair<const char*, std::uint32_t>, 9> families{{{"k40", 3},
@@ -44,8 +46,8 @@ std::uint32_t generation_of(const std::string& model) {
   return 0;
 }
 
-// The description that knows most about such a GPU: one of the same model, otherwise of the nearest
-// generation.
+// The description that knows most about such a GPU: one of the same model, or else one of the
+// nearest generation.
 const machine* template_for(const usable_gpu& unit, const std::vector<machine>& known,
                             bool& same_model) {
   same_model = false;
@@ -69,7 +71,7 @@ const machine* template_for(const usable_gpu& unit, const std::vector<machine>& 
   return nearest;
 }
 
-// Changes banks and ways until the size that the driver reports is a whole number of rows.
+// Changes banks and ways until the size that the driver reports is a whole number of sets.
 void fit(cache& level, std::uint64_t bytes) {
   level.bytes = bytes;
   const auto fits = [&](std::uint64_t banks, std::uint64_t ways) {
@@ -93,7 +95,7 @@ constexpr double giga = 1e9;
 
 struct nvlink_generation {
   protocol_kind kind;
-  double bytes_per_s;  // nominal, for one link in one direction
+  double bytes_per_s;  // the nominal rate of one link in one direction
 };
 
 nvlink_generation nvlink_of(std::uint32_t version) {
@@ -113,7 +115,7 @@ nvlink_generation nvlink_of(std::uint32_t version) {
 
 struct pcie_generation {
   protocol_kind kind;
-  double lane_bytes_per_s;  // after line coding
+  double lane_bytes_per_s;  // the rate of a lane after line coding
 };
 
 pcie_generation pcie_of(std::uint32_t generation) {
@@ -355,7 +357,8 @@ class explorer {
     if (unknown_remotes > 0)
       remark("NVML does not say where " + plural(unknown_remotes, "NVLink") +
              " end; they are assumed to end at an NVSwitch, as in a virtual machine.");
-    // Some drivers name a later version than the GPU has, so the GPU's own generation counts first.
+    // Some drivers report a later version than the GPU has, so the GPU's own generation counts
+    // first.
     const std::uint32_t major = units_.front().capability_major;
     if (major >= 6) version_ = std::min(major - 5, 5U);
     const nvlink_generation generation = nvlink_of(version_);
@@ -398,7 +401,7 @@ class explorer {
     result_.relations[other][one] = "NV" + std::to_string(width);
   }
 
-  // The switch at which a described machine's links of this kind end.
+  // The switch at which links of this kind end in the described machine.
   const network_switch* known_switch(protocol_kind kind) const {
     const link* edge = link_like(template_, kind);
     if (edge == nullptr) return nullptr;
@@ -451,14 +454,14 @@ class explorer {
     result_.link_rates.push_back(std::move(origin));
   }
 
-  // Takes the copy rates of a described link for a link of the same kind.
+  // Copies the copy rates of a described link to a link of the same kind.
   static void take_copy_rates(link& made, const link& like) {
     const double times = made.bytes_per_s / like.bytes_per_s;
     made.copy_bytes_per_s = like.copy_bytes_per_s * times;
     made.copy_both_bytes_per_s = like.copy_both_bytes_per_s * times;
   }
 
-  // Twice bandwidth x latency, as a power of two of at least 4 KiB.
+  // Twice bandwidth times latency, as a power of two of at least 4 KiB.
   static std::uint64_t queue_for(const link& made) {
     const double wanted = 2 * made.bytes_per_s * static_cast<double>(made.latency_ps) / 1e12;
     std::uint64_t bytes = 4096;
@@ -468,7 +471,7 @@ class explorer {
 
   void connect_pcie() {
     const std::size_t count = units_.size();
-    // GPUs that meet below a host bridge form a group, which is connected to one switch.
+    // GPUs that meet below one host bridge form a group. The group is connected to one switch.
     std::vector<std::size_t> group(count);
     std::iota(group.begin(), group.end(), std::size_t{0});
     for (std::size_t one = 0; one < count; ++one)

@@ -1,7 +1,7 @@
 // The machine on which this process runs, as NVML and the CUDA driver report it.
 //
-// All questions to the driver go through `gpu_driver`, so that discovery is tested without a GPU.
-// No driver reports latencies, cache geometry or sustained rates. These come from a described
+// All questions to the driver go through `gpu_driver`, so that discovery can be tested without a
+// GPU. No driver reports latencies, cache geometry or sustained rates. These come from a described
 // machine with the same GPU model, or else of the nearest generation, and the result says so.
 #pragma once
 
@@ -17,7 +17,8 @@
 
 namespace interlace::machine {
 
-// How close two GPUs are on PCIe. The words are those of `nvidia-smi topo -m`, in the same order.
+// The distance between two GPUs on PCIe. The words, and their order, are those of `nvidia-smi topo
+// -m`.
 enum class pcie_relation : std::uint8_t { same_board, pix, pxb, phb, node, sys, unknown };
 
 enum class nvlink_remote : std::uint8_t { gpu, network_switch, unknown };
@@ -25,23 +26,23 @@ enum class nvlink_remote : std::uint8_t { gpu, network_switch, unknown };
 // One active NVLink of a GPU.
 struct nvlink_port {
   nvlink_remote remote = nvlink_remote::unknown;
-  std::string remote_bus_id;   // of the GPU at the other end
-  std::uint32_t version = 0;   // NVLink generation, 0 if the driver does not say
-  double raw_bytes_per_s = 0;  // one direction, 0 if the driver does not say
+  std::string remote_bus_id;   // the bus id of the GPU at the other end
+  std::uint32_t version = 0;   // NVLink generation; 0 if the driver does not say
+  double raw_bytes_per_s = 0;  // rate of one direction; 0 if the driver does not say
 };
 
-// A GPU as NVML sees it, whether CUDA can use it or not.
+// A GPU that NVML reports. CUDA may be unable to use it.
 struct installed_gpu {
-  std::string bus_id;  // "0000:1b:00.0", lower case
+  std::string bus_id;  // such as "0000:1b:00.0", in lower case
   std::string name;
-  bool mig = false;  // split into instances
+  bool mig = false;  // whether the GPU is split into instances
   std::uint32_t pcie_generation = 0;
   std::uint32_t pcie_width = 0;
   int numa_node = -1;
   std::vector<nvlink_port> nvlinks;
 };
 
-// A GPU as CUDA shows it to this process: one of the above, or one MIG instance.
+// A GPU that CUDA shows to this process: an installed GPU, or one MIG instance.
 struct usable_gpu {
   std::string bus_id;
   std::string name;
@@ -49,45 +50,47 @@ struct usable_gpu {
   std::uint32_t compute_units = 0;
   double clock_hz = 0;
   std::uint64_t l2_bytes = 0;
-  std::uint64_t shared_bytes = 0;  // per compute unit
+  std::uint64_t shared_bytes = 0;  // shared memory of a compute unit
   std::uint32_t copy_engines = 0;
   std::uint32_t warp_width = 32;
-  std::uint32_t max_threads = 0;  // per compute unit
-  std::uint32_t max_blocks = 0;   // per compute unit
+  std::uint32_t max_threads = 0;  // threads that a compute unit can hold
+  std::uint32_t max_blocks = 0;   // blocks that a compute unit can hold
   std::uint32_t capability_major = 0;
   std::uint32_t capability_minor = 0;
   double memory_peak_bytes_per_s = 0;
 };
 
 struct driver_versions {
-  std::string driver;  // "580.159.03"; empty if unknown
+  std::string driver;  // such as "580.159.03"; empty if unknown
   std::string cuda;    // "13.0"
 };
 
-// A GPU stopped answering (it fell off the bus, or was taken away).
+// Thrown if a GPU stopped answering (it fell off the bus, or was taken away).
 class gpu_lost : public device_error {
  public:
   using device_error::device_error;
 };
 
-// The driver's interface for discovery. All indices are below the counts. Calls throw `usage_error`
-// if there is no driver, `gpu_lost` for a GPU that vanished, and `device_error` for other failures.
+// The driver's interface for discovery. All indices must be below the counts. Calls throw
+// `usage_error` if there is no driver, `gpu_lost` for a GPU that vanished, and `device_error` for
+// other failures.
 class gpu_driver {
  public:
   virtual ~gpu_driver() = default;
-  virtual bool present() = 0;  // whether a library of a driver is there; throws nothing
+  virtual bool present() = 0;  // whether there is a library of a driver; throws nothing
   virtual driver_versions versions() = 0;
   virtual std::uint32_t installed_count() = 0;  // 0 if NVML is missing
   virtual installed_gpu installed(std::uint32_t index) = 0;
   virtual pcie_relation relation(const std::string& bus_id, const std::string& other) = 0;
   virtual std::uint32_t usable_count() = 0;
   virtual usable_gpu usable(std::uint32_t index) = 0;
-  virtual bool peer_access(std::uint32_t from, std::uint32_t to) = 0;  // between usable GPUs
+  virtual bool peer_access(std::uint32_t from, std::uint32_t to) = 0;  // access between usable GPUs
   virtual std::optional<std::string> visible_devices() = 0;            // CUDA_VISIBLE_DEVICES
   virtual std::string host_model() = 0;
 };
 
-// The real driver, through libnvidia-ml.so.1 and libcuda.so.1. Opening it never throws; calls do.
+// The real driver, through libnvidia-ml.so.1 and libcuda.so.1. Opening it never throws; its
+// functions do.
 std::unique_ptr<gpu_driver> open_driver();
 
 struct found_device {
@@ -102,13 +105,15 @@ struct found_device {
 
 struct discovery {
   machine found;
-  std::string template_name;            // described machine that supplied the rest; can be empty
-  bool same_model = false;              // the described machine has the same GPU model
-  std::vector<std::string> queried;     // keys that the driver reported: "gpu.clock_MHz"
-  std::vector<std::string> link_rates;  // origin of each link's bytes_per_s
+  std::string template_name;         // the described machine that supplied the rest; can be empty
+  bool same_model = false;           // whether the described machine has the same GPU model
+  std::vector<std::string> queried;  // keys that the driver reported, such as "gpu.clock_MHz"
+  std::vector<std::string> link_rates;  // the origin of each link's bytes_per_s
   std::vector<found_device> devices;
-  std::size_t installed = 0;  // GPUs that the driver manages, including hidden ones; 0: unknown
-  std::vector<std::vector<std::string>> relations;  // "X", "NV18", "PIX", "SYS" ...
+  std::size_t installed = 0;  // number of GPUs that the driver manages, including hidden ones; 0:
+                              // unknown
+  std::vector<std::vector<std::string>> relations;  // for each pair of GPUs "X", "NV18", "PIX",
+                                                    // "SYS" or the like
   std::vector<std::string> remarks;                 // sentences
   std::string driver_version;
   std::string cuda_version;

@@ -1,5 +1,5 @@
-// A report about the driver and the GPUs of this machine. It tells people why something does not
-// run. Unlike discovery, it never fails: it also describes missing and broken parts.
+// A report about the driver and the GPUs of this machine, which tells people why a feature does not
+// work. Unlike discovery, the report never fails: it also describes missing and broken parts.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,28 @@ struct reported_gpu {
   std::string name;
   std::string bus_id;
   std::uint64_t memory_bytes = 0;
-  std::uint32_t capability = 0;  // 90 for 9.0
-  bool mig = false;              // a MIG instance
-  std::string kernels;           // why kernels do not run on it; empty if they do
+  std::uint32_t capability = 0;  // compute capability, such as 90 for 9.0
+  bool mig = false;              // whether the GPU is a MIG instance
+  std::string kernels;           // the reason why kernels do not run on the GPU; empty if they do
 };
 
 struct driver_report {
-  bool present = false;       // a library of a driver is there
-  std::string driver;         // "580.159.03", empty if not known
-  std::string cuda;           // "13.0", empty if not known
-  std::string problem;        // why no GPU can be used; empty if one can
-  std::size_t installed = 0;  // GPUs that the driver manages, 0: not known
+  bool present = false;       // whether there is a library of a driver
+  std::string driver;         // such as "580.159.03"; empty if unknown
+  std::string cuda;           // such as "13.0"; empty if unknown
+  std::string problem;        // the reason why no GPU can be used; empty if one can
+  std::size_t installed = 0;  // number of GPUs that the driver manages; 0: unknown
   std::vector<reported_gpu> gpus;
   std::vector<std::string> lost;               // a sentence for each GPU that does not answer
   std::vector<std::vector<bool>> peer_access;  // [from][to]
-  // Why each of these does not work with this driver; empty if it does.
+  // For each feature, the reason why it does not work with this driver. Empty if it works.
   std::string copies;
   std::string kernels;
   std::string reductions;
 };
 
-// `runtime` is the version of the CUDA runtime that kernels are linked to, and `least` the
-// capability that they need; 0 in a build without CUDA.
+// `runtime` is the version of the CUDA runtime to which kernels are linked, and `least` is the
+// compute capability that kernels need. Both are 0 in a build without CUDA.
 driver_report report_driver(gpu_driver& driver, int runtime, int least);
 
 }  // namespace interlace::machine

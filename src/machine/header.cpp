@@ -59,7 +59,8 @@ std::string value_in(field at) {
       at);
 }
 
-// A line for each key of the owner that has a field, with the key as in a file of machines.
+// Writes a line for each key of the owner that has a field. The line shows the key as it is in a
+// machine file.
 template <class Owner>
 void add_fields(std::string& to, std::string_view name, Owner& owner) {
   for (const key& one : machine_keys()) {

@@ -1,4 +1,4 @@
-// A machine as a C++ header, for programs with kernels of their own.
+// Writes a machine as a C++ header, for programs with kernels of their own.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace interlace::machine {
 
-// A header with a function of this name that returns the machine. `origin` says in its first line
-// where the machine comes from. Every field of the key list (keys.cpp) is in it.
+// A header with a function of this name, which returns the machine. The header's first line says by
+// `origin` where the machine comes from. The header has every field of the list of keys (keys.cpp).
 std::string header_of(machine described, const std::string& function, const std::string& origin);
 
 }  // namespace interlace::machine

@@ -15,7 +15,7 @@ namespace interlace::machine {
 namespace {
 
 struct unit_word {
-  std::string_view word;  // in a key's name, between underscores
+  std::string_view word;  // a part of a key's name, between underscores
   unit is;
 };
 
@@ -27,7 +27,7 @@ constexpr std::array unit_words{
     unit_word{"clock", {"per clock", 1}}, unit_word{"lanes", {"lanes", 1}},
 };
 
-template <class Each>  // called with each part until it returns true
+template <class Each>  // `each` is called with each part until it returns true
 bool any_part(std::string_view text, char separator, Each&& each) {
   for (;;) {
     const std::size_t end = text.find(separator);
@@ -37,7 +37,7 @@ bool any_part(std::string_view text, char separator, Each&& each) {
   }
 }
 
-// The shortest decimal number that `is_it` accepts.
+// The shortest decimal number for which `is_it` returns true.
 template <class Accepts>
 double shortest(double value, int digits, Accepts&& is_it) {
   for (;; ++digits) {
@@ -49,7 +49,7 @@ double shortest(double value, int digits, Accepts&& is_it) {
 }
 
 key_value whole_if_it_is(double value) {
-  constexpr double most = 9e15;  // up to here doubles represent all whole numbers
+  constexpr double most = 9e15;  // doubles represent all whole numbers up to this one
   if (value == std::floor(value) && std::abs(value) < most) return static_cast<std::int64_t>(value);
   return value;
 }
@@ -98,7 +98,7 @@ unit unit_of(std::string_view name) {
   unit found{};
   any_part(name, '_', [&](std::string_view part) {
     for (const unit_word& one : unit_words)
-      if (one.word == part) found = one.is;  // the last unit counts: clock_MHz
+      if (one.word == part) found = one.is;  // the last unit in the name counts, as in clock_MHz
     return false;
   });
   return found;

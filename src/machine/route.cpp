@@ -7,7 +7,7 @@
 namespace interlace::machine {
 namespace {
 
-// Numbers all ends: GPUs, then switches, then the host.
+// The number of an end. GPUs come first, then switches, then the host.
 std::size_t number(const machine& described, endpoint end) {
   switch (end.kind) {
     case endpoint_kind::gpu:
@@ -34,9 +34,9 @@ bool links_come_first(const std::vector<hop>& left, const std::vector<hop>& righ
 
 enum class preference { rate, order };
 
-// The best of the shortest routes over links of at least `least_rate`. Ends at the same distance
-// are settled together, so that each keeps the best of all routes of that length before a link is
-// added.
+// The best of the shortest routes over links of at least `least_rate`. All ends at one distance are
+// settled together, so that each end keeps the best of all routes of that length before a further
+// link is added.
 candidate search(const machine& described, std::size_t start, std::size_t target, double least_rate,
                  preference preferred) {
   const std::size_t ends = described.gpu_count + described.switches.size() + 1;
@@ -81,7 +81,8 @@ std::optional<std::vector<hop>> route(const machine& described, endpoint from, e
   if (from == to) return std::vector<hop>{};
   const std::size_t start = number(described, from);
   const std::size_t target = number(described, to);
-  // Finds the rate first. Otherwise the preferred order could drop the beginning of a faster route.
+  // Finds the rate first. Otherwise the preference for earlier links could drop the beginning of a
+  // faster route.
   const candidate fastest = search(described, start, target, 0, preference::rate);
   if (!fastest.known) return std::nullopt;
   return search(described, start, target, fastest.slowest, preference::order).way;

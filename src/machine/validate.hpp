@@ -1,4 +1,4 @@
-// The validity of a machine, on which all other C++ code can rely.
+// Checks machines, so that all other C++ code can rely on them.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace interlace::machine {
 
-// Returns one sentence for each error; empty if the machine is valid. It checks the ranges and
-// rules of keys.hpp, that the ends of links exist and differ, the packet rules, and that every GPU
-// is reachable from every other GPU.
+// Returns one sentence for each error; no sentence if the machine is valid. It checks the ranges
+// and rules of keys.hpp, that the ends of each link exist and differ, the packet rules, and that
+// every GPU is reachable from every other GPU.
 std::vector<std::string> validate(const machine& described);
 
 }  // namespace interlace::machine

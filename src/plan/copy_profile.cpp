@@ -19,8 +19,8 @@ constexpr std::uint64_t profile_format = 1;
 constexpr std::array<const char*, copy_direction_count> direction_names{
     "host-to-gpu", "gpu-to-host", "gpu-to-gpu"};
 
-// A value of a JSON text (RFC 8259). Numbers that are not integers are dropped, since no choice has
-// any.
+// A value of a JSON text (RFC 8259). Numbers that are not integers are dropped, because no choice
+// contains such a number.
 struct json_value {
   using object = std::map<std::string, json_value>;
   std::variant<std::monostate, bool, std::uint64_t, std::string, std::vector<json_value>, object>
@@ -66,7 +66,7 @@ class json_reader {
     return true;
   }
 
-  // Escapes are not decoded: no name or word of a profile has one.
+  // Escapes are not decoded, because no name or word of a profile has one.
   std::string text() {
     need('"');
     std::size_t end = 0;
@@ -251,7 +251,7 @@ std::optional<std::string> copy_profile_path(
     base = *home + "/.config";
   else
     return std::nullopt;
-  // The same rule as in profiles.py turns a name into a word of the path.
+  // The function in profiles.py uses the same rule to turn a name into a word of the path.
   std::string word;
   for (const char letter : model) {
     const auto code = static_cast<unsigned char>(letter);

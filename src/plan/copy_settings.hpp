@@ -12,22 +12,22 @@ namespace interlace::plan {
 
 struct copy_setting {
   std::string variable;
-  std::string standard;  // its value if it is not set
+  std::string standard;  // the value that applies if the variable is not set
   std::string meaning;   // for people
 };
 
-// In the order of the members of copy_options.
+// All settings, in the order of the members of copy_options.
 const std::vector<copy_setting>& copy_settings();
 
 // The value of a variable. An empty variable counts as not set.
 std::optional<std::string> value_of_environment(const std::string& name);
 
-// Options from the values that `value_of` returns for names of variables. Throws usage_error.
+// The options from the values that `value_of` returns for names of variables. Throws usage_error.
 copy_options read_copy_options(
     const std::function<std::optional<std::string>(const std::string&)>& value_of);
 
-// Options from words such as "INTERLACE_COPY=streams"; of several words with one name, the last one
-// counts. Names without a word are taken from the environment. Throws usage_error.
+// The options from words such as "INTERLACE_COPY=streams". If several words have the same name, the
+// last one counts. The environment supplies the values of names without a word. Throws usage_error.
 copy_options read_copy_options(const std::vector<std::string>& words);
 
 }  // namespace interlace::plan

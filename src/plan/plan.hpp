@@ -2,11 +2,11 @@
 //
 // A path leads from one memory to another, directly or through staging places (other GPUs, the
 // host). Each path carries a share of its message. The share is cut into chunks, which follow each
-// other over the path's legs: pipelining in two dimensions, over paths and over hops (A. Sojoodi et
-// al., Accelerating Intra-Node GPU-to-GPU Communication Through Multi-Path Transfers with CUDA
-// Graphs, section 4.3). A plan is a directed acyclic graph of copies that any executor can run,
-// with a predicted schedule. Everything is a pure function of its arguments: the same call gives
-// the same plan.
+// other over the path's legs. So the copies are pipelined in two dimensions, over paths and over
+// hops (A. Sojoodi et al., Accelerating Intra-Node GPU-to-GPU Communication Through Multi-Path
+// Transfers with CUDA Graphs, section 4.3). A plan is a directed acyclic graph of copies, which any
+// executor can run, with a predicted schedule. All functions are pure: the same call gives the same
+// plan.
 #pragma once
 
 #include <cstddef>
@@ -21,29 +21,33 @@
 
 namespace interlace::plan {
 
-// From one memory, of the host or a GPU, to another. At least one of the two is a GPU's.
+// A message from one memory to another. At least one of the two memories belongs to a GPU; the
+// other may be the host's.
 struct message {
   machine::endpoint from;
   machine::endpoint to;
   std::uint64_t bytes = 0;  // at least 1
 };
 
-// How the chunks of a message are dealt to its paths.
+// How the chunks of a message are distributed over its paths.
 enum class dealing : std::uint8_t {
-  // Each path has one contiguous part, as large as its share. A direct path's part is one chunk.
+  // Each path carries one contiguous part, as large as its share. The part of a direct path is one
+  // chunk.
   by_share,
-  // All chunks have one size. Each goes to the path that has the least of its share so far.
+  // All chunks have one size. Each chunk goes to the path that has the smallest fraction of its
+  // share so far.
   round_robin,
 };
 
 struct options {
-  bool direct = true;                                     // whether the direct path may be used
-  std::optional<std::vector<machine::endpoint>> staging;  // the places that may be used; else all
-  std::uint32_t chunks = 0;                               // of a path's part; 0: the fastest number
+  bool direct = true;  // whether the direct path may be used
+  // The places that may be used; no value: all.
+  std::optional<std::vector<machine::endpoint>> staging;
+  std::uint32_t chunks = 0;  // chunks of a path's part; 0: the fastest number
   interlace::plan::dealing dealing = interlace::plan::dealing::by_share;
-  std::uint64_t staging_bytes = std::uint64_t{64}
-                                << 20;            // at most, all paths of a message together
-  std::vector<interlace::plan::traffic> traffic;  // in flight at the same time
+  std::uint64_t staging_bytes = std::uint64_t{64} << 20;  // the most staging memory of all paths of
+                                                          // a message together
+  std::vector<interlace::plan::traffic> traffic;  // transfers that are in flight at the same time
 };
 
 // A possible path of a message, used or not.
@@ -51,7 +55,7 @@ struct path {
   std::uint32_t message = 0;
   std::vector<machine::endpoint> stops;  // source, staging places, destination
   std::vector<leg> legs;                 // between the stops; empty if there is no such path
-  std::uint64_t bytes = 0;               // 0: not used
+  std::uint64_t bytes = 0;               // bytes that the path carries; 0: the path is not used
   std::uint32_t chunks = 0;
   std::string reason;  // one sentence: why the path is used, or why not
 
@@ -63,7 +67,7 @@ enum class memory : std::uint8_t { source, destination, staging };
 // A place in the memory of a message, or in a staging buffer of the plan.
 struct location {
   plan::memory memory = plan::memory::source;
-  std::uint32_t index = 0;   // of the message, or of the staging buffer
+  std::uint32_t index = 0;   // the index of the message or of the staging buffer
   std::uint64_t offset = 0;  // bytes
 };
 
@@ -73,9 +77,10 @@ struct staging_buffer {
   std::uint32_t path = 0;
 };
 
-// A slot is a stream of a GPU: its copies run one after another, in the order of the steps. Each
-// direction in which a GPU's ports send or receive has one slot, so that no two transfers compete
-// for it (section 4.5, contention avoidance), unless the plan's messages run apart.
+// A slot is a stream of a GPU. Its copies run one after another, in the order of the steps. There
+// is one slot for each direction in which a port of a GPU sends or receives, so that no two
+// transfers compete for the port (section 4.5, contention avoidance). If the plan's messages run
+// apart, each message has its own slots.
 struct slot {
   std::uint32_t gpu = 0;
   std::size_t port = 0;  // the resource
@@ -84,37 +89,37 @@ struct slot {
 // One copy.
 struct step {
   std::uint32_t path = 0;
-  std::uint32_t leg = 0;    // of the path
-  std::uint32_t chunk = 0;  // of the path
+  std::uint32_t leg = 0;    // the leg of the path
+  std::uint32_t chunk = 0;  // the chunk of the path
   location from;
   location to;
   std::uint64_t bytes = 0;
   std::uint32_t slot = 0;
   std::vector<std::uint32_t> after;  // earlier steps of other slots that must be complete
-  // Predicted, in seconds from the call. The step begins when an engine starts on it.
+  // Predicted times, in seconds from the call. The step begins when an engine starts it.
   double begin_s = 0;
   double end_s = 0;
 };
 
 struct plan {
   std::vector<interlace::plan::message> messages;
-  std::vector<std::uint32_t> rounds;  // by message; messages of one round share no port
+  std::vector<std::uint32_t> rounds;  // one for each message; messages of one round share no port
   bool apart = false;                 // each message has slots of its own
   std::vector<interlace::plan::path> paths;
   std::vector<staging_buffer> buffers;
   std::vector<interlace::plan::slot> slots;
   std::vector<step> steps;  // in the order in which a host thread enqueues them
   double predicted_s = 0;   // from the call until all bytes have arrived
-  double direct_s = 0;      // predicted_s with the direct paths alone
+  double direct_s = 0;      // the predicted time of the direct paths alone
 };
 
-// The fastest plan that the model finds. Unless `direct` is false, the plan is never predicted
-// slower than the direct paths alone, which are among the candidates. Throws usage_error if a
-// message, a restriction or the traffic is not possible on this machine.
+// The fastest plan that the model finds. The candidates include the direct paths alone, unless
+// `direct` is false, so the plan is then never predicted to be slower than they are. Throws
+// usage_error if a message, a restriction or the traffic is not possible on this machine.
 plan make_plan(const machine::machine& described, std::span<const message> messages,
                const options& asked = {});
 
-// "direct", or the names of the staging places: "gpu2", "host".
+// The name of a path: "direct", or the names of its staging places, such as "gpu2" or "host".
 std::string name(const machine::machine& described, const path& way);
 
 }  // namespace interlace::plan

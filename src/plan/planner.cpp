@@ -20,9 +20,9 @@ namespace {
 using machine::endpoint;
 using machine::endpoint_kind;
 
-constexpr double full = 0.98;  // a resource with this utilisation takes no more traffic
-// A simpler plan is preferred if it takes at most this many times the least time. Several messages
-// do not really start at the same time, so a plan that relies on it must gain more.
+constexpr double full = 0.98;  // a resource that is used to this part takes no more traffic
+// A simpler plan is preferred if it takes at most this many times the shortest time. Several
+// messages do not really start at the same time, so a plan that relies on this must gain more.
 constexpr double as_fast = 1.01;
 constexpr double as_fast_together = 1.05;
 constexpr std::size_t most_steps = 4096;
@@ -115,7 +115,7 @@ class planner {
       throw usage_error("a message is longer than 1 PiB; plan its parts");
   }
 
-  // Finds every path with at most one staging place. Paths that cannot help get a reason and are
+  // Finds every path with at most one staging place. A path that cannot help gets a reason and is
   // left out.
   void find_paths() {
     for (std::uint32_t number = 0; number < blank_.messages.size(); ++number) {
@@ -164,7 +164,7 @@ class planner {
     blank_.paths.push_back(std::move(way));
   }
 
-  // Why a path is ruled out before any share is computed; empty if it is not.
+  // The reason why a path is excluded before any share is computed. Empty if it is not excluded.
   std::string why_not(const path& way) const {
     if (way.legs.empty()) return way.reason;
     if (way.direct()) return asked_.direct ? "" : "it is not among the allowed paths";
@@ -184,7 +184,8 @@ class planner {
     return why_dominated(way, direct.legs.front());
   }
 
-  // A path cannot help the direct path if it uses all resources of the direct path and more.
+  // A path cannot help the direct path if it uses all resources of the direct path and further
+  // ones.
   std::string why_dominated(const path& way, const leg& direct) const {
     std::size_t slowest = direct.uses.front();
     for (const std::size_t used : direct.uses) {
@@ -199,8 +200,8 @@ class planner {
   }
 
   // Messages whose direct paths share a port go one after another, in the order of the distance
-  // from source to destination. Each round of an all-to-all is then a rotation, in which no two
-  // senders have the same receiver.
+  // from source to destination. Each round of an all-to-all is then a rotation: no two senders have
+  // the same receiver.
   void order_messages() {
     const std::size_t count = blank_.messages.size();
     const auto place = [&](endpoint end) {
@@ -219,7 +220,7 @@ class planner {
       return distance(one) < distance(other);
     });
     blank_.rounds.assign(count, 0);
-    std::vector<std::set<std::size_t>> ports;  // taken in each round
+    std::vector<std::set<std::size_t>> ports;  // the ports that are taken in each round
     for (const std::size_t at : order) {
       const path& way = blank_.paths[direct_[at]];
       const std::set<std::size_t> wanted = links_of(way);
@@ -240,7 +241,7 @@ class planner {
     return {chunk_counts.begin(), chunk_counts.end()};
   }
 
-  // Nothing if the plan would have too many copies.
+  // No value if the plan would have too many copies.
   std::optional<plan> make(const std::vector<double>& bytes, std::uint32_t chunks) const {
     plan made = blank_;
     shares wanted;
@@ -259,9 +260,10 @@ class planner {
     return made;
   }
 
-  // All messages on their direct paths, whether allowed or not; nothing if a message has no direct
-  // path. Messages that share a port run one after another, or at the same time if that is faster
-  // because one of them waits for a slower link or for a port that others send to.
+  // The plan with all messages on their direct paths, even if these are not allowed. No value if a
+  // message has no direct path. Messages that share a port run one after another. They run at the
+  // same time if that is faster, because one of them waits for a slower link or for a port to which
+  // others send.
   std::optional<plan> directly() const {
     std::vector<double> bytes(blank_.paths.size(), 0);
     for (const std::size_t at : direct_) {
@@ -316,9 +318,9 @@ class planner {
     return found;
   }
 
-  // The candidates with these paths and numbers of chunks. A single message is also tried with
-  // fewer paths, which have more staging memory each: the path with the smallest share is left out
-  // first.
+  // Tries the candidates with these paths and numbers of chunks. For a single message it also tries
+  // fewer paths, each of which then has more staging memory. The path with the smallest share is
+  // left out first.
   void try_paths(std::vector<bool> usable, std::uint32_t chunks) {
     for (;;) {
       const auto found = balance_shares(blank_, shared_, costs_, chunks, usable);
@@ -341,8 +343,8 @@ class planner {
     }
   }
 
-  // Chooses the candidates with the fewest staging buffers among those that are nearly as fast as
-  // the fastest one. Among the fastest of these, chooses the one with the fewest copies.
+  // Of the candidates that are nearly as fast as the fastest one, takes those with the fewest
+  // staging buffers. Of these, takes the fastest ones, and of them the one with the fewest copies.
   plan& choose() {
     const auto least_of = [&](std::size_t buffers) {
       double least = std::numeric_limits<double>::infinity();
@@ -420,8 +422,8 @@ class planner {
     return "the messages would not end earlier with it";
   }
 
-  // The time of the plan if this path took its part, too. Sets `too_many` if that would be too many
-  // copies.
+  // The time of the plan if this path carried a part, too. Sets `too_many` if the plan would then
+  // have too many copies.
   std::optional<double> time_with(const plan& made, std::size_t at, bool& too_many) const {
     std::optional<double> least;
     for (const std::uint32_t chunks : counts())
@@ -439,7 +441,8 @@ class planner {
     usable[at] = true;
     auto found = balance_shares(blank_, shared_, costs_, chunks, usable);
     if (!found) return std::nullopt;
-    // dropped again: what a part in proportion to its rate alone would do
+    // This part is dropped again. It only shows the effect of a part in proportion to the path's
+    // rate.
     if (found->bytes[at] <= 0) {
       const auto alone = [&](std::size_t index) {
         double least = 0;
@@ -471,7 +474,7 @@ class planner {
   std::vector<std::size_t> direct_;  // the direct path of each message
   std::vector<bool> usable_;         // by path
   std::vector<plan> candidates_;     // with their predictions
-  bool too_many_ = false;            // copies, of what would have been a candidate
+  bool too_many_ = false;            // whether a candidate would have had too many copies
 };
 
 }  // namespace

@@ -14,55 +14,55 @@ namespace interlace::plan {
 
 enum class resource_kind : std::uint8_t {
   link,             // one direction of a link: ports, lanes
-  both_directions,  // of a link whose directions slow each other down
-  host_memory,      // read or written
+  both_directions,  // both directions of a link that slow each other down
+  host_memory,      // reads or writes of the host's memory
   host_writes,
-  gpu_memory,  // read or written
+  gpu_memory,  // reads or writes of a GPU's memory
   engines,     // copies in flight on a GPU; counted in engines, not in bytes a second
 };
 
 struct resource {
   resource_kind kind = resource_kind::link;
-  std::string name;         // for people: "gpu0 -> nvswitch"
-  double capacity = 0;      // payload bytes a second; engines: how many
-  double busy = 0;          // the capacity that traffic in flight takes
-  std::uint32_t users = 0;  // transfers in flight that use it
+  std::string name;         // the name for people, such as "gpu0 -> nvswitch"
+  double capacity = 0;      // payload bytes a second, or the number of engines
+  double busy = 0;          // the part of the capacity that traffic in flight takes
+  std::uint32_t users = 0;  // number of transfers in flight that use the resource
 
-  // The capacity for a message's own direct path: what traffic leaves, or an equal share if that is
-  // more.
+  // The capacity for a message's own direct path: the part that traffic leaves, or an equal share
+  // if that is larger.
   double fair() const;
-  // The capacity for other paths: what traffic leaves.
+  // The capacity for other paths: the part that traffic leaves.
   double rest() const;
 };
 
-// One copy of a path, from one memory to another, by an engine of one GPU.
+// One copy of a path, from one memory to another, which an engine of one GPU makes.
 struct leg {
   machine::endpoint from;
   machine::endpoint to;
   std::uint32_t gpu =
-      0;  // whose stream and engine; the sender, or the receiver of the host's copies
+      0;  // the GPU whose stream and engine copy: the sender, or the receiver if the host sends
   std::size_t port = 0;           // the resource at that GPU's end of the route
-  std::vector<std::size_t> uses;  // resources that every byte takes, without engines
+  std::vector<std::size_t> uses;  // the resources that every byte takes, except engines
   std::size_t engines = 0;        // the resource of the GPU's engines
-  double bytes_per_s = 0;         // alone on the machine
-  std::uint64_t latency_ps = 0;   // of the wire, after the last byte
+  double bytes_per_s = 0;         // the rate if the copy is alone on the machine
+  std::uint64_t latency_ps = 0;   // latency of the wire, after the last byte
 };
 
 // A transfer that is in flight while a message is planned.
 struct traffic {
   std::vector<machine::endpoint> stops;  // source, staging places, destination
-  double bytes_per_s = 0;                // 0: as fast as its path alone
+  double bytes_per_s = 0;                // 0: the rate of its path alone
 };
 
 class resources {
  public:
   explicit resources(const machine::machine& described);
 
-  // The copy from one memory to another. Nothing if there is no route, or if neither memory is a
-  // GPU's.
+  // The copy from one memory to another. No value if there is no route, or if neither memory
+  // belongs to a GPU.
   std::optional<leg> copy(machine::endpoint from, machine::endpoint to) const;
 
-  // Takes the capacity that the transfer needs. False if one of its copies is impossible.
+  // Takes the capacity that the transfer needs. Returns false if one of its copies is impossible.
   bool add(const traffic& running);
 
   const std::vector<resource>& all() const { return all_; }
@@ -72,10 +72,10 @@ class resources {
   std::size_t of_link(std::size_t link, bool forward) const { return link * 2 + (forward ? 0 : 1); }
 
   const machine::machine& machine_;
-  std::vector<resource> all_;                     // begins with two for each link
+  std::vector<resource> all_;                     // the first elements are two for each link
   std::vector<std::optional<std::size_t>> both_;  // by link
-  std::size_t gpu_memory_ = 0;                    // the first GPU's
-  std::size_t engines_ = 0;                       // the first GPU's
+  std::size_t gpu_memory_ = 0;                    // index of the first GPU's memory
+  std::size_t engines_ = 0;                       // index of the first GPU's engines
   std::size_t host_memory_ = 0;
   std::optional<std::size_t> host_writes_;
 };

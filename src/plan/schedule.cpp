@@ -98,8 +98,8 @@ class simulation {
     return plan_.paths[one.path].legs[one.leg];
   }
 
-  // The first copies of slots take an engine once they may start, in the order in which they were
-  // enqueued.
+  // The first copies of slots take an engine as soon as they may start, in the order in which they
+  // were enqueued.
   void start_what_can(double now) {
     waiting_s_ = never;
     ready_.clear();
@@ -115,7 +115,7 @@ class simulation {
     std::sort(ready_.begin(), ready_.end());
     for (const std::uint32_t index : ready_) {
       int& engines = free_engines_[leg_of(index).engines];
-      if (engines == 0) continue;  // it is tried again when a copy ends
+      if (engines == 0) continue;  // the copy is tried again when another copy ends
       --engines;
       states_[index] = state::setting_up;
       next_s_[index] = now + setup_s_;
@@ -137,8 +137,8 @@ class simulation {
       if (states_[index] != state::moving) continue;
       if (rates_ && then > now) record(index, now, then);
       left_[index] -= rate_[index] * (then - now);
-      // Drops what rounding leaves: less than a thousandth of a byte, or less than times can
-      // resolve.
+      // Drops what remains because of rounding: less than a thousandth of a byte, or less than the
+      // resolution of times.
       if (left_[index] < std::max(1e-3, rate_[index] * then * 1e-14)) left_[index] = 0;
     }
   }
@@ -164,7 +164,7 @@ class simulation {
   }
 
   // Max-min fairness: all rates grow together until a resource is full or an engine is at its
-  // limit. The rates that are limited by it stay; the others keep growing.
+  // limit. The rates that this limits stay; the other rates keep growing.
   void share_rates() {
     growing_.clear();
     std::fill(users_of_.begin(), users_of_.end(), 0);
@@ -213,15 +213,15 @@ class simulation {
   double engine_bytes_per_s_;
   bool rates_;
   std::vector<state> states_;
-  std::vector<double> next_s_;  // when the state ends, if that is known
+  std::vector<double> next_s_;  // the time when the state ends, if that is known
   std::vector<double> enqueued_s_;
   std::vector<double> left_;  // bytes
   std::vector<double> rate_;
   std::vector<std::uint32_t> waits_for_;
   std::vector<std::vector<std::uint32_t>> wakes_;
-  std::vector<std::vector<std::uint32_t>> queues_;  // of each slot
+  std::vector<std::vector<std::uint32_t>> queues_;  // the queue of each slot
   std::vector<std::size_t> heads_;
-  std::vector<bool> own_;          // slots that are the messages' own streams
+  std::vector<bool> own_;          // whether a slot is the message's own stream
   std::vector<int> free_engines_;  // by resource
   std::vector<double> left_of_;    // by resource
   std::vector<std::uint32_t> users_of_;

@@ -1,15 +1,15 @@
-// When the copies of a plan would run: the model by which plans are compared.
+// The times at which the copies of a plan would run. This is the model by which plans are compared.
 //
 // One host thread enqueues the steps in order. A copy starts when
 // - it is enqueued,
 // - its predecessor in its slot and all copies that it depends on are complete, and
 // - an engine of its GPU is free.
 // The copy holds the engine while it sets up and moves its bytes. Its last byte arrives after the
-// wires' latency. Copies of other slots that depend on it start later, by the latency of an event.
-// The same latency applies between the message's own stream, which runs the slots of direct paths,
-// and the other slots, which start after that stream and for which it waits. Copies that move bytes
-// at the same time share every resource evenly, up to what each can use (max-min fairness), so no
-// resource is ever used beyond its capacity.
+// latency of the wires. A copy of another slot that depends on it starts later, by the latency of
+// an event. The message's own stream runs the slots of direct paths. The other slots start after
+// that stream, and that stream waits for them, with the same latency of an event. Copies that move
+// bytes at the same time share every resource evenly, up to the rate that each can use (max-min
+// fairness). So no resource is ever used beyond its capacity.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct span_of_step {
 };
 
 // Sets begin_s and end_s of the steps and predicted_s of the plan. Returns the rates if `rates` is
-// true, else an empty vector.
+// true, and otherwise an empty vector.
 std::vector<span_of_step> predict(plan& made, const resources& shared, const machine::gpu& unit,
                                   bool rates = false);
 

@@ -9,15 +9,16 @@
 namespace interlace::plan {
 namespace {
 
-// A path stays only if the others would be at least this much slower without it.
+// A path stays only if the remaining paths would be at least this much slower without it.
 constexpr double least_gain = 1.005;
-// The cost in the objective of a whole message on staged paths, where moving it counts 1.
+// The cost of a whole message on staged paths in the objective, in which moving the message counts
+// 1.
 constexpr double staged_price = 1e-5;
 
 std::uint32_t chunks_on(const path& way, std::uint32_t chunks) { return way.direct() ? 1 : chunks; }
 
-// Seconds for each byte: the slowest leg moves all bytes; each other leg moves one chunk while the
-// slowest leg waits.
+// The seconds for each byte of a path. The slowest leg moves all bytes. While each other leg moves
+// one chunk, the slowest leg waits.
 double seconds_a_byte(const path& way, std::uint32_t chunks) {
   double all = 0;
   double slowest = 0;
@@ -68,7 +69,8 @@ class balancer {
   }
 
  private:
-  // A time that is always enough: every message alone on its fastest path, one after another.
+  // A time that always suffices: every message alone on its fastest path, one message after
+  // another.
   std::optional<double> longest() const {
     double sum = 0;
     for (std::size_t number = 0; number < plan_.messages.size(); ++number) {
@@ -102,8 +104,8 @@ class balancer {
     const auto start = longest();
     if (!start) return std::nullopt;
     double time = *start;
-    // The part that can be moved in time T is concave except where a path joins. A few steps
-    // therefore end near 1.
+    // The part that can be moved in time T is a concave function of T, except where a path joins. A
+    // few steps therefore end near 1.
     for (int turn = 0; turn < 12; ++turn) {
       solve_for(time);
       const double error = solution_.x.back() - 1;
@@ -142,8 +144,8 @@ class balancer {
     return found;
   }
 
-  // The variables are, for each path that can begin in time, the part of its message on it, and the
-  // part of all messages that is moved. The latter is maximised.
+  // The variables are the part of its message that each path carries, for each path that can begin
+  // in time, and the part of all messages that is moved. The last one is maximised.
   void solve_for(double time) {
     columns_.clear();
     for (std::size_t at = 0; at < usable_.size(); ++at)
@@ -176,7 +178,7 @@ class balancer {
 
   template <class Row>
   void add_resource_rows(double time, const Row& row) {
-    // The bytes that each path puts on each resource. The second of a pair is for staged paths
+    // The bytes that each path puts on each resource. The second row of a pair is for staged paths
     // alone.
     for (std::size_t used = 0; used < shared_.all().size(); ++used) {
       const resource& one = shared_.at(used);
@@ -214,7 +216,7 @@ class balancer {
   std::vector<double> fills_;
   std::vector<double> slopes_;
   std::vector<std::size_t> columns_;  // the path of each variable but the last
-  std::vector<double> growth_;        // of each row's limit with T
+  std::vector<double> growth_;        // growth of each row's limit with T
   linear_solution solution_;
 };
 
@@ -223,9 +225,11 @@ class balancer {
 double fill_s(const path& way, const overheads& costs, std::uint32_t chunks) {
   double sum = costs.launch_s * static_cast<double>(way.legs.size());
   for (const leg& part : way.legs) sum += seconds_of(part.latency_ps);
-  // Every chunk on one leg, and one chunk on each other leg.
+  // The slowest leg copies every chunk while the path moves its bytes; each other leg adds one
+  // chunk.
   const auto copies = static_cast<double>(chunks_on(way, chunks) + way.legs.size() - 1);
-  // A staged path starts after the message's stream, and the stream continues after the path.
+  // A staged path starts after the message's stream, and the message's stream continues after the
+  // path.
   if (!way.direct()) sum += costs.event_s * static_cast<double>(way.legs.size() + 1);
   return sum + costs.setup_s * copies;
 }

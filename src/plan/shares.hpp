@@ -1,4 +1,4 @@
-// How much of a message each path carries, from the resources that paths share.
+// Computes the part of a message that each path carries, from the resources that paths share.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,21 @@
 
 namespace interlace::plan {
 
-// The cost of a path in addition to the time of its bytes.
+// The costs of a path in addition to the time in which it moves its bytes.
 struct overheads {
-  double setup_s = 0;   // of one copy, on the engine
-  double launch_s = 0;  // of one copy, on the host
+  double setup_s = 0;   // setup of one copy on the engine
+  double launch_s = 0;  // launch of one copy on the host
   double event_s =
-      0;  // from the end of a copy to the start of work in another stream that waits for it
+      0;  // time from a copy's end to the start of work in another stream that waits for it
 };
 
 // The shares with which all messages of the plan end earliest, if staged parts are cut into
-// `chunks` and only paths in `usable` are used.
+// `chunks` chunks and only the paths in `usable` are used.
 struct balance {
   double time_s = std::numeric_limits<double>::infinity();
   std::vector<double> bytes;  // by path
-  std::vector<double> load;   // by resource: the part of its capacity that is used in that time
+  std::vector<double> load;   // for each resource, the part of its capacity that is used in that
+                              // time
 };
 
 // Minimises the time T in which, with b the bytes of a path:

@@ -27,7 +27,7 @@ class tableau {
       line(height_)[column] = -program.objective[column];
   }
 
-  // False if the objective is unbounded.
+  // Returns false if the objective is unbounded.
   bool solve() {
     std::size_t without_gain = 0;
     for (;;) {

@@ -1,4 +1,4 @@
-// Linear programs of a few hundred rows, exactly repeatable.
+// Solves linear programs of a few hundred rows. The same program always gives the same result.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace interlace::plan {
 
-// Maximise objective . x, where every row . x <= its limit, and x >= 0. Limits are not negative, so
-// x = 0 satisfies all of them.
+// Maximises objective . x, subject to row . x <= limit for every row, and x >= 0. Limits are not
+// negative, so x = 0 satisfies all rows.
 struct linear_program {
   std::vector<double> objective;
   std::vector<std::vector<double>> rows;
@@ -18,13 +18,13 @@ struct linear_solution {
   bool bounded = true;  // if false, the other members have no meaning
   double value = 0;
   std::vector<double> x;
-  std::vector<double> prices;  // by row: how much the value grows with the row's limit
+  std::vector<double> prices;  // for each row, how much the value grows with the row's limit
 };
 
-// The primal simplex method on a dense tableau. The variable that gains most enters, or the one
-// with the lowest index of several. After many degenerate steps, the lowest index that gains
-// anything enters (Bland's rule), which cannot cycle. Coefficients should be near 1: values below
-// 1e-9 count as 0.
+// The primal simplex method on a dense tableau. The variable that gains most enters; of several,
+// the one with the lowest index. After many degenerate steps, the variable with the lowest index
+// that gains anything enters (Bland's rule), which cannot cycle. Coefficients should be near 1:
+// values below 1e-9 count as 0.
 linear_solution maximise(const linear_program& program);
 
 }  // namespace interlace::plan

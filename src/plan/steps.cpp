@@ -17,7 +17,7 @@ std::uint64_t round_up(std::uint64_t bytes) { return (bytes + grain - 1) / grain
 struct piece {
   std::uint32_t path = 0;
   std::uint32_t chunk = 0;
-  std::uint64_t offset = 0;  // in the message
+  std::uint64_t offset = 0;  // offset in the message
   std::uint64_t bytes = 0;
 };
 
@@ -46,7 +46,7 @@ class cutter {
   }
 
  private:
-  // The paths of a message that are used, with the bytes that they carry.
+  // Cuts the used paths of a message, with the bytes that each path carries.
   bool cut_message(std::uint32_t number) {
     const std::uint64_t bytes = plan_.messages[number].bytes;
     std::vector<std::uint32_t> used;
@@ -68,7 +68,7 @@ class cutter {
     return std::max(budget / (way.stops.size() - 2) / most_buffers / grain * grain, grain);
   }
 
-  // The number of chunks of a part: as many as wanted, or more if they would not fit into the
+  // The number of chunks of a part: as many as wanted, or more if the chunks would not fit into the
   // staging buffers.
   std::uint64_t chunks_of(std::uint32_t index, std::uint64_t part, std::uint64_t budget) const {
     const path& way = plan_.paths[index];
@@ -109,7 +109,7 @@ class cutter {
     for (const std::uint32_t index : used) {
       const auto part =
           static_cast<std::uint64_t>(wanted_.bytes[index] / total * static_cast<double>(bytes));
-      // All paths have chunks of one size, the smallest that any part would have.
+      // The chunks of all paths have one size: the smallest that the part of any path would have.
       const std::uint64_t chunks = chunks_of(index, part, budget);
       chunk_bytes = std::min(chunk_bytes, std::max(grain, round_up(part / chunks)));
       if (!plan_.paths[index].direct())
@@ -122,7 +122,7 @@ class cutter {
       double latest = 0;
       for (std::size_t turn = 0; turn < used.size(); ++turn) {
         // The fraction of its share that the path would have with this chunk. The path with the
-        // smallest fraction takes the chunk.
+        // smallest fraction gets the chunk.
         const double with = (dealt[turn] + static_cast<double>(size)) / wanted_.bytes[used[turn]];
         if (turn != 0 && with >= latest) continue;
         next = turn;
@@ -134,7 +134,7 @@ class cutter {
     return true;
   }
 
-  // False if no more copies may be made.
+  // Returns false if the plan may not have more copies.
   bool give(std::uint32_t index, std::uint64_t offset, std::uint64_t bytes) {
     path& way = plan_.paths[index];
     if (way.legs.size() > steps_left_) return false;
@@ -170,8 +170,8 @@ class cutter {
             .offset = cut.chunk % buffers_of(way.chunks) * largest_[cut.path]};
   }
 
-  // Messages to one place follow each other even if messages run apart: they share the place's
-  // links.
+  // Messages to one place follow each other even if messages run apart, because they share the
+  // links of that place.
   std::uint32_t slot_of(const leg& part, std::uint32_t message) {
     const machine::endpoint to = plan_.messages[message].to;
     const std::uint32_t apart =
@@ -183,7 +183,7 @@ class cutter {
   }
 
   // Orders the steps as an undisturbed pipeline would run them, which all dependencies allow. The
-  // time of a step is the part of its path that is complete when the step ends.
+  // time of a step is the fraction of its path that is complete when the step ends.
   void make_steps() {
     struct planned {
       std::size_t piece = 0;
@@ -236,9 +236,9 @@ class cutter {
   std::uint64_t staging_bytes_;
   std::size_t steps_left_;
   std::vector<piece> pieces_;
-  std::vector<std::uint64_t> largest_;       // chunk of each path, rounded up
-  std::vector<std::uint32_t> first_buffer_;  // of each path
-  // By GPU, port and, if messages run apart, destination.
+  std::vector<std::uint64_t> largest_;       // the largest chunk of each path, rounded up
+  std::vector<std::uint32_t> first_buffer_;  // the first buffer of each path
+  // The key is the GPU, the port and, if messages run apart, the destination.
   std::map<std::tuple<std::uint32_t, std::size_t, std::uint32_t>, std::uint32_t> slot_at_;
 };
 

@@ -1,4 +1,4 @@
-// From shares to copies: chunks, staging buffers, slots and dependencies.
+// Turns shares into copies: chunks, staging buffers, slots and dependencies.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,15 @@
 
 namespace interlace::plan {
 
-// The most buffers of a path at a staging place: a chunk enters while others wait and leave.
+// The most buffers of a path at a staging place: one chunk enters while other chunks wait and
+// leave.
 inline constexpr std::uint32_t most_buffers = 4;
 
-// How much of a message each path carries. Only the proportions between a message's paths matter.
+// The part of a message that each path carries. Only the proportions between a message's paths
+// matter.
 struct shares {
-  std::vector<double> bytes;          // by path; 0: not used
-  std::vector<std::uint32_t> chunks;  // by path: of the path's part
+  std::vector<double> bytes;          // for each path; 0: the path is not used
+  std::vector<std::uint32_t> chunks;  // for each path, the chunks of its part
 };
 
 // Fills in buffers, slots and steps, and the bytes and chunks of the paths. Messages, rounds, paths

@@ -1,4 +1,4 @@
-// Transfers between files and the host's memory.
+// Python bindings of transfers between files and the host's memory.
 #pragma once
 
 #include <nanobind/nanobind.h>

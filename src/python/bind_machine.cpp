@@ -32,7 +32,7 @@ namespace {
 
 using machine::endpoint_kind;
 
-// (link, forward) pairs as tuples, which Python code can unpack.
+// The (link, forward) pairs of a route as tuples, which Python code can unpack.
 std::optional<std::vector<std::pair<std::size_t, bool>>> route_pairs(
     const machine::machine& described, machine::endpoint from, machine::endpoint to) {
   const auto way = machine::route(described, from, to);
@@ -128,8 +128,8 @@ std::pair<const machine::key*, machine::field> find(Owner& owner, const std::str
   return {one, *at};
 }
 
-// Values by key: owner["size_KiB"] is the list's key `prefix` + "size_KiB", in the file's unit. It
-// is None where a file would leave the key out.
+// Values by key: owner["size_KiB"] is the value of the key `prefix` + "size_KiB", in the file's
+// unit. It is None if a file would leave the key out.
 template <class Owner>
 void bind_keys(nb::class_<Owner>& bound, const char* prefix) {
   bound.def(nb::init<>());

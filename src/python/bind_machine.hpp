@@ -1,4 +1,4 @@
-// The structs of machines as Python classes.
+// Python classes for the structs of machines.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -7,7 +7,7 @@ namespace interlace::python {
 
 // Adds Machine, Link, Switch, Protocol and Endpoint, route(), validate_machine(),
 // discover_machine() and report_driver(), and the list of keys of machine files. Machine, Link,
-// Switch and Protocol give their values by these keys.
+// Switch and Protocol return their values by these keys.
 void bind_machine(nanobind::module_& module);
 
 }  // namespace interlace::python

@@ -55,7 +55,7 @@ void bind_workload_library(nb::module_& module) {
           nb::arg("iterations"), nb::arg("tolerance"), nb::arg("split_ranges"),
           nb::arg("chunk_bytes"), nb::arg("agent_threads"), nb::arg("variant"), nb::arg("data"),
           nb::arg("record") = "", "Run it; the result as a dict.",
-          // A stub would leave the type of `data` out.
+          // Given as text, because a generated stub would leave out the type of `data`.
           nb::sig("def run(self, node: str, machine: Machine | None, mechanism: str, "
                   "boundaries: object, iterations: int, tolerance: float, split_ranges: int, "
                   "chunk_bytes: int, agent_threads: int, variant: str, *data: object, "

@@ -1,4 +1,4 @@
-// Functions of the module _core that load workloads from libraries of their own.
+// Functions of the module _core that load workloads from separate libraries.
 #pragma once
 
 #include <nanobind/nanobind.h>

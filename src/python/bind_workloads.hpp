@@ -5,7 +5,8 @@
 
 namespace interlace::python {
 
-// Adds a function for each workload. The build generates the definition, for _core and for _cuda.
+// Adds a function for each workload. The build generates one definition for _core and one for
+// _cuda.
 void bind_workloads(nanobind::module_& module);
 
 }  // namespace interlace::python

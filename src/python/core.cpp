@@ -44,12 +44,12 @@ double simulate_overlap(const machine::machine& described, std::uint32_t peers, 
   return bench::overlap_on_sim(asked, described);
 }
 
-// seconds, payload bytes, bytes with protocol
+// Seconds, bytes of payload, and bytes with protocol.
 using timed = std::tuple<double, std::uint64_t, std::uint64_t>;
 
 timed of(const bench::timed_bytes& t) { return {t.time_s, t.payload, t.wire}; }
 
-// The last number: packets.
+// As `timed`; the last number counts packets.
 using timed_packets = std::tuple<double, std::uint64_t, std::uint64_t, std::uint64_t>;
 
 timed_packets simulate_stores(const machine::machine& described, std::uint32_t gpus,
@@ -73,7 +73,7 @@ timed simulate_loads(const machine::machine& described, std::uint32_t element_by
   return of(bench::loads_on_sim(described, element_bytes, elements, check_signals));
 }
 
-// Copies are (from, to, bytes, stream).
+// Each copy is (from, to, bytes, stream).
 double simulate_copies(
     const machine::machine& described,
     const std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t, std::uint32_t>>&

@@ -5,7 +5,7 @@
 
 namespace interlace::python {
 
-// Processor time of the calling thread so far, in user and system mode.
+// The processor time of the calling thread so far, in user and system mode.
 inline double thread_cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);

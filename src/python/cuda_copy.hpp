@@ -1,5 +1,5 @@
-// Copies over several paths for Python programs, and measurements of them: functions of the module
-// _cuda that interlace/copying.py and copy_bench.py use.
+// Copies over several paths for Python programs, and measurements of such copies. These are
+// functions of the module _cuda, which interlace/copying.py and copy_bench.py use.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -19,7 +19,7 @@ namespace interlace::python {
 
 namespace {
 
-// Seconds of an epoch by repeat, and its payload.
+// The seconds of an epoch in each repeat, and the epoch's payload.
 using timed = std::pair<std::vector<double>, std::uint64_t>;
 
 timed of(bench::kernel_times t) { return {std::move(t.time_s), t.payload}; }
@@ -52,7 +52,7 @@ std::optional<std::vector<double>> measure_store_wire(std::uint32_t element_byte
   return bench::store_wire_on_cuda(element_bytes, elements, together, {epochs, repeats});
 }
 
-// Copies are (from, to, bytes, stream).
+// Each copy is (from, to, bytes, stream).
 std::vector<double> measure_streams(
     const std::vector<std::tuple<int, int, std::uint64_t, std::uint32_t>>& copies, bool by_host,
     std::uint32_t repeats) {

@@ -1,4 +1,4 @@
-// Microbenchmarks on GPUs for interlace/calibration.py: functions of the module _cuda.
+// Microbenchmarks on GPUs, as functions of the module _cuda. interlace/calibration.py uses them.
 #pragma once
 
 #include <nanobind/nanobind.h>

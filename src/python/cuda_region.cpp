@@ -30,7 +30,8 @@ CUstream_st* stream_at(std::uintptr_t pointer) { return reinterpret_cast<CUstrea
 
 std::uintptr_t number_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
-// The callable takes and returns bytes. It is called and released with the interpreter's lock held.
+// The callable takes and returns bytes. This function calls and releases it while it holds the
+// interpreter's lock.
 all_gather gather_from(nb::callable function) {
   const std::shared_ptr<nb::callable> kept(new nb::callable(std::move(function)),
                                            [](nb::callable* f) {
@@ -60,7 +61,7 @@ group joined_group(std::uint32_t rank, std::uint32_t size, int ordinal, nb::call
   return group::join(rank, size, ordinal, std::move(all), {deadline_s});
 }
 
-// A region that can be closed while Python still holds a reference.
+// A region that can be closed while Python still holds a reference to it.
 class open_region {
  public:
   open_region(const group& g, const region_spec& spec, const std::vector<region_memory>& memory) {

@@ -1,4 +1,4 @@
-// Transfers between files and GPUs.
+// Python bindings of transfers between files and GPUs.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -32,8 +32,8 @@ struct argument_of<array_view<T, Rank>> {
   }
 };
 
-// The type that a module's function takes for a parameter of `make`, and its conversion to the
-// parameter.
+// The type that a module's function takes for a parameter of `make`, and the conversion of that
+// type to the parameter.
 template <class Parameter>
 using argument_type = typename argument_of<std::remove_cvref_t<Parameter>>::type;
 
@@ -46,7 +46,8 @@ Problem problem_of(argument_type<Parameter>... data) {
 template <class Problem>
 using argument_places = std::make_index_sequence<Problem::arguments.size()>;
 
-// The documentation of a function that runs a problem. `where` can name the place where it runs.
+// The documentation of a function that runs a problem. `where` names the place where the problem
+// runs; it can be empty.
 template <class Problem>
 std::string documentation(const char* where = "") {
   return std::string("Run ") + Problem::summary + where + "; the result as a dict.";

@@ -18,9 +18,9 @@
 
 namespace interlace::python {
 
-// A descriptor and a name.
+// For each file, its descriptor and its name.
 using file_list = std::vector<std::pair<int, std::string>>;
-// File, offset in it, bytes, address, GPU or -1, tensor.
+// For each segment: file, offset in the file, bytes, address, GPU or -1, and tensor.
 using segment_list = std::vector<
     std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, std::uintptr_t, int, std::uint32_t>>;
 
@@ -45,7 +45,8 @@ inline std::vector<checkpoint::segment> segments_of(const segment_list& list) {
   return segments;
 }
 
-// `progress` is a function of the bytes so far, or None. Signals are handled during the transfer.
+// `progress` is None or a function that takes the number of bytes so far. Signals are handled
+// during the transfer.
 inline checkpoint::transfer_options transfer_options_of(std::uint32_t threads, bool checksums,
                                                         const nanobind::object& progress) {
   checkpoint::transfer_options options;

@@ -1,11 +1,11 @@
-// Signals during long work of a module.
+// Handles signals during long calls of a module.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace interlace::python {
 
-// Raises the exception of a Python signal handler, mainly KeyboardInterrupt for Ctrl-C.
+// Raises the exception of a Python signal handler, which is mainly KeyboardInterrupt for Ctrl-C.
 inline void check_signals() {
   const nanobind::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw nanobind::python_error();

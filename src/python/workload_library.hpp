@@ -1,4 +1,4 @@
-// Workloads in libraries of their own (interlace/run/module.hpp), as the Python modules load them.
+// Workloads in separate libraries (interlace/run/module.hpp), as the Python modules load them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -12,12 +12,12 @@ namespace interlace::python {
 
 class workload_library {
  public:
-  // The library stays loaded as long as the process runs: results point into it. Throws usage_error
-  // for a file that is not such a library, or is of another version of Interlace.
+  // The library stays loaded until the process ends, because results point into it. Throws
+  // usage_error if the file is not such a library, or was built for another version of Interlace.
   explicit workload_library(const std::string& path);
 
-  // Throws what `make` throws, and nanobind::type_error for arguments that `make` does not take.
-  // Arrays are used where they are, so `data` must outlive the problem.
+  // Throws the errors of `make`, and nanobind::type_error for arguments that `make` does not take.
+  // Arrays are not copied, so `data` must outlive the problem.
   std::unique_ptr<run::module_problem> problem(const nanobind::args& data) const;
 
  private:
@@ -25,10 +25,11 @@ class workload_library {
   const run::module_description* of_ = nullptr;
 };
 
-// Whether a signal handler of Python's raised; then Python's error is set.
+// Whether a Python signal handler raised an exception. Python's error is then set.
 bool interrupted() noexcept;
 
-// Throws what a call into a library ended with; with or without the GIL.
+// Throws the error with which a call into a library ended. It can be called with or without the
+// GIL.
 void check(const run::outcome& ended);
 
 }  // namespace interlace::python

@@ -1,4 +1,4 @@
-// Runs of workloads: requests from Python, and results for it.
+// Conversions for runs of workloads: requests from Python, and results for Python.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -15,21 +15,22 @@ using boundaries_in = nanobind::ndarray<const std::uint64_t, nanobind::ndim<1>, 
                                         nanobind::device::cpu>;
 
 // The common part of a workload's request, for a problem with `elements` elements. Throws
-// usage_error. A mechanism's name may end in "-without-transfers" (region_options::transfers).
+// usage_error. The name of a mechanism may end in "-without-transfers" (region_options::transfers).
 run::request make_request(const std::string& mechanism, const boundaries_in& boundaries,
                           std::uint64_t elements, std::uint32_t iterations, double tolerance,
                           std::uint32_t split_ranges, std::uint64_t chunk_bytes,
                           std::uint32_t agent_threads, const std::string& variant);
 
-// Keys: time_s, copy_s, iterations, residual, values, wire, timeline, accesses,
-// remote_transactions, stores, work, sent_bytes, epoch_s.
+// The keys are time_s, copy_s, iterations, residual, values, wire, timeline, accesses,
+// remote_transactions, stores, work, sent_bytes and epoch_s.
 nanobind::dict make_result(run::result result);
 
-// The keys of make_result for the last repeat, and: cpu_s, times_s, remarks, data_tx_bytes,
-// raw_tx_bytes.
+// The keys are those of make_result, with values from the last repeat, and cpu_s, times_s, remarks,
+// data_tx_bytes and raw_tx_bytes.
 nanobind::dict make_measurement(run::measurement measured);
 
-// usage_error, model_error and device_error become the classes of interlace.base.errors in Python.
+// Makes usage_error, model_error and device_error arrive in Python as the classes of
+// interlace.base.errors.
 void translate_errors();
 
 }  // namespace interlace::python

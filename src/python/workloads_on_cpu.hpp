@@ -19,10 +19,10 @@
 
 namespace interlace::python {
 
-// The dictionary's type in the type stub.
+// The type of the dictionary in the type stub.
 using result_dict = nanobind::typed<nanobind::dict, nanobind::str, nanobind::any>;
 
-// Runs `host()` or `sim(machine)`, depending on the node's name. Also returns the processor time.
+// Runs `host()` or `sim(machine)`, as the node's name says. Also returns the processor time.
 template <class Host, class Sim>
 auto run_on(const std::string& node, const machine::machine* described, const Host& host,
             const Sim& sim) {

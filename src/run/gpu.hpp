@@ -1,5 +1,5 @@
-// Functions of the real node that the command line needs besides workloads. They need none of the
-// node's headers.
+// Functions of the real node that the command line needs besides workloads. This header includes no
+// header of the node.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,27 @@ namespace interlace::run {
 
 struct gpu_info {
   std::uint32_t gpus = 0;
-  std::string name;    // of the first GPU
-  std::string driver;  // in NVIDIA's numbering; empty if unknown
-  std::string cuda;    // newest version that the driver supports
+  std::string name;    // the name of the first GPU
+  std::string driver;  // the driver's version in NVIDIA's numbering; empty if unknown
+  std::string cuda;    // the newest version of CUDA that the driver supports
 };
 gpu_info describe_gpus();
 
-// Loads NCCL into this process unless it is loaded: from `candidates` or from the usual places.
-// Throws usage_error that says what to do if no usable NCCL is found.
+// Loads NCCL into this process, from `candidates` or from the usual places, unless it is already
+// loaded. Throws usage_error, which says what to do, if there is no usable NCCL.
 std::string nccl_version(const std::vector<std::string>& candidates);
 
-// NVSHMEM needs a process for each GPU. Returns the bytes of the id that all processes share. Loads
-// NVSHMEM from one of the files `candidates`.
+// Loads NVSHMEM from one of the files `candidates`. NVSHMEM needs a process for each GPU. Returns
+// the bytes of the id that all these processes share.
 std::string make_nvshmem_id(const std::vector<std::string>& candidates);
-// Makes this process one of `ranks`, with the GPU of its rank. Returns NVSHMEM's version when all
-// processes have joined and have synchronised once on their GPUs. Throws usage_error if NVSHMEM
-// cannot be used, and device_error if it fails.
+// Makes this process one of `ranks` processes, with the GPU of its rank. Returns NVSHMEM's version
+// once all processes have joined and have synchronised once on their GPUs. Throws usage_error if
+// NVSHMEM cannot be used, and device_error if it fails.
 std::string join_nvshmem(const std::vector<std::string>& candidates, std::uint32_t rank,
                          std::uint32_t ranks, const std::string& id);
 
-// Ends NVSHMEM; every process that has joined must call it. Throws usage_error before join_nvshmem.
+// Ends NVSHMEM. Every process that has joined must call it. Throws usage_error if the process has
+// not joined.
 void leave_nvshmem();
 
 struct host_graph {
@@ -45,14 +46,14 @@ struct measured_link {
   std::string from, to;  // gpu0.., host
   std::uint64_t bytes = 0;
   double bytes_per_s = 0;
-  double both_bytes_per_s = 0;  // sum of both directions used at the same time
+  double both_bytes_per_s = 0;  // the sum of both directions, used at the same time
 };
 std::vector<measured_link> measure_links(const std::vector<std::uint64_t>& sizes,
                                          std::uint32_t repetitions,
                                          const std::function<void()>& check_interrupt);
 
 // The rates that limit any kernel on GPU 0, as medians of `repeats` measurements. Operations are
-// instructions of a lane; bytes are in the GPU's own memory.
+// instructions of a lane. Bytes are in the GPU's own memory.
 struct device_rates {
   double read_bytes_per_s = 0;
   double write_bytes_per_s = 0;

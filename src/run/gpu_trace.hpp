@@ -12,19 +12,20 @@
 namespace interlace::run {
 
 // Records kernels one by one into a trace file for the simulator (docs/how-to/traces.md). Each
-// kernel runs at once and alone. The file has the accesses to views in the order of each warp,
-// without dependences, barriers and shared memory. Kernels of a GPU run one after another.
+// kernel runs at once and alone. The file has the accesses to views in the order of each warp, but
+// no dependences, no barriers and no shared memory. In the trace, kernels of a GPU run one after
+// another.
 class gpu_trace {
  public:
-  // Kernels may access only memory that the node has allocated by now. The caller makes the file,
-  // which is complete after finish(). Throws usage_error if the file cannot be written.
+  // Kernels may access only memory that the node has allocated before this call. The caller makes
+  // the file, which is complete after finish(). Throws usage_error if the file cannot be written.
   gpu_trace(cuda::node& node, const std::string& path);
   ~gpu_trace();
   gpu_trace(const gpu_trace&) = delete;
   gpu_trace& operator=(const gpu_trace&) = delete;
 
-  // Runs the kernel as cuda::node::record does. Throws usage_error for an access to memory that the
-  // node had not allocated. Unified memory is not recorded.
+  // Runs the kernel like cuda::node::record. Throws usage_error if the kernel accesses memory that
+  // the node had not allocated. Accesses to unified memory are not recorded.
   template <class Kernel>
   void record(std::uint32_t device, const Kernel& kernel, grid shape, const std::string& name,
               bool stores_inline = false) {

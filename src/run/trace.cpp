@@ -41,7 +41,7 @@ trace_head head_of(const trace::header& h) {
   return found;
 }
 
-// Counts everything, and passes it on to a file if there is one.
+// Counts all records, and passes them on to a file if there is one.
 class counting final : public trace::sink {
  public:
   counting(const trace::header& h, trace::writer* file) : header_(h), seen_(h), file_(file) {}

@@ -1,4 +1,4 @@
-// Traces of accesses: their statistics, conversion of other tools' traces, and replay.
+// Traces of accesses: their statistics, the conversion of other tools' traces, and their replay.
 #pragma once
 
 #include <array>
@@ -31,28 +31,29 @@ struct trace_head {
 
 struct trace_statistics {
   trace_head head;
-  std::uint64_t file_bytes = 0;  // 0: not a file in Interlace's format
+  std::uint64_t file_bytes = 0;  // size of the file; 0: not a file in Interlace's format
   struct gpu {
     std::uint64_t launches = 0;
     std::uint64_t blocks = 0;
     std::array<std::uint64_t, 3> own{}, remote{}, own_bytes{}, remote_bytes{};  // by kind
   };
   std::vector<gpu> gpus;
-  std::vector<std::uint64_t> matrix;  // [gpu * GPUs + home]: bytes
+  std::vector<std::uint64_t> matrix;  // bytes; index: gpu * GPUs + home
   std::uint64_t copies = 0, exchanges = 0, calls = 0, host_copies = 0, copied_bytes = 0;
-  std::array<std::uint64_t, 9> instructions{};  // by action: load, store, atomic, release, compute,
-                                                // shared, shuffle, wait, barrier
+  std::array<std::uint64_t, 9> instructions{};  // the index is the action: load, store, atomic,
+                                                // release, compute, shared, shuffle, wait, barrier
   std::array<std::uint64_t, 3> lanes{}, bytes{};
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> widths;  // [kind, bytes]
   std::array<std::uint64_t, 3> distinct_bytes{};
-  std::array<std::array<std::uint64_t, 3>, 3> touched{};  // [kind][units of 32, 64, 128 bytes]
-  std::array<std::uint64_t, 8> remote_runs{};             // up to 1, 2, 4 ... 128 bytes
-  std::vector<std::string> names;  // of kernels, each once, in order; at most 100
+  // Indices: kind, then units of 32, 64, 128 bytes.
+  std::array<std::array<std::uint64_t, 3>, 3> touched{};
+  std::array<std::uint64_t, 8> remote_runs{};  // runs of up to 1, 2, 4 ... 128 bytes
+  std::vector<std::string> names;              // names of kernels, each once, in order; at most 100
 };
 
 bool is_trace_file(const std::string& beginning);
 
-// Reads a whole trace file and checks it on the way. `progress` gets the bytes read so far.
+// Reads a whole trace file and checks it on the way. Calls `progress` with the bytes read so far.
 trace_statistics read_statistics(const std::string& path,
                                  const std::function<void(std::uint64_t)>& progress);
 
@@ -71,7 +72,7 @@ std::vector<listed_step> read_kernels_list(std::string_view text, const std::str
 class trace_conversion {
  public:
   virtual ~trace_conversion() = default;
-  // accel-sim only: a step that is a copy, and the start of a kernel's file.
+  // Only for accel-sim: a step that is a copy, and the start of a kernel's file.
   virtual void copy(const listed_step& step, const std::string& list) = 0;
   virtual void begin_file(const std::string& name, std::uint32_t gpu) = 0;
   virtual void feed(std::string_view text) = 0;
@@ -83,22 +84,22 @@ class trace_conversion {
 
 struct trace_source {
   std::string format;                               // accel-sim, nvbit, mgpusim
-  std::string name;                                 // of the file, for errors
-  trace_head head;                                  // mgpusim: without ranges
-  std::map<std::uint64_t, std::uint32_t> contexts;  // nvbit: GPUs of contexts
-  std::string component;                            // mgpusim: part of the names of components
+  std::string name;                                 // the file's name, for errors
+  trace_head head;                                  // for mgpusim it has no ranges
+  std::map<std::uint64_t, std::uint32_t> contexts;  // for nvbit: the GPU of each context
+  std::string component;  // for mgpusim: a part of the names of components
 };
 // With an empty `path` the result is only the statistics.
 std::unique_ptr<trace_conversion> convert_trace(const trace_source& from, const std::string& path);
 
 struct trace_replay {
   double time_s = 0;
-  std::uint64_t instructions = 0;  // warps' accesses as in the file
+  std::uint64_t instructions = 0;  // accesses of warps in the file
   std::uint64_t lanes = 0;
-  std::uint64_t accesses = 0;  // (warp instruction, line) pairs
+  std::uint64_t accesses = 0;  // pairs of a warp's instruction and a line
   std::uint64_t remote_transactions = 0;
   std::uint64_t l1_hits = 0, l1_misses = 0;
-  // Payload, and all bytes on the wire.
+  // The first number counts payload, the second all bytes on the wire.
   std::array<std::uint64_t, 2> stores{}, reads{}, copies{}, exchanges{};
   std::uint64_t host_copies = 0;  // copies from or to the host, which are left out
 };

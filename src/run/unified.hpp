@@ -15,9 +15,9 @@ namespace interlace::run {
 struct unified_request {
   std::uint32_t gpus = 1;
   workload::unified_placement placement;
-  bool own_pages = false;                 // moving pages also begin where each array places them
-  kernel::remote_load_options loads;      // simulated only: how remote loads are handled
-  std::function<void()> check_interrupt;  // called from time to time; may throw
+  bool own_pages = false;             // even if pages move, they begin where each array places them
+  kernel::remote_load_options loads;  // only simulated: how remote loads are handled
+  std::function<void()> check_interrupt;  // the run calls it from time to time; it may throw
 };
 
 struct unified_result {
@@ -44,7 +44,7 @@ unified_result run_unified(Node& node, const Problem& problem,
   return result;
 }
 
-// Each throws usage_error for data that are not a valid problem.
+// Both functions throw usage_error if the data is not a valid problem.
 template <class Problem>
 unified_result unified_on_host(const Problem& problem, const unified_request& asked);
 
@@ -53,13 +53,13 @@ unified_result unified_on_sim(const Problem& problem, const unified_request& ask
                               const machine::machine& described);
 
 struct measured_unified {
-  std::vector<double> time_s;  // for each repeat, the time of all devices' kernels
-  std::vector<float> values;   // of the last repeat
+  std::vector<double> time_s;  // for each repeat, the time of the kernels of all devices
+  std::vector<float> values;   // values of the last repeat
 };
 
-// Runs the program `warmup + repeats` times, each time from the initial data. Only the GPUs and the
-// placement of `asked` are used: remote loads and stores go to the page's GPU, line by line. Throws
-// usage_error for data that are not a valid problem, device_error if a GPU fails.
+// Runs the program `warmup + repeats` times, each time from the initial data. Uses only the GPUs
+// and the placement of `asked`: remote loads and stores go to the page's GPU, line by line. Throws
+// usage_error if the data is not a valid problem, and device_error if a GPU fails.
 template <class Problem>
 measured_unified unified_on_cuda(const Problem& problem, const unified_request& asked,
                                  std::uint32_t warmup, std::uint32_t repeats);

@@ -5,7 +5,8 @@
 
 namespace interlace {
 
-// The options of a region that moves as the candidate says. All other options stay the same.
+// The options of a region that uses the candidate's mechanism and parameters. All other options
+// stay the same.
 kernel::region_options with_candidate(const tune_candidate& candidate,
                                       kernel::region_options options);
 

@@ -13,12 +13,12 @@ namespace interlace {
 
 namespace {
 
-constexpr std::size_t coarse_stride = 4;   // grid steps between points of the first round
-constexpr std::size_t most_finalists = 6;  // besides the controls
-constexpr std::uint32_t least_rounds = 3;  // rounds of finalists: the fewest that have a deviation
-constexpr double explained = 3;            // standard deviations of single samples
-constexpr double decided = 2;              // standard errors of medians
-// relative precision of medians at which no more rounds are needed
+constexpr std::size_t coarse_stride = 4;   // number of grid steps between points of the first round
+constexpr std::size_t most_finalists = 6;  // the most finalists besides the controls
+constexpr std::uint32_t least_rounds = 3;  // the fewest rounds of finalists that have a deviation
+constexpr double explained = 3;            // in standard deviations of single samples
+constexpr double decided = 2;              // in standard errors of medians
+// No more rounds are needed once medians have this relative precision.
 constexpr double precision = 0.01;
 
 std::string percent(double part) {
@@ -27,7 +27,8 @@ std::string percent(double part) {
   return text;
 }
 
-// Why a candidate that is slower by `behind` is dropped. Differences up to `noise` mean nothing.
+// The reason why a candidate that is slower by the fraction `behind` is dropped. Differences up to
+// `noise` mean nothing.
 std::string behind_text(double behind, const char* what, double noise, const char* source) {
   std::string text = percent(behind) + " above " + what;
   if (noise > 0) text += ", of which " + std::string(source) + " explain " + percent(noise);
@@ -50,18 +51,18 @@ struct point {
   std::vector<std::size_t> at;  // by axis
   tune_measured known;
   bool impossible = false;
-  double best_s = 0;       // of all samples
-  double median_s = 0;     // of all samples
-  double deviation_s = 0;  // of the samples
-  double error_s = 0;      // of the median of the final samples
+  double best_s = 0;       // shortest time of all samples
+  double median_s = 0;     // median of all samples
+  double deviation_s = 0;  // deviation of the samples
+  double error_s = 0;      // standard error of the median of the final samples
 
   bool measured() const { return !known.rounds.empty(); }
 };
 
 struct family_state {
-  std::size_t first = 0;  // index of its first point
+  std::size_t first = 0;  // index of the family's first point
   std::size_t points = 1;
-  // by axis: the distance to the neighbours that are measured next
+  // For each axis, the distance to the neighbours that are measured next.
   std::vector<std::size_t> strides;
   bool closed = false;
   std::string why_closed;
@@ -128,7 +129,7 @@ class search {
     return space_.families[family].axes[axis].values;
   }
 
-  // Every fourth value of each axis and the last value. The families take turns.
+  // The points at every fourth value of each axis and at its last value. The families take turns.
   std::vector<std::size_t> coarse_points() const {
     std::vector<std::vector<std::size_t>> found(families_.size());
     for (std::size_t i = 0; i < points_.size(); ++i) {
@@ -155,7 +156,7 @@ class search {
     return found;
   }
 
-  // Unmeasured points around a point, a stride away on some axes.
+  // The unmeasured points around a point, at a distance of one stride on some axes.
   std::vector<std::size_t> new_neighbours(std::size_t centre) const {
     const point& p = points_[centre];
     const family_state& state = families_[p.family];
@@ -181,8 +182,8 @@ class search {
     return found;
   }
 
-  // How many times faster than a family's best point an unmeasured point might be. Such a point is
-  // between points of the last grid, whose strides were twice the current ones.
+  // An estimate of how many times faster than a family's best point an unmeasured point might be.
+  // Such a point lies between points of the last grid, whose strides were twice the current ones.
   double reach(const point& p) const {
     double factor = 1;
     for (std::size_t a = 0; a < p.at.size(); ++a) {
@@ -308,7 +309,7 @@ class search {
     p.deviation_s = deviation(all);
   }
 
-  // The samples of the final rounds, or all samples.
+  // The samples of the final rounds if `final` is true, and otherwise all samples.
   std::vector<double> samples(const point& p, bool final) const {
     std::vector<double> found;
     for (const auto& round : p.known.rounds) {
@@ -322,7 +323,7 @@ class search {
 
   bool possible(std::size_t i) const { return points_[i].measured() && !points_[i].impossible; }
 
-  // The point with the lowest median. Among equal ones, a control wins, then the first.
+  // The point with the lowest median. Of equal points, a control wins, and then the first point.
   template <class Median>
   std::optional<std::size_t> lowest(const std::vector<std::size_t>& which, Median median) const {
     std::optional<std::size_t> found;
@@ -412,7 +413,8 @@ class search {
   }
 
   double error_between(std::size_t a, std::size_t b) const {
-    // No std::hypot, which in libraries built with glibc 2.35 needs that glibc.
+    // This avoids std::hypot: libraries that are built with glibc 2.35 would then need that
+    // version.
     const auto squared = [&](std::size_t k) { return points_[k].error_s * points_[k].error_s; };
     return decided * std::sqrt(squared(a) + squared(b));
   }
@@ -421,7 +423,8 @@ class search {
   void compare(std::vector<std::size_t>& finalists) {
     const std::uint32_t most = std::max(rules_.most_rounds, least_rounds);
     while (final_rounds_ < most) {
-      // Each round begins with a different finalist, so that none always follows the same one.
+      // Each round begins with a different finalist, so that no finalist always follows the same
+      // other one.
       std::vector<std::size_t> turn = finalists;
       const auto shift = static_cast<std::ptrdiff_t>(final_rounds_ % turn.size());
       std::rotate(turn.begin(), turn.begin() + shift, turn.end());
@@ -436,9 +439,9 @@ class search {
     }
   }
 
-  // Computes the median of the final samples and its standard error. The error is 1.25 times that
-  // of the mean, from the deviations within rounds. If deviations between rounds are larger, they
-  // are used instead, because samples of one round can share a deviation.
+  // Computes the median of the final samples and the median's standard error. The error is 1.25
+  // times the standard error of the mean, from the deviations within rounds. If deviations between
+  // rounds are larger, these are used, because all samples of one round can share a deviation.
   void evaluate(point& p) const {
     std::vector<double> medians;
     double within = 0;
@@ -453,7 +456,7 @@ class search {
   }
 
   // Drops candidates that are clearly slower. Returns true if the remaining differences are known
-  // well enough.
+  // precisely enough.
   bool settled(std::vector<std::size_t>& finalists) {
     const std::size_t ahead = *lowest(finalists, final_median);
     bool clear = true;
@@ -511,8 +514,8 @@ class search {
   std::vector<point> points_;
   std::vector<family_state> families_;
   std::uint32_t round_ = 0;
-  std::uint32_t explored_ = 0;      // the last round before the final rounds
-  std::uint32_t final_rounds_ = 0;  // final rounds so far
+  std::uint32_t explored_ = 0;      // number of the last round before the final rounds
+  std::uint32_t final_rounds_ = 0;  // number of final rounds so far
   std::uint64_t done_ = 0;
 };
 

@@ -7,7 +7,7 @@
 // mechanism decides what is launched and delivered (cuda/mechanism). run(f) calls f once and
 // records the operations that f enqueues (cuda/epoch/recorder). It captures the recording into one
 // graph for each device; devices meet by flags in their memory, so no graph depends on another. It
-// launches all graphs behind one gate, and measures their time by events (cuda/epoch/executor).
+// launches all graphs after one gate, and measures their time by events (cuda/epoch/executor).
 #pragma once
 
 #include <cuda_runtime.h>
