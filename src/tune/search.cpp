@@ -27,7 +27,7 @@ std::string percent(double part) {
   return text;
 }
 
-// The reason why a candidate that is slower by the fraction `behind` is dropped. Differences up to
+// The reason why a slower candidate is dropped, from how much slower it is. Differences up to
 // `noise` mean nothing.
 std::string behind_text(double behind, const char* what, double noise, const char* source) {
   std::string text = percent(behind) + " above " + what;
