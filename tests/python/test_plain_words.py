@@ -23,7 +23,6 @@ IN_SPACE: dict[str, tuple[str, ...]] = {
     "docs/how-to/shared-gpu.md": ("everything behind it in the queue",),
     "docs/how-to/transfers.md": ("Behind an NVSwitch",),
     "docs/tutorials/first-study.md": ("hides behind the",),
-    "include/interlace/workload/slabs.hpp": ("before and behind it",),
     "python/interlace/study/calibration.py": ("copies behind waits",),
     "src/sim/gpu/memory.hpp": ("the memory behind it",),
     "src/workload/eqwp.hpp": ("the next one (behind)",),
