@@ -26,7 +26,6 @@ IN_SPACE: dict[str, tuple[str, ...]] = {
     "python/interlace/study/calibration.py": ("copies behind waits",),
     "src/sim/gpu/memory.hpp": ("the memory behind it",),
     "src/workload/eqwp.hpp": ("the next one (behind)",),
-    "src/tune/search.cpp": ("slower by `behind`",),
     "tests/python/test_calibrate.py": ("copies behind waits",),
 }
 C_COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
