@@ -1,5 +1,5 @@
-// The ring of page-locked memory through which checkpoints go to GPUs and back. A process has one
-// ring, so that the memory is page-locked only once. src/cuda defines it.
+// The ring of page-locked memory through which checkpoints go to GPUs and back. The process keeps
+// one idle ring, so that the memory is page-locked only once. src/cuda defines it.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace interlace::checkpoint {
 // Exclusive use of the ring for one transfer.
 class gpu_ring {
  public:
-  // Waits until no other transfer uses the ring. Existing slots are kept if their number and size
-  // are the same. Throws usage_error if there is no NVIDIA driver.
+  // Takes the idle ring if the number and size of its slots are the same, and a new one otherwise.
+  // Throws usage_error if there is no NVIDIA driver.
   gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes);
   ~gpu_ring();
   gpu_ring(const gpu_ring&) = delete;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -31,8 +30,6 @@ using steady = std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds poll_interval{20};
 constexpr std::chrono::milliseconds wake_interval{20};
-
-enum class direction { read, write };
 
 std::string file_error(const file& of, const char* what, int error) {
   return of.name + " cannot be " + what + ": " + std::generic_category().message(error);
@@ -76,63 +73,120 @@ void want_large_pages(const part& p) {
   if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
+}  // namespace
+
 // Threads take pieces in order. A chunk of a GPU uses slot `turn` modulo the number of slots.
 //   reading: threads read all its pieces into the slot, then the chunk is sent. A thread that needs
 //            the slot for a later chunk waits until that is complete.
 //   writing: the chunk is fetched. A thread that takes one of its pieces waits until that is
 //            complete. When all pieces are written, the slot's next chunk is fetched.
 // The first of the chunks that have pieces left never waits for a later chunk.
-class mover {
+class reader::mover {
  public:
-  mover(direction way, const std::vector<file>& files, layout plan, carrier* gpus,
-        const transfer_options& options)
-      : way_(way),
-        files_(files),
-        plan_(std::move(plan)),
-        gpus_(gpus),
-        options_(options),
-        left_(plan_.chunks.size()),
-        checksums_(options.checksums ? plan_.pieces.size() : 0) {
-    for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
-      left_[c].store(plan_.chunks[c].pieces, std::memory_order_relaxed);
-      if (plan_.chunks[c].gpu != host) staged_.push_back(static_cast<std::uint32_t>(c));
-    }
-    if (staged_.empty()) return;
-    const std::size_t slots = std::min<std::size_t>(gpus_->slots(), staged_.size());
-    for (std::size_t s = 0; s < slots; ++s) {
-      slots_.emplace_back().turn = static_cast<std::uint32_t>(s);
-    }
+  enum class direction { read, write };
+
+  mover(direction way, std::vector<file> files, carrier* gpus, transfer_options options)
+      : way_(way), files_(std::move(files)), gpus_(gpus), options_(std::move(options)) {
+    if (gpus_ == nullptr) return;
+    for (std::uint32_t s = 0; s < gpus_->slots(); ++s) slots_.emplace_back().turn = s;
   }
 
-  void run() {
-    std::vector<std::thread> threads;
-    try {
-      if (way_ == direction::write) {
-        for (std::uint32_t turn = 0; turn < slots_.size(); ++turn) enqueue(turn);
+  std::size_t add(std::vector<segment> segments) {
+    std::unique_lock lock(mutex_);
+    require_open();
+    lock.unlock();
+    batch made;
+    made.tensors = check(segments);
+    cut how{.chunk_bytes = options_.chunk_bytes,
+            .piece_bytes = options_.piece_bytes,
+            .by_tensor = options_.checksums};
+    if (gpus_ != nullptr) how.chunk_bytes = std::min(how.chunk_bytes, gpus_->slot_bytes());
+    made.plan = lay_out(std::move(segments), how);
+    made.checksums.resize(options_.checksums ? made.plan.pieces.size() : 0);
+    made.unread = made.plan.pieces.size();
+    made.left = made.plan.chunks.size();
+    made.pieces_left.reserve(made.plan.chunks.size());
+    for (const chunk& c : made.plan.chunks) made.pieces_left.push_back(c.pieces);
+    if (way_ == direction::read) {
+      for (const part& p : made.plan.parts) {
+        if (p.gpu == host) want_large_pages(p);
       }
-      start(threads);
-      watch();
-    } catch (...) {
-      fail(std::current_exception());
     }
-    for (std::thread& t : threads) t.join();
-    drain();
-    if (error_) std::rethrow_exception(error_);
-    if (options_.progress) options_.progress(plan_.bytes);
+    lock.lock();
+    const std::size_t number = batches_.size();
+    const auto first_turn = static_cast<std::uint32_t>(staged_.size());
+    for (std::uint32_t c = 0; c < made.plan.chunks.size(); ++c) {
+      if (made.plan.chunks[c].gpu != host) staged_.push_back({number, c});
+    }
+    made.first_turn = first_turn;
+    pieces_ += made.plan.pieces.size();
+    batches_.push_back(std::move(made));
+    if (way_ == direction::write) {
+      const auto turns = static_cast<std::uint32_t>(std::min(staged_.size(), slots_.size()));
+      lock.unlock();
+      for (std::uint32_t turn = first_turn; turn < turns; ++turn) enqueue(turn);
+      lock.lock();
+    }
+    more_.notify_all();
+    start();
+    return number;
   }
 
-  std::vector<std::uint32_t> checksums(std::size_t tensors) const {
-    std::vector<std::uint32_t> found(options_.checksums ? tensors : 0);
-    if (found.empty()) return found;
-    for (std::size_t k = 0; k < plan_.pieces.size(); ++k) {
-      const piece& p = plan_.pieces[k];
-      std::uint32_t& own = found[plan_.parts[p.part].tensor];
-      own = join_crc32c(own, checksums_[k], p.bytes);
+  std::vector<std::uint32_t> wait(std::size_t number) {
+    std::unique_lock lock(mutex_);
+    const batch& of = batch_of(number);
+    auto told = steady::now();
+    while (of.left != 0) {
+      require_open();
+      // Threads that need slots also see what has arrived; near the end there are none.
+      const bool near_end = of.unread == 0;
+      if (near_end) poll_all(number, lock);
+      if (of.left == 0) break;
+      changed_.wait_for(lock, near_end ? poll_interval : wake_interval);
+      const auto now = steady::now();
+      if (now - told < wake_interval) continue;
+      told = now;
+      tell(lock);
     }
-    return found;
+    require_open();
+    tell(lock);
+    return checksums(of);
+  }
+
+  bool done(std::size_t number) {
+    std::unique_lock lock(mutex_);
+    const batch& of = batch_of(number);
+    require_open();
+    if (of.left != 0) poll_all(number, lock);
+    return of.left == 0;
+  }
+
+  void close() noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+      more_.notify_all();
+      for (slot_state& s : slots_) s.changed.notify_all();
+    }
+    for (std::thread& t : threads_) t.join();
+    threads_.clear();
+    drain();
   }
 
  private:
+  struct batch {
+    layout plan;
+    std::size_t tensors = 0;
+    std::uint32_t first_turn = 0;            // how many chunks of GPUs earlier batches have
+    std::size_t unread = 0;                  // pieces that have not been read or written
+    std::size_t left = 0;                    // chunks that are not complete
+    std::vector<std::uint32_t> pieces_left;  // of each chunk
+    std::vector<std::uint32_t> checksums;    // of each piece
+  };
+  struct staged {
+    std::size_t batch = 0;
+    std::uint32_t chunk = 0;
+  };
   struct slot_state {
     std::uint32_t turn = 0;
     bool moving = false;  // the chunk is on its way from or to a GPU
@@ -140,93 +194,145 @@ class mover {
     steady::time_point since;
     std::condition_variable changed;
   };
+  struct taken {
+    batch* of = nullptr;
+    std::size_t number = 0;  // of the piece
+  };
 
-  std::span<const part> parts_of(const chunk& c) const {
-    return std::span(plan_.parts).subspan(c.first_part, c.parts);
+  // The number of tensors of the segments.
+  std::size_t check(const std::vector<segment>& segments) const {
+    std::size_t tensors = 0;
+    for (const segment& s : segments) {
+      if (s.file >= files_.size())
+        throw usage_error("a segment belongs to a file that does not exist");
+      if (s.gpu != host && gpus_ == nullptr)
+        throw usage_error("a segment belongs to a GPU, but nothing copies to GPUs");
+      tensors = std::max<std::size_t>(tensors, std::size_t{s.tensor} + 1);
+    }
+    return tensors;
   }
 
-  void start(std::vector<std::thread>& threads) {
+  std::vector<std::uint32_t> checksums(const batch& of) const {
+    std::vector<std::uint32_t> found(options_.checksums ? of.tensors : 0);
+    if (found.empty()) return found;
+    for (std::size_t k = 0; k < of.plan.pieces.size(); ++k) {
+      const piece& p = of.plan.pieces[k];
+      std::uint32_t& own = found[of.plan.parts[p.part].tensor];
+      own = join_crc32c(own, of.checksums[k], p.bytes);
+    }
+    return found;
+  }
+
+  const chunk& chunk_of(std::uint32_t turn) const {
+    const staged& s = staged_[turn];
+    return batches_[s.batch].plan.chunks[s.chunk];
+  }
+
+  // As many threads as there are pieces, at most as many as asked for. The caller holds the mutex.
+  void start() {
     const std::size_t wanted =
-        std::min<std::size_t>(std::max<std::uint32_t>(options_.threads, 1), plan_.pieces.size());
-    for (std::size_t k = 0; k < wanted; ++k) {
-      {
-        const std::lock_guard lock(mutex_);
-        ++working_;
-      }
+        std::min<std::size_t>(std::max<std::uint32_t>(options_.threads, 1), pieces_);
+    while (threads_.size() < wanted) {
       try {
-        threads.emplace_back([this] { work(); });
+        threads_.emplace_back([this] { work(); });
       } catch (const std::system_error& e) {
-        const std::lock_guard lock(mutex_);
-        --working_;
-        if (k != 0) return;  // the threads that run do all the work
-        throw device_error(std::string("no thread can be started: ") + e.what());
+        if (!threads_.empty()) return;  // the threads that run do all the work
+        fail(std::make_exception_ptr(
+            device_error(std::string("no thread can be started: ") + e.what())));
+        std::rethrow_exception(error_);
       }
     }
   }
 
-  // Waits until all threads have ended, or the caller's function has thrown.
-  void watch() {
-    auto told = steady::now();
-    std::unique_lock lock(mutex_);
-    while (working_ != 0) {
-      ended_.wait_for(lock, wake_interval);
-      const auto now = steady::now();
-      if (!options_.progress || failed_ || now - told < wake_interval) continue;
-      told = now;
-      lock.unlock();
-      options_.progress(moved_.load(std::memory_order_relaxed));
+  void tell(std::unique_lock<std::mutex>& lock) {
+    if (!options_.progress || error_) return;
+    const std::uint64_t moved = moved_;
+    lock.unlock();
+    try {
+      options_.progress(moved);
+    } catch (...) {
       lock.lock();
+      fail(std::make_exception_ptr(usage_error("the transfer was stopped")));
+      throw;
+    }
+    lock.lock();
+  }
+
+  const batch& batch_of(std::size_t number) const {
+    if (number < batches_.size()) return batches_[number];
+    throw usage_error("there is no batch " + std::to_string(number) + "; there are " +
+                      std::to_string(batches_.size()));
+  }
+
+  bool stopped() const { return closed_ || error_; }
+
+  void require_open() const {
+    if (error_) std::rethrow_exception(error_);
+    if (closed_) throw usage_error("the reader is closed");
+  }
+
+  // Waits for a piece. Returns none once the transfer has ended.
+  taken take(std::unique_lock<std::mutex>& lock) {
+    for (;;) {
+      if (stopped()) return {};
+      while (at_batch_ < batches_.size() && at_piece_ == batches_[at_batch_].plan.pieces.size()) {
+        ++at_batch_;
+        at_piece_ = 0;
+      }
+      if (at_batch_ < batches_.size()) return {&batches_[at_batch_], at_piece_++};
+      more_.wait(lock);
     }
   }
 
   void work() {
     try {
+      std::unique_lock lock(mutex_);
       for (;;) {
-        const std::size_t k = next_.fetch_add(1, std::memory_order_relaxed);
-        if (k >= plan_.pieces.size() || failed_) break;
-        const piece& p = plan_.pieces[k];
-        if (!move(p, k)) break;
-        moved_.fetch_add(p.bytes, std::memory_order_relaxed);
-        if (left_[p.chunk].fetch_sub(1, std::memory_order_acq_rel) == 1) complete(p.chunk);
+        const taken one = take(lock);
+        if (one.of == nullptr) return;
+        const piece& p = one.of->plan.pieces[one.number];
+        const chunk& c = one.of->plan.chunks[p.chunk];
+        const std::uint32_t turn = one.of->first_turn + c.turn;
+        if (c.gpu != host && !await(turn, lock)) return;
+        lock.unlock();
+        move(*one.of, one.number, turn);
+        lock.lock();
+        moved_ += p.bytes;
+        const bool whole = --one.of->pieces_left[p.chunk] == 0;
+        if (whole) complete(*one.of, c, turn, lock);
+        if (--one.of->unread == 0 || one.of->left == 0) changed_.notify_all();
       }
     } catch (...) {
+      const std::lock_guard lock(mutex_);
       fail(std::current_exception());
     }
-    const std::lock_guard lock(mutex_);
-    --working_;
-    ended_.notify_all();
   }
 
-  // Returns false if the transfer has failed in the meantime.
-  bool move(const piece& p, std::size_t number) {
-    const chunk& c = plan_.chunks[p.chunk];
-    const part& whole = plan_.parts[p.part];
-    char* memory = nullptr;
-    if (c.gpu == host) {
-      memory = reinterpret_cast<char*>(whole.address) + p.begin;
-    } else {
-      if (!await(c.turn)) return false;
-      memory = gpus_->slot(slot_of(c.turn), c.gpu) + whole.slot_offset + p.begin;
-    }
+  void move(batch& of, std::size_t number, std::uint32_t turn) {
+    const piece& p = of.plan.pieces[number];
+    const chunk& c = of.plan.chunks[p.chunk];
+    const part& whole = of.plan.parts[p.part];
+    char* memory = c.gpu == host ? reinterpret_cast<char*>(whole.address)
+                                 : gpus_->slot(slot_of(turn), c.gpu) + whole.slot_offset;
+    memory += p.begin;
     const file& f = files_[whole.file];
     if (way_ == direction::read) {
       read_all(f, whole.offset + p.begin, memory, p.bytes);
     } else {
       write_all(f, whole.offset + p.begin, memory, p.bytes);
     }
-    if (options_.checksums) checksums_[number] = crc32c({memory, p.bytes});
-    return true;
+    if (options_.checksums) of.checksums[number] = crc32c({memory, p.bytes});
   }
 
   // All pieces of a chunk have been read or written.
-  void complete(std::uint32_t number) {
-    const chunk& c = plan_.chunks[number];
+  void complete(batch& of, const chunk& c, std::uint32_t turn, std::unique_lock<std::mutex>& lock) {
+    if (c.gpu == host || way_ == direction::write) --of.left;
     if (c.gpu == host) return;
-    if (way_ == direction::read) {
-      enqueue(c.turn);
-    } else if (c.turn + slots_.size() < staged_.size()) {
-      enqueue(c.turn + static_cast<std::uint32_t>(slots_.size()));
-    }
+    const std::size_t next = way_ == direction::read ? turn : turn + slots_.size();
+    if (next >= staged_.size()) return;
+    lock.unlock();
+    enqueue(static_cast<std::uint32_t>(next));
+    lock.lock();
   }
 
   std::uint32_t slot_of(std::uint32_t turn) const {
@@ -235,13 +341,17 @@ class mover {
 
   void enqueue(std::uint32_t turn) {
     const std::uint32_t slot = slot_of(turn);
-    const auto parts = parts_of(plan_.chunks[staged_[turn]]);
+    std::unique_lock lock(mutex_);
+    const layout& plan = batches_[staged_[turn].batch].plan;
+    const chunk& c = plan.chunks[staged_[turn].chunk];
+    const auto parts = std::span(plan.parts).subspan(c.first_part, c.parts);
+    lock.unlock();
     if (way_ == direction::read) {
       gpus_->send(slot, parts);
     } else {
       gpus_->fetch(slot, parts);
     }
-    const std::lock_guard lock(mutex_);
+    lock.lock();
     slots_[slot].turn = turn;
     slots_[slot].moving = true;
     slots_[slot].since = steady::now();
@@ -249,157 +359,162 @@ class mover {
   }
 
   // Waits until the slot belongs to the chunk: for reading it is empty, for writing it holds the
-  // fetched data.
-  bool await(std::uint32_t turn) {
+  // fetched data. Returns false if the transfer has ended in the meantime.
+  bool await(std::uint32_t turn, std::unique_lock<std::mutex>& lock) {
     const std::uint32_t number = slot_of(turn);
     slot_state& s = slots_[number];
-    std::unique_lock lock(mutex_);
     while (s.moving || s.turn != turn) {
-      if (failed_) return false;
+      if (stopped()) return false;
       if (s.moving && !s.polled) {
         poll(number, lock);
       } else {
         s.changed.wait_for(lock, wake_interval);
       }
     }
-    return !failed_;
+    return !stopped();
   }
 
-  // Polls until the slot's copies have arrived, or the transfer has failed.
+  // Polls until the slot's copies have arrived, or the transfer has ended.
   void poll(std::uint32_t number, std::unique_lock<std::mutex>& lock) {
+    while (slots_[number].moving && !stopped() && !ask(number, lock)) {
+      slots_[number].polled = true;
+      lock.unlock();
+      std::this_thread::sleep_for(poll_interval);
+      lock.lock();
+      slots_[number].polled = false;
+    }
+    slots_[number].changed.notify_all();
+  }
+
+  // Asks for every slot that nobody polls and that has a chunk of the batch.
+  void poll_all(std::size_t of, std::unique_lock<std::mutex>& lock) {
+    for (std::uint32_t number = 0; number < slots_.size(); ++number) {
+      const slot_state& s = slots_[number];
+      if (s.moving && !s.polled && staged_[s.turn].batch == of) (void)ask(number, lock);
+    }
+  }
+
+  // Asks once. Returns whether the slot's copies have arrived. A failure, or a missed deadline,
+  // ends the transfer.
+  bool ask(std::uint32_t number, std::unique_lock<std::mutex>& lock) {
     slot_state& s = slots_[number];
     s.polled = true;
-    const auto end = s.since + std::chrono::duration<double>(options_.deadline_s);
     bool done = false;
     std::exception_ptr error;
-    while (!done && !error && !failed_) {
-      lock.unlock();
-      try {
-        done = gpus_->done(number);
-        if (!done) {
-          if (steady::now() > end) late(s.turn);
-          std::this_thread::sleep_for(poll_interval);
-        }
-      } catch (...) {
-        error = std::current_exception();
-      }
-      lock.lock();
+    lock.unlock();
+    try {
+      done = gpus_->done(number);
+    } catch (...) {
+      error = std::current_exception();
     }
+    lock.lock();
     s.polled = false;
     if (done) arrived(s);
-    s.changed.notify_all();
-    if (error) {
-      lock.unlock();
-      std::rethrow_exception(error);
-    }
+    const std::chrono::duration<double> waited = steady::now() - s.since;
+    if (!done && !error && waited.count() > options_.deadline_s) error = late(s.turn);
+    if (!error) return done;
+    fail(error);
+    std::rethrow_exception(error);
   }
 
   void arrived(slot_state& s) {
     s.moving = false;
-    if (way_ == direction::read) s.turn += static_cast<std::uint32_t>(slots_.size());
+    if (way_ == direction::write) return;
+    batch& of = batches_[staged_[s.turn].batch];
+    if (--of.left == 0) changed_.notify_all();
+    s.turn += static_cast<std::uint32_t>(slots_.size());
+    s.changed.notify_all();
   }
 
-  [[noreturn]] void late(std::uint32_t turn) const {
-    const chunk& c = plan_.chunks[staged_[turn]];
-    const part& first = plan_.parts[c.first_part];
+  std::exception_ptr late(std::uint32_t turn) const {
+    const chunk& c = chunk_of(turn);
+    const part& first = batches_[staged_[turn].batch].plan.parts[c.first_part];
     std::array<char, 32> deadline{};
     std::snprintf(deadline.data(), deadline.size(), "%g", options_.deadline_s);
-    throw device_error("the bytes from " + std::to_string(first.offset) + " on of " +
-                       files_[first.file].name + " did not get " +
-                       (way_ == direction::read ? "to" : "from") + " GPU " + std::to_string(c.gpu) +
-                       " in " + deadline.data() +
-                       " s; the GPU hangs, or something else keeps it busy");
+    return std::make_exception_ptr(device_error(
+        "the bytes from " + std::to_string(first.offset) + " on of " + files_[first.file].name +
+        " did not get " + (way_ == direction::read ? "to" : "from") + " GPU " +
+        std::to_string(c.gpu) + " in " + deadline.data() +
+        " s; the GPU hangs, or something else keeps it busy"));
   }
 
+  // Ends the transfer. The caller holds the mutex.
   void fail(std::exception_ptr error) {
-    const std::lock_guard lock(mutex_);
     if (!error_) error_ = std::move(error);
-    failed_ = true;
-    ended_.notify_all();
+    changed_.notify_all();
+    more_.notify_all();
     for (slot_state& s : slots_) s.changed.notify_all();
   }
 
   // Waits until nothing is in flight in a slot, or the slots are abandoned.
-  void drain() {
-    bool lost = false;
-    for (std::uint32_t number = 0; number < slots_.size(); ++number) {
-      slot_state& s = slots_[number];
-      const auto end = s.since + std::chrono::duration<double>(options_.deadline_s);
-      while (s.moving && !lost) {
-        try {
-          if (gpus_->done(number)) {
-            arrived(s);
-            continue;
-          }
-          if (steady::now() > end) late(s.turn);
-        } catch (...) {
-          fail(std::current_exception());
-          lost = true;
+  void drain() noexcept {
+    std::unique_lock lock(mutex_);
+    try {
+      for (std::uint32_t number = 0; number < slots_.size(); ++number) {
+        while (slots_[number].moving && !ask(number, lock)) {
+          lock.unlock();
+          std::this_thread::sleep_for(poll_interval);
+          lock.lock();
         }
-        std::this_thread::sleep_for(poll_interval);
       }
+    } catch (...) {
+      gpus_->abandon();
     }
-    if (lost) gpus_->abandon();
   }
 
-  direction way_;
-  const std::vector<file>& files_;
-  layout plan_;
-  carrier* gpus_;
-  const transfer_options& options_;
-  std::vector<std::uint32_t> staged_;             // chunks of GPUs, by turn
-  std::vector<std::atomic<std::uint32_t>> left_;  // pieces left of each chunk
-  std::vector<std::uint32_t> checksums_;          // checksum of each piece
-  std::atomic<std::size_t> next_{0};
-  std::atomic<std::uint64_t> moved_{0};
-  std::atomic<bool> failed_{false};
-  std::mutex mutex_;
-  std::condition_variable ended_;  // signals the end of a thread, or of all threads
+  const direction way_;
+  const std::vector<file> files_;
+  carrier* const gpus_;
+  const transfer_options options_;
+  std::vector<std::thread> threads_;
+
+  std::mutex mutex_;  // guards what follows
+  std::deque<batch> batches_;
+  std::deque<staged> staged_;  // chunks of GPUs, by turn
+  std::size_t at_batch_ = 0;   // the next piece
+  std::size_t at_piece_ = 0;
+  std::size_t pieces_ = 0;
+  std::uint64_t moved_ = 0;
   std::deque<slot_state> slots_;
-  std::size_t working_ = 0;
+  bool closed_ = false;
   std::exception_ptr error_;
+  std::condition_variable more_;     // there is a piece, or the end
+  std::condition_variable changed_;  // a batch has been read or has arrived, or an error
 };
 
-std::vector<std::uint32_t> transfer(direction way, const std::vector<file>& files,
-                                    std::vector<segment> segments, carrier* gpus,
-                                    const transfer_options& options) {
-  std::size_t tensors = 0;
-  bool staged = false;
-  for (const segment& s : segments) {
-    if (s.file >= files.size())
-      throw usage_error("a segment belongs to a file that does not exist");
-    tensors = std::max<std::size_t>(tensors, std::size_t{s.tensor} + 1);
-    staged = staged || s.gpu != host;
-  }
-  if (staged && gpus == nullptr)
-    throw usage_error("a segment belongs to a GPU, but nothing copies to GPUs");
-  cut how{.chunk_bytes = options.chunk_bytes,
-          .piece_bytes = options.piece_bytes,
-          .by_tensor = options.checksums};
-  if (staged) how.chunk_bytes = std::min(how.chunk_bytes, gpus->slot_bytes());
-  layout plan = lay_out(std::move(segments), how);
-  if (way == direction::read) {
-    for (const part& p : plan.parts) {
-      if (p.gpu == host) want_large_pages(p);
-    }
-  }
-  mover moving(way, files, std::move(plan), gpus, options);
-  moving.run();
-  return moving.checksums(tensors);
-}
+reader::reader(std::vector<file> files, carrier* gpus, transfer_options options)
+    : mover_(std::make_unique<mover>(mover::direction::read, std::move(files), gpus,
+                                     std::move(options))) {}
 
-}  // namespace
+reader::~reader() { close(); }
+
+std::size_t reader::add(std::vector<segment> segments) { return mover_->add(std::move(segments)); }
+
+std::vector<std::uint32_t> reader::wait(std::size_t batch) { return mover_->wait(batch); }
+
+bool reader::done(std::size_t batch) { return mover_->done(batch); }
+
+void reader::close() noexcept { mover_->close(); }
 
 std::vector<std::uint32_t> read_segments(const std::vector<file>& files,
                                          std::vector<segment> segments, carrier* gpus,
                                          const transfer_options& options) {
-  return transfer(direction::read, files, std::move(segments), gpus, options);
+  reader reading(files, gpus, options);
+  return reading.wait(reading.add(std::move(segments)));
 }
 
 std::vector<std::uint32_t> write_segments(const std::vector<file>& files,
                                           std::vector<segment> segments, carrier* gpus,
                                           const transfer_options& options) {
-  return transfer(direction::write, files, std::move(segments), gpus, options);
+  reader::mover writing(reader::mover::direction::write, files, gpus, options);
+  try {
+    auto checksums = writing.wait(writing.add(std::move(segments)));
+    writing.close();
+    return checksums;
+  } catch (...) {
+    writing.close();
+    throw;
+  }
 }
 
 }  // namespace interlace::checkpoint

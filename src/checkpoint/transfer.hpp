@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,22 +21,53 @@ struct file {
 struct transfer_options {
   std::uint32_t threads = 1;
   std::uint64_t chunk_bytes = std::uint64_t{16} << 20U;  // of GPUs: the size of the carrier's slots
-  std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
+  std::uint64_t piece_bytes = std::uint64_t{4} << 20U;
   bool checksums = false;
   // Deadline for moving a chunk from or to a GPU.
   double deadline_s = 60;
-  // Called from the calling thread from time to time, with the bytes moved so far. An exception
-  // from it ends the transfer.
+  // A waiting thread calls it from time to time, with the bytes moved so far. An exception from it
+  // ends the transfer.
   std::function<void(std::uint64_t)> progress;
 };
 
-// Reads all segments. Returns the CRC-32C of each tensor, by its number, if checksums are
-// requested. They cover the bytes as read, before they go to a GPU. `gpus` may be null if no
-// segment belongs to a GPU.
-//
-// Throws usage_error for a file that ends before a segment does. Throws device_error for a file
-// that cannot be read, for a failed copy, and for a copy that misses the deadline. After an error
-// nothing is in flight, except copies that missed the deadline.
+// Reads batches of segments, while the caller adds more. All functions throw
+//   usage_error for a file that ends before a segment does, and for a segment without a file or a
+//     carrier;
+//   device_error for a file that cannot be read, for a failed copy, and for a copy that misses the
+//     deadline.
+// The first error ends the transfer: every later call throws it again.
+class reader {
+ public:
+  // `gpus` may be null if no segment belongs to a GPU. Files and carrier must outlive the reader.
+  reader(std::vector<file> files, carrier* gpus, transfer_options options);
+  // As close().
+  ~reader();
+  reader(const reader&) = delete;
+  reader& operator=(const reader&) = delete;
+
+  // Starts to read a batch behind all earlier batches. Returns its number, from 0. No chunk has
+  // bytes of two batches.
+  std::size_t add(std::vector<segment> segments);
+  // Waits until all bytes of a batch have arrived. Returns the CRC-32C of each of its tensors, by
+  // the number in its segments, if checksums are requested. They cover the bytes as read, before
+  // they go to a GPU.
+  std::vector<std::uint32_t> wait(std::size_t batch);
+  // Whether all bytes of a batch have arrived. Does not wait.
+  bool done(std::size_t batch);
+  // Drops what has not been read, and waits until nothing is in flight, except for copies that miss
+  // the deadline. No other function may be called afterwards.
+  void close() noexcept;
+
+ private:
+  class mover;
+  friend std::vector<std::uint32_t> write_segments(const std::vector<file>& files,
+                                                   std::vector<segment> segments, carrier* gpus,
+                                                   const transfer_options& options);
+  std::unique_ptr<mover> mover_;
+};
+
+// Reads all segments, as one batch of a reader. After an error nothing is in flight, except copies
+// that missed the deadline.
 std::vector<std::uint32_t> read_segments(const std::vector<file>& files,
                                          std::vector<segment> segments, carrier* gpus,
                                          const transfer_options& options);

@@ -41,9 +41,28 @@ converted_header converted(checkpoint::header found,
   return converted_header(nb::make_tuple(tensors, metadata, found.data_begin));
 }
 
+// In place of a ring: nothing copies to GPUs.
+struct no_ring {
+  static checkpoint::carrier* slots() { return nullptr; }
+};
+
+using host_reader = bound_reader<no_ring>;
+
 }  // namespace
 
 void bind_checkpoint(nb::module_& module) {
+  nb::class_<host_reader> reader(module, "Reader",
+                                 "Reads files (descriptor, name) into memory with several threads. "
+                                 "The descriptors must stay open until close().");
+  reader.def(
+      "__init__",
+      [](host_reader* self, const file_list& files, std::uint32_t threads, bool checksums,
+         nb::object progress) {
+        new (self) host_reader(files, threads, checksums, std::move(progress),
+                               checkpoint::transfer_options{}.chunk_bytes);
+      },
+      nb::arg("files"), nb::arg("threads"), nb::arg("checksums"), nb::arg("progress").none());
+  bind_reader(reader);
   module.def(
       "read_segments",
       [](const file_list& files, const segment_list& segments, std::uint32_t threads,

@@ -1,6 +1,7 @@
 #include "python/driver_checkpoint.hpp"
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/gpu_ring.hpp"
@@ -10,7 +11,36 @@ namespace nb = nanobind;
 
 namespace interlace::python {
 
+namespace {
+
+// The ring of a reader.
+class ring_of_reader {
+ public:
+  ring_of_reader(std::uint32_t slots, std::uint64_t slot_bytes) : ring_(slots, slot_bytes) {}
+  checkpoint::carrier* slots() const { return &ring_.slots(); }
+
+ private:
+  checkpoint::gpu_ring ring_;
+};
+
+using gpu_reader = bound_reader<ring_of_reader>;
+
+}  // namespace
+
 void bind_checkpoints(nb::module_& module) {
+  nb::class_<gpu_reader> reader(module, "Reader",
+                                "As Reader of _core; segments may be on GPUs. `slots`: number of "
+                                "page-locked slots.");
+  reader.def(
+      "__init__",
+      [](gpu_reader* self, const file_list& files, std::uint32_t threads, bool checksums,
+         nb::object progress, std::uint32_t slots, std::uint64_t slot_bytes) {
+        new (self) gpu_reader(files, threads, checksums, std::move(progress), slot_bytes, slots,
+                              slot_bytes);
+      },
+      nb::arg("files"), nb::arg("threads"), nb::arg("checksums"), nb::arg("progress").none(),
+      nb::arg("slots"), nb::arg("slot_bytes"));
+  bind_reader(reader);
   module.def(
       "read_segments",
       [](const file_list& files, const segment_list& segments, std::uint32_t threads,

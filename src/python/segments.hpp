@@ -1,4 +1,4 @@
-// Arguments of transfers between files and memories, as the extension modules take them.
+// Transfers between files and memories, as the extension modules offer them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -8,12 +8,14 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/transfer.hpp"
+#include "interlace/base/errors.hpp"
 #include "python/signals.hpp"
 
 namespace interlace::python {
@@ -45,8 +47,8 @@ inline std::vector<checkpoint::segment> segments_of(const segment_list& list) {
   return segments;
 }
 
-// `progress` is None or a function that takes the number of bytes so far. Signals are handled
-// during the transfer.
+// `progress` is None or a function that takes the number of bytes so far. It must outlive the
+// options. Signals are handled during the transfer.
 inline checkpoint::transfer_options transfer_options_of(std::uint32_t threads, bool checksums,
                                                         const nanobind::object& progress) {
   checkpoint::transfer_options options;
@@ -58,6 +60,76 @@ inline checkpoint::transfer_options transfer_options_of(std::uint32_t threads, b
     if (!progress.is_none()) progress(bytes);
   };
   return options;
+}
+
+// A reader with the function that it reports to. `Ring` has a function slots(), the carrier, and
+// is made before the reader.
+template <class Ring>
+class bound_reader {
+ public:
+  template <class... Arguments>
+  bound_reader(const file_list& files, std::uint32_t threads, bool checksums,
+               nanobind::object progress, std::uint64_t slot_bytes, Arguments... ring)
+      : progress_(std::move(progress)) {
+    auto options = transfer_options_of(threads, checksums, progress_);
+    options.chunk_bytes = slot_bytes;
+    const nanobind::gil_scoped_release release;
+    ring_ = std::make_unique<Ring>(ring...);
+    reader_ =
+        std::make_unique<checkpoint::reader>(files_of(files), ring_->slots(), std::move(options));
+  }
+  ~bound_reader() { close(); }
+  bound_reader(const bound_reader&) = delete;
+  bound_reader& operator=(const bound_reader&) = delete;
+
+  std::size_t add(const segment_list& segments) {
+    auto added = segments_of(segments);
+    const nanobind::gil_scoped_release release;
+    return open().add(std::move(added));
+  }
+  std::vector<std::uint32_t> wait(std::size_t batch) {
+    const nanobind::gil_scoped_release release;
+    return open().wait(batch);
+  }
+  bool done(std::size_t batch) {
+    const nanobind::gil_scoped_release release;
+    return open().done(batch);
+  }
+  void close() {
+    if (closed_) return;
+    closed_ = true;
+    const nanobind::gil_scoped_release release;
+    if (reader_) reader_->close();
+    ring_.reset();
+  }
+
+ private:
+  checkpoint::reader& open() {
+    if (closed_) throw usage_error("the reader is closed");
+    return *reader_;
+  }
+
+  nanobind::object progress_;
+  std::unique_ptr<Ring> ring_;
+  std::unique_ptr<checkpoint::reader> reader_;
+  bool closed_ = false;
+};
+
+// Binds what all readers have; the constructor differs.
+template <class Reader>
+void bind_reader(nanobind::class_<Reader>& bound) {
+  namespace nb = nanobind;
+  bound
+      .def("add", &Reader::add, nb::arg("segments"),
+           "Starts to read a batch of segments (file, offset, bytes, address, GPU or -1, tensor) "
+           "behind all earlier batches. Returns the number of the batch, from 0.")
+      .def("wait", &Reader::wait, nb::arg("batch"),
+           "Waits until all bytes of a batch have arrived. Returns the CRC-32C of each of its "
+           "tensors if asked for.")
+      .def("done", &Reader::done, nb::arg("batch"),
+           "Whether all bytes of a batch have arrived. Does not wait.")
+      .def("close", &Reader::close,
+           "Drops what has not been read, and waits until nothing is in flight.");
 }
 
 }  // namespace interlace::python

@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "cuda/transfer/checkpoint_carrier.hpp"
 #include "interlace/base/errors.hpp"
@@ -11,15 +12,16 @@ namespace interlace::checkpoint {
 
 namespace {
 
-struct process_ring {
-  std::mutex used;
+// The ring that no transfer uses.
+struct idle_ring {
+  std::mutex changing;
   std::unique_ptr<cuda::checkpoint_carrier> carrier;
 };
 
-process_ring& ring_of_process() {
+idle_ring& ring_of_process() {
   // Never destroyed, because the driver may shut down before the process's last objects are
   // destroyed.
-  static auto* const own = new process_ring();
+  static auto* const own = new idle_ring();
   return *own;
 }
 
@@ -46,16 +48,17 @@ void copy(cuda::device_address to, cuda::device_address from, std::uint64_t byte
 }  // namespace
 
 struct gpu_ring::held {
-  held(std::mutex& used, std::unique_ptr<cuda::checkpoint_carrier>& of) : lock(used), carrier(of) {}
-
-  std::unique_lock<std::mutex> lock;
-  std::unique_ptr<cuda::checkpoint_carrier>& carrier;
+  std::unique_ptr<cuda::checkpoint_carrier> carrier;
 };
 
-gpu_ring::gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes) {
-  process_ring& ring = ring_of_process();
-  held_ = std::make_unique<held>(ring.used, ring.carrier);
+gpu_ring::gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes)
+    : held_(std::make_unique<held>()) {
   auto& carrier = held_->carrier;
+  {
+    idle_ring& idle = ring_of_process();
+    const std::lock_guard lock(idle.changing);
+    std::swap(carrier, idle.carrier);
+  }
   if (carrier && carrier->slots() == slots && carrier->slot_bytes() == slot_bytes) return;
   carrier.reset();
   carrier =
@@ -63,8 +66,10 @@ gpu_ring::gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes) {
 }
 
 gpu_ring::~gpu_ring() {
-  auto& carrier = held_->carrier;
-  if (carrier && carrier->abandoned()) carrier.reset();
+  if (!held_->carrier || held_->carrier->abandoned()) return;
+  idle_ring& idle = ring_of_process();
+  const std::lock_guard lock(idle.changing);
+  std::swap(held_->carrier, idle.carrier);
 }
 
 carrier& gpu_ring::slots() const { return *held_->carrier; }

@@ -308,4 +308,115 @@ TEST(transfer, ends_when_the_caller_asks_for_it) {
   EXPECT_EQ(gpus.under_way(), 0U);
 }
 
+// Segments of a file in batches: every tensor is a batch of its own.
+std::vector<std::size_t> add_all(reader& to, const checkpoint_of& of) {
+  std::vector<std::size_t> batches;
+  for (segment s : of.segments) {
+    s.tensor = 0;
+    batches.push_back(to.add({s}));
+  }
+  return batches;
+}
+
+TEST(reader, gives_batches_in_any_order) {
+  for (const std::uint32_t threads : {1U, 2U, 7U}) {
+    const std::string bytes = random_bytes(16 + 300'000, 1);
+    const memory_file of(bytes);
+    checkpoint_of a(300'000, {0, 1, host}, 0, threads);
+    late_carrier gpus(3, 4096);
+    transfer_options how = quick(threads);
+    how.checksums = true;
+    reader reading({of.get()}, &gpus, how);
+    std::vector<std::size_t> order = add_all(reading, a);
+    std::shuffle(order.begin(), order.end(), std::mt19937_64(threads));
+    for (const std::size_t batch : order) {
+      const segment& s = a.segments[batch];
+      const std::string_view expected(bytes.data() + s.offset, s.bytes);
+      const std::vector<std::uint32_t> own{crc32c({expected.data(), expected.size()})};
+      ASSERT_EQ(reading.wait(batch), own);
+      ASSERT_EQ(std::string_view(reinterpret_cast<const char*>(s.address), s.bytes), expected);
+      EXPECT_TRUE(reading.done(batch));
+    }
+    reading.close();
+    EXPECT_EQ(gpus.under_way(), 0U);
+  }
+}
+
+// What is added later is read as well, by threads that had nothing left to do.
+TEST(reader, takes_more_after_a_wait) {
+  const std::string bytes = random_bytes(16 + 300'000, 1);
+  const memory_file of(bytes);
+  checkpoint_of a(300'000, {0, host}, 0, 1);
+  late_carrier gpus(3, 4096);
+  reader reading({of.get()}, &gpus, quick(3));
+  for (segment s : a.segments) {
+    s.tensor = 0;
+    const std::size_t batch = reading.add({s});
+    for (int asked = 0; !reading.done(batch); ++asked) {
+      ASSERT_LT(asked, 1'000'000);
+      std::this_thread::yield();
+    }
+    ASSERT_EQ(std::string_view(reinterpret_cast<const char*>(s.address), s.bytes),
+              std::string_view(bytes).substr(s.offset, s.bytes));
+  }
+  EXPECT_EQ(reading.add({}), a.segments.size());
+  EXPECT_TRUE(reading.done(a.segments.size()));
+}
+
+TEST(reader, ends_with_work_left) {
+  const memory_file of(std::string(16 + 300'000, 'x'));
+  checkpoint_of a(300'000, {0, host}, 0, 1);
+  late_carrier gpus(3, 4096);
+  gpus.hangs = true;
+  reader reading({of.get()}, &gpus, quick(3));
+  const auto batches = add_all(reading, a);
+  EXPECT_FALSE(reading.done(batches.back()));
+  gpus.hangs = false;
+  reading.close();
+  EXPECT_EQ(gpus.under_way(), 0U);
+  EXPECT_FALSE(gpus.abandoned);
+  for (const auto& call : std::vector<std::function<void()>>{
+           [&] { reading.add({}); },
+           [&] { reading.wait(batches.back()); },
+           [&] { reading.done(batches.back()); },
+       }) {
+    EXPECT_EQ(error_of<usage_error>(call), "the reader is closed");
+  }
+}
+
+TEST(reader, keeps_its_first_error) {
+  const memory_file cut(std::string(16 + 200'000, 'x'));
+  cut.cut(100'000);
+  checkpoint_of a(200'000, {0}, 0, 1);
+  late_carrier gpus(3, 4096);
+  reader reading({cut.get()}, &gpus, quick(3));
+  const std::size_t batch = reading.add(a.segments);
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_EQ(error_of<usage_error>([&] { reading.wait(batch); }),
+              "a.safetensors was truncated while it was read: it ends at byte 100000");
+  }
+  EXPECT_EQ(error_of<usage_error>([&] { reading.wait(1); }), "there is no batch 1; there are 1");
+  EXPECT_EQ(error_of<usage_error>([&] { reading.add({}); }),
+            "a.safetensors was truncated while it was read: it ends at byte 100000");
+}
+
+// An exception of the caller's function is thrown once: it belongs to the caller.
+TEST(reader, stops_where_the_caller_throws) {
+  const memory_file of(std::string(16 + 200'000, 'x'));
+  checkpoint_of a(200'000, {0}, 0, 1);
+  late_carrier gpus(3, 4096);
+  gpus.hangs = true;
+  transfer_options how = quick(3);
+  how.progress = [&](std::uint64_t) {
+    gpus.hangs = false;
+    throw std::out_of_range("enough");
+  };
+  reader reading({of.get()}, &gpus, how);
+  const std::size_t batch = reading.add(a.segments);
+  EXPECT_EQ(error_of<std::out_of_range>([&] { reading.wait(batch); }), "enough");
+  EXPECT_EQ(error_of<usage_error>([&] { reading.wait(batch); }), "the transfer was stopped");
+  reading.close();
+  EXPECT_EQ(gpus.under_way(), 0U);
+}
+
 }  // namespace interlace::checkpoint::transfer_test
