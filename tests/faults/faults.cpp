@@ -1,5 +1,6 @@
 // Makes one operation of a program fail, or all from one on, or kills the program there. It is
-// preloaded. The test in tests/python/test_faults.py arms it for each operation of a command.
+// preloaded. The test in tests/python/test_faults.py arms it for each operation of a command. For
+// tests/python/test_power_loss.py the same library writes down what a program asks of the disk.
 //
 // Operations on the descriptors 0 to 2 do not count: they are the terminal's. Memory and
 // mappings count where the module asks for them whose addresses the test gives: Python itself does
@@ -8,7 +9,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,6 +22,8 @@
 #include <new>
 
 #include <fcntl.h>
+
+#include "journal.hpp"
 
 namespace {
 
@@ -102,18 +107,48 @@ void faults_disarm() { state().kinds = 0; }
     return -1;                              \
   }
 
+void journal_begin(const char* file, const char* folder) {
+  journal::here().folder = folder;
+  journal::here().file = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+}
+void journal_end() {
+  const int file = journal::here().file;
+  journal::here().file = -1;
+  close(file);
+}
+
 ssize_t write(int to, const void* bytes, size_t size) {
   NEXT(write);
   FAIL(write_, to, ENOSPC)
-  return real(to, bytes, size);
+  const journal::operation one;
+  const ssize_t done = real(to, bytes, size);
+  if (done > 0 && journal::is_written()) {
+    const off_t end = lseek(to, 0, SEEK_CUR);
+    if (end >= done) journal::wrote(to, bytes, done, end - done);
+  }
+  return done;
 }
 ssize_t pwrite(int to, const void* bytes, size_t size, off_t offset) {
   NEXT(pwrite);
   FAIL(write_, to, ENOSPC)
-  return real(to, bytes, size, offset);
+  const journal::operation one;
+  const ssize_t done = real(to, bytes, size, offset);
+  if (done > 0) journal::wrote(to, bytes, done, offset);
+  return done;
 }
 ssize_t pwrite64(int to, const void* bytes, size_t size, off_t offset) {
   return pwrite(to, bytes, size, offset);
+}
+ssize_t writev(int to, const iovec* parts, int count) {
+  NEXT(writev);
+  if (!journal::is_written()) return real(to, parts, count);
+  ssize_t done = 0;
+  for (int i = 0; i < count; ++i) {
+    const ssize_t more = write(to, parts[i].iov_base, parts[i].iov_len);
+    if (more < 0) return done > 0 ? done : more;
+    done += more;
+  }
+  return done;
 }
 ssize_t read(int from, void* bytes, size_t size) {
   NEXT(read);
@@ -128,22 +163,6 @@ ssize_t pread(int from, void* bytes, size_t size, off_t offset) {
 ssize_t pread64(int from, void* bytes, size_t size, off_t offset) {
   return pread(from, bytes, size, offset);
 }
-int open(const char* path, int flags, ...) {
-  va_list rest;
-  va_start(rest, flags);
-  const mode_t rights = va_arg(rest, mode_t);
-  va_end(rest);
-  NEXT(open);
-  FAIL(open_, 3, EMFILE)
-  return real(path, flags, rights);
-}
-int open64(const char* path, int flags, ...) {
-  va_list rest;
-  va_start(rest, flags);
-  const mode_t rights = va_arg(rest, mode_t);
-  va_end(rest);
-  return open(path, flags, rights);
-}
 int openat(int folder, const char* path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
@@ -151,7 +170,12 @@ int openat(int folder, const char* path, int flags, ...) {
   va_end(rest);
   NEXT(openat);
   FAIL(open_, 3, EMFILE)
-  return real(folder, path, flags, rights);
+  const journal::operation one;
+  journal::place before;
+  if (journal::is_written()) before = journal::place_of(folder, path);
+  const int file = real(folder, path, flags, rights);
+  journal::opened(file, flags, before);
+  return file;
 }
 int openat64(int folder, const char* path, int flags, ...) {
   va_list rest;
@@ -160,20 +184,45 @@ int openat64(int folder, const char* path, int flags, ...) {
   va_end(rest);
   return openat(folder, path, flags, rights);
 }
+int open(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t rights = va_arg(rest, mode_t);
+  va_end(rest);
+  return openat(AT_FDCWD, path, flags, rights);
+}
+int open64(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t rights = va_arg(rest, mode_t);
+  va_end(rest);
+  return openat(AT_FDCWD, path, flags, rights);
+}
 int fsync(int file) {
   NEXT(fsync);
   FAIL(sync_, file, EIO)
-  return real(file);
+  const journal::operation one;
+  const int result = real(file);
+  if (result == 0) journal::synced(file);
+  return result;
 }
 int ftruncate(int file, off_t size) {
   NEXT(ftruncate);
   FAIL(size_, file, ENOSPC)
-  return real(file, size);
+  const journal::operation one;
+  const int result = real(file, size);
+  if (result == 0) journal::has_size(file, size);
+  return result;
 }
 int ftruncate64(int file, off_t size) { return ftruncate(file, size); }
 int posix_fallocate(int file, off_t offset, off_t size) {
   NEXT(posix_fallocate);
-  return fails(size_) ? ENOSPC : real(file, offset, size);
+  if (fails(size_)) return ENOSPC;
+  const journal::operation one;
+  const int result = real(file, offset, size);
+  struct stat status {};
+  if (result == 0 && fstat(file, &status) == 0) journal::has_size(file, status.st_size);
+  return result;
 }
 int posix_fallocate64(int file, off_t offset, off_t size) {
   return posix_fallocate(file, offset, size);
@@ -181,13 +230,41 @@ int posix_fallocate64(int file, off_t offset, off_t size) {
 int renameat(int from_folder, const char* from, int to_folder, const char* to) {
   NEXT(renameat);
   FAIL(name_, 3, EDQUOT)
-  return real(from_folder, from, to_folder, to);
+  const journal::operation one;
+  if (!journal::is_written()) return real(from_folder, from, to_folder, to);
+  const journal::place before = journal::place_of(from_folder, from);
+  const int result = real(from_folder, from, to_folder, to);
+  if (result == 0) journal::renamed(before, journal::place_of(to_folder, to));
+  return result;
 }
+int rename(const char* from, const char* to) { return renameat(AT_FDCWD, from, AT_FDCWD, to); }
 int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) {
   NEXT(linkat);
   FAIL(name_, 3, EDQUOT)
-  return real(from_folder, from, to_folder, to, flags);
+  const journal::operation one;
+  const int result = real(from_folder, from, to_folder, to, flags);
+  if (result == 0 && journal::is_written()) journal::named(journal::place_of(to_folder, to));
+  return result;
 }
+int unlinkat(int folder, const char* path, int flags) {
+  NEXT(unlinkat);
+  const journal::operation one;
+  journal::place before;
+  if (journal::is_written()) before = journal::place_of(folder, path);
+  const int result = real(folder, path, flags);
+  if (result == 0) journal::gone(before);
+  return result;
+}
+int unlink(const char* path) { return unlinkat(AT_FDCWD, path, 0); }
+int rmdir(const char* path) { return unlinkat(AT_FDCWD, path, AT_REMOVEDIR); }
+int mkdirat(int folder, const char* path, mode_t rights) {
+  NEXT(mkdirat);
+  const journal::operation one;
+  const int result = real(folder, path, rights);
+  if (result == 0 && journal::is_written()) journal::made(journal::place_of(folder, path));
+  return result;
+}
+int mkdir(const char* path, mode_t rights) { return mkdirat(AT_FDCWD, path, rights); }
 void* mmap(void* at, size_t size, int protection, int flags, int file, off_t offset) {
   NEXT(mmap);
   if (called_by_module(__builtin_return_address(0)) && fails(map_)) {

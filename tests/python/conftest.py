@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fake_core import Fake, FakeCuda
+from fault_commands import build_library
 from interlace.base import progress
 from interlace.cli import main as cli
 from study_helpers import Ran, Run
@@ -86,3 +87,8 @@ def graph(tmp_path: Path) -> Path:
     path = tmp_path / "forty.mtx.gz"
     path.write_bytes(gzip.compress((head + "".join(lines)).encode()))
     return path
+
+
+@pytest.fixture(scope="session")
+def faults_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_library(tmp_path_factory.mktemp("faults"))

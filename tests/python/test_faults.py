@@ -18,17 +18,15 @@ import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from study_helpers import MACHINE
+from fault_commands import COMMANDS, call, forked, prepare, run_child
 
-SOURCE = Path(__file__).resolve().parents[1] / "faults" / "faults.cpp"
 KINDS = ("write", "read", "open", "sync", "name", "size", "map", "thread", "memory")
 ONCE, FROM_THEN_ON, KILLED = range(3)
 # nanobind converts the arguments of a call in functions that may not throw: without memory there,
@@ -39,55 +37,13 @@ ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
 SEED = 1
 
 pytest.importorskip("interlace._core")
-compiler = shutil.which("c++") or shutil.which("g++")
-if compiler is None:
-    pytest.skip("there is no C++ compiler", allow_module_level=True)
-
-SWEEP = f"""
-format = 1
-machine = "{MACHINE}"
-workload = "pagerank"
-gpus = [2]
-mechanisms = ["inline"]
-[options]
-rmat = 5
-iterations = 1
-[axes]
-link.nvlink2.bandwidth_GB_per_s = [25]
-"""
-ON = f"pagerank --rmat 5 -n 1 --machine {MACHINE} --gpus"
-COMMANDS = {
-    "study": f"study {ON} 2 --mechanisms inline --jobs 1 --json out.json --html out.html",
-    "sweep": "sweep sweep.toml --jobs 1 --json out.json --csv out.csv",
-    "tune": f"tune {ON} 2 --jobs 1 --chunks 64K --threads 256 --out out.json",
-    "record": f"trace record {ON} 2 -o out.trace",
-    "info": "trace info in.trace --json out.json",
-    "run": "run --json out.json -- true",
-    "save": "save",
-    "load": "load",
-}
 CHILD = "--child"
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("faults") / "libfaults.so"
-    assert compiler is not None
-    words = ["-O1", "-std=c++20", "-shared", "-fPIC", "-Wall", "-Wextra", "-o", out, SOURCE, "-ldl"]
-    subprocess.run([compiler, *words], check=True, timeout=120)
-    return out
-
-
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_operation_may_fail(command: str, library: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "LD_PRELOAD": str(library), "HOME": str(tmp_path)}
-    words = [sys.executable, __file__, CHILD, command, str(library)]
-    ended = subprocess.run(
-        words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1800,
-        check=False,
-    )  # fmt: skip
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    points = int(re.findall(r"^(\d+) faults", ended.stdout, re.MULTILINE)[-1])
+def test_every_operation_may_fail(command: str, faults_library: Path, tmp_path: Path) -> None:
+    printed = run_child(__file__, [CHILD, command], faults_library, tmp_path)
+    points = int(re.findall(r"^(\d+) faults", printed, re.MULTILINE)[-1])
     assert points > 0
 
 
@@ -118,29 +74,6 @@ class Faults:
         return int(self._library.faults_seen())
 
 
-def _call(command: str) -> int:
-    """Run the command in this process. Returns its exit code."""
-    import numpy as np
-
-    import interlace
-    from interlace.base.errors import DeviceError, UserError
-    from interlace.cli import main as cli
-
-    if command not in ("save", "load"):
-        return cli.run(COMMANDS[command].split())
-    try:
-        if command == "save":
-            values = {"a": np.arange(100_000, dtype=np.float32), "b": np.ones(3, np.int8)}
-            interlace.save(values, "out.safetensors", checksums=True, threads=2)
-        else:
-            found = interlace.load("in.safetensors", framework="numpy", verify=True, threads=2)
-            assert found["a"].sum() == 1000
-    except (UserError, DeviceError, MemoryError) as error:
-        print(f"interlace: {error or 'no memory'}", file=sys.stderr)
-        return 2
-    return 0
-
-
 def _descriptors() -> dict[str, str]:
     gc.collect()
     found = {}
@@ -150,33 +83,10 @@ def _descriptors() -> dict[str, str]:
     return found
 
 
-def _forked(work: Callable[[], int]) -> tuple[int, str]:
-    """The exit code of a child that does some work, minus a signal's number; its messages."""
-    with Path("../messages").open("w+b") as messages:
-        child = os.fork()
-        if child == 0:
-            os.dup2(messages.fileno(), 2)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            code = 99
-            try:
-                code = work()
-                sys.stderr.flush()
-            except BaseException:
-                import traceback
-
-                traceback.print_exc()
-                sys.stderr.flush()
-            finally:
-                os._exit(code)
-        _, status = os.waitpid(child, 0)
-        messages.seek(0)
-        return os.waitstatus_to_exitcode(status), messages.read().decode(errors="replace")
-
-
 def _work(faults: Faults, command: str, kind: str, how: int, at: int) -> int:
     before = _descriptors(), threading.active_count()
     faults.arm(kind, how, at)
-    code = _call(command)
+    code = call(command)
     faults.disarm()
     after = _descriptors(), threading.active_count()
     assert after == before, f"descriptors and threads were {before} and are {after}"
@@ -223,7 +133,7 @@ def _check(command: str, where: str, code: int, said: str, how: int, inputs: set
         assert _whole(here, name), f"{where}: {name} is half a file"
     if code == 0 and command not in ("load",):
         assert names, f"{where}: no result"
-    again, said = _forked(lambda: _call(command))
+    again, said = forked(lambda: call(command))
     assert again == 0, f"{where}: afterwards: {said}"
     left = {path.name for path in here.iterdir()} - inputs - allowed
     assert not left, f"{where}: afterwards {sorted(left)} are left"
@@ -236,24 +146,7 @@ def _points(command: str, kind: str, how: int, count: int) -> Iterator[int]:
 
 
 def _main(command: str, path: str) -> None:
-    import numpy as np
-
-    import interlace
-
-    folder = Path("inputs")
-    folder.mkdir()
-    os.chdir(folder)
-    os.environ["TMPDIR"] = str(Path("../tmp").resolve())
-    Path("../tmp").mkdir()
-    Path("sweep.toml").write_text(SWEEP)
-    interlace.save(
-        {"a": np.ones(1000, np.float32), "b": np.ones(3)}, "in.safetensors", checksums=True
-    )
-    if command == "info":
-        code, said = _forked(lambda: _call("record"))
-        assert code == 0, said
-        Path("out.trace").rename("in.trace")
-    inputs = {path.name for path in Path().iterdir()}
+    inputs = prepare(command)
 
     def clean() -> None:
         for left in Path("../tmp").iterdir():  # a killed command left it
@@ -262,7 +155,7 @@ def _main(command: str, path: str) -> None:
             if file.name not in inputs:
                 file.unlink()
 
-    assert _call(command) == 0  # loads all modules, and starts what is started once
+    assert call(command) == 0  # loads all modules, and starts what is started once
     faults = Faults(path)
     tried = 0
     for kind in KINDS:
@@ -272,18 +165,18 @@ def _main(command: str, path: str) -> None:
 
         def count(kind: str = kind) -> int:
             faults.arm(kind)
-            code = _call(command)
+            code = call(command)
             faults.disarm()
             return code
 
-        code, said = _forked(count)
+        code, said = forked(count)
         assert code == 0, said
         seen = faults.seen()
         for how in (ONCE,) if kind == "memory" else (ONCE, FROM_THEN_ON, KILLED):
             for at in _points(command, kind, how, seen):
                 clean()
                 where = f"{command}, {kind} {at}, {('once', 'from then on', 'killed')[how]}"
-                code, said = _forked(lambda: _work(faults, command, kind, how, at))  # noqa: B023
+                code, said = forked(lambda: _work(faults, command, kind, how, at))  # noqa: B023
                 _check(command, where, code, said, how, inputs)
                 assert not list(Path("../tmp").iterdir()) or how == KILLED, where
                 tried += 1
