@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Where each public name is. It is imported on demand: the command line starts without all of them.
+# # The module of each public name. A name is imported at its first use, so that the command line
+# starts without all modules.
 _HOMES = {
     "Candidate": "tuning.search",
     "DeviceArray": "runtime.regions",
@@ -83,5 +84,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names alone: what completion offers and `help(interlace)` lists."""
+    """The public names alone, for completion and `help(interlace)`."""
     return sorted(__all__)

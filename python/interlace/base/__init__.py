@@ -1,1 +1,1 @@
-"""Errors, files, tables, progress, interrupts: used by all other packages."""
+"""Errors, files, tables, progress and interrupts, which all other packages use."""

@@ -21,7 +21,7 @@ class DeviceError(RuntimeError):
 
 
 def unknown(kind: str, name: str, known: Sequence[str]) -> UserError:
-    """The error for an unknown name. Its message lists the known names."""
+    """Return the error for an unknown name. Its message lists the known names."""
     import difflib
 
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)

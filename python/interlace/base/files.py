@@ -1,9 +1,9 @@
-"""Output files that are either whole or not there, and hashes of inputs.
+"""Output files that are either complete or absent, and hashes of input files.
 
-A part is a file that is being written. It gets its name once it is complete and on the disk. Where
-the file system allows that, a part has no name before, so a process that is killed leaves nothing.
-Elsewhere a part has a hidden name and a lock. The next process that writes the same file removes
-the parts that nobody holds a lock of.
+A part is a file that is being written. It gets its name once it is complete and on the disk. If
+the file system allows it, a part has no name until then, so a process that is killed leaves
+nothing. Otherwise a part has a hidden name and a lock. The next process that writes the same file
+removes the parts that no process has locked.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from pathlib import Path
 
 from interlace.base.errors import UserError
 
-STDOUT = Path("-")  # as the name of an output: standard output
+STDOUT = Path("-")  # the name of an output that means standard output
 
 
 def check_writable(path: Path, option: str) -> None:
-    """Raise UserError unless a file can be written at `path`, which `option` asked for.
+    """Raise UserError unless a file can be written at `path`, the value of `option`.
 
-    The check leaves no file. A file may still fail to be written later, when the disk is full.
+    The check leaves no file. Writing may still fail later, for example if the disk is full.
     """
     if path == STDOUT:
         return
@@ -55,9 +55,9 @@ def check_writable(path: Path, option: str) -> None:
 def check_outputs(
     outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None] | None = None
 ) -> None:
-    """Raise UserError unless all files that options asked for can be written, and differ.
+    """Raise UserError unless all files that options name can be written, and differ.
 
-    They also have to differ from `inputs`, the files that the command reads.
+    The files must also differ from `inputs`, the files that the command reads.
     """
     writes = {option: path for option, path in outputs.items() if path is not None}
     reads = {option: path for option, path in (inputs or {}).items() if path is not None}
@@ -69,7 +69,7 @@ def check_outputs(
 
 
 def _are_one(path: Path, other: Path) -> bool:
-    """Whether two paths name one file, which need not be there."""
+    """Whether two paths name the same file, which need not exist."""
     try:
         return path.samefile(other)
     except OSError:
@@ -77,19 +77,21 @@ def _are_one(path: Path, other: Path) -> bool:
 
 
 def refuse_stdout(path: Path, option: str) -> None:
-    """Raise UserError if the name of a binary or growing file means standard output."""
+    """Raise UserError if the name of a binary file, or of a file that grows, means standard
+    output.
+    """
     if path == STDOUT:
         raise UserError(f"{option} {path}: this file cannot be standard output; give a name")
 
 
 def require_regular(path: Path) -> None:
-    """Raise UserError if there is a pipe or a device, which might never end; others pass."""
+    """Raise UserError if the path is a pipe or a device, which might never end."""
     if _is_special(path):
         raise UserError(f"{path} is not a regular file; give the name of one")
 
 
 def _target(path: Path) -> Path:
-    """The file that a path leads to; raises OSError for links that lead in a circle."""
+    """The file to which a path leads. Raises OSError for links that lead in a circle."""
     try:
         path.stat()
     except OSError as error:
@@ -107,7 +109,9 @@ def make_folder(path: Path) -> None:
 
 
 class _Part:
-    """A file that `target` will be, open to be written; it has no name that counts."""
+    """A file that is being written and that will become `target`. Until then it has no visible
+    name.
+    """
 
     def __init__(self, target: Path) -> None:
         self._target = target
@@ -121,7 +125,7 @@ class _Part:
             opened.pop_all()
 
     def _open(self) -> int:
-        # The file may never be open to more people than the one that it replaces.
+        # # The file may never be open to more people than the file that it replaces.
         mode = 0o666 if self._old is None else stat.S_IMODE(self._old.st_mode) & 0o777
         if Path("/proc/self/fd").is_dir():
             try:
@@ -141,12 +145,12 @@ class _Part:
             self._name = name
             if os.fstat(descriptor).st_nlink:
                 return descriptor
-            os.close(descriptor)  # another process found it before it had its lock
+            os.close(descriptor)  # another process found the file before it was locked
 
     def publish(self) -> None:
-        """Write the file to the disk, then give it its name; replaces a file with this name."""
+        """Write the file to the disk, then give it its name. Replaces a file with this name."""
         if self._old is not None:
-            with contextlib.suppress(OSError):  # only root may give files away
+            with contextlib.suppress(OSError):  # only root may change a file's owner
                 os.fchown(self.descriptor, self._old.st_uid, self._old.st_gid)
             os.fchmod(self.descriptor, stat.S_IMODE(self._old.st_mode) & 0o777)
         os.fsync(self.descriptor)
@@ -164,7 +168,7 @@ class _Part:
         _sync(self._folder)
 
     def discard(self) -> None:
-        """Close the part, and remove it unless it was published."""
+        """Close the part, and remove its file unless it was published."""
         if self._name is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._name, dir_fd=self._folder)
@@ -173,7 +177,7 @@ class _Part:
 
 
 PART_ENDS = ".interlace-part"
-MOST_LINKS = 40  # as Linux follows at most
+MOST_LINKS = 40  # the most links that Linux follows
 
 
 def _part_name(name: str) -> str:
@@ -181,23 +185,25 @@ def _part_name(name: str) -> str:
 
 
 def _beginning(name: str) -> str:
-    """Return the beginning of the names of a file's parts; a name has at most 255 bytes."""
+    """Return the beginning of the names of a file's parts. A name has at most 255 bytes."""
     return os.fsdecode(b"." + os.fsencode(name)[:80] + b".")
 
 
 def _lock(descriptor: int) -> None:
-    """Say that the part's writer lives; a file system without locks keeps dead writers' parts."""
+    """Lock the part, to show that its writer lives. A file system without locks keeps dead
+    writers' parts.
+    """
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _remove_dead_parts(folder: int, name: str) -> None:
-    """Remove this user's parts of a file whose writers were killed."""
+    """Remove this user's parts of a file if the processes that wrote them were killed."""
     like = re.compile(rf"{re.escape(_beginning(name))}[0-9a-f]{{16}}{re.escape(PART_ENDS)}")
     try:
         with _readable(folder) as listed:
             names = os.listdir(listed)  # noqa: PTH208
-    except OSError:  # a folder that takes files need not show them
+    except OSError:  # a folder in which files can be made may still not be readable
         return
     for found in filter(like.fullmatch, names):
         with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
@@ -211,9 +217,10 @@ def _remove_dead_parts(folder: int, name: str) -> None:
 
 
 def _refuse_strange_link(path: Path) -> None:
-    """Raise UserError for a link of another user in a folder where everybody may write.
+    """Raise UserError for a link that another user made in a folder where everybody may write.
 
-    Linux has the same rule where fs.protected_symlinks is set, but not for links that are read.
+    Linux has the same rule if fs.protected_symlinks is set, but not for links through which a file
+    is only read.
     """
     for _ in range(MOST_LINKS):
         if not path.is_symlink():
@@ -248,7 +255,7 @@ def _readable(folder: int) -> Iterator[int]:
 
 
 def _sync(folder: int) -> None:
-    """Bring the names of a folder to the disk, where the file system can do that."""
+    """Write the names in a folder to the disk, if the file system can do that."""
     try:
         with _readable(folder) as descriptor:
             os.fsync(descriptor)
@@ -258,7 +265,7 @@ def _sync(folder: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names of a folder to the disk, where the file system can do that."""
+    """Write the names in a folder to the disk, if the file system can do that."""
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _sync(descriptor)
@@ -268,10 +275,10 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[int]:
-    """The descriptor of a file that gets the name `path` when the block ends without an exception.
+    """Yield the descriptor of a file that gets the name `path` if the block raises no exception.
 
-    The file is on the disk then, name and contents. It keeps the permissions of a file that it
-    replaces. If the block raises, whatever was at `path` is still there. Raises UserError for an
+    After that the file's name and contents are on the disk. The file keeps the permissions of a
+    file that it replaces. If the block raises, the path stays as it was. Raises UserError for an
     OSError of the block or of the file system.
     """
     if _is_special(path):
@@ -289,10 +296,11 @@ def whole_file(path: Path) -> Iterator[int]:
 
 
 def write_all(contents: Mapping[Path, str]) -> None:
-    """Write every file that can be written, each of them whole or not at all.
+    """Write every file that can be written. Each file is written as a whole or not at all.
 
-    A device, a pipe or standard output is written to as it is. Raises UserError if a disk is full
-    or a path cannot be written, and names all files that are missing; the others are there.
+    A device, a pipe or standard output is written to directly. Raises UserError if a disk is full
+    or a path cannot be written. The error names all files that are missing; all other files are
+    written.
     """
     missing: list[str] = []
     broken: BrokenPipeError | None = None
@@ -321,12 +329,12 @@ def _write_text(descriptor: int, text: str) -> None:
 
 
 def show_and_write(show: Callable[[], None], texts: Mapping[Path, Callable[[], str]]) -> None:
-    """Print what `show` prints, then write the files, whatever became of standard output.
+    """Call `show`, which prints, then write the files, even if printing failed.
 
-    A file that goes to standard output takes the place of what `show` prints.
+    If a file goes to standard output, `show` is not called.
 
-    Raises BrokenPipeError if the reader of standard output left, and UserError if standard output
-    or a file cannot be written.
+    Raises BrokenPipeError if the reader of standard output closed it, and UserError if standard
+    output or a file cannot be written.
     """
     lost: OSError | None = None
     try:
@@ -348,7 +356,7 @@ def output_lost(error: OSError) -> UserError:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether the path is a device, a pipe or a socket: a rename cannot replace these."""
+    """Whether the path is a device, a pipe or a socket, which a rename cannot replace."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -382,7 +390,7 @@ def _unwritable(path: Path, error: OSError | ValueError) -> UserError:
 
 
 def file_hash(path: Path) -> str:
-    """The SHA-256 of a file's bytes; raises UserError if it cannot be read."""
+    """The SHA-256 of a file's bytes. Raises UserError if the file cannot be read."""
     require_regular(path)
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Files of this installation other than Python modules: shared libraries, headers."""
+"""Files of this installation that are not Python modules, such as shared libraries and headers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def build() -> dict[str, Any]:
-    """What the build wrote down about itself; empty if that is missing or damaged."""
+    """The facts that the build wrote about itself. Empty if they are missing or damaged."""
     file = installed("build.json")
     try:
         return dict(json.loads(file.read_text("utf-8"))) if file is not None else {}
@@ -18,17 +18,19 @@ def build() -> dict[str, Any]:
 
 
 def built() -> str:
-    """How the package was built: "with CUDA 13.0 for sm_90", or "without CUDA, since ..."."""
+    """How the package was built, such as "with CUDA 13.0 for sm_90" or "without CUDA, since
+    ...".
+    """
     return str(build().get("built", ""))
 
 
 def built_without_cuda(how: str) -> str:
-    """Say why the part for kernels is missing from a package that was built so."""
+    """Say why a package that was built without CUDA has no part for kernels."""
     return f"this Interlace was built {how if how.startswith('without') else 'without CUDA'}"
 
 
 def installed(name: str) -> Path | None:
-    """Return the path of a file that was built with the package or is in its sources, or None.
+    """Return the path of a file that the build made or that is in the sources, or None.
 
     Built files are next to the compiled modules. In an editable installation, the compiled modules
     and the sources are in different folders.

@@ -1,8 +1,8 @@
 """Remembers Ctrl-C.
 
 Python raises KeyboardInterrupt at any point of the program. A destructor or the callback of a weak
-reference drops the exception, and an import may turn it into an ImportError. The signal is
-therefore also recorded here, so that no Ctrl-C gets lost.
+reference drops the exception, and an import may turn it into an ImportError. Therefore this module
+also records the signal, so that no Ctrl-C gets lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _note(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def noted() -> Iterator[None]:
-    """Record Ctrl-C from now on, unless another handler takes or ignores it."""
+    """Record Ctrl-C from now on, unless another handler handles or ignores it."""
     global _noted
     _noted = False
     ours = (
@@ -53,11 +53,11 @@ def noted() -> Iterator[None]:
 
 
 def seen() -> bool:
-    """Whether there was a Ctrl-C."""
+    """Whether Ctrl-C was pressed."""
     return _noted
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt if one may have been dropped."""
+    """Raise KeyboardInterrupt if an earlier one may have been dropped."""
     if _noted:
         raise KeyboardInterrupt

@@ -12,7 +12,7 @@ OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
 def memory_bytes() -> int:
-    """The least of this machine's memory, the limits of the control groups, and the ulimit."""
+    """The smallest of this machine's memory, the limits of the control groups, and the ulimit."""
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), *_cgroup_limits()]
     for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
         soft, _ = resource.getrlimit(kind)
@@ -22,7 +22,7 @@ def memory_bytes() -> int:
 
 
 def _cgroup_limits() -> list[int]:
-    """The limits of this process's control group and its parents, in version 1 and 2."""
+    """The limits of this process's control group and of its parents, in versions 1 and 2."""
     try:
         lines = OWN_CGROUPS.read_text().splitlines()
     except OSError:
@@ -37,7 +37,8 @@ def _cgroup_limits() -> list[int]:
         else:
             continue
         place = root / group.lstrip("/")
-        # A container may see its own group as the root, under a path that is not there.
+        # # A container may see its own group as the root, although its path names folders that do
+        # not exist there.
         for folder in (place, *place.parents):
             with suppress(OSError, ValueError):  # "max" means no limit
                 found.append(int((folder / name).read_text()))

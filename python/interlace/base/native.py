@@ -1,4 +1,6 @@
-"""The compiled modules: `_core` without GPUs, `_driver` with a driver, `_cuda` with kernels."""
+"""The compiled modules: `_core` needs no GPU, `_driver` needs a driver, and `_cuda` runs
+kernels.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from interlace.base.installation import built, built_without_cuda
 
 
 def load_core() -> Any:
-    """The module without CUDA. Raises UserError if it cannot be loaded."""
+    """Load the module that needs no CUDA. Raises UserError if it cannot be loaded."""
     try:
         return importlib.import_module("interlace._core")
     except ImportError as error:
@@ -22,9 +24,9 @@ def load_core() -> Any:
 
 
 def load_driver() -> Any:
-    """The module that loads and saves on GPUs; raises UserError if it cannot be loaded.
+    """Load the module that loads and saves on GPUs. Raises UserError if that fails.
 
-    It needs the NVIDIA driver when it is used, and no CUDA runtime.
+    The module's functions need the NVIDIA driver, but no CUDA runtime.
     """
     try:
         return importlib.import_module("interlace._driver")
@@ -36,7 +38,7 @@ def load_driver() -> Any:
 
 
 def load_cuda() -> Any:
-    """The module that runs kernels on GPUs; raises UserError if there is none."""
+    """Load the module that runs kernels on GPUs. Raises UserError if there is none."""
     try:
         return importlib.import_module("interlace._cuda")
     except ImportError as error:

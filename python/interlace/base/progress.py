@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-FIRST_LINE_S = 30.0  # where there is no terminal
+FIRST_LINE_S = 30.0  # if there is no terminal
 LINES_S = 30.0
 
 
 class Steps:
-    """Counts the steps that are done. Long work prints a line now and then."""
+    """Counts finished steps. Long work prints a line from time to time."""
 
     def __init__(self, what: str, steps: int, unit: str) -> None:
         self._what, self._steps, self._unit = what, steps, unit
@@ -22,7 +22,7 @@ class Steps:
         self._next = FIRST_LINE_S
 
     def __call__(self) -> None:
-        """One more is done."""
+        """Count one more finished step."""
         self._done += 1
         gone = time.monotonic() - self._begun
         if gone < self._next or self._done >= self._steps:
@@ -40,16 +40,16 @@ class Steps:
 
 
 def say(line: str) -> None:
-    """Print a line to standard error; nobody has to read it."""
+    """Print a line to standard error. Fails silently if standard error is closed."""
     with contextlib.suppress(OSError):
         print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def progress(what: str, steps: int, unit: str = "runs") -> Iterator[Steps]:
-    """A bar with the time left, on standard error; lines where that is not a terminal.
+    """Show a bar with the time left on standard error, or lines if that is not a terminal.
 
-    Each call of what it yields is a step.
+    The caller must call the yielded function once for each finished step.
     """
     if not sys.stderr.isatty():
         yield Steps(what, steps, unit)

@@ -1,4 +1,4 @@
-"""Tables for people: with rules and colour on a terminal, plain aligned text elsewhere.
+"""Tables for people. A terminal shows rules and colours; other outputs get plain aligned text.
 
 The header has the units. kB, MB and GB are 1e3, 1e6 and 1e9 bytes, and ms is 1e-3 s.
 """
@@ -15,15 +15,15 @@ from typing import NamedTuple
 from interlace.base.printable import printable
 
 UNKNOWN = "-"
-PAGE = 100  # characters
-WRAPPED = 30  # least width of sentences
-BEST = "bold green"  # style of the fastest row
+PAGE = 100  # width of a page of text in characters
+WRAPPED = 30  # the least width of a column of sentences
+BEST = "bold green"  # the style of the fastest row
 
 
 class Column(NamedTuple):
-    """A column: two lines of header (name, unit), cells, and whether they are numbers.
+    """A column: two lines of header (name and unit), cells, and whether the cells are numbers.
 
-    A column that `wraps` may hold sentences, which break into lines on a narrow terminal.
+    A column with `wraps` may hold sentences, which break into lines on a narrow terminal.
     """
 
     name: str
@@ -34,12 +34,14 @@ class Column(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Characters of the widest cell or header."""
+        """The number of characters of the widest cell or header."""
         return max(map(len, (self.name, self.unit, *self.cells)))
 
 
 def scale(values: Iterable[float], units: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """The largest of `units` (size, name; ascending) in which the largest value is at least 1."""
+    """The largest of `units` in which the largest value is at least 1. Units are (size, name),
+    ascending.
+    """
     largest = max(values, default=0.0)
     fitting = [unit for unit in units if unit[0] <= largest]
     return fitting[-1] if fitting else units[0]
@@ -50,7 +52,9 @@ SECONDS = ((1e-6, "us"), (1e-3, "ms"), (1.0, "s"))
 
 
 def fixed(values: Sequence[float | None], digits: int = 4) -> list[str]:
-    """The numbers of a column, with decimals so that the largest has `digits` digits."""
+    """The numbers of a column. They have as many decimals as give the largest one `digits`
+    digits.
+    """
     known = [abs(value) for value in values if value is not None and math.isfinite(value)]
     largest = max(known, default=0.0)
     places = digits - 1 - math.floor(math.log10(largest)) if largest > 0 else 0
@@ -66,7 +70,7 @@ def fixed(values: Sequence[float | None], digits: int = 4) -> list[str]:
 
 
 def percent(value: float | None) -> str:
-    """A share (0 to 1) as a percentage."""
+    """A share between 0 and 1 as a percentage."""
     return UNKNOWN if value is None else str(round(100 * value))
 
 
@@ -82,9 +86,10 @@ def print_table(
     styles: Sequence[str],
     foot: Sequence[str],
 ) -> None:
-    """Print a table with its headline above and the notes about all rows below.
+    """Print a table with its headline above it and the notes about all rows below it.
 
-    A new section begins where `groups` changes. `styles` are the rows' styles on a terminal.
+    A new section begins at each row where `groups` changes. `styles` are the rows' styles on a
+    terminal.
     """
     cut = [column._replace(cells=[printable(cell) for cell in column.cells]) for column in cut]
     print(printable(head))
@@ -123,9 +128,9 @@ def _line(cut: Sequence[Column], cells: Sequence[str], gap: str) -> str:
 
 
 def _blocks(cut: Sequence[Column], width: int) -> list[list[Column]]:
-    """The columns in blocks that fit the terminal. Each block begins with the row's name.
+    """The columns, in blocks that fit on the terminal. Each block begins with the row's name.
 
-    If one block is not enough, the bytes on the wire begin a new one.
+    If the columns do not fit in one block, the columns of bytes on the wire begin a new block.
     """
     if _table_width(cut) <= width:
         return [list(cut)]

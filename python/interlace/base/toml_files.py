@@ -1,4 +1,4 @@
-"""TOML files that people write, read with errors that name file and line."""
+"""TOML files that people write. Errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from interlace.base.errors import UserError
 from interlace.base.printable import printable
 
 MAX_FILE_BYTES = 1 << 20
-MAX_DEPTH = 100  # of tables and lists
-_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""  # of a key
+MAX_DEPTH = 100  # the deepest nesting of tables and lists
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""  # a part of a key
 _LONG_KEY = re.compile(
     rf"(?:^|[\[{{,])[ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{MAX_DEPTH}}}", re.MULTILINE
 )
 
 
 def read_text(path: Path, what: str, most: int = MAX_FILE_BYTES) -> str:
-    """Read the text of a regular UTF-8 file of at most `most` bytes; `what`: the expected kind."""
+    """Read the text of a regular UTF-8 file of at most `most` bytes. `what` names the expected
+    kind.
+    """
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -44,9 +46,9 @@ def read_text(path: Path, what: str, most: int = MAX_FILE_BYTES) -> str:
 
 
 def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
-    """The document of any format; `where` names the file in errors."""
+    """The document of any format. `where` names the file in errors."""
     deep = f"{where}: this is not a {what} file: too deeply nested"
-    if _LONG_KEY.search(text):  # tomllib takes memory by the square of a key's parts
+    if _LONG_KEY.search(text):  # tomllib's memory grows with the square of the parts of a key
         raise UserError(deep)
     try:
         document = tomllib.loads(text)
@@ -57,7 +59,7 @@ def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
         raise UserError(f"{where}{place}: this is not TOML: {reason}") from error
     except RecursionError as error:
         raise UserError(deep) from error
-    except ValueError as error:  # Python reads a number of 4300 digits at most
+    except ValueError as error:  # Python reads numbers of at most 4300 digits
         raise UserError(f"{where}: this is not TOML: a number is too long") from error
     if _is_deep(document):
         raise UserError(deep)
@@ -68,7 +70,7 @@ def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
 
 def _line_of(error: tomllib.TOMLDecodeError, text: str) -> int | None:
     """The line with the TOML error; None if it is unknown."""
-    line: int | None = getattr(error, "lineno", None)  # from Python 3.14 on
+    line: int | None = getattr(error, "lineno", None)  # exists from Python 3.14 on
     if line is not None:
         return line
     import tomlkit
@@ -84,7 +86,7 @@ def _line_of(error: tomllib.TOMLDecodeError, text: str) -> int | None:
 
 
 def _control(value: Any) -> str | None:
-    """A key or a text in it that a terminal would not merely show."""
+    """A key, or a text in the document, that contains a control character for terminals."""
     if isinstance(value, str):
         return None if printable(value) == value else value
     inner = [*value, *value.values()] if isinstance(value, dict) else value
@@ -93,7 +95,7 @@ def _control(value: Any) -> str | None:
 
 
 def _is_deep(document: dict[str, Any]) -> bool:
-    """Whether the nesting is too deep for recursive functions."""
+    """Whether the document is nested too deeply for recursive functions."""
     level: list[Any] = [document]
     for _ in range(MAX_DEPTH):
         values = (one.values() if isinstance(one, dict) else one for one in level)
@@ -103,7 +105,9 @@ def _is_deep(document: dict[str, Any]) -> bool:
 
 
 def parse(text: str, where: str, what: str, version: int) -> dict[str, Any]:
-    """The document, after a check that `format` is `version`; `where` names the file in errors."""
+    """The document, after a check that its `format` is `version`. `where` names the file in
+    errors.
+    """
     document = parse_any(text, where, what)
     found = document.get("format")
     if found is None:

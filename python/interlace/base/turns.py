@@ -1,8 +1,8 @@
-"""Turns on the GPUs of this computer: what is timed by one command does not disturb another's.
+"""Turns on the GPUs of this computer, so that commands do not disturb each other's timing.
 
-The lock lies in a folder that only its user may enter, and that does not depend on TMPDIR: in
-XDG_RUNTIME_DIR, or in /run/user/UID, /tmp/interlace-UID or ~/.cache/interlace, the first that is
-the user's own.
+The lock is in a folder that only its user may enter and that does not depend on TMPDIR. This is
+the first of these that belongs to the user: XDG_RUNTIME_DIR, /run/user/UID, /tmp/interlace-UID or
+~/.cache/interlace.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from pathlib import Path
 LOCK = "interlace-gpus.lock"
 RUNTIME = Path("/run/user")
 SHARED = Path("/tmp")
-PATIENCE_S = 1.0  # before a message names the awaited command
+PATIENCE_S = 1.0  # time until a message names the command for which this one waits
 _told = False
 
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Wait until no other command of this user times anything on the GPUs, and be the one.
+    """Wait until no other command of this user measures on the GPUs, and take the turn.
 
-    The kernel gives the turn back when a process dies. Where no lock can be had nobody waits.
+    The kernel gives the turn back when a process dies. If no lock can be made, the function does
+    not wait.
     """
     with ExitStack() as held:
         with suppress(OSError):
@@ -38,7 +39,7 @@ def turn() -> Iterator[None]:
 
 
 def _open_lock() -> int:
-    """The lock's file in the first folder that is this user's alone; raises OSError."""
+    """The lock's file, in the first folder that belongs to this user alone. Raises OSError."""
     for place, ours in _places():
         with suppress(OSError), ExitStack() as opened:
             if ours:
@@ -58,14 +59,16 @@ def _open_lock() -> int:
 
 
 def _places() -> Iterator[tuple[Path, bool]]:
-    """Yield the folders that may hold the lock, and for each whether we create the folder."""
+    """Yield the folders that may hold the lock, and for each whether this program makes the
+    folder.
+    """
     user = os.geteuid()
     stated = os.environ.get("XDG_RUNTIME_DIR", "")
     if stated.startswith("/"):
         yield Path(stated), False
     yield RUNTIME / str(user), False
     yield SHARED / f"interlace-{user}", True
-    with suppress(RuntimeError):  # nobody knows the home of this user
+    with suppress(RuntimeError):  # the system does not know this user's home
         yield Path.home() / ".cache" / "interlace", True
 
 
@@ -74,7 +77,7 @@ def _is_own(status: os.stat_result) -> bool:
 
 
 def _acquire(descriptor: int) -> None:
-    """Take the lock, and leave the process's number in its file for whoever waits."""
+    """Take the lock, and write the process's number into its file for processes that wait."""
     global _told
     end = time.monotonic() + PATIENCE_S
     while True:

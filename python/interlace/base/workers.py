@@ -1,7 +1,7 @@
 """Runs each piece of work in its own process, on all cores.
 
-The processes are forked. They see the caller's data without a copy, and the peak of their resident
-memory counts from the fork on.
+The processes are forked. So they see the caller's data without a copy, and their peak of resident
+memory is counted from the fork on.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from interlace.base import interrupts
 
 Result = TypeVar("Result")
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_LOOK_S = 0.5  # how often to look for a Ctrl-C that Python dropped
+_LOOK_S = 0.5  # the interval of looks for a Ctrl-C that Python dropped
 
 
 class WorkerLost(Exception):  # noqa: N818 (nothing went wrong in Python)
-    """A process ended without a result; `index` is the index of its work."""
+    """A process ended without a result. `index` is the index of its work."""
 
     def __init__(self, index: int, exit_code: int | None) -> None:
         self.index = index
@@ -51,10 +51,10 @@ def run_all(
     jobs: int,
     on_start: Callable[[int], None] = lambda _: None,
 ) -> Iterator[tuple[int, Result]]:
-    """Do all work, `jobs` at a time. Yields each index and result when it ends, in any order.
+    """Do all work, `jobs` pieces at a time. Yields index and result as pieces end, in any order.
 
-    An exception of the work is raised here. A caller that leaves the loop early, also by an
-    exception, stops all processes.
+    An exception in a piece of work is raised here. If the caller leaves the loop early, even by an
+    exception, all processes are stopped.
     """
     context = multiprocessing.get_context("fork")
     running: dict[Connection, tuple[int, BaseProcess]] = {}
@@ -63,13 +63,13 @@ def run_all(
         while True:
             interrupts.check()
             while len(running) < jobs and (index := next(waiting, None)) is not None:
-                sys.stdout.flush()  # or the child would print the buffer again
+                sys.stdout.flush()  # otherwise the child would print the buffer again
                 sys.stderr.flush()
                 receiver, sender = context.Pipe(duplex=False)
                 process: BaseProcess = context.Process(
                     target=_work, args=(work[index], sender, os.getpid()), daemon=True
                 )
-                # A Ctrl-C before the child ignores it would print a traceback.
+                # # If Ctrl-C came before the child ignores it, the child would print a traceback.
                 held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 try:
                     process.start()
@@ -100,7 +100,7 @@ def _receive(receiver: Connection, index: int, process: BaseProcess) -> Any:
     try:
         kind, value = receiver.recv()
     except (EOFError, OSError):
-        receiver.close()  # or a child that is still sending would wait for a reader
+        receiver.close()  # otherwise a child that still sends would wait for a reader
         process.join()
         raise WorkerLost(index, process.exitcode) from None
     if kind == "result":
@@ -112,8 +112,8 @@ def _receive(receiver: Connection, index: int, process: BaseProcess) -> Any:
 
 
 def _work(work: Callable[[], Result], sender: Connection, parent: int) -> None:
-    """The child's part."""
-    # Ctrl-C reaches the whole process group. Only the parent handles it, and it stops the child.
+    """The work of the child process."""
+    # # Ctrl-C reaches the whole process group. Only the parent handles it, and stops the child.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with contextlib.suppress(OSError, AttributeError):
@@ -132,12 +132,12 @@ def _work(work: Callable[[], Result], sender: Connection, parent: int) -> None:
     except BrokenPipeError:  # the parent stopped listening
         pass
     except OSError:
-        sys.exit(1)  # the parent says so
+        sys.exit(1)  # the parent reports this
     sender.close()
 
 
 def _portable(error: Exception) -> Exception:
-    """The exception if it can be pickled for the parent; otherwise one with the same message."""
+    """The exception if the parent can unpickle it; otherwise another one with the same message."""
     text = "".join(traceback.format_exception(error))
     try:
         pickle.loads(pickle.dumps(error))

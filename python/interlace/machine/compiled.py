@@ -1,4 +1,4 @@
-"""Machines as the C++ structs of the compiled module, and back."""
+"""Conversions between machines and the C++ structs of the compiled module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlace.machine.keys import Key
 from interlace.machine.schema import FORMAT, KEYS, Machine, Protocol
 from interlace.machine.validation import NO_SOURCES, machine_of
 
-# Keys of the machine itself. Links, switches and protocols have structs of their own.
+# # The keys of the machine itself. Links, switches and protocols have their own structs.
 _OF_MACHINE = [
     key
     for key in KEYS
@@ -25,7 +25,7 @@ def _keys(table: str) -> Iterator[Key]:
 
 
 def _copy(owner: Any, table: str, made: Any) -> None:
-    """Copy the given keys of a table into its C++ struct."""
+    """Copy these keys of a table into the table's C++ struct."""
     for key in _keys(table):
         value = getattr(owner, key.name)
         if value is not UNSET:
@@ -33,7 +33,7 @@ def _copy(owner: Any, table: str, made: Any) -> None:
 
 
 def to_core(machine: Machine, core: Any) -> Any:
-    """The C++ struct of a machine; `core` is the extension module."""
+    """The C++ struct of a machine. `core` is the extension module."""
     made = core.Machine()
     made.name = machine.name
     for key in _OF_MACHINE:
@@ -80,9 +80,10 @@ def _endpoint(core: Any, name: str, switches: Sequence[str]) -> Any:
 
 
 def from_core(made: Any, core: Any, where: str, sources: Any = NO_SOURCES) -> Machine:
-    """The description of a C++ machine, which `discover` returns, with links one by one.
+    """The description of a C++ machine from `discover`. It has one entry for each link.
 
-    Raises UserError if the struct has a value that no file may have; `where` names its origin.
+    Raises UserError if the struct has a value that files must not have. `where` names the
+    machine's origin.
     """
     document: dict[str, Any] = {"format": FORMAT}
     for key in _OF_MACHINE:
@@ -107,7 +108,7 @@ def from_core(made: Any, core: Any, where: str, sources: Any = NO_SOURCES) -> Ma
 
 
 def _given(made: Any, table: str) -> dict[str, Any]:
-    """The keys of a struct that belong into a file."""
+    """The keys of a struct that belong in a file."""
     values = {key.name: made[key.name] for key in _keys(table)}
     return {name: value for name, value in values.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""The description of a key of machine files. schema.py has the list of all keys."""
+"""The properties of a key of machine files. schema.py lists all keys."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ RuleKind = Literal[
 class Key(NamedTuple):
     """A key: its type, and the range of its values."""
 
-    table: str  # "gpu.l2"; "" at the top of the file
+    table: str  # such as "gpu.l2"; "" at the top of the file
     name: str
     type: Type
-    in_struct: float  # the key's unit in bytes, picoseconds, hertz or bytes a second
+    in_struct: float  # the value of the key's unit in bytes, picoseconds, hertz or bytes a second
     least: float = 0
     most: float = 0
     need: Need = "required"
@@ -30,7 +30,7 @@ class Key(NamedTuple):
 
     @property
     def full(self) -> str:
-        """The key with its table: gpu.l2.size_KiB."""
+        """The key with its table, such as gpu.l2.size_KiB."""
         return f"{self.table}.{self.name}" if self.table else self.name
 
 
@@ -42,9 +42,9 @@ class KeyTable(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A rule between keys. C++ compares the same values (src/machine/keys.hpp)."""
+    """A rule about several keys. C++ compares the same values (src/machine/keys.hpp)."""
 
     kind: RuleKind
-    key: str  # "gpu.l2.size_KiB"
+    key: str  # such as "gpu.l2.size_KiB"
     others: tuple[str, ...] = ()
     times: float = 1

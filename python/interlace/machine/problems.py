@@ -1,4 +1,6 @@
-"""Problems of a machine file's document: unknown and missing keys, types, ranges."""
+"""Finds problems in a machine file: unknown keys, missing keys, wrong types, and values out of
+range.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,20 @@ from typing import Any, NamedTuple
 from interlace.machine.keys import Key, KeyTable
 from interlace.machine.schema import KEYS, TABLES
 
-LONGEST_VALUE = 40  # characters of a value in a sentence
+LONGEST_VALUE = 40  # the most characters of a value that a sentence shows
 
 
 class Problem(NamedTuple):
-    """A sentence without the file's name, and its keys, such as gpu.l2.size_KiB."""
+    """A sentence without the file's name, and the keys that it is about, such as
+    gpu.l2.size_KiB.
+    """
 
     sentence: str
     keys: tuple[str, ...] = ()
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """A hint at the nearest known word, as the end of a sentence."""
+    """A hint at the most similar known word, as the end of a sentence."""
     import difflib
 
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
@@ -29,13 +33,13 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 
 def there_are(names: Sequence[str]) -> str:
-    """The list of existing names, for an error about a missing one."""
+    """The list of existing names, for an error about a name that does not exist."""
     return f"there are {', '.join(names)}" if names else "there is none"
 
 
 @cache
 def keys_of(table: str) -> dict[str, Key]:
-    """The plain keys of a table, by name."""
+    """The keys of a table without its subtables, by name."""
     return {key.name: key for key in KEYS if key.table == table}
 
 
@@ -51,12 +55,14 @@ def tables_in(table: str) -> dict[str, KeyTable]:
 
 
 def problems_of(document: Mapping[str, Any]) -> Iterator[Problem]:
-    """The problems of a file's single keys: unknown keys first, missing keys last."""
+    """The problems of a file's single keys. Unknown keys come first, missing keys last."""
     yield from _problems_of_table("", document, "")
 
 
 def _problems_of_table(table: str, value: Any, where: str) -> Iterator[Problem]:
-    """`where` is how a sentence names the table; a key's name follows it."""
+    """The problems of a table. `where` is the table's name in sentences; a key's name follows
+    it.
+    """
     if not isinstance(value, dict):
         yield Problem(f"{where.rstrip('.: ')} must be a table, not {_kind(value)}", (table,))
         return
@@ -124,7 +130,7 @@ def _shown(value: Any) -> str:
 
 
 def number_text(value: float) -> str:
-    """The text of a bound in a sentence: 1000000000, 0.1."""
+    """The text of a bound in a sentence, such as 1000000000 or 0.1."""
     return f"{value:.12g}"
 
 

@@ -1,4 +1,4 @@
-"""Machine files, read and checked."""
+"""Reads and checks machine files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from interlace.machine.validation import machine_of, problems_between
 
 
 def parse_machine(text: str, name: str, where: str, *, sources: bool = False) -> Machine:
-    """A machine from the text of a file; `where` is how errors name the file.
+    """Return the machine in the text of a file. `where` is the file's name in errors.
 
-    `sources`: also read the comments.
+    With `sources`, also read the comments.
     """
     document = toml_files.parse(text, where, "machine", FORMAT)
     for key in ("name", "sources"):
@@ -28,9 +28,9 @@ def parse_machine(text: str, name: str, where: str, *, sources: bool = False) ->
 
 
 def load_machine(name_or_path: str | os.PathLike[str], *, sources: bool = False) -> Machine:
-    """Reads a machine by the name of a shipped one or by the path of a file.
+    """Read a machine: `name_or_path` is the name of a shipped one or the path of a file.
 
-    `sources`: also read the comments, which takes several times as long.
+    With `sources`, also read the comments, which takes several times as long.
     """
     return read_machine(name_or_path, sources=sources)[0]
 
@@ -48,7 +48,7 @@ def read_machine(
 
 
 class _Comments:
-    """The comment of every key, from its line or the lines directly above it."""
+    """The comment of every key, from the key's line or from the lines directly above it."""
 
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
@@ -56,13 +56,13 @@ class _Comments:
         self.first = True  # no key so far
 
     def gap(self) -> None:
-        """An empty line: a comment above it belongs to no key, or to the file."""
+        """An empty line. A comment above it belongs to no key, or to the file."""
         if self.first and self.above:
             self.found[""] = " ".join(self.above)
         self.above = []
 
     def key(self, path: str, comment: str) -> None:
-        """A key or a table with the comment on its line."""
+        """Note a key or a table with the comment on its line."""
         if self.first:
             self.gap()
         self.first = False
@@ -73,7 +73,9 @@ class _Comments:
 
 
 def _comments(text: str) -> dict[str, str]:
-    """The comments of a document that tomllib has read; empty if tomlkit cannot read it."""
+    """The comments of a document that tomllib has read. Empty if tomlkit cannot read the
+    document.
+    """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 

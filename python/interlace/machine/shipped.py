@@ -1,4 +1,4 @@
-"""The machine files that come with Interlace, and their look-up by name or path."""
+"""The machine files that come with Interlace, and the search for one by name or path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from interlace.machine.problems import did_you_mean, there_are
 
 
 def _folder() -> Path:
-    """The folder with the shipped descriptions: in the package, or beside it in a checkout."""
+    """The folder of the shipped descriptions. It is in the package, or in the checkout."""
     here = Path(__file__).resolve()
     packaged = here.parents[1] / "machines"
     return packaged if packaged.is_dir() else here.parents[3] / "machines"
@@ -25,7 +25,7 @@ def find_machine(name_or_path: str) -> Path:
     path = Path(name_or_path)
     names = shipped_machines()
     try:
-        there = path.exists() or path.is_symlink()  # the reader says what is wrong with a link
+        there = path.exists() or path.is_symlink()  # the reader reports a broken link
         if name_or_path and there and not (path.is_dir() and name_or_path in names):
             return path
     except (OSError, ValueError):  # not a possible file name

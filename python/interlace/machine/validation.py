@@ -1,4 +1,4 @@
-"""Checks of a whole machine: each key by itself, keys that go together, links."""
+"""Checks of a whole machine: each key by itself, keys that depend on each other, and links."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def document_of(machine: Machine) -> dict[str, Any]:
 def machine_of(
     document: Mapping[str, Any], name: str, where: str, sources: Mapping[str, str] = NO_SOURCES
 ) -> Machine:
-    """The machine of a document, after a check of each single key. `validate` checks the rules.
+    """Return a document's machine after a check of each single key. `validate` checks the rules.
 
-    Raises UserError with the first problem; `where` names the document's origin.
+    Raises UserError with the first problem. `where` names the document's origin.
     """
     for problem in problems_of(document):
         raise UserError(f"{where}: {problem.sentence}")
@@ -41,12 +41,12 @@ def machine_of(
 
 
 def validate(machine: Machine) -> list[Problem]:
-    """The problems of a machine; empty if it is valid."""
+    """The problems of a machine. Empty if the machine is valid."""
     return list(problems_of(document_of(machine))) or list(problems_between(machine))
 
 
 def problems_between(machine: Machine) -> Iterator[Problem]:
-    """The problems of a machine whose single keys are valid."""
+    """The problems between keys of a machine whose single keys are valid."""
     found = False
     for problem in itertools.chain(_broken_rules(machine), _problems_of_tables(machine)):
         found = True
@@ -59,7 +59,7 @@ def problems_between(machine: Machine) -> Iterator[Problem]:
 
 
 class _Value:
-    """A key's value for the rules."""
+    """A key's value in the form that rules need."""
 
     def __init__(self, owner: Any, full: str, name: str) -> None:
         table, _, last = full.rpartition(".")
@@ -75,7 +75,7 @@ class _Value:
 
     @property
     def in_struct(self) -> float:
-        """The value in the unit of the C++ struct, in which rules compare."""
+        """The value in the unit of the C++ struct. Rules compare values in these units."""
         return float(self.value * self.unit)
 
     @property
@@ -113,7 +113,7 @@ def _is_power_of_two(value: float) -> bool:
 
 
 def _broken(rule: Rule, key: _Value, others: list[_Value]) -> str:
-    """The end of a sentence about a broken rule, or nothing."""
+    """The end of a sentence about a broken rule. Empty if the rule holds."""
     value = key.in_struct
     product = math.prod(other.in_struct for other in others)
     which = f"{others[0].name}, which is {others[0].text}" if others else ""

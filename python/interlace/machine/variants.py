@@ -1,4 +1,4 @@
-"""Machines with changed keys, for sweeps."""
+"""Machines with some keys changed, for sweeps."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from interlace.machine.validation import document_of, machine_of, problems_betwe
 
 
 def changed(machine: Machine, values: Mapping[str, Any], where: str) -> Machine:
-    """The machine with changed keys; `where` names their origin in errors.
+    """Return the machine with changed keys. `where` names the keys' origin in errors.
 
-    A key is a key of machine files: gpu.l2.size_KiB, protocol.nvlink2.max_payload_bytes.
-    link.latency_ns changes all links, link.PROTOCOL.latency_ns the links with this protocol, and
-    switch.NAME.latency_ns one switch.
+    A key is a key of machine files, such as gpu.l2.size_KiB or protocol.nvlink2.max_payload_bytes.
+    link.latency_ns changes all links, link.PROTOCOL.latency_ns changes the links with this
+    protocol, and switch.NAME.latency_ns changes one switch.
     """
     document = document_of(machine)
     for key, value in values.items():
@@ -31,7 +31,7 @@ def changed(machine: Machine, values: Mapping[str, Any], where: str) -> Machine:
 
 
 def _targets(document: dict[str, Any], key: str, where: str) -> tuple[list[dict[str, Any]], str]:
-    """The tables that hold a key, and its last part."""
+    """The tables that have a key, and the last part of the key."""
     table, *parts = key.split(".")
     if table not in ("gpu", "host", "protocol", "link", "switch") or not parts or "" in parts:
         raise UserError(
@@ -62,9 +62,9 @@ def _targets(document: dict[str, Any], key: str, where: str) -> tuple[list[dict[
 
 
 def _together(problems: Sequence[Problem], values: Mapping[str, Any]) -> str:
-    """The keys that must change together, if the first problem is about several keys.
+    """A hint at the keys that must change together, if the first problem is about several keys.
 
-    Other problems may concern the same key and add further keys.
+    Other problems may be about the same key, and add further keys.
     """
     given = {_in_list(key): key for key in values}
     cause = next((key for key in problems[0].keys if key in given), None)
@@ -78,13 +78,15 @@ def _together(problems: Sequence[Problem], values: Mapping[str, Any]) -> str:
 
 
 def _in_list(key: str) -> str:
-    """Return a key in the form of schema.py: link.latency_ns for link.nvlink2.latency_ns."""
+    """Return a key in the form of schema.py, such as link.latency_ns for
+    link.nvlink2.latency_ns.
+    """
     table, *_, last = key.split(".")
     return f"{table}.{last}" if table in ("link", "switch", "protocol") else key
 
 
 def _as_given(key: str, like: str) -> str:
-    """A key of schema.py for the same links as another one: link.nvlink2.copy_GB_per_s."""
+    """A key of schema.py, in the user's form for the same links: link.nvlink2.copy_GB_per_s."""
     table = like.partition(".")[0]
     if table not in ("link", "switch", "protocol") or not key.startswith(f"{table}."):
         return key

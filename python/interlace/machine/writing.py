@@ -1,4 +1,4 @@
-"""Machine files, written with their comments."""
+"""Writes machine files with their comments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WIDTH = 100
 def machine_text(machine: Machine) -> str:
     """The file of a machine, with the comments in `sources`.
 
-    Raises UserError for a machine that could not be loaded again.
+    Raises UserError if the file of this machine could not be read again.
     """
     import tomlkit
 
@@ -46,14 +46,14 @@ class _Writer:
         file.parsing(True)  # keep order and empty lines
 
     def top(self, values: dict[str, Any]) -> None:
-        """The keys above all tables."""
+        """Add the keys that come before all tables."""
         self._comment(self.sources.get("", ""))
         if self.file.body:
             self._gap()
         self._keys(values, "")
 
     def table(self, parent: Container, key: str, path: str, values: dict[str, Any]) -> None:
-        """A table and its subtables."""
+        """Add a table and its subtables."""
         import tomlkit
 
         inner = {name: value for name, value in values.items() if isinstance(value, dict)}
@@ -71,7 +71,7 @@ class _Writer:
             self.table(made.value, name, f"{path}.{name}", value)
 
     def tables(self, key: str, values: list[dict[str, Any]]) -> None:
-        """A list of tables."""
+        """Add a list of tables."""
         from tomlkit.container import Container
         from tomlkit.items import AoT, Table, Trivia
 

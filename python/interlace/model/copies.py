@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-HOST = -1  # an end of a message; GPUs are numbers
+HOST = -1  # the host as an end of a message; GPUs have numbers from 0
 PLAIN = "memcpy"  # one call of CUDA, over one path

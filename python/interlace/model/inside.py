@@ -1,4 +1,4 @@
-"""The inside of a simulated run: traffic between GPUs, use of links, activity of GPUs."""
+"""The inside of a simulated run: traffic between GPUs, use of links and activity of GPUs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """All messages from one GPU to another. A message is routed as a whole."""
+    """All messages from one GPU to another. The simulator routes a message as a whole."""
 
     source: int = msgspec.field(name="from")
     to: int
@@ -17,12 +17,12 @@ class Pair(msgspec.Struct, frozen=True):
     packets: int
     payload_bytes: int
     protocol_bytes: int
-    mean_latency_s: float  # from the request for the first link to the delivery
+    mean_latency_s: float  # time from the request for the first link to the delivery
     max_latency_s: float
 
 
 class LinkUse(msgspec.Struct, frozen=True):
-    """One direction of a link with traffic, and the shares of time in which it was busy."""
+    """One direction of a link with traffic, and the share of each time bin in which it was busy."""
 
     source: str = msgspec.field(name="from")
     to: str
@@ -38,7 +38,7 @@ class LinkUse(msgspec.Struct, frozen=True):
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """A GPU's activity: shares of the time, of its issue slots and of its memory bandwidth."""
+    """A GPU's activity, as shares of the time, of its issue slots and of its memory bandwidth."""
 
     kernel: float
     copy: float
@@ -49,7 +49,7 @@ class Activity(msgspec.Struct, frozen=True):
 
 
 class Inside(msgspec.Struct, frozen=True):
-    """A whole run: its pairs, its links in bins of time, its GPUs."""
+    """A whole run: its pairs of GPUs, its links in time bins, and its GPUs."""
 
     time_s: float
     bin_s: float
@@ -59,7 +59,9 @@ class Inside(msgspec.Struct, frozen=True):
 
 
 def inside_of(observed: dict[str, Any]) -> Inside:
-    """Convert the result of a compiled module; shares are rounded to useful digits."""
+    """Convert the result of a compiled module. Shares are rounded to the digits that mean
+    something.
+    """
     links = [
         {
             **link,
@@ -73,7 +75,7 @@ def inside_of(observed: dict[str, Any]) -> Inside:
 
 
 def matrix(inside: Inside, value: Callable[[Pair], float]) -> list[list[float | None]]:
-    """A value for each pair: [from][to]; None if nothing was sent."""
+    """A value for each pair, as [from][to]. None if the pair sent nothing."""
     count = len(inside.gpus)
     found: list[list[float | None]] = [[None] * count for _ in range(count)]
     for pair in inside.pairs:

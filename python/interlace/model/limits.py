@@ -1,8 +1,8 @@
-"""The limits of a run's kernels: bytes over the memory's rate, or operations over their rate.
+"""The least time of a run's kernels: bytes by the memory's rate, or operations by theirs.
 
 The reference node counts the bytes and operations of each launch. A measurement on the GPU gives
-the rates of its memory and multiprocessors. No order of accesses can be faster, except through data
-of an earlier launch that are still in the L2.
+the rates of its memory and multiprocessors. No order of accesses can be faster, unless data of an
+earlier launch is still in the L2.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ TOGETHER = "together"
 class Rates(msgspec.Struct, frozen=True):
     """The measured rates of a GPU. An operation is an instruction of one lane."""
 
-    read_bytes_per_s: float  # of its own memory
+    read_bytes_per_s: float  # rate of reads from the GPU's own memory
     write_bytes_per_s: float
     fp32_per_s: float
     fp64_per_s: float
     integer_per_s: float
-    together_per_s: float  # of any kinds
-    cache_bytes: int  # of the L2
+    together_per_s: float  # rate of operations of mixed kinds
+    cache_bytes: int  # size of the L2
 
 
 class Work(NamedTuple):
     """The bytes and operations of launches.
 
-    Bytes count only launches that touch more than the L2 holds. Memory does not limit other
+    Bytes count only launches that touch more bytes than the L2 holds. Memory does not limit other
     launches, because all their data may be in the L2.
     """
 
     launches: int = 0
-    cached_launches: int = 0  # launches that touch no more than the L2 holds
+    cached_launches: int = 0  # number of launches that touch no more bytes than the L2 holds
     loaded_bytes: int = 0
     stored_bytes: int = 0
     fp32: int = 0
@@ -46,11 +46,11 @@ class Work(NamedTuple):
     special: int = 0
 
     def plus(self, other: Work) -> Work:
-        """The sum of both."""
+        """The sum of this work and another."""
         return Work(*(a + b for a, b in zip(self, other, strict=True)))
 
     def after(self, earlier: Work, more: int) -> Work:
-        """The work if the part since `earlier` repeats `times` times more."""
+        """The work if the part after `earlier` is repeated `times` more times."""
         return Work(*(b + more * (b - a) for a, b in zip(earlier, self, strict=True)))
 
     def memory_s(self, rates: Rates) -> float:
@@ -59,10 +59,10 @@ class Work(NamedTuple):
         return read + self.stored_bytes / rates.write_bytes_per_s
 
     def operations_s(self, rates: Rates) -> tuple[float, str]:
-        """The seconds that the operations need, and the limiting kind or TOGETHER.
+        """The seconds that the operations need, and the kind that limits them, or TOGETHER.
 
         Each kind has its own units, and all kinds share the issue slots. The special operations
-        share units with different rates, so they count there only.
+        share units with different rates, so they count only for the issue slots.
         """
         every = self.fp32 + self.fp64 + self.integer + self.special
         needs = {
@@ -75,11 +75,11 @@ class Work(NamedTuple):
         return needs[kind], kind
 
 
-Works = Mapping[str, Work]  # by the name of a kernel, or of a library call
+Works = Mapping[str, Work]  # the key is the name of a kernel or of a library call
 
 
 def work_of(launches: Iterable[Mapping[str, Any]], cache_bytes: int) -> dict[str, Work]:
-    """The work of all devices' launches by kernel, as counted by the compiled module."""
+    """The work of all devices' launches for each kernel, as the compiled module counted it."""
     found: dict[str, Work] = {}
     for one in launches:
         cached = one["touched_bytes"] <= cache_bytes
@@ -96,31 +96,31 @@ class KernelLimit(msgspec.Struct, frozen=True):
     name: str
     launches: int
     cached_launches: int
-    loaded_bytes: int  # bytes of launches that do not fit in the L2
+    loaded_bytes: int  # bytes of the launches whose data does not fit in the L2
     stored_bytes: int
     operations: dict[str, int]
     memory_s: float
     operations_s: float
-    by: str  # the limit: MEMORY, a kind of operations, or TOGETHER
+    by: str  # what limits the kernel: MEMORY, a kind of operations, or TOGETHER
 
     @property
     def time_s(self) -> float:
-        """The larger of both times."""
+        """The longer of the two times."""
         return max(self.memory_s, self.operations_s)
 
 
 class Limit(msgspec.Struct, frozen=True):
     """The least time of a run's kernels on one GPU, and the share of it that the run reached."""
 
-    time_s: float  # the sum of the kernels' larger times
-    reached: float  # part of the run's time
+    time_s: float  # the sum over kernels of the longer of their two times
+    reached: float  # time_s as a part of the run's time
     memory_s: float
     operations_s: float
     kernels: list[KernelLimit]
 
     @property
     def by(self) -> str:
-        """The limit that accounts for most of the time."""
+        """The limit that most of the time comes from."""
         needs: dict[str, float] = {}
         for kernel in self.kernels:
             needs[kernel.by] = needs.get(kernel.by, 0.0) + kernel.time_s
@@ -128,7 +128,7 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 def limit_of(works: Works, rates: Rates, time_s: float) -> Limit | None:
-    """The limit of a run with this time; None for a run without kernels."""
+    """The limit of a run that takes this time. None for a run without kernels."""
     kernels = []
     for name, work in works.items():
         memory = work.memory_s(rates)
@@ -159,10 +159,11 @@ def limit_of(works: Works, rates: Rates, time_s: float) -> Limit | None:
 
 
 def exchange_memory_s(works: Works, gpus: int, received_bytes: float, rates: Rates) -> float:
-    """The least seconds of a GPU's memory, if all GPUs move equally much.
+    """The least seconds that a GPU's memory needs, if all GPUs move equally many bytes.
 
-    It counts the bytes of the GPU's kernels and the received bytes, which are stored. Sent bytes
-    may come from the L2. The time is 0 if everything that the launches touch fits in the L2.
+    The function counts the bytes of the GPU's kernels, and the received bytes, which are stored.
+    Sent bytes may come from the L2. The time is 0 if all data that the launches touch fits in the
+    L2.
     """
     if all(work.cached_launches == work.launches for work in works.values()):
         return 0.0

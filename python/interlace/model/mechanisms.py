@@ -1,4 +1,4 @@
-"""The mechanisms by which stores reach other GPUs, and their configurations to try."""
+"""The mechanisms by which stores reach other GPUs, and the configurations to try for each."""
 
 from __future__ import annotations
 
@@ -29,52 +29,56 @@ def _those(wanted: Callable[[Mechanism], bool]) -> tuple[str, ...]:
 EVERY = tuple(ROW_OF)
 (BASELINE,) = _those(lambda row: row.baseline)
 (BOUND,) = _those(lambda row: row.bound)
-# Other libraries and drivers, measured for comparison on real GPUs only.
+# # Libraries and drivers of other vendors, which are measured for comparison on real GPUs only.
 PEERS = _those(lambda row: row.peer)
-MECHANISMS = _those(lambda row: row.not_on_sim is None)  # runs on simulated machines
-MEASURED = _those(lambda row: row.not_on_cuda is None)  # runs on real GPUs
-SIMULATED = _those(lambda row: row.not_on_cuda is not None)  # runs on no real GPU
-DEFAULTS = _those(lambda row: row.by_default and not row.peer)  # of a study's mechanisms
-QUEUED = _those(lambda row: row.queues_stores)  # a queue of remote stores
+MECHANISMS = _those(lambda row: row.not_on_sim is None)  # mechanisms that run on simulated machines
+MEASURED = _those(lambda row: row.not_on_cuda is None)  # mechanisms that run on real GPUs
+SIMULATED = _those(lambda row: row.not_on_cuda is not None)  # mechanisms that run on no real GPU
+DEFAULTS = _those(
+    lambda row: row.by_default and not row.peer
+)  # the mechanisms of a study by default
+QUEUED = _those(lambda row: row.queues_stores)  # mechanisms with a queue of remote stores
 TRACKED = _those(lambda row: row.tracks_chunks)
-# On real GPUs copies start after the kernels end, so both times are known.
+# # On real GPUs these mechanisms' copies start after the kernels end, so both times are known.
 BEHIND_KERNELS = _those(lambda row: row.copies_after_kernels)
 TUNED = _those(lambda row: row.tuned and row.not_on_cuda is None)
 TUNED_SIMULATED = _those(lambda row: row.tuned and row.not_on_cuda is not None)
 CONTROLS = _those(lambda row: row.control)
 OF_REGIONS = _those(lambda row: row.of_regions)
-# Mechanisms that a recorded trace's stores can use, and mechanisms that record such a trace.
+# # Mechanisms that the stores of a recorded trace can use, and mechanisms under which a trace is
+# recorded.
 REPLAYED = _those(lambda row: row.stores_to_readers)
 RECORDED = _those(
     lambda row: row.not_on_sim is None and not row.tracks_chunks and not row.queues_stores
 )
 
-# A suffix of a mechanism that tracks chunks: a run with everything but the transfers. It shows the
-# cost of tracking and of starting transfers, not a reachable speedup.
+# # A suffix of a mechanism that tracks chunks. Such a run does everything but the transfers. It
+# shows the cost of tracking and of starting transfers, not a reachable speedup.
 WITHOUT_TRANSFERS = "-without-transfers"
 
 NOT_AVAILABLE = ": not available: "  # between a peer and the reason
 
-# NCCL's collectives for data that all GPUs receive, and for data that some GPUs receive.
+# # The collectives of NCCL to try: for data that all GPUs receive, and for data that only some
+# receive.
 COLLECTIVES = COLLECTIVE.tried
 RANGE_COLLECTIVES = ("send-receive",)
-# For data of one owner: an all-gather would pad every other part to the same length.
+# # The collectives to try if one GPU owns all data: an all-gather would pad every other part.
 OWNER_COLLECTIVES = ("broadcast", "send-receive")
 
-BULK = AGENT_COPY.names[1]  # how bulk_threads copy
+BULK = AGENT_COPY.names[1]  # the way in which bulk_threads copy
 
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
-ELEMENT_BYTES = 4  # float32, of every region of a workload
+ELEMENT_BYTES = 4  # the size of float32, the type of every region of a workload
 
-# The real node refuses to wait for more than 256 chunks of a part. The chunks at its ends are
-# smaller than the others, which makes a few more of them.
+# # The real node refuses to wait for more than 256 chunks of a part. The chunks at the ends of a
+# part are smaller, so there are a few more of them.
 MOST_WAITS = 250
 
 
 def size_text(size: int) -> str:
-    """A number of bytes in the largest binary unit that keeps it a whole number."""
+    """A number of bytes in the largest binary unit in which it is a whole number."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if size >= unit and size % unit == 0:
             return f"{size // unit} {name}"
@@ -82,7 +86,7 @@ def size_text(size: int) -> str:
 
 
 def short_size(size: int) -> str:
-    """A number of bytes as options take it, with the unit's first letter: 256K."""
+    """A number of bytes in the form of options, with the unit's first letter: 256K."""
     return size_text(size).replace(" ", "").removesuffix("B").removesuffix("i")
 
 
@@ -93,7 +97,7 @@ def powers_tried(parameter: Parameter) -> tuple[int, ...]:
 
 
 def left_out_words() -> str:
-    """The mechanisms that a study runs only if they are named, for its help."""
+    """The mechanisms that a study runs only if the user names them, for the help text."""
     rows = [row for row in ROWS if not row.by_default]
     plain = ", ".join(row.name for row in rows if row.only_if_named is None)
     reasons = (f"{row.name}, which {row.only_if_named}" for row in rows if row.only_if_named)
@@ -101,31 +105,33 @@ def left_out_words() -> str:
 
 
 class Config(NamedTuple):
-    """The configuration of a mechanism; None: the mechanism lacks this parameter."""
+    """The configuration of a mechanism. None means that the mechanism lacks the parameter."""
 
     ranges: int | None = None
     chunk_bytes: int | None = None
     agent_threads: int | None = None
-    variant: str | None = None  # one of the mechanism's names
-    bulk_threads: int | None = None  # instead of agent_threads: agents that copy in bulk
+    variant: str | None = None  # one of the mechanism's named options
+    bulk_threads: int | None = None  # in place of agent_threads, for agents that copy in bulk
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Config:
-        """The configuration in a row's fields."""
+        """The configuration that a row's fields describe."""
         return cls(*(fields.get(name) for name in cls._fields))
 
     def given(self) -> dict[str, int | str]:
-        """The parameters that the mechanism has, by name."""
+        """The values of the parameters that the mechanism has, by name."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     def arguments(self) -> tuple[int, int, int, str]:
-        """The arguments for compiled modules. Parameters that the mechanism lacks are valid too."""
+        """The arguments for compiled modules. Parameters that the mechanism lacks get valid
+        values, too.
+        """
         threads = self.bulk_threads or self.agent_threads or 32
         copy = BULK if self.bulk_threads is not None else ""
         return self.ranges or 1, self.chunk_bytes or MIB, threads, self.variant or copy
 
     def words(self, *, short: bool = False) -> str:
-        """The text for people; empty without parameters."""
+        """The text for people. Empty if there are no parameters."""
         found = []
         if self.ranges is not None:
             found.append(f"{self.ranges} ranges")
@@ -141,26 +147,27 @@ class Config(NamedTuple):
 
 
 def label(mechanism: str, config: Config, *, short: bool = False) -> str:
-    """A mechanism with its configuration."""
+    """A mechanism's name with its configuration."""
     words = config.words(short=short)
     return f"{mechanism} ({words})" if words else mechanism
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """The values to try for each mechanism; all ascending."""
+    """The values to try for each mechanism, in ascending order."""
 
     ranges: tuple[int, ...]
     chunks: tuple[int, ...]
     threads: tuple[int, ...]
-    # For `copy-engine`, which pays for each wait. It tries other sizes only if none of these fits.
+    # # The least chunk size for `copy-engine`, which pays for each wait. Smaller sizes are tried
+    # only if none of the others fits.
     least_copied: int = 256 * KIB
     most_waits: int | None = MOST_WAITS
     collectives: tuple[str, ...] = COLLECTIVES
     bulk_agents: bool = False  # whether agents of `polling` also copy in bulk
 
     def space(self, mechanisms: Sequence[str], part_bytes: int, peers: int = 1) -> Any:
-        """The candidates of the compiled search for the largest part's bytes."""
+        """The candidates for the compiled search, given the bytes of the largest part."""
         from interlace.base.native import load_core
 
         return load_core().tune_space(
@@ -177,7 +184,7 @@ class Tuning:
         )
 
     def configs(self, mechanism: str, part_bytes: int) -> list[Config]:
-        """The configurations to try, given the bytes of the largest part of a device."""
+        """The configurations to try, given the bytes of a device's largest part."""
         if mechanism == NCCL:
             return [Config(variant=name) for name in self.collectives]
         variants = ROW_OF[mechanism].variants

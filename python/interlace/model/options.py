@@ -24,7 +24,7 @@ _UNITS = {"K": KIB, "M": MIB, "G": GIB}
 
 
 def whole(option: str, text: str | None, least: int | None = None) -> int | None:
-    """The whole number of an option, if it was given."""
+    """Return the whole number of an option, or None if the option was not given."""
     if text is None:
         return None
     try:
@@ -37,7 +37,7 @@ def whole(option: str, text: str | None, least: int | None = None) -> int | None
 
 
 def number(option: str, text: str | None) -> float | None:
-    """The number of an option, if it was given."""
+    """Return the number of an option, or None if the option was not given."""
     try:
         return None if text is None else float(text)
     except ValueError:
@@ -45,7 +45,7 @@ def number(option: str, text: str | None) -> float | None:
 
 
 def _digits(text: str) -> list[int] | None:
-    """The numbers of a list; None if it has anything but whole numbers."""
+    """The numbers of a list. None if an element is not a whole number."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and len(word) <= 9 for word in words):
         return None
@@ -53,7 +53,7 @@ def _digits(text: str) -> list[int] | None:
 
 
 def whole_numbers(option: str, text: str, what: str) -> list[int]:
-    """The numbers of a list such as 1,2,4; ascending, each once."""
+    """The numbers of a list such as 1,2,4, in ascending order, each once."""
     found = _digits(text)
     if found is None:
         raise UserError(
@@ -66,7 +66,7 @@ def whole_numbers(option: str, text: str, what: str) -> list[int]:
 
 
 def size(text: str) -> int | None:
-    """The bytes of a size such as 256K; None if it is not a size."""
+    """The bytes of a size such as 256K. None if the text is not a size."""
     found = _SIZE.fullmatch(text.strip().upper())
     return int(found[1]) * _UNITS[found[2]] if found else None
 
@@ -92,7 +92,7 @@ def size_between(option: str, text: str, least: str, most: str) -> int:
 
 
 def chunk_sizes(option: str, text: str) -> tuple[int, ...]:
-    """The bytes of a list such as 64K,1M; ascending, each once."""
+    """The bytes of a list of sizes such as 64K,1M, in ascending order, each once."""
     found = {size(word) or 0 for word in text.split(",")}
     least, most = CHUNK_BYTES.commands
     if not all(least <= chunk <= most for chunk in found):
@@ -104,7 +104,7 @@ def chunk_sizes(option: str, text: str) -> tuple[int, ...]:
 
 
 def agent_threads(option: str, text: str) -> tuple[int, ...]:
-    """The numbers of a list such as 4096,16384; ascending, each once."""
+    """The numbers of a list such as 4096,16384, in ascending order, each once."""
     found = _digits(text)
     warp, least, most = AGENT_THREADS.multiple, AGENT_THREADS.least, AGENT_THREADS.most
     if found is None or not all(n % warp == 0 and least <= n <= most for n in found):
@@ -116,7 +116,9 @@ def agent_threads(option: str, text: str) -> tuple[int, ...]:
 
 
 def refuse_simulated(option: str, names: Sequence[str], *, bound: bool) -> None:
-    """Raise UserError for mechanisms that no real GPU runs; `bound` allows the derived bound."""
+    """Raise UserError for mechanisms that no real GPU runs. `bound` allows the bound, which is
+    derived.
+    """
     for name in names:
         if name in SIMULATED and not (bound and name == BOUND):
             raise UserError(
@@ -133,9 +135,10 @@ def mechanism_names(
     simulated: bool = False,
     more: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
-    """The names of a list such as bulk-copy,inline; in the order of EVERY and of `more`.
+    """The names in a list such as bulk-copy,inline, in the order of EVERY and of `more`.
 
-    `measured`: only mechanisms of real GPUs; `simulated`: only mechanisms of the simulator.
+    With `measured`, only mechanisms of real GPUs; with `simulated`, only mechanisms of the
+    simulator.
     """
     names = {word.strip() for word in text.split(",")}
     known = (*EVERY, *more)
@@ -167,7 +170,7 @@ def names_of(option: str, text: str, known: Sequence[str], kind: str) -> list[st
 
 
 def sizes_between(least: str, most: str, factor: str | None, standard: int) -> list[int]:
-    """The sizes of --begin, --end and --factor."""
+    """The sizes that --begin, --end and --factor give."""
     first, last = byte_count("--begin", least), byte_count("--end", most)
     step = whole("--factor", factor, 2) or standard
     if last > MOST_BYTES:

@@ -1,4 +1,4 @@
-"""The results of a study: its rows, and their file."""
+"""The results of a study: its rows, and the file that holds them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from interlace.model.limits import Limit
 from interlace.model.mechanisms import Config, label
 from interlace.model.run import Event
 
-FORMAT = 1  # of the file of results
-BENCHMARK_FORMAT = 1  # of a benchmark's
+FORMAT = 1  # the version of the format of results files
+BENCHMARK_FORMAT = 1  # the version of the format of benchmark files
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The head of a results file: its layout, and its command, version, commit and date."""
+    """The head of a results file: its format, and its command, version, commit and date."""
 
     format: int
     command: str
@@ -45,24 +45,24 @@ class WireRow(msgspec.Struct, frozen=True):
 
 
 class Stores(msgspec.Struct, frozen=True):
-    """Stores of kernels to other devices: as the kernels make them, and as packets."""
+    """Stores of kernels to other devices, counted as kernels make them and as packets."""
 
     stores: int  # stores that inline sends as one packet each
     bytes: int
-    sizes: list[int]  # stores of 1, 2 to 3, 4 to 7, ... 128 bytes
+    sizes: list[int]  # number of stores of 1, 2 to 3, 4 to 7, ... 128 bytes
     packets: int
     wire_bytes: int
     overwritten_bytes: int  # bytes that were stored again before they were sent
     flushes: int
     subpackets: int
     subheader_bytes: int
-    reasons: dict[str, int]  # reasons of flushes
+    reasons: dict[str, int]  # number of flushes for each reason
 
 
 class Sim(msgspec.Struct, frozen=True):
-    """The host's cost of a simulated row: CPU seconds and MB (1e6 bytes) of its own process."""
+    """What a simulated row cost the host: CPU seconds and MB (1e6 bytes) of its own process."""
 
-    accesses: int  # (warp instruction, line) pairs
+    accesses: int  # pairs of a warp's instruction and a line
     remote_transactions: int
     cpu_s: float
     peak_rss_mb: float
@@ -71,7 +71,7 @@ class Sim(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """A measured row's repeats. NVLink counters are per run, and null without NVML."""
+    """A measured row's repeats. NVLink counters are per run, and null if there is no NVML."""
 
     times_s: list[float]
     copy_s: float
@@ -80,7 +80,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class StudyRow(msgspec.Struct, frozen=True):
-    """A row of a study; times are of the whole run, all iterations."""
+    """A row of a study. Times are those of the whole run with all iterations."""
 
     workload: str
     data: str
@@ -102,7 +102,7 @@ class StudyRow(msgspec.Struct, frozen=True):
     reachable: float | None = None
     sim: Sim | UnsetType = UNSET
     cuda: Measured | UnsetType = UNSET
-    limit: Limit | UnsetType = UNSET  # of one GPU, measured
+    limit: Limit | UnsetType = UNSET  # only for measured rows on one GPU
 
     @property
     def short_label(self) -> str:
@@ -111,7 +111,7 @@ class StudyRow(msgspec.Struct, frozen=True):
 
     @property
     def inside(self) -> Inside | None:
-        """The inside of the run, if it is known."""
+        """The inside of the run. None if it is not known."""
         return self.sim.inside or None if self.sim else None
 
 
@@ -123,18 +123,20 @@ class Study(Head, frozen=True):
     data: dict[str, Any]
     notes: list[str]
     rows: list[StudyRow]
-    candidates: list[StudyRow]  # configurations that were slower than their row's
+    candidates: list[StudyRow]  # configurations that were slower than the one in their row
 
 
 class Timelines(msgspec.Struct, frozen=True):
-    """The first epochs of each row with the most GPUs."""
+    """The first epochs of each row that has the most GPUs."""
 
     gpus: int
-    rows: list[tuple[str, list[Event]]]  # mechanism and configuration, events from 0 s
+    rows: list[
+        tuple[str, list[Event]]
+    ]  # a mechanism with its configuration, and its events from 0 s on
 
 
 def without_inside(study: Study) -> Study:
-    """The study without the long insides of its runs."""
+    """The study without the insides of its runs, which are long."""
 
     def short(row: StudyRow) -> StudyRow:
         if not row.sim:
@@ -149,7 +151,9 @@ def without_inside(study: Study) -> Study:
 
 
 class BenchmarkHead(msgspec.Struct):
-    """The head of a benchmark's results file: that of any file, and the benchmark's name."""
+    """The head of a benchmark's results file: the head of any results file, and the benchmark's
+    name.
+    """
 
     format: int
     benchmark: str
@@ -160,7 +164,7 @@ class BenchmarkHead(msgspec.Struct):
 
 
 class BenchmarkFile(BenchmarkHead):
-    """The head of a benchmark's results file on real GPUs; the measurements follow it."""
+    """The head of a benchmark's results file on real GPUs. The measurements follow the head."""
 
     driver: str | None
     machine: dict[str, Any]
@@ -182,9 +186,9 @@ def provenance() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of the checkout that contains this package, with -dirty if files were changed.
+    """Return the commit of this package's checkout, with -dirty if files were changed.
 
-    A copy of a checkout has no git repository; INTERLACE_COMMIT names its commit.
+    A copy of a checkout has no git repository. INTERLACE_COMMIT names the commit of such a copy.
     """
     git = shutil.which("git")
     stated = os.environ.get("INTERLACE_COMMIT") or None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RunFailure(Exception):  # noqa: N818 (also says that a device failed)
-    """A run failed although its input is valid. The command ends with exit code 1."""
+    """A run failed although its input is valid. The command then ends with exit code 1."""
 
 
 class Case(NamedTuple):
@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """Bytes on the wires of all devices in the whole run; None if unknown."""
+    """Bytes on the wires of all devices in the whole run. None if unknown."""
 
     useful: int | None = None
     protocol: int | None = None
@@ -51,14 +51,14 @@ class Wire(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """The reference node's counts of a run: its wire bytes and its kernels' work."""
+    """The reference node's counts of a run: its wire bytes and the work of its kernels."""
 
     wire: Wire
-    work: dict[str, Work]  # by the kernel's name, of all devices
-    sent_bytes: list[float]  # by exchange of an iteration, summed over all iterations
+    work: dict[str, Work]  # work of all devices, by the kernel's name
+    sent_bytes: list[float]  # for each exchange of an iteration, bytes summed over all iterations
 
     def after(self, earlier: Counted, more: int) -> Counted:
-        """The counts if the part since `earlier` repeats `times` times more."""
+        """The counts if the part after `earlier` is repeated `times` more times."""
 
         def then(now: int | None, before: int | None) -> int | None:
             return None if now is None or before is None else now + more * (now - before)
@@ -77,9 +77,9 @@ class Counted(NamedTuple):
 
 
 def by_exchange(values: Sequence[float], iterations: int) -> list[float]:
-    """Sum the values of a run's exchanges over its iterations, for each exchange of an iteration.
+    """For each exchange of an iteration, sum its values over all iterations of a run.
 
-    If iterations differ in their exchanges, the sum is over all exchanges.
+    If iterations have different numbers of exchanges, the result is one sum over all exchanges.
     """
     if len(values) % max(1, iterations) != 0:
         return [sum(values)]
@@ -91,7 +91,7 @@ class Event(NamedTuple):
     """A bar of a timeline."""
 
     device: int
-    track: str  # kernel, copy, exchange
+    track: str  # kernel, copy or exchange
     name: str
     start_s: float
     end_s: float
@@ -106,28 +106,35 @@ class Outcome:
     copy_s: float
     iterations: int
     residual: float
-    values: NDArray[np.float32]  # every device's replica of the result
+    values: NDArray[np.float32]  # the replicas of the result on all devices
     wire: Wire = field(default_factory=Wire)
     timeline: list[Event] = field(default_factory=list)
-    inside: Inside | None = None  # simulated
+    inside: Inside | None = None  # only for simulated runs
     accesses: int = 0
     remote_transactions: int = 0
-    stores: dict[str, Any] = field(default_factory=dict)  # to other devices, simulated
+    stores: dict[str, Any] = field(
+        default_factory=dict
+    )  # stores to other devices; only for simulated runs
     cpu_s: float = 0.0
-    peak_rss_mb: float = 0.0  # of the run's process, MB = 1e6 bytes
-    times_s: list[float] = field(default_factory=list)  # a measured run's repeats
-    raw_tx_bytes: float | None = None  # NVLink counters, average per run
+    peak_rss_mb: float = 0.0  # peak of the run's process; MB = 1e6 bytes
+    times_s: list[float] = field(default_factory=list)  # the times of a measured run's repeats
+    raw_tx_bytes: float | None = None  # NVLink counters, averaged over the runs
     data_tx_bytes: float | None = None
-    remarks: list[str] = field(default_factory=list)  # requests that were fulfilled in another way
-    work: list[dict[str, Any]] = field(default_factory=list)  # work of each launch; reference node
-    # By exchange of an iteration, summed over iterations: delivered bytes (reference node), and the
-    # times of the epochs before them with events in between (measured).
+    remarks: list[str] = field(
+        default_factory=list
+    )  # one sentence for each request that was fulfilled in another way
+    work: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # work of each launch; only on the reference node
+    # # One value for each exchange of an iteration, summed over iterations: the bytes that it
+    # delivered (on the reference node), and the time of the epoch before it with events in between
+    # (measured).
     sent_bytes: list[float] = field(default_factory=list)
     epoch_s: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, case: Case, result: dict[str, Any]) -> Self:
-        """An outcome from the result of a compiled module."""
+        """Return the outcome in the result of a compiled module."""
         wire = result["wire"]
         times = [float(t) for t in result.get("times_s", ())]
         runs = max(1, len(times))
@@ -153,7 +160,7 @@ class Outcome:
             accesses=int(result["accesses"]),
             remote_transactions=int(result["remote_transactions"]),
             stores=dict(result.get("stores", {})),
-            cpu_s=float(result["cpu_s"] or 0.0),  # None: measured
+            cpu_s=float(result["cpu_s"] or 0.0),  # None for measured runs
             peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
             times_s=times,
             raw_tx_bytes=counted["raw_tx_bytes"],
@@ -165,7 +172,7 @@ class Outcome:
         )
 
     def forget_values(self) -> None:
-        """Free the values, which may be large."""
+        """Free the values, which may take much memory."""
         import numpy as np
 
         self.values = np.empty((0, 0), dtype=np.float32)
@@ -177,13 +184,15 @@ def _whole(value: float | None) -> int | None:
 
 @contextlib.contextmanager
 def core_errors(run: Case | str | None = None) -> Iterator[None]:
-    """Translate errors of a compiled module: UserError for bad input, RunFailure for the rest."""
+    """Translate errors of a compiled module: UserError for bad input, RunFailure for all others."""
     where = f"{run}: " if run is not None else ""
     try:
         yield
     except MemoryError:
         raise RunFailure(f"{where}there is not enough memory") from None
-    except RuntimeError as error:  # a device, the model or the driver failed
+    except (
+        RuntimeError
+    ) as error:  # a device or the driver failed, or a rule of the model was broken
         raise RunFailure(f"{where}{error}") from None
 
 

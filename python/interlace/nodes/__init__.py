@@ -1,1 +1,3 @@
-"""Nodes that run workloads: the reference, simulated machines, GPUs, peers and ranks."""
+"""Nodes that run workloads: the reference node, simulated machines and GPUs, with peers and
+ranks.
+"""

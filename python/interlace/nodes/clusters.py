@@ -1,6 +1,6 @@
-"""Simulations on a Dask cluster instead of this machine's cores.
+"""Runs simulations on a Dask cluster in place of this machine's cores.
 
-Workers need the same build of Interlace. Each task names its compiled simulator.
+All workers need the same build of Interlace, so each task names its compiled simulator.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from interlace.workloads import Workload
 
 CONNECT_S = 10
 POLL_S = 0.02
-LOOK_S = 5.0  # between looks for silent workers
-SILENT_S = 60.0  # a worker sends its scheduler something every few seconds
+LOOK_S = 5.0  # the interval of looks for silent workers
+SILENT_S = 60.0  # a live worker sends its scheduler a message every few seconds
 
 
 def core_build() -> str:
-    """The SHA-256 of the compiled simulator. Machines with the same one give the same results."""
+    """The SHA-256 of the compiled simulator. Machines with the same hash give the same results."""
     from pathlib import Path
 
     from interlace.base.files import file_hash
@@ -36,7 +36,7 @@ def core_build() -> str:
 
 
 class Job(NamedTuple):
-    """A run of a sweep; `point` names its place in the design space for people."""
+    """A run of a sweep. `point` names its place in the design space, for people."""
 
     machine: Machine
     case: Case
@@ -45,7 +45,7 @@ class Job(NamedTuple):
 
 @contextlib.contextmanager
 def named(job: Job) -> Iterator[None]:
-    """Add the point to the message of an error."""
+    """Add the point to an error's message."""
     try:
         yield
     except (RunFailure, UserError) as error:
@@ -53,7 +53,7 @@ def named(job: Job) -> Iterator[None]:
 
 
 def simulate(workload: Workload, job: Job) -> Outcome:
-    """Make one run in the calling process."""
+    """Make one run in this process."""
     core = load_core()
     with named(job):
         return workload.simulate(core, to_core(job.machine, core), job.case)
@@ -72,10 +72,11 @@ def _task(workload: Workload, job: Job, build: str) -> Outcome:
 def run_on_cluster(
     address: str, workload: Workload, work: Sequence[Job], say: Callable[[str], None]
 ) -> Iterator[tuple[int, Outcome]]:
-    """Every run's index and outcome as it ends, in no fixed order.
+    """Yield each run's index and outcome as the run ends, in any order.
 
-    Whoever leaves the loop early cancels what has not begun. `say` is told of workers that do not
-    answer. The scheduler and the workers are trusted: Dask unpickles what they send.
+    If the caller leaves the loop early, runs that have not begun are cancelled. `say` is called
+    with sentences about workers that do not answer. The scheduler and the workers must be trusted:
+    Dask unpickles the bytes that they send.
     """
     client = _connect(address)
     try:
@@ -106,16 +107,18 @@ def run_on_cluster(
 
 
 class _Silence:
-    """Tells of workers that have sent their scheduler nothing for a while, once for each."""
+    """Reports workers that have sent their scheduler nothing for a while, each worker once."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._looked = -math.inf
-        self._seen: dict[str, tuple[Any, float]] = {}  # a worker's own time, and ours
+        self._seen: dict[
+            str, tuple[Any, float]
+        ] = {}  # for each worker, its own time and this process's time
         self._told: set[str] = set()
 
     def look(self, client: Any, now: float) -> None:
-        """Compare the times of the workers' last messages with those at the last look."""
+        """Compare the times of the workers' last messages with the times at the last look."""
         if now - self._looked < LOOK_S:
             return
         self._looked = now
@@ -159,7 +162,7 @@ def _connect(address: str) -> Any:
             "--scheduler needs Dask, which is not installed; pip install distributed, here and "
             "on the workers"
         ) from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it repeats the errors below
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it would repeat the errors below
     try:
         client = distributed.Client(address, timeout=CONNECT_S)
     except (OSError, ValueError, TypeError) as error:  # a timeout is an OSError

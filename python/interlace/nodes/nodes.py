@@ -1,4 +1,4 @@
-"""Nodes that run workloads: a described machine, or the GPUs of this computer."""
+"""Nodes that run workloads: a described machine, or this computer's GPUs."""
 
 from __future__ import annotations
 
@@ -35,43 +35,43 @@ Result = TypeVar("Result")
 class Node:
     """A node that runs workloads."""
 
-    name: str  # sim, cuda
+    name: str  # sim or cuda
     machine_name: str
     gpus: int
     driver: str | None = None
-    default_ranges: tuple[int, ...]  # the values to try by default
+    default_ranges: tuple[int, ...]  # the numbers of ranges to try by default
     default_chunks: tuple[int, ...]
     default_threads: tuple[int, ...]
     bulk_agents: bool  # whether agents of `polling` may copy in bulk
 
     def description(self) -> dict[str, Any]:
-        """The machine, for the results file."""
+        """The machine as the results file names it."""
         raise NotImplementedError
 
     def attempts(
         self, workload: Workload, cases: Sequence[Case]
     ) -> Iterator[tuple[Case, Outcome | UserError]]:
-        """Yield each case with its outcome, or with the reason for its refusal, in any order."""
+        """Yield each case with its outcome, or with the reason why it was refused, in any order."""
         raise NotImplementedError
 
     def outcomes(self, workload: Workload, cases: Sequence[Case]) -> Iterator[Outcome]:
-        """Yield each case with its outcome, in any order. Raises the first refusal."""
+        """Yield each case with its outcome, in any order. Raises an error for the first refusal."""
         for _, found in self.attempts(workload, cases):
             if isinstance(found, UserError):
                 raise found
             yield found
 
     def runs(self, mechanism: str) -> bool:
-        """Whether this node runs the mechanism; otherwise its rows are derived."""
+        """Whether this node runs the mechanism. If not, the mechanism's rows are derived."""
         raise NotImplementedError
 
     def default_mechanisms(self) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The default mechanisms, and notes about mechanisms that are missing from them."""
+        """The default mechanisms, and notes about default mechanisms that are missing."""
         return DEFAULTS, {}
 
 
 class SimulatedNode(Node):
-    """A described machine. Each run has its own process."""
+    """A described machine. Each run has a process of its own."""
 
     name = "sim"
     # Simulations take long, and neighbouring values give similar results.
@@ -107,7 +107,7 @@ class SimulatedNode(Node):
         yield from in_processes(work, cases, self.jobs)
 
 
-# Bytes of the exchange that measures the rate; starts and ends weigh little.
+# # The bytes of the exchange that measures the rate: so many that start and end weigh little.
 RATE_BYTES = 64 * MIB
 RATE_REPEATS = 3
 
@@ -132,20 +132,24 @@ class CudaNode(Node):
         share_gpu: bool = False,
     ) -> None:
         self.cuda = cuda
-        self.share_gpu = share_gpu  # whether a GPU may stand for several devices
-        if share_gpu:  # agents of all devices must find places on a GPU at once
+        self.share_gpu = share_gpu  # true if a GPU may stand for several devices
+        if share_gpu:  # the agents of all devices must fit on one GPU at the same time
             self.default_threads = (512,)
-        self.by_processes = by_processes  # may also run with a process for each GPU
+        self.by_processes = by_processes  # true if runs may use a process for each GPU
         self.info = info
         self.gpus = int(info["gpus"])
         self.driver = str(info["driver"])
         self.machine_name = f"{self.gpus}x {info['name']}" + (", shared" if share_gpu else "")
         self.warmup = warmup
         self.repeats = repeats
-        self.nccl: str | None = None  # the version, once it is loaded
-        self.rates: dict[int, dict[str, float]] = {}  # by number of GPUs, of copies and of stores
+        self.nccl: str | None = None  # NCCL's version, once it is loaded
+        self.rates: dict[
+            int, dict[str, float]
+        ] = {}  # for each number of GPUs, the rates of copies and of stores
         self.of_gpu: Rates | None = None  # set by the first measurement
-        self.refusals: dict[str, str | None] = {}  # why mechanisms cannot run, filled on demand
+        self.refusals: dict[
+            str, str | None
+        ] = {}  # for each mechanism, the reason why it cannot run; filled on demand
 
     def default_mechanisms(self) -> tuple[tuple[str, ...], dict[str, str]]:
         left_out = {name: self.why_not(name) for name in PEERS if ROW_OF[name].by_default}
@@ -155,7 +159,7 @@ class CudaNode(Node):
         return tuple(name for name in EVERY if name in names), reasons
 
     def why_not(self, mechanism: str) -> str | None:
-        """The reason why this mechanism cannot run here, without a full stop; None if it can."""
+        """The reason why this mechanism cannot run here, without a full stop. None if it can."""
         from interlace.nodes import peers
 
         if mechanism in self.refusals:
@@ -176,14 +180,14 @@ class CudaNode(Node):
                 raise UserError(f"{option} {name}{NOT_AVAILABLE}{reason}")
 
     def exchange_rate(self, gpus: int) -> float:
-        """Bytes a second that each GPU sends while all GPUs send to all, measured once."""
+        """The bytes a second that each GPU sends while all GPUs send to all. Measured once."""
         if gpus not in self.rates:
             with turn(), core_errors(f"the exchange rate of {gpus} GPUs"):
                 self.rates[gpus] = self.cuda.measure_exchange_rate(gpus, RATE_BYTES, RATE_REPEATS)
         return max(self.rates[gpus].values())
 
     def gpu_rates(self) -> Rates:
-        """The rates of the first GPU's memory and multiprocessors, measured once."""
+        """The rates of the first GPU's memory and multiprocessors. Measured once."""
         if self.of_gpu is None:
             with turn(), core_errors("the rates of a GPU"):
                 self.of_gpu = Rates(**self.cuda.measure_device_rates(RATE_REPEATS))
@@ -202,7 +206,7 @@ class CudaNode(Node):
         }
 
     def shares(self, gpus: int) -> bool:
-        """Whether a GPU stands for several devices in a run on this number."""
+        """Whether a GPU stands for several devices in a run on this number of devices."""
         return self.share_gpu and gpus > self.gpus
 
     def runs(self, mechanism: str) -> bool:
@@ -221,7 +225,7 @@ class CudaNode(Node):
                 self.cuda, case, self.warmup, self.repeats, share_gpu=self.shares(case.gpus)
             )
 
-        # Cases that may be refused for the size of the data come before long ones.
+        # # Cases that may be refused because of the size of the data come before long ones.
         for case in sorted(cases, key=lambda case: case.mechanism != UNIFIED_MEMORY):
             with turn():
                 found = _attempt(run, case)
@@ -230,8 +234,8 @@ class CudaNode(Node):
     def without_transfers(self, workload: Workload, outcome: Outcome) -> Outcome:
         """Repeat a run without its transfers, with the same number of iterations.
 
-        Replicas lack the other GPUs' values. Therefore no residual ends the run, and its values
-        cannot be verified and are freed.
+        Replicas lack the values of other GPUs. Therefore no residual ends the run. The run's
+        values cannot be verified, and are freed.
         """
         case = outcome.case.without_transfers()
         with turn():
@@ -275,12 +279,12 @@ def real_node(
     by_processes: bool = False,
     sharing: int = 0,
 ) -> CudaNode:
-    """The GPUs of this computer. Without any, raises UserError with `hint` as the alternative.
+    """Return this computer's GPUs. If there is none, UserError gives `hint` as the alternative.
 
-    `by_processes`: mechanisms that need a process for each GPU may use one.
-    `sharing`: this number of devices may share the GPUs if there are fewer GPUs.
+    With `by_processes`, mechanisms that need a process for each GPU may use one. With `sharing`,
+    this number of devices may share the GPUs if there are fewer GPUs.
     """
-    if sharing:  # a hardware queue for each stream of the devices
+    if sharing:  # each stream of the devices needs a hardware queue
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     if hint is None:
         from interlace.machine.shipped import shipped_machines
@@ -308,7 +312,7 @@ def real_node(
 
 
 def measured_by(benchmark: str, node: CudaNode) -> dict[str, Any]:
-    """The head of a results file for a benchmark that just ran."""
+    """The head of the results file of a benchmark that has just run."""
     return {
         "format": BENCHMARK_FORMAT,
         "benchmark": benchmark,

@@ -1,4 +1,4 @@
-"""Other libraries for comparison: their paths, or why they cannot be used."""
+"""Libraries of other vendors for comparison: their paths, or the reason why they cannot be used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from interlace.model.run import core_errors
 
 
 def package_files(package: str, name: str) -> list[str]:
-    """The files with this name in the `lib` folder of a Python package, if it is installed."""
+    """The files with this name in the `lib` folder of a Python package. Empty if it is not
+    installed.
+    """
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
@@ -31,13 +33,15 @@ def nccl_version(cuda: Any) -> str:
 
 
 def nvshmem_files() -> list[str]:
-    """NVSHMEM's host library: the one in INTERLACE_NVSHMEM, or that of the Python package."""
+    """NVSHMEM's host library: the file that INTERLACE_NVSHMEM names, or that of the Python
+    package.
+    """
     named = os.environ.get("INTERLACE_NVSHMEM")
     return [named] if named else package_files("nvidia.nvshmem", "libnvshmem_host.so.3")
 
 
 def why_not(mechanism: str, cuda: Any, gpus: int, by_processes: bool) -> str | None:
-    """The reason why a mechanism cannot run on this computer's GPUs; None if it can.
+    """The reason why a mechanism cannot run on this computer's GPUs, or None if it can.
 
     `by_processes` says whether the command can use a process for each GPU.
     """

@@ -1,9 +1,9 @@
-"""A run with a process for each GPU, as NVSHMEM needs it.
+"""Runs a workload with a process for each GPU, as NVSHMEM requires.
 
 The caller writes the data into a folder and starts the processes: `python -m interlace.nodes.ranks
-FOLDER RANK`. Every process maps the data from the folder. Rank 0 leaves the information for meeting
-it in the folder. Each process leaves its figures and its GPU's part of the result, and the caller
-combines them. If one process fails, the caller ends the others.
+FOLDER RANK`. Every process maps the data from the folder. Rank 0 writes the information that the
+other ranks need to meet it into the folder. Each process writes its figures and its GPU's part of
+the result, and the caller combines them. If one process fails, the caller ends the others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# -P: the current folder may have files with the names of modules
+# # -P: without it, files in the current folder could replace modules of the same name.
 COMMAND = (sys.executable, "-P", "-m", "interlace.nodes.ranks")
 START_S = 90  # seconds until all processes have met
 RUN_S = 900  # seconds for the whole run
@@ -51,7 +51,7 @@ _REMARK = (
 
 
 def why_not(files: Sequence[str]) -> str | None:
-    """The reason why two processes cannot connect by NVSHMEM here; None if they can. No full stop.
+    """The reason, without a full stop, why processes cannot connect by NVSHMEM, or None.
 
     `files` are the library's files.
     """
@@ -66,7 +66,9 @@ def why_not(files: Sequence[str]) -> str | None:
 def measure(
     workload: Workload, case: Case, files: Sequence[str], warmup: int, repeats: int
 ) -> Outcome:
-    """Run on the first GPUs with a process each. Raises the same errors as a run in one process."""
+    """Run on the first GPUs, with a process for each. Raises the same errors as a run in one
+    process.
+    """
     import numpy as np
 
     spec: dict[str, Any] = {
@@ -92,7 +94,7 @@ def measure(
 
 
 def _together(found: Sequence[dict[str, Any]], values: list[NDArray[np.float32]]) -> dict[str, Any]:
-    """Combine the results of all ranks. The run ends with its last rank."""
+    """Combine the results of all ranks. The run ends when its last rank ends."""
     import numpy as np
 
     first = found[0]
@@ -157,7 +159,7 @@ def _run(folder: Path, spec: dict[str, Any], what: str, limit_s: float) -> list[
 
 
 def _fail(folder: Path, what: str, rank: int, code: int | None) -> None:
-    """Raise the error of a rank's process."""
+    """Raise the error that the process of a rank reported."""
     log = (folder / f"log-{rank}").read_text(encoding="utf-8", errors="replace")
     lines = [line for line in log.splitlines() if line.strip()]
     last = lines[-1] if lines else "it said nothing"
@@ -175,7 +177,7 @@ def _fail(folder: Path, what: str, rank: int, code: int | None) -> None:
 
 
 def _id(folder: Path, rank: int, cuda: Any, files: list[str]) -> bytes:
-    """The shared information of all ranks: rank 0 makes it, and the others wait for it."""
+    """The id that all ranks share. Rank 0 makes it, and the other ranks wait for it."""
     path = folder / "id"
     if rank == 0:
         made = bytes(cuda.make_nvshmem_id(files))
@@ -189,7 +191,7 @@ def _id(folder: Path, rank: int, cuda: Any, files: list[str]) -> bytes:
 
 
 def work(folder: Path, rank: int, cuda: Any) -> None:
-    """The work of a rank's process in the compiled module."""
+    """Do the work of one rank in the compiled module."""
     import numpy as np
 
     spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
@@ -222,11 +224,12 @@ def work(folder: Path, rank: int, cuda: Any) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """The process of a rank: `words` are the folder and the rank."""
+    """Run the process of a rank. `words` are the folder and the rank."""
     parent = os.getppid()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # Ctrl-C reaches the whole process group. Only the caller handles it, and it ends this process.
+    # # Ctrl-C reaches the whole process group. Only the caller handles it, and it ends this
+    # process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     folder, rank = Path(words[0]), int(words[1])
     if os.getppid() != parent:
@@ -245,7 +248,8 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # Skip the interpreter's shutdown: a library may wait there for a failed process.
+    # # This skips the interpreter's shutdown, because a library may wait there for a failed
+    # process.
     code = 1
     try:
         code = main(sys.argv[1:])
