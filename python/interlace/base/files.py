@@ -77,9 +77,7 @@ def _are_one(path: Path, other: Path) -> bool:
 
 
 def refuse_stdout(path: Path, option: str) -> None:
-    """Raise UserError if the name of a binary file, or of a file that grows, means standard
-    output.
-    """
+    """Raise UserError if the name of a binary or growing file means standard output."""
     if path == STDOUT:
         raise UserError(f"{option} {path}: this file cannot be standard output; give a name")
 
@@ -109,8 +107,9 @@ def make_folder(path: Path) -> None:
 
 
 class _Part:
-    """A file that is being written and that will become `target`. Until then it has no visible
-    name.
+    """A file that is being written and that will become `target`.
+
+    Until then it has no visible name.
     """
 
     def __init__(self, target: Path) -> None:
@@ -190,8 +189,9 @@ def _beginning(name: str) -> str:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock the part, to show that its writer lives. A file system without locks keeps dead
-    writers' parts.
+    """Lock the part, to show that its writer lives.
+
+    A file system without locks keeps dead writers' parts.
     """
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -18,9 +18,7 @@ def build() -> dict[str, Any]:
 
 
 def built() -> str:
-    """How the package was built, such as "with CUDA 13.0 for sm_90" or "without CUDA, since
-    ...".
-    """
+    """How the package was built: "with CUDA 13.0 for sm_90", or "without CUDA, since ..."."""
     return str(build().get("built", ""))
 
 

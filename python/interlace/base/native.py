@@ -1,6 +1,4 @@
-"""The compiled modules: `_core` needs no GPU, `_driver` needs a driver, and `_cuda` runs
-kernels.
-"""
+"""The compiled modules: `_core` for the simulator, `_driver` for copies, `_cuda` for kernels."""
 
 from __future__ import annotations
 

@@ -39,8 +39,9 @@ class Column(NamedTuple):
 
 
 def scale(values: Iterable[float], units: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """The largest of `units` in which the largest value is at least 1. Units are (size, name),
-    ascending.
+    """The largest of `units` in which the largest value is at least 1.
+
+    Units are (size, name), ascending.
     """
     largest = max(values, default=0.0)
     fitting = [unit for unit in units if unit[0] <= largest]
@@ -52,8 +53,9 @@ SECONDS = ((1e-6, "us"), (1e-3, "ms"), (1.0, "s"))
 
 
 def fixed(values: Sequence[float | None], digits: int = 4) -> list[str]:
-    """The numbers of a column. They have as many decimals as give the largest one `digits`
-    digits.
+    """The numbers of a column.
+
+    They have as many decimals as give the largest one `digits` digits.
     """
     known = [abs(value) for value in values if value is not None and math.isfinite(value)]
     largest = max(known, default=0.0)

@@ -21,8 +21,9 @@ _LONG_KEY = re.compile(
 
 
 def read_text(path: Path, what: str, most: int = MAX_FILE_BYTES) -> str:
-    """Read the text of a regular UTF-8 file of at most `most` bytes. `what` names the expected
-    kind.
+    """Read the text of a regular UTF-8 file of at most `most` bytes.
+
+    `what` names the expected kind.
     """
     try:
         mode = path.stat().st_mode
@@ -105,8 +106,9 @@ def _is_deep(document: dict[str, Any]) -> bool:
 
 
 def parse(text: str, where: str, what: str, version: int) -> dict[str, Any]:
-    """The document, after a check that its `format` is `version`. `where` names the file in
-    errors.
+    """The document, after a check that its `format` is `version`.
+
+    `where` names the file in errors.
     """
     document = parse_any(text, where, what)
     found = document.get("format")

@@ -59,9 +59,7 @@ def _open_lock() -> int:
 
 
 def _places() -> Iterator[tuple[Path, bool]]:
-    """Yield the folders that may hold the lock, and for each whether this program makes the
-    folder.
-    """
+    """Yield the folders that may hold the lock, each with whether this program makes it."""
     user = os.geteuid()
     stated = os.environ.get("XDG_RUNTIME_DIR", "")
     if stated.startswith("/"):

@@ -1,4 +1,4 @@
-"""`interlace bench collective`: collectives as planned copies, compared with NCCL's."""
+"""`interlace bench collective`: compares collectives as planned copies with NCCL's."""
 
 from __future__ import annotations
 

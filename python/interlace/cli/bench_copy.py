@@ -1,4 +1,4 @@
-"""`interlace bench copy`: copies over several paths, compared with plain copies, on GPUs."""
+"""`interlace bench copy`: compares copies over several paths with plain copies, on GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlace bench load`: loads of a checkpoint, compared with safetensors' own reader."""
+"""`interlace bench load`: compares loads of a checkpoint with safetensors' own reader."""
 
 from __future__ import annotations
 

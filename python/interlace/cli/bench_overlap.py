@@ -1,4 +1,4 @@
-"""`interlace bench overlap`: how much of a transfer each mechanism hides."""
+"""`interlace bench overlap`: measures how much of a transfer each mechanism hides."""
 
 from __future__ import annotations
 
@@ -108,7 +108,9 @@ def overlap_command(
         bulk_agents=True,
         collectives=OWNER_COLLECTIVES,
     )
-    if chunks is not None:  # all requested configurations; a refused one is a row with the reason
+    if (
+        chunks is not None
+    ):  # all requested configurations run; a refused one is a row with the reason
         tuning = replace(tuning, most_waits=None)
     asked = (
         whole("--epochs", epochs, 1) or DEFAULT_EPOCHS,

@@ -1,4 +1,4 @@
-"""`interlace bench simulator`: the speed of the simulator on one core."""
+"""`interlace bench simulator`: measures the speed of the simulator on one core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlace calibrate`: how far a simulated machine is from the measured one."""
+"""`interlace calibrate`: compares a simulated machine with the measured one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlace config`: the environment variables that a user may set, and what C programs need."""
+"""`interlace config`: lists environment variables, and the flags that C programs need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlace cost`: the storage that simulated mechanisms' hardware would need in a GPU."""
+"""`interlace cost`: prints the storage that simulated hardware would take in a GPU."""
 
 from __future__ import annotations
 

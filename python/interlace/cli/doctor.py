@@ -1,4 +1,7 @@
-"""`interlace doctor`: what this machine can do, and why not. The first part of a bug report."""
+"""`interlace doctor`: says which features work on this machine.
+
+A bug report begins with its output.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from interlace.model.run import RunFailure
 
 @contextlib.contextmanager
 def failure_ends() -> Iterator[None]:
-    """End the command if a run fails: one sentence on standard error, exit code 1."""
+    """End the command if a run fails, with one sentence on standard error and exit code 1."""
     try:
         yield
     except RunFailure as failure:
@@ -22,11 +22,11 @@ def failure_ends() -> Iterator[None]:
 
 
 def warn(sentence: str) -> None:
-    """Print a sentence to standard error. The work continues if nothing can be printed."""
+    """Print a sentence to standard error. The work continues even if nothing can be printed."""
     say(f"interlace: {sentence}")
 
 
 def say(line: str) -> None:
-    """Print a line to standard error, if it takes one."""
+    """Print a line to standard error. Ignores errors of standard error."""
     with contextlib.suppress(OSError):
         typer.echo(printable(line), err=True)

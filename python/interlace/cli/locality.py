@@ -1,4 +1,4 @@
-"""`interlace locality`: remote loads of programs on shared pages."""
+"""`interlace locality`: counts remote loads of programs on shared pages."""
 
 from __future__ import annotations
 

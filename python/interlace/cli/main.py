@@ -28,11 +28,12 @@ from interlace.cli.failures import warn
 READER_LEFT = 141  # 128 + SIGPIPE
 
 
-_NO_COMMAND = re.compile(r"No such command '(.*?)'\.")  # typer's words for a group's commands
+# Typer's message for an unknown command of a group.
+_NO_COMMAND = re.compile(r"No such command '(.*?)'\.")
 
 
 class Command(NamedTuple):
-    """A command: its function's place or its subcommands by name, and its line in the list."""
+    """A command: where its function is, or its subcommands by name, and its line in the list."""
 
     module: str
     function: str
@@ -118,7 +119,7 @@ COMMANDS = {
 }
 
 
-# Words after a command that make it another command.
+# # A word after a command that selects another command.
 VARIANTS = {
     ("tune", "copy"): Command(
         "interlace.cli.tune_copy",
@@ -129,7 +130,7 @@ VARIANTS = {
 
 
 class _Stopped(Exception):  # noqa: N818
-    """A command ended early, with this exit code."""
+    """Raised to end a command early, with this exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -142,7 +143,7 @@ def commands() -> dict[str, Command]:
 
 
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Handles errors and help that typer would print in its own way."""
+    """Handles errors and help that typer would otherwise print in its own way."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -180,7 +181,7 @@ def _group(functions: Mapping[str, Callable[..., Any]]) -> typer.Typer:
 
 
 def _app(wanted: str | None, variant: str | None = None) -> typer.Typer:
-    """The commands. Only the requested one, or its variant, is loaded."""
+    """The commands. Only the requested command, or its variant, is loaded."""
     app = _typer()
 
     @app.callback(invoke_without_command=True)
@@ -211,7 +212,7 @@ def _app(wanted: str | None, variant: str | None = None) -> typer.Typer:
 
 
 def _usage_sentence(error: Any) -> str:
-    """An error of typer's parser as one sentence."""
+    """Turn an error of typer's parser into one sentence."""
     if (option := getattr(error, "option_name", None)) and hasattr(error, "possibilities"):
         known = [o for p in error.ctx.command.params for o in p.opts if o.startswith("--")]
         return str(unknown("option", option, [*known, "--help"]))
@@ -223,7 +224,7 @@ def _usage_sentence(error: Any) -> str:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line `arguments`; returns the exit code."""
+    """Run the command line `arguments` and return the exit code."""
     try:
         with interrupts.noted():
             wanted = next((word for word in arguments if not word.startswith("-")), None)
@@ -239,7 +240,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _stop(interrupts.INTERRUPTED)
     except Exception as error:
-        if interrupts.seen():  # it replaced the KeyboardInterrupt
+        if interrupts.seen():  # the error replaced a KeyboardInterrupt
             return _stop(interrupts.INTERRUPTED)
         if isinstance(error, UserError):
             return _complain(str(error))
@@ -251,10 +252,11 @@ def run(arguments: Sequence[str]) -> int:
             return _complain(str(output_lost(lost)))
         if isinstance(error, OSError | MemoryError):
             return _fail(error)
-        if not hasattr(error, "format_message"):  # errors of typer's parser have it
+        if not hasattr(error, "format_message"):  # errors of typer's parser have this method
             raise
         return _complain(_usage_sentence(error))
-    # Typer's own exit, which is silent. A program of `interlace run` may also have ended with it.
+    # # Typer's own exit prints nothing. A program of `interlace run` may also have ended with this
+    # code.
     if code == interrupts.INTERRUPTED and interrupts.seen():
         return _stop(interrupts.INTERRUPTED)
     return code if isinstance(code, int) else 0
@@ -267,7 +269,7 @@ def _complain(sentence: str) -> int:
 
 
 def _fail(error: OSError | MemoryError) -> int:
-    """The end of a command after an error of the system that no other code handles."""
+    """End the command after an error of the system that no other code handles."""
     warn("there is no memory left" if isinstance(error, MemoryError) else f"{error}")
     _leave_output()
     return 1
@@ -281,7 +283,7 @@ def _stop(code: int) -> int:
 
 
 def _lost_output(error: OSError) -> OSError | None:
-    """Why standard output is lost, if `error` says so. Typer prints help unbuffered."""
+    """The reason why standard output is lost, if `error` says so. Typer prints help unbuffered."""
     full = error.filename is None and error.errno == errno.ENOSPC
     return _unwritten() or (error if full else None)
 
@@ -296,7 +298,10 @@ def _unwritten() -> OSError | None:
 
 
 def _leave_output() -> None:
-    """Drop what standard output does not take. Otherwise Python reports an error as it ends."""
+    """Drop text that standard output does not take.
+
+    Otherwise Python reports an error as it ends.
+    """
     if _unwritten() is not None:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
@@ -304,7 +309,7 @@ def _leave_output() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open every closed descriptor from 0 to 2, or the next opened file would get its number.
+    """Open every closed descriptor from 0 to 2; otherwise the next file would get its number.
 
     Text that is printed to a closed stream is dropped.
     """
@@ -312,7 +317,7 @@ def _open_standard_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
     for name, number in (("stdout", 1), ("stderr", 2)):
         if getattr(sys, name) is None:
             opened = open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -320,10 +325,10 @@ def _open_standard_streams() -> None:
 
 
 def main() -> None:
-    """The entry point."""
+    """The entry point of the command line."""
     _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a locale may lack a character of a file's name
+        if isinstance(stream, io.TextIOWrapper):  # a locale may lack a character of a file name
             stream.reconfigure(errors="replace")
     sys.exit(run(sys.argv[1:]))
 

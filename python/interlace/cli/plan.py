@@ -1,4 +1,4 @@
-"""`interlace plan`: how messages would be divided among the paths of a machine, and why."""
+"""`interlace plan`: explains how messages would be divided among the paths of a machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlace reproduce`: a paper's published figures compared with ours."""
+"""`interlace reproduce`: compares a paper's published figures with ours."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""`interlace run`: runs an unchanged program, with copies over several paths where faster.
+"""`interlace run`: runs an unchanged program. Its copies take several paths if that is faster.
 
-The program runs in the foreground with libinterlace_preload.so ahead of its libraries.
+The program runs in the foreground. libinterlace_preload.so is loaded before the program's
+libraries.
 """
 
 from __future__ import annotations

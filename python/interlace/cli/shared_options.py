@@ -24,7 +24,7 @@ def count_option(name: str, what: str, default: int, *short: str) -> Any:
 
 
 def json_option(what: str) -> Any:
-    """The option --json, which writes this."""
+    """An option --json, whose help says that it writes `what`."""
     return typer.Option("--json", metavar="FILE", help=f"Write {what}; - is standard output.")
 
 
@@ -48,7 +48,7 @@ ResultsFile = Annotated[Path | None, json_option("all results")]
 
 
 def known_workload(command: str, name: str | None) -> str:
-    """The command's workload. Raises UserError if it is missing or unknown."""
+    """Return the command's workload. Raises UserError if it is missing or unknown."""
     if name is None:
         raise UserError(f"{command} needs the name of a workload; there are {', '.join(WORKLOADS)}")
     check_workload(name)
@@ -56,7 +56,7 @@ def known_workload(command: str, name: str | None) -> str:
 
 
 def refuse_measuring_options(given: Mapping[str, str | None]) -> None:
-    """Raise UserError if an option for the repeats of measured runs was given."""
+    """Raise UserError if the user gave an option that is only for the repeats of measured runs."""
     for option, value in given.items():
         if value is not None:
             raise UserError(

@@ -1,4 +1,4 @@
-"""`interlace study`: a workload on a machine, by mechanism and number of GPUs."""
+"""`interlace study`: runs a workload by every mechanism, on several numbers of GPUs."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def study_command(
     Prints a table with a row for each mechanism and number of GPUs. Every result is verified first.
     A wrong result ends the study with exit code 1.
     """
-    # All checks of the command come before anything slow.
+    # # All checks of the command line come before slow steps.
     workload = known_workload("study", workload)
     chosen = WORKLOADS[workload]
     given_inputs = inputs()

@@ -1,4 +1,4 @@
-"""`interlace sweep`: a workload on every machine of a design space."""
+"""`interlace sweep`: runs a workload on every machine of a design space."""
 
 from __future__ import annotations
 

@@ -55,9 +55,8 @@ def topo_command(
         )
     check_outputs({"--save": save, "--header": header, "--json": json_file})
     described = None if machine is None else Path(machine)
-    check_outputs(
-        {"--header": header, "--json": json_file}, {"MACHINE": described}
-    )  # --save may keep it in its form
+    # --save may keep the file's own form.
+    check_outputs({"--header": header, "--json": json_file}, {"MACHINE": described})
     topology = discover() if machine is None else describe(machine)
     measured = measure_links() if measure else None
     texts: dict[Path, Callable[[], str]] = {}

@@ -1,4 +1,4 @@
-"""`interlace tune`: finds the fastest mechanism of a workload and its parameters by measurement.
+"""`interlace tune`: finds a workload's fastest mechanism and parameters by measurement.
 
 The result is a profile. Later studies use it automatically. Every run's result is verified.
 """

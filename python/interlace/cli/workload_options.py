@@ -1,4 +1,4 @@
-"""The options of workloads, the same for every command that runs one."""
+"""The options of workloads. They are the same for every command that runs a workload."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from interlace.model.options import number, whole
 from interlace.workloads import WORKLOADS, options_of_all
 from interlace.workloads.options import Taken, option_of
 
-# Commands receive this function instead of the options. It returns the given options by their
-# fields' names, and raises UserError for a value that is not a number.
+# # Commands receive this function in place of the options. It returns the given options by the
+# names of their fields, and raises UserError for a value that is not a number.
 ReadInputs = Callable[[], Mapping[str, Any]]
 
 

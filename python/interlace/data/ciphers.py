@@ -1,7 +1,7 @@
-"""AES-256 of many blocks (FIPS 197), from its definition: the reference of the aes program.
+"""AES-256 of many blocks, computed from its definition (FIPS 197), as reference of `aes`.
 
-Bytes are elements of GF(2^8) and are multiplied by logarithms, where the program's kernel doubles
-and adds.
+Bytes are elements of GF(2^8). This module multiplies them by logarithms, whereas the program's
+kernel doubles and adds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MODULUS = 0x11B  # x^8 + x^4 + x^3 + x + 1
 
 
 def _powers() -> list[int]:
-    """The powers of 3, which generates the field: all of its elements but 0."""
+    """The powers of 3, which generate all elements of the field except 0."""
     found = [1]
     while len(found) < 255:
         value = found[-1] ^ (found[-1] << 1)
@@ -35,7 +35,7 @@ def _product(one: int, other: int) -> int:
 
 
 def _substitution(value: int) -> int:
-    """Section 5.1.1: the inverse, then bit i added to bits i + 4 to i + 7 and a constant."""
+    """Section 5.1.1: the inverse; then bits i + 4 to i + 7 and a constant are added to bit i."""
     inverse = POWERS[-LOGARITHMS[value] % 255] if value else 0
     bits = [inverse >> i & 1 for i in range(8)]
     mixed = [sum(bits[(i + k) % 8] for k in (0, 4, 5, 6, 7)) & 1 for i in range(8)]
@@ -50,7 +50,7 @@ def _times(factor: int) -> Bytes:
 
 
 def _round_keys(key: Bytes) -> Bytes:
-    """Section 5.2: 16 bytes for each of ROUNDS + 1."""
+    """Section 5.2: 16 bytes for each of ROUNDS + 1 round keys."""
     words = [np.asarray(key[4 * i : 4 * i + 4]) for i in range(8)]
     constant = 1
     for i in range(8, 4 * (ROUNDS + 1)):
@@ -66,9 +66,9 @@ def _round_keys(key: Bytes) -> Bytes:
 
 
 def encrypt(blocks: Bytes, key: Bytes) -> Bytes:
-    """The cipher of each row of 16 bytes under a key of 32."""
+    """Encrypt each row of 16 bytes under a key of 32 bytes."""
     keys = _round_keys(key)
-    # Byte k of a block is in row k % 4 and column k // 4; row r moves r columns.
+    # # Byte k of a block is in row k % 4 and column k // 4. Row r moves by r columns.
     shifted = [(k + 4 * (k % 4)) % 16 for k in range(16)]
     doubled, tripled = _times(2), _times(3)
     state: Bytes = blocks ^ keys[0]

@@ -1,7 +1,7 @@
-"""Graphs with the character of published ones: DNA electrophoresis, a web crawl, random geometric.
+"""Graphs that resemble published ones: of DNA electrophoresis, a web crawl, random points.
 
-Random numbers are the upper bits of PCG64's output for the seed, so that a graph is the same
-wherever it is made.
+Random numbers are the upper bits of PCG64's output for the seed, so a graph is the same on every
+computer.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from interlace.data.graphs import Graph, from_pairs
 LEAST_ROWS = 8
 MOST_ROWS = 2**31
 
-_SYMBOLS = 3  # of a chain's places
+_SYMBOLS = 3  # number of symbols that a place of the chain can have
 _PARETO = 1.1  # exponent of a crawl's host sizes
-_LEAST_HOST = 16  # pages
-_STRIPS = 2  # of the square
+_LEAST_HOST = 16  # the least pages of a host
+_STRIPS = 2  # number of strips of the square
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -31,13 +31,14 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 def cage(rows: int) -> Graph:
     """A graph like cage graphs of DNA electrophoresis (van Heukelum, Barkema and Bisseling, 2002).
 
-    In the cage model a chain of links moves by hops of kinks along it and by changes of its end;
-    the matrix of the moves between its states is structurally symmetric, has a diagonal, and rows
-    of nearly equal length that grows with the logarithm of their number (13 entries a row of 11,397
-    in cage10, 16 of 130,228 in cage12, 18 of 1,505,785 in cage14). Here a state is a string of
-    three symbols, of which row i is the i-th, and its moves exchange two unequal symbols that are
-    next to each other or next but one, or change the last symbol. So edges reach powers of three
-    far, as bands that repeat at every scale.
+    In the cage model a chain of links moves by hops of kinks along the chain and by changes of its
+    end. The matrix of the moves between the chain's states is structurally symmetric and has a
+    diagonal. Its rows have nearly equal lengths, which grow with the logarithm of the number of
+    rows: 13 entries for each of 11,397 rows in cage10, 16 for each of 130,228 in cage12, 18 for
+    each of 1,505,785 in cage14. Here a state is a string of three symbols, and row i stands for
+    the i-th string. A move exchanges two unequal symbols that are adjacent or have one symbol
+    between them, or changes the last symbol. Edges therefore span powers of three, as bands that
+    repeat at every scale.
 
     Raises UserError for fewer than 8 rows or more than memory can hold.
     """
@@ -73,19 +74,20 @@ def cage(rows: int) -> Graph:
 def crawl(pages: int, seed: int = 1) -> Graph:
     """A graph like a web crawl with pages in the order of their addresses.
 
-    Pages of a host stand together, and hosts' sizes have a power law. A quarter of the pages links
-    nowhere. The other pages draw log-normal numbers of links, 30 on the average; duplicate links
-    count once. One link in five goes to a page near by, as often 2 to 4 as 20 to 40 pages
-    away. Three in four go to one of the first pages of a folder that contains the page: folders are
-    aligned blocks of 64 pages, 128, and so on up to the host, so that the first pages of large ones
-    are popular. One in twenty goes to a popular page of any host.
+    The pages of a host are consecutive, and the sizes of hosts have a power law. A quarter of the
+    pages has no links. Each other page draws a log-normal number of links, 30 on average;
+    duplicate links count once. One link in five goes to a nearby page; distances of 2 to 4 pages
+    are as frequent as distances of 20 to 40. Three links in four go to one of the first pages of a
+    folder that contains the page. Folders are aligned blocks of 64 pages, 128, and so on up to the
+    host, so the first pages of large folders are popular. One link in twenty goes to a popular
+    page of any host.
 
     Raises UserError for fewer than 8 pages, a negative seed, or more than memory can hold.
     """
     _check("--crawl", pages, seed)
     _require_memory(pages, 30, f"--crawl {pages}")
     draw = _uniforms(seed)
-    # Sizes of hosts until all pages have one.
+    # # Draws sizes of hosts until all pages belong to a host.
     drawn = (1 - draw(pages // _LEAST_HOST + 1)) ** (-1 / _PARETO) * _LEAST_HOST
     drawn = np.minimum(drawn, pages / 16 + _LEAST_HOST)
     starts = np.concatenate([[0], np.cumsum(drawn.astype(np.int64))])
@@ -93,7 +95,7 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     sizes = np.diff(np.append(starts, pages))
     host = np.repeat(np.arange(starts.size), sizes)
 
-    # Box-Muller transform.
+    # # The Box-Muller transform.
     normal = np.sqrt(-2 * np.log(1 - draw(pages))) * np.cos(2 * np.pi * draw(pages))
     links = np.minimum(np.exp(2.65 + 1.2 * normal), pages / 8).astype(np.int64)
     links[draw(pages) < 0.24] = 0
@@ -101,7 +103,8 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     first, size = starts[host[source]], sizes[host[source]]
     kind, scale, place = (draw(source.size) for _ in range(3))
 
-    # From 1 to the host's size, equally often in each doubling, in either direction.
+    # # A distance from 1 to the host's size, in either direction. Each doubling is equally
+    # frequent.
     away = (size**scale).astype(np.int64) * np.where(place < 0.5, -1, 1)
     near = first + (source - first + away) % size
     least = np.minimum(6, np.log2(size))
@@ -119,11 +122,12 @@ def crawl(pages: int, seed: int = 1) -> Graph:
 
 
 def rgg(vertices: int, seed: int = 1) -> Graph:
-    """A random geometric graph like rgg_n_2_* of the tenth DIMACS challenge, in their order.
+    """A random geometric graph like rgg_n_2_* of the tenth DIMACS challenge.
 
-    Vertices are random points of a square, and those nearer than 0.55 sqrt(ln n / n) have edges
-    both ways: 0.95 ln n of each on the average, just enough to be connected. They are numbered by
-    halves of the square and along them, so that nearly all edges lie in a narrow band.
+    Vertices are random points of a square. Two points that are nearer than 0.55 sqrt(ln n / n)
+    have edges in both directions: 0.95 ln n edges for each point on average, which is just enough
+    to connect the graph. Vertices are numbered along the strips of the square, so nearly all edges
+    are in a narrow band of the matrix.
 
     Raises UserError for fewer than 8 vertices, a negative seed, or more than memory can hold.
     """
@@ -140,9 +144,9 @@ def rgg(vertices: int, seed: int = 1) -> Graph:
 
 
 class Model(NamedTuple):
-    """The generator and the name of a kind of graph."""
+    """A kind of graph: its name and its generator."""
 
-    make: Callable[[int, int], Graph]  # makes a graph from a size and a seed
+    make: Callable[[int, int], Graph]  # a function that makes a graph from a size and a seed
     source: str  # the name of its data
     seeded: bool
 

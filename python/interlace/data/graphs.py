@@ -1,7 +1,7 @@
-"""Graphs for the workloads: reading them, generating them, cutting them, and a reference PageRank.
+"""Reads, generates and cuts graphs for the workloads, and computes a reference PageRank.
 
-A graph is directed, has at most 2**32 vertices, and is held by its incoming edges, which is what
-a pull kernel reads. Duplicate edges and self-loops are edges like any other.
+A graph is directed and has at most 2**32 vertices. It is stored by incoming edges, because a pull
+kernel reads these. Duplicate edges and self-loops count like any other edge.
 """
 
 from __future__ import annotations
@@ -28,66 +28,69 @@ EDGE_LIST_SUFFIXES = (".txt", ".el", ".edges", ".tsv")
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MASK64 = 2**64 - 1
-_RMAT_CHUNK = 1 << 14  # edges; the temporaries of a chunk stay in the L2 cache
-_COUNT_CHUNK = 1 << 22  # edges; bounds the temporaries while degrees are counted
-_SPARSE_VERTICES = 1 << 20  # fewer cost little, whatever their numbers are
-_SPARSE_FACTOR = 100  # vertices for each that may have an edge
-_REFERENCE_LIMIT = 1000  # iterations
+_RMAT_CHUNK = 1 << 14  # number of edges; the temporaries of a chunk stay in the L2 cache
+_COUNT_CHUNK = 1 << 22  # number of edges; bounds the temporaries while degrees are counted
+_SPARSE_VERTICES = 1 << 20  # fewer vertices cost little, even if most have no edge
+_SPARSE_FACTOR = 100  # the most vertices for each one that has an edge
+_REFERENCE_LIMIT = 1000  # the most iterations of the reference
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A directed graph by incoming edges (compressed sparse rows, one row per target).
 
-    `columns[offsets[v]:offsets[v + 1]]` are the sources of the edges into vertex v, ascending; an
-    edge that occurs twice stands there twice. Vertices are 0 .. rows - 1.
+    `columns[offsets[v]:offsets[v + 1]]` are the sources of the edges into vertex v, in ascending
+    order. An edge that occurs twice is listed twice. Vertices are 0 .. rows - 1.
     """
 
     name: str
     rows: int
-    offsets: NDArray[np.int64]  # rows + 1
-    columns: NDArray[np.uint32]  # edges
-    out_degree: NDArray[np.uint32]  # rows; edges out of each vertex, duplicates counted
-    weighted: bool = False  # the file has a weight for each edge, which a Graph does not hold
+    offsets: NDArray[np.int64]  # length: rows + 1
+    columns: NDArray[np.uint32]  # length: the number of edges
+    # Length: rows; the number of edges out of each vertex, with duplicates.
+    out_degree: NDArray[np.uint32]
+    weighted: bool = False  # whether the file has weights, which a Graph does not store
 
     @property
     def edges(self) -> int:
-        """The number of edges, duplicates counted."""
+        """The number of edges, including duplicates."""
         return int(self.columns.size)
 
 
 class PagerankReference(NamedTuple):
     """The result of `pagerank_reference`."""
 
-    ranks: NDArray[np.float64]  # rows; they sum to 1
+    ranks: NDArray[np.float64]  # length: rows; the ranks sum to 1
     iterations: int
-    residual: float  # L1 norm of the last iteration's change
+    residual: float  # the L1 norm of the last iteration's change
 
 
 def load_graph(path: str | os.PathLike[str]) -> Graph:
     """Read a graph, in the format of the file's suffix.
 
-    - `.mtx`, `.mtx.gz`: Matrix Market coordinate, field pattern, real or integer, symmetry general
-      or symmetric, square. Entry (i, j) is the edge i -> j; a symmetric file's entries off the
-      diagonal are mirrored. Values are not used: an entry that is zero, negative or NaN is an edge.
-    - `.txt`, `.el`, `.edges`, `.tsv`, each also with `.gz`: a line holds source and target,
-      0-based, between blanks or tabs; further columns and what follows a `#` are not read. There
-      are as many vertices as the largest number plus one.
+    - `.mtx`, `.mtx.gz`: Matrix Market, in coordinate format and square. The field is pattern, real
+    or integer; the symmetry is general or symmetric. Entry (i, j) is the edge i -> j. Entries of a
+    symmetric file off the diagonal are mirrored. Values are not used: an entry whose value is
+    zero, negative or NaN is an edge.
+    - `.txt`, `.el`, `.edges`, `.tsv`, and each of them with `.gz`: a line holds source and target,
+    which count from 0, with blanks or tabs between them. Further columns, and text after a `#`,
+    are not read. The number of vertices is the largest number in the file plus one.
 
-    Raises UserError when the file cannot be read, is broken (with the line's number), or has no
+    Raises UserError if the file cannot be read, has an error (with the line's number), or has no
     vertices or no edges.
     """
     return _load(Path(path), want_weights=False)[0]
 
 
 def load_with_weights(path: str | os.PathLike[str]) -> tuple[Graph, NDArray[np.float32] | None]:
-    """Read a graph as `load_graph` does, and the weight of each edge where the file has weights.
+    """Read a graph like `load_graph`, and the weight of each edge if the file has weights.
 
-    Weights are the values of a Matrix Market file of field real or integer, and the third column of
-    an edge list. An edge list has a weight for each edge or for none: its first edge decides.
+    Weights are the values of a Matrix Market file whose field is real or integer, and the third
+    column of an edge list. An edge list must have a weight for each edge or for none; its first
+    edge decides which.
 
-    Raises UserError also for a weight that is not a number, negative, or not finite in float32,
-    with the line's number.
+    Also raises UserError, with the line's number, for a weight that is not a number, is negative,
+    or is not finite in float32.
     """
     return _load(Path(path), want_weights=True)
 
@@ -122,11 +125,11 @@ def rmat(
 ) -> Graph:
     """Generate an R-MAT graph with 2**scale vertices and edge_factor * 2**scale edges.
 
-    Chakrabarti, Zhan, Faloutsos, "R-MAT: A Recursive Model for Graph Mining", SDM 2004; the
-    defaults are Graph500's. Duplicates and self-loops are kept and vertices are not permuted. The
-    function `rmat_edges` defines the edges to the bit.
+    Chakrabarti, Zhan, Faloutsos, "R-MAT: A Recursive Model for Graph Mining", SDM 2004. The
+    defaults are those of Graph500. Duplicates and self-loops are kept, and vertices are not
+    permuted. The function `rmat_edges` defines every bit of the edges.
 
-    Raises UserError for parameters out of range and for a graph that memory cannot hold.
+    Raises UserError for parameters out of range, and for a graph that does not fit in memory.
     """
     if not 1 <= edge_factor < MAX_VERTICES:
         raise UserError(f"R-MAT edge factor {edge_factor}: give a number from 1 to 2**32 - 1.")
@@ -158,11 +161,11 @@ def rmat_edges(
     b: float = 0.19,
     c: float = 0.19,
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Sources and targets of the R-MAT edges first .. first + count - 1, in that order.
+    """Return sources and targets of the R-MAT edges first .. first + count - 1, in order.
 
-    An edge depends on its number and the parameters alone, so any part can be made anywhere. All
-    arithmetic is on unsigned integers of 64 bits, modulo 2**64. For edge k and each level l from
-    0 to scale - 1:
+    An edge depends only on its number and the parameters, so any part of the graph can be made
+    separately. All arithmetic uses unsigned integers of 64 bits, modulo 2**64. For edge k and each
+    level l from 0 to scale - 1:
 
         x = seed * 0x9E3779B97F4A7C15 + k * scale + l
         z = x + 0x9E3779B97F4A7C15                        (from here on: SplitMix64 of state x)
@@ -181,7 +184,7 @@ def rmat_edges(
     AB = floor((a + b) * 2**32) and ABC = floor(((a + b) + c) * 2**32), with the sums in IEEE
     binary64 and the product exact: 2448131358, 3264175144 and 4080218931 for the defaults.
 
-    Raises UserError unless scale is in 1 .. 32, seed in 0 .. 2**64 - 1, a, b and c are not
+    Raises UserError unless scale is in 1 .. 32, seed is in 0 .. 2**64 - 1, a, b and c are not
     negative, and their sum is at most 1.
     """
     thresholds = _rmat_thresholds(scale, seed, a, b, c)
@@ -218,13 +221,14 @@ def rmat_edges(
 
 
 def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
-    """Cut rows into contiguous parts of nearly equal work; part p is rows b[p] .. b[p + 1] - 1.
+    """Cut rows into contiguous parts of nearly equal work. Part p is rows b[p] .. b[p + 1] - 1.
 
-    `offsets` are a graph's row offsets (rows + 1 of them); a row's work is its edges plus one. The
-    parts + 1 boundaries start with 0, end with rows and never descend. Each part's work is at most
-    a parts-th of the total plus the largest row's. No part is empty when rows >= parts.
+    `offsets` are a graph's row offsets (rows + 1 numbers). The work of a row is its edges plus
+    one. The result has parts + 1 boundaries, which start with 0, end with rows and never descend.
+    With n parts, the work of each part is at most one n-th of the total plus the work of the
+    largest row. If there are at least as many rows as parts, no part is empty.
 
-    Raises ValueError when parts is less than 1.
+    Raises ValueError if parts is less than 1.
     """
     if parts < 1:
         raise ValueError(f"parts is {parts}, must be at least 1")
@@ -235,7 +239,7 @@ def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
     spare = rows >= parts
     boundaries = [0]
     for part in range(1, parts):
-        ideal = total * part  # work in units of 1 / parts, which makes it exact
+        ideal = total * part  # work in units of 1 / parts, so that it is exact
         row = int(np.searchsorted(work, -(-ideal // parts)))
         if row > 0 and ideal - int(work[row - 1]) * parts < int(work[row]) * parts - ideal:
             row -= 1
@@ -247,17 +251,18 @@ def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
 
 
 def partition(offsets: NDArray[np.int64], parts: int) -> list[int]:
-    """Cut rows into contiguous parts that compute and send about equally much.
+    """Cut rows into contiguous parts of nearly equal computation and communication.
 
-    As `partition_by_edges`, unless a part then sends more than any computes: a row is stored to
-    each other part, and a value on a link takes about as long as an edge in memory (a link has a
-    tenth of the memory's rate, and an edge is a sector of 32 bytes and its number). Then the larger
-    of a part's work and its stores to others is as small as contiguous parts allow.
+    The cut is that of `partition_by_edges`, unless a part then sends for longer than any part
+    computes. A row is stored to each other part. A value on a link takes about as long as an edge
+    in memory: a link has a tenth of the memory's rate, and an edge takes a sector of 32 bytes and
+    its number. In that case the cut makes the maximum of work and stores as small as contiguous
+    parts allow.
 
-    Raises ValueError when parts is less than 1.
+    Raises ValueError if parts is less than 1.
     """
     even = partition_by_edges(offsets, parts)
-    rows, stores = len(offsets) - 1, parts - 1  # of a row
+    rows, stores = len(offsets) - 1, parts - 1  # stores of a row
     work = np.asarray(offsets, dtype=np.int64) + np.arange(rows + 1, dtype=np.int64)
     most_work = int(np.diff(work[even]).max())
     most = max(most_work, stores * int(np.diff(even).max()))
@@ -276,7 +281,8 @@ def partition(offsets: NDArray[np.int64], parts: int) -> list[int]:
         last = cut(limit)[-2]
         return max(int(work[rows] - work[last]), stores * (rows - last)) <= limit
 
-    low, high = max(int(np.diff(work).max()), stores), most  # fits each row, fits all
+    # `low` fits every single row, `high` fits all rows.
+    low, high = max(int(np.diff(work).max()), stores), most
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle + 1, high)
@@ -290,15 +296,15 @@ def pagerank_reference(
     iterations: int | None = None,
     tolerance: float | None = None,
 ) -> PagerankReference:
-    """PageRank in float64 by power iteration, to check a kernel's result.
+    """Compute PageRank in float64 by power iteration, to check a kernel's result.
 
-    x starts as 1/n everywhere; each iteration is
+    x starts as 1/n for every vertex. Each iteration is
     x'[v] = (1 - damping) / n + damping * (sum over edges u -> v of x[u] / out_degree[u] + D / n),
-    where D is the sum of x over the vertices without outgoing edges. It ends after `iterations`, or
-    as soon as the L1 norm of the change is at most `tolerance`, whichever comes first; at least one
-    of them must be given.
+    where D is the sum of x over the vertices without outgoing edges. The function ends after
+    `iterations`, or earlier if the L1 norm of the change is at most `tolerance`. The caller must
+    give at least one of the two.
 
-    Raises UserError for values out of range, and when `tolerance` alone is given and 1000
+    Raises UserError for values out of range. Also raises it if only `tolerance` is given and 1000
     iterations do not reach it.
     """
     if iterations is None and tolerance is None:
@@ -347,12 +353,12 @@ def _rmat_thresholds(scale: int, seed: int, a: float, b: float, c: float) -> tup
 
 
 def _needed_bytes(rows: int, edges: int) -> int:
-    """Bytes of memory to build a graph."""
+    """The bytes of memory that building a graph needs."""
     return 32 * edges + 32 * rows
 
 
 def _from_keys(name: str, rows: int, keys: NDArray[np.uint64]) -> Graph:
-    """A graph from edges packed as target << 32 | source; sorts `keys` in place."""
+    """Make a graph from edges that are packed as target << 32 | source. Sorts `keys` in place."""
     keys.sort()
     columns = np.empty(keys.size, dtype=np.uint32)
     degree = np.zeros(rows, dtype=np.int64)
@@ -370,7 +376,7 @@ def _from_keys(name: str, rows: int, keys: NDArray[np.uint64]) -> Graph:
 def from_pairs(
     name: str, rows: int, sources: NDArray[np.int64], targets: NDArray[np.int64]
 ) -> Graph:
-    """A graph of these edges."""
+    """Make a graph from these edges."""
     keys = targets.astype(np.uint64)
     keys <<= np.uint64(32)
     keys |= sources.astype(np.uint64)
@@ -410,7 +416,10 @@ def _load_matrix_market(
 def _in_order_of_edges(
     values: NDArray[np.float64], sources: NDArray[np.int64], targets: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Values sorted as `_from_keys` sorts the edges; duplicates keep the order of the file."""
+    """Return values in the order in which `_from_keys` sorts the edges.
+
+    Duplicates keep the file's order.
+    """
     return values[np.lexsort((sources, targets))].astype(np.float32)
 
 
@@ -454,7 +463,7 @@ def _load_edge_list(
 def _refuse_gaps(
     file: Path, rows: int, sources: NDArray[np.int64], targets: NDArray[np.int64], first: int
 ) -> None:
-    """Refuse vertex numbers that are names: such a graph has hardly any vertex with an edge."""
+    """Refuse vertex numbers with large gaps: in such a graph hardly any vertex has an edge."""
     if rows <= _SPARSE_VERTICES or 2 * sources.size * _SPARSE_FACTOR > rows:
         return
     used = np.unique(np.concatenate([sources, targets])).size
@@ -465,9 +474,10 @@ def _refuse_gaps(
 
 
 def _fast_edge_list(data: bytes, columns: int | None) -> _EdgeList | None:
-    """The edges, read by numpy; None if it found an error.
+    """Return the edges, read by numpy, or None if numpy found an error.
 
-    `columns`: 3 with weights, 2 where no line may have a third column; None: it does not matter.
+    `columns` is 3 if lines have weights, 2 if no line may have a third column, and None if both
+    are allowed.
     """
     kinds: Any = [("source", np.int64), ("target", np.int64), ("weight", np.float64)]
     try:
@@ -494,9 +504,9 @@ def _fast_edge_list(data: bytes, columns: int | None) -> _EdgeList | None:
 
 
 def _scan_edge_list(file: Path, data: bytes, columns: int | None, first: int) -> _EdgeList:
-    """The edges, read line by line. This is slow, but an error names the line.
+    """Return the edges, read line by line. This is slow, but an error names the line.
 
-    `columns` as for `_fast_edge_list`; `first` is the number of the first edge's line.
+    `columns` is that of `_fast_edge_list`. `first` is the number of the line with the first edge.
     """
     sources, targets, weights = array("q"), array("q"), array("d")
     for number, line in _content_lines(data):
@@ -540,7 +550,7 @@ def _weight(file: Path, number: int, word: bytes) -> float:
 
 
 def _content_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank after removal of comments, with their numbers from 1."""
+    """Yield lines that are not blank after comments are removed, with their numbers from 1."""
     for number, line in enumerate(io.BytesIO(data), start=1):
         content = line.split(b"#", 1)[0]
         if content.strip():

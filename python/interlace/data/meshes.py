@@ -1,9 +1,9 @@
 """Matrices with the structure of three-dimensional finite-element meshes.
 
-The points of a mesh form a cube, and each has several unknowns. A point is coupled with those
-around it in all directions, itself included: 27 points, fewer at the surface. A row of the matrix
-has an entry for each unknown of each of them, as rows of flow problems have: HV15R of the
-SuiteSparse Collection has 140 entries a row, five unknowns of 27 points are 135.
+The points of a mesh form a cube, and each point has several unknowns. A point is coupled with its
+neighbours in all directions and with itself: 27 points, or fewer at the surface. A row of the
+matrix has an entry for each unknown of each of these points, like the rows of flow problems. HV15R
+of the SuiteSparse Collection has 140 entries in a row; five unknowns of 27 points are 135 entries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ def entries_of(side: int) -> int:
 
 
 def _pattern(side: int) -> csr_array:
-    """Return the pattern of a cube's matrix. A point's unknowns are adjacent; points go by rows."""
+    """Return the pattern of a cube's matrix.
+
+    The unknowns of a point are adjacent, and points are in row order.
+    """
     if side < 2:
         raise ValueError(f"a mesh has at least 2 points each way, not {side}")
     reading.require_memory(40 * entries_of(side), f"a mesh of side {side}", "side")
@@ -44,7 +47,10 @@ def _pattern(side: int) -> csr_array:
 
 
 def mesh_graph(side: int) -> Graph:
-    """The graph of a cube's matrix: an edge for each entry, in both directions and to itself."""
+    """The graph of a cube's matrix.
+
+    Each entry is an edge, so edges go in both directions and to themselves.
+    """
     found = _pattern(side)
     offsets = found.indptr.astype(np.int64)
     degree: NDArray[np.uint32] = np.diff(offsets).astype(np.uint32)
@@ -53,7 +59,7 @@ def mesh_graph(side: int) -> Graph:
 
 
 def mesh_ratings(side: int, seed: int) -> Ratings:
-    """Ratings at the entries of a cube's matrix, as in `ratings.on_pattern`."""
+    """Ratings at the entries of a cube's matrix. `ratings.on_pattern` makes their values."""
     pattern = _pattern(side).tocoo()
     entries = pattern.row.astype(np.int64), pattern.col.astype(np.int64)
     return on_pattern(f"mesh-ratings-{side}", rows_of(side), *entries, seed)

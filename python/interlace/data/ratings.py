@@ -1,7 +1,7 @@
-"""Ratings of items by users: reading them, generating them, and references of the factorisation.
+"""Reads and generates ratings of items by users, and factorises them as a reference.
 
-A rating r(u, i) is approximated by the product of a factor of the user and one of the item, each of
-`rank` numbers. A user may rate an item more than once.
+A rating r(u, i) is approximated by the product of the factors of the user and of the item. A
+factor has `rank` numbers. A user may rate an item more than once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from interlace.base.errors import UserError
 from interlace.data import reading
 from interlace.data.graphs import Graph
 
-MOST_ROWS = 2**27 - 1  # users or items: kernels count the numbers of their factors in 32 bits
+MOST_ROWS = 2**27 - 1  # most users or items: kernels count all numbers of factors in 32 bits
 _SOLVED_AT_ONCE = 4096
 _PREDICTED_AT_ONCE = 1 << 18
 
@@ -30,15 +30,16 @@ Floats = NDArray[np.floating]
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Ratings by users or by items: row r has the ratings offsets[r] .. offsets[r + 1] - 1."""
+    """Ratings by users or by items. Row r has the ratings offsets[r] .. offsets[r + 1] - 1."""
 
     offsets: NDArray[np.int64]
-    others: NDArray[np.uint32]  # the items of a user's ratings, or the other way round; ascending
+    # The item of each rating (or the user, by items), ascending in a row.
+    others: NDArray[np.uint32]
     values: NDArray[np.float32]
 
     @property
     def rows(self) -> int:
-        """The number of users, or of items."""
+        """The number of users or of items."""
         return len(self.offsets) - 1
 
     @cached_property
@@ -49,7 +50,7 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """The same ratings by users and by items."""
+    """The same ratings twice: by users and by items."""
 
     name: str
     users: Side
@@ -62,10 +63,10 @@ class Ratings:
 
 
 def load_ratings(path: str | os.PathLike[str]) -> Ratings:
-    """Read ratings: Matrix Market coordinate, real or integer; a row is a user, a column an item.
+    """Read ratings from a Matrix Market file (coordinate; real or integer).
 
-    Raises UserError when the file cannot be read, is broken (with the line's number), has no
-    ratings or one that is not a finite float32.
+    A row is a user, and a column is an item. Raises UserError if the file cannot be read or has an
+    error (with the line's number), if it has no ratings, or if a rating is not a finite float32.
     """
     file = Path(path)
     stem = file.name.removesuffix(".gz")
@@ -80,13 +81,14 @@ def load_ratings(path: str | os.PathLike[str]) -> Ratings:
 
 
 def generate(users: int, items: int, ratings: int, seed: int = 1) -> Ratings:
-    """Random ratings from 1 to 5; a few users and items have many of them.
+    """Generate random ratings from 1 to 5. A few users and items have many of them.
 
-    Of n users or items, a rating is by or of number floor(n * u**3), so that the first eighth of
-    them has half of all ratings. Each user and item has two hidden numbers, p and q, in -1 .. 1,
-    and a rating is 3 + p . q + a disturbance in -0.5 .. 0.5. All are uniform, from the upper 24
-    bits of PCG64's output for the seed: u of all ratings' users, u of their items, the
-    disturbances, the users' hidden numbers, the items'.
+    With n users or items, a rating belongs to number floor(n * u**3), so that the first eighth of
+    them has half of all ratings. Each user and each item has two hidden numbers in -1 .. 1: p for
+    the user, q for the item. A rating is 3 + p . q + a disturbance in -0.5 .. 0.5. All random
+    numbers are uniform and come from the upper 24 bits of PCG64's output for the seed. Their order
+    is: u for the users of all ratings, u for their items, the disturbances, the users' hidden
+    numbers, the items' hidden numbers.
     """
     what = f"{ratings} ratings"
     reading.require_memory(_needed_bytes(users, items, ratings), what, "number of them")
@@ -107,10 +109,11 @@ def generate(users: int, items: int, ratings: int, seed: int = 1) -> Ratings:
 def on_pattern(
     name: str, rows: int, of_user: NDArray[np.int64], of_item: NDArray[np.int64], seed: int
 ) -> Ratings:
-    """Ratings at the entries of a square matrix: rows are users, columns items.
+    """Generate ratings at the entries of a square matrix. Rows are users, and columns are items.
 
-    A rating is 3 + p . q + a disturbance in -0.5 .. 0.5, with two hidden numbers in -1 .. 1 of each
-    user (p) and item (q); all uniform, from PCG64 of the seed.
+    A rating is 3 + p . q + a disturbance in -0.5 .. 0.5. Each user has two hidden numbers p in -1
+    .. 1, and each item has two hidden numbers q. All random numbers are uniform, from PCG64 of the
+    seed.
     """
     random = np.random.Generator(np.random.PCG64(seed))
     users, items = (random.uniform(-1, 1, (rows, 2)) for _ in range(2))
@@ -120,7 +123,10 @@ def on_pattern(
 
 
 def on_graph(graph: Graph, name: str, seed: int) -> Ratings:
-    """Ratings at the edges of a graph: the source is the item, the target the user."""
+    """Generate ratings at the edges of a graph.
+
+    An edge's source is the item, and its target is the user.
+    """
     reading.require_memory(_needed_bytes(graph.rows, graph.rows, graph.edges), name, "graph")
     targets = np.repeat(np.arange(graph.rows, dtype=np.int64), np.diff(graph.offsets))
     return on_pattern(name, graph.rows, graph.columns.astype(np.int64), targets, seed)
@@ -129,10 +135,11 @@ def on_graph(graph: Graph, name: str, seed: int) -> Ratings:
 def start_factors(
     ratings: Ratings, rank: int, seed: int = 1
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Positive initial factors of users and items: a row for each user or item.
+    """Return positive initial factors, with a row for each user and for each item.
 
-    Their products are on average the mean rating's magnitude: uniform from 0 to twice the root of
-    that over the rank, from the upper 24 bits of PCG64's output for the seed, users first.
+    On average, the product of two factors has the magnitude of the mean rating m. Factors are
+    uniform from 0 to 2 * sqrt(m / rank), from the upper 24 bits of PCG64's output for the seed.
+    Users come first.
     """
     mean = float(np.abs(ratings.users.values).mean(dtype=np.float64))
     scale = 2 * math.sqrt((mean or 1.0) / rank)
@@ -150,10 +157,10 @@ def factorise(
     iterations: int,
     renew: Callable[[Side, Floats, Floats], Floats],
 ) -> tuple[Floats, Floats]:
-    """Run iterations: the users' factors from the items', then the items' from the users'.
+    """Run iterations, which renew the users' factors from the items', then the items' factors.
 
-    `renew(side, own, other)` gives the new factors of a side. What comes out is of the type of what
-    it starts from.
+    `renew(side, own, other)` returns the new factors of a side. The result has the type of the
+    initial factors.
     """
     users, items = start
     for _ in range(iterations):
@@ -163,7 +170,7 @@ def factorise(
 
 
 def by_equations(damping: float) -> Callable[[Side, Floats, Floats], Floats]:
-    """Alternating least squares: (Y^T Y + damping n I) x = Y^T r of each row of n ratings."""
+    """Alternating least squares: solve (Y^T Y + damping n I) x = Y^T r for rows of n ratings."""
 
     def renew(side: Side, own: Floats, other: Floats) -> Floats:
         rank = own.shape[1]
@@ -188,7 +195,7 @@ def by_equations(damping: float) -> Callable[[Side, Floats, Floats], Floats]:
 def by_gradient(
     damping: float, rate: float, steps: int
 ) -> Callable[[Side, Floats, Floats], Floats]:
-    """Gradient steps: x + rate * (mean of (r - x . y) y - damping * x) of each row."""
+    """Gradient steps: x + rate * (mean of (r - x . y) y - damping * x) for each row."""
 
     def renew(side: Side, own: Floats, other: Floats) -> Floats:
         kind = own.dtype
@@ -207,7 +214,7 @@ def by_gradient(
 
 
 def predictions(side: Side, own: Floats, other: Floats) -> Floats:
-    """The product of both factors for each rating."""
+    """The product of the two factors of each rating."""
     found = np.empty(side.values.size, dtype=own.dtype)
     for first in range(0, found.size, _PREDICTED_AT_ONCE):
         part = slice(first, first + _PREDICTED_AT_ONCE)
@@ -227,7 +234,7 @@ def _uniform(random: np.random.PCG64, count: int) -> NDArray[np.float64]:
 
 
 def _needed_bytes(users: int, items: int, ratings: int) -> int:
-    """Bytes of memory for ratings, factors of 32 numbers and their references."""
+    """The bytes of memory for ratings, factors of 32 numbers, and the references for them."""
     return 72 * ratings + 32 * 24 * (users + items)
 
 
@@ -239,7 +246,10 @@ def from_entries(
     of_item: NDArray[np.int64],
     values: NDArray[np.float32],
 ) -> Ratings:
-    """Ratings from arrays of users, items and values; a row's ratings ascend by the other index."""
+    """Make ratings from arrays of users, items and values.
+
+    The ratings of a row ascend by the other index.
+    """
 
     def side(rows: int, row: NDArray[np.int64], other: NDArray[np.int64]) -> Side:
         order = np.lexsort((other, row))

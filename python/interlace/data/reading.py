@@ -1,4 +1,4 @@
-"""Shared parts of the loaders: a file's bytes, Matrix Market, checks of memory."""
+"""Common parts of the loaders: a file's bytes, Matrix Market files, and checks of memory."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from interlace.base import files
 from interlace.base.errors import UserError
 from interlace.base.memory import memory_bytes as memory_bytes
 
-_PIECE = 1 << 20  # bytes read at a time
+_PIECE = 1 << 20  # number of bytes that are read at a time
 _BANNER = b"%%matrixmarket"
-_ENTRY_BYTES = 256  # more than the line of an entry takes, with a comment or two
+_ENTRY_BYTES = 256  # more than the line of an entry takes, even with comments
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 
 
 def read(file: Path) -> bytes:
-    """The file's bytes, unpacked if its name ends in .gz."""
+    """The file's bytes. They are unpacked if the file's name ends in .gz."""
     files.require_regular(file)
     packed = file.name.endswith(".gz")
     try:
@@ -54,7 +54,7 @@ def read(file: Path) -> bytes:
 
 
 def _read_all(file: Path, stream: gzip.GzipFile | io.BufferedReader) -> bytes:
-    """Read all bytes of a stream; raises UserError if an unpacked file exceeds what it can hold."""
+    """Read all bytes of a stream. Raises UserError if an unpacked file is too large."""
     pieces: list[bytes] = []
     size, most = 0, None
     while piece := stream.read(_PIECE):
@@ -71,7 +71,7 @@ def _read_all(file: Path, stream: gzip.GzipFile | io.BufferedReader) -> bytes:
 
 
 def _most_bytes(beginning: bytes) -> int:
-    """Return the most bytes that a Matrix Market file with this beginning needs, else no bound."""
+    """Return the most bytes that a Matrix Market file with this beginning can have, or no bound."""
     if beginning[: len(_BANNER)].lower() != _BANNER:
         return sys.maxsize
     for line in beginning.splitlines():
@@ -84,7 +84,7 @@ def _most_bytes(beginning: bytes) -> int:
 
 
 def shown(line: bytes) -> str:
-    """A line, made short and printable for a message."""
+    """A line in a form for messages, short and printable."""
     text = line.strip().decode("ascii", "replace")
     text = "".join(ch if ch.isprintable() else "?" for ch in text)
     return f"'{text[:40]}...'" if len(text) > 40 else f"'{text}'"
@@ -112,29 +112,32 @@ class Header:
     entries: int
     pattern: bool
     symmetric: bool
-    line: int  # number of the size line, 1-based
-    end: int  # bytes up to and including the size line
+    line: int  # number of the line with the sizes; lines count from 1
+    end: int  # number of bytes up to and including the line with the sizes
 
     @property
     def stored(self) -> int:
-        """An upper bound of the entries; off-diagonal entries of a symmetric matrix count twice."""
+        """An upper bound of the number of entries.
+
+        Off-diagonal entries of a symmetric matrix count twice.
+        """
         return 2 * self.entries if self.symmetric else self.entries
 
 
 class Entries(NamedTuple):
-    """Entries of a matrix in the order of the file; indices from 0."""
+    """The entries of a matrix in the order of the file. Indices count from 0."""
 
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
-    values: NDArray[np.float64]  # 1 where the file has none
+    values: NDArray[np.float64]  # 1 if the file has no values
 
 
 def matrix_market_header(
     file: Path, data: bytes, use: str, fields: Sequence[str], *, square: bool = True
 ) -> Header:
-    """The head of a coordinate file; `use` names the matrix in messages.
+    """Return the head of a coordinate file. `use` names the matrix in messages.
 
-    A matrix that is not `square` must be stored as a general one.
+    A matrix that need not be `square` must be stored as a general matrix.
     """
     stream = io.BytesIO(data)
     first = stream.readline()
@@ -180,10 +183,10 @@ def matrix_market_header(
 def matrix_market_entries(
     file: Path, data: bytes, header: Header, needed: int, noun: str
 ) -> Entries:
-    """The entries after the head. Entries of a symmetric matrix are mirrored.
+    """Return the entries after the head. Entries of a symmetric matrix are mirrored.
 
-    Raises UserError if something is wrong, with the line's number, and if the `needed` bytes of
-    memory are not there.
+    Raises UserError, with the line's number, if the file has an error. Also raises it if the
+    process does not have the `needed` bytes of memory.
     """
     # "1 1\n" is the shortest entry. A file with fewer bytes than its entries need is truncated, and
     # the reader must not trust the number of entries.
@@ -195,7 +198,7 @@ def matrix_market_entries(
 
 
 def _fast_matrix_market(data: bytes, header: Header) -> Entries | None:
-    """The entries, read by scipy; None if it found an error."""
+    """Return the entries, read by scipy, or None if scipy found an error."""
     # The reader finds line ends with strchr. It crashes on a NUL byte, and on a last line that has
     # extra text and no newline.
     if b"\0" in data:
@@ -219,7 +222,7 @@ def _fast_matrix_market(data: bytes, header: Header) -> Entries | None:
 
 
 def _scan_matrix_market(file: Path, data: bytes, header: Header) -> Entries:
-    """The entries, read line by line. It is slow but knows which line is wrong."""
+    """Return the entries, read line by line. This is slow, but an error names the line."""
     rows, columns, values = array("q"), array("q"), array("d")
     number = header.line
     entries = 0
@@ -267,7 +270,10 @@ def _scan_matrix_market(file: Path, data: bytes, header: Header) -> Entries:
 
 
 def find_value(data: bytes, header: Header, wanted: Callable[[float], bool]) -> tuple[int, float]:
-    """The line of the first entry whose value is `wanted`, and the value; there is one."""
+    """The line of the first entry whose value is `wanted`, and the value.
+
+    There must be such an entry.
+    """
     stream = io.BytesIO(data)
     stream.seek(header.end)
     for number, line in enumerate(stream, start=header.line + 1):
@@ -287,5 +293,5 @@ def _is_entry(words: list[bytes]) -> bool:
 
 
 def is_integer(word: bytes) -> bool:
-    """Whether a word of a file is a plausible integer."""
+    """Whether a word of a file can be an integer."""
     return len(word) <= 20 and _INTEGER.fullmatch(word) is not None

@@ -1,4 +1,4 @@
-"""Shortest paths: weights of a graph's edges, and references for the distances."""
+"""Shortest paths: weights of a graph's edges, and reference results for the distances."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from interlace.data.graphs import Graph, load_with_weights
 def seeded_weights(edges: int, seed: int) -> NDArray[np.float32]:
     """Weights above 0 and at most 1, in the order of a graph's edges.
 
-    From the upper 24 bits u of PCG64's output for the seed: (u + 1) / 2**24.
+    The weight is (u + 1) / 2**24, where u is the upper 24 bits of PCG64's output for the seed.
     """
     drawn = np.random.PCG64(seed).random_raw(edges) >> np.uint64(40)
     return (drawn.astype(np.float32) + np.float32(1)) * np.float32(2**-24)
 
 
 def load_weighted(file: Path, seed: int) -> tuple[Graph, NDArray[np.float32], bool]:
-    """A graph, the weights of its edges, and whether the file has the weights.
+    """Read a graph and the weights of its edges, and say whether the weights are the file's.
 
-    A file without weights gets seeded ones. Raises UserError as `load_with_weights`.
+    If the file has no weights, the edges get seeded ones. Raises UserError like
+    `load_with_weights`.
     """
     graph, weights = load_with_weights(file)
     if weights is None:
@@ -33,9 +34,9 @@ def load_weighted(file: Path, seed: int) -> tuple[Graph, NDArray[np.float32], bo
 def bellman_ford(
     graph: Graph, weights: NDArray[np.float32], source: int, iterations: int
 ) -> NDArray[np.float64]:
-    """The least lengths of paths with a limited number of edges; infinity if there is no path.
+    """Return the shortest lengths of paths with a limited number of edges, or infinity.
 
-    In float64, and by all edges at once.
+    Computes in float64. Each step uses all edges at once.
     """
     lengths = weights.astype(np.float64)
     rows = np.flatnonzero(np.diff(graph.offsets))
@@ -47,21 +48,21 @@ def bellman_ford(
         closer = distance.copy()
         closer[rows] = np.minimum(closer[rows], least)
         if np.array_equal(closer, distance):
-            break  # and so are all later ones
+            break  # no later step changes anything either
         distance = closer
     return distance
 
 
 def dijkstra(graph: Graph, weights: NDArray[np.float32], source: int) -> NDArray[np.float64]:
-    """The lengths of shortest paths from the source, in float64; infinity if there is no path."""
+    """Return the lengths of shortest paths from the source, in float64. No path: infinity."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra as search
 
     if graph.edges == 0:
         return bellman_ford(graph, weights, source, 0)
     targets = np.repeat(np.arange(graph.rows, dtype=np.int64), np.diff(graph.offsets))
-    # Keep the shortest of the adjacent edges between the same vertices, because scipy may add
-    # entries at one place.
+    # # Of adjacent edges between the same two vertices, this keeps the shortest, because scipy may
+    # add entries at one place.
     first = np.ones(graph.edges, dtype=bool)
     first[1:] = (targets[1:] != targets[:-1]) | (graph.columns[1:] != graph.columns[:-1])
     starts = np.flatnonzero(first)

@@ -1,6 +1,4 @@
-"""Finds problems in a machine file: unknown keys, missing keys, wrong types, and values out of
-range.
-"""
+"""Finds problems of single keys in a machine file: their names, types and values."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ LONGEST_VALUE = 40  # the most characters of a value that a sentence shows
 
 
 class Problem(NamedTuple):
-    """A sentence without the file's name, and the keys that it is about, such as
-    gpu.l2.size_KiB.
-    """
+    """A sentence without the file's name, and the keys that it is about."""
 
     sentence: str
     keys: tuple[str, ...] = ()
@@ -60,8 +56,9 @@ def problems_of(document: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _problems_of_table(table: str, value: Any, where: str) -> Iterator[Problem]:
-    """The problems of a table. `where` is the table's name in sentences; a key's name follows
-    it.
+    """The problems of a table.
+
+    `where` is the table's name in sentences; a key's name follows it.
     """
     if not isinstance(value, dict):
         yield Problem(f"{where.rstrip('.: ')} must be a table, not {_kind(value)}", (table,))

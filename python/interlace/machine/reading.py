@@ -73,8 +73,9 @@ class _Comments:
 
 
 def _comments(text: str) -> dict[str, str]:
-    """The comments of a document that tomllib has read. Empty if tomlkit cannot read the
-    document.
+    """The comments of a document that tomllib has read.
+
+    Empty if tomlkit cannot read the document.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError

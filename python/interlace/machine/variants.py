@@ -78,9 +78,7 @@ def _together(problems: Sequence[Problem], values: Mapping[str, Any]) -> str:
 
 
 def _in_list(key: str) -> str:
-    """Return a key in the form of schema.py, such as link.latency_ns for
-    link.nvlink2.latency_ns.
-    """
+    """Return a key in schema.py's form: link.latency_ns for link.nvlink2.latency_ns."""
     table, *_, last = key.split(".")
     return f"{table}.{last}" if table in ("link", "switch", "protocol") else key
 

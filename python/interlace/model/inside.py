@@ -59,8 +59,9 @@ class Inside(msgspec.Struct, frozen=True):
 
 
 def inside_of(observed: dict[str, Any]) -> Inside:
-    """Convert the result of a compiled module. Shares are rounded to the digits that mean
-    something.
+    """Convert the result of a compiled module.
+
+    Shares are rounded to the digits that mean something.
     """
     links = [
         {

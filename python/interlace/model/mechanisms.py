@@ -34,9 +34,8 @@ PEERS = _those(lambda row: row.peer)
 MECHANISMS = _those(lambda row: row.not_on_sim is None)  # mechanisms that run on simulated machines
 MEASURED = _those(lambda row: row.not_on_cuda is None)  # mechanisms that run on real GPUs
 SIMULATED = _those(lambda row: row.not_on_cuda is not None)  # mechanisms that run on no real GPU
-DEFAULTS = _those(
-    lambda row: row.by_default and not row.peer
-)  # the mechanisms of a study by default
+# The mechanisms of a study by default.
+DEFAULTS = _those(lambda row: row.by_default and not row.peer)
 QUEUED = _those(lambda row: row.queues_stores)  # mechanisms with a queue of remote stores
 TRACKED = _those(lambda row: row.tracks_chunks)
 # # On real GPUs these mechanisms' copies start after the kernels end, so both times are known.
@@ -123,8 +122,9 @@ class Config(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     def arguments(self) -> tuple[int, int, int, str]:
-        """The arguments for compiled modules. Parameters that the mechanism lacks get valid
-        values, too.
+        """The arguments for compiled modules.
+
+        Parameters that the mechanism lacks get valid values, too.
         """
         threads = self.bulk_threads or self.agent_threads or 32
         copy = BULK if self.bulk_threads is not None else ""

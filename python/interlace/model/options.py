@@ -116,8 +116,9 @@ def agent_threads(option: str, text: str) -> tuple[int, ...]:
 
 
 def refuse_simulated(option: str, names: Sequence[str], *, bound: bool) -> None:
-    """Raise UserError for mechanisms that no real GPU runs. `bound` allows the bound, which is
-    derived.
+    """Raise UserError for mechanisms that no real GPU runs.
+
+    `bound` allows the bound, which is derived.
     """
     for name in names:
         if name in SIMULATED and not (bound and name == BOUND):

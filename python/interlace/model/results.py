@@ -130,9 +130,8 @@ class Timelines(msgspec.Struct, frozen=True):
     """The first epochs of each row that has the most GPUs."""
 
     gpus: int
-    rows: list[
-        tuple[str, list[Event]]
-    ]  # a mechanism with its configuration, and its events from 0 s on
+    # A mechanism with its configuration, and its events from 0 s on.
+    rows: list[tuple[str, list[Event]]]
 
 
 def without_inside(study: Study) -> Study:
@@ -151,9 +150,7 @@ def without_inside(study: Study) -> Study:
 
 
 class BenchmarkHead(msgspec.Struct):
-    """The head of a benchmark's results file: the head of any results file, and the benchmark's
-    name.
-    """
+    """The head of a benchmark's results file, which also has the benchmark's name."""
 
     format: int
     benchmark: str
@@ -164,7 +161,7 @@ class BenchmarkHead(msgspec.Struct):
 
 
 class BenchmarkFile(BenchmarkHead):
-    """The head of a benchmark's results file on real GPUs. The measurements follow the head."""
+    """The head of a benchmark's results file, which also has the benchmark's name."""
 
     driver: str | None
     machine: dict[str, Any]

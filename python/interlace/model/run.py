@@ -112,20 +112,17 @@ class Outcome:
     inside: Inside | None = None  # only for simulated runs
     accesses: int = 0
     remote_transactions: int = 0
-    stores: dict[str, Any] = field(
-        default_factory=dict
-    )  # stores to other devices; only for simulated runs
+    # Stores to other devices; only for simulated runs.
+    stores: dict[str, Any] = field(default_factory=dict)
     cpu_s: float = 0.0
     peak_rss_mb: float = 0.0  # peak of the run's process; MB = 1e6 bytes
     times_s: list[float] = field(default_factory=list)  # the times of a measured run's repeats
     raw_tx_bytes: float | None = None  # NVLink counters, averaged over the runs
     data_tx_bytes: float | None = None
-    remarks: list[str] = field(
-        default_factory=list
-    )  # one sentence for each request that was fulfilled in another way
-    work: list[dict[str, Any]] = field(
-        default_factory=list
-    )  # work of each launch; only on the reference node
+    # One sentence for each request that was fulfilled in another way.
+    remarks: list[str] = field(default_factory=list)
+    # Work of each launch; only on the reference node.
+    work: list[dict[str, Any]] = field(default_factory=list)
     # # One value for each exchange of an iteration, summed over iterations: the bytes that it
     # delivered (on the reference node), and the time of the epoch before it with events in between
     # (measured).

@@ -1,3 +1,1 @@
-"""Nodes that run workloads: the reference node, simulated machines and GPUs, with peers and
-ranks.
-"""
+"""Nodes that run workloads: the reference node, simulated machines, and GPUs."""

@@ -14,8 +14,9 @@ from interlace.model.run import core_errors
 
 
 def package_files(package: str, name: str) -> list[str]:
-    """The files with this name in the `lib` folder of a Python package. Empty if it is not
-    installed.
+    """The files with this name in the `lib` folder of a Python package.
+
+    Empty if it is not installed.
     """
     try:
         spec = importlib.util.find_spec(package)
@@ -33,9 +34,7 @@ def nccl_version(cuda: Any) -> str:
 
 
 def nvshmem_files() -> list[str]:
-    """NVSHMEM's host library: the file that INTERLACE_NVSHMEM names, or that of the Python
-    package.
-    """
+    """NVSHMEM's host library: the file in INTERLACE_NVSHMEM, or that of the Python package."""
     named = os.environ.get("INTERLACE_NVSHMEM")
     return [named] if named else package_files("nvidia.nvshmem", "libnvshmem_host.so.3")
 

@@ -66,8 +66,9 @@ def why_not(files: Sequence[str]) -> str | None:
 def measure(
     workload: Workload, case: Case, files: Sequence[str], warmup: int, repeats: int
 ) -> Outcome:
-    """Run on the first GPUs, with a process for each. Raises the same errors as a run in one
-    process.
+    """Run on the first GPUs, with a process for each.
+
+    Raises the same errors as a run in one process.
     """
     import numpy as np
 

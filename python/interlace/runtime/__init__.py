@@ -1,1 +1,1 @@
-"""What programs import: regions, copies, checkpoints; and programs that are run as they are."""
+"""Modules that programs import (regions, copies, checkpoints), and programs that run unchanged."""

@@ -1,4 +1,6 @@
-"""Tensors that a thread reads in the background, batch by batch, handed out as they arrive."""
+"""Tensors that a thread reads in the background, batch by batch, and that are handed out on
+arrival.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,19 @@ from interlace.runtime import reading, tensor_memory
 from interlace.runtime.checkpoint_files import File
 from interlace.runtime.reading import How, Wanted
 
-BATCH = 1 << 30  # bytes that one call of the engine reads
+BATCH = 1 << 30  # the bytes that one call of the engine reads
 
 
 class _Stopped(Exception):  # noqa: N818
-    """The reader was told to stop."""
+    """Raised in the reader when it is told to stop."""
 
 
 class Arrivals:
-    """The wanted tensors, each handed out once.
+    """Hands out each wanted tensor once.
 
-    The files may be closed once this is made. Memory on GPUs comes from the streams that are
-    current now. At most `ahead` bytes wait for the caller, or one batch if that is more; None is
-    without a bound.
+    The files may be closed once this object exists. Memory on GPUs comes from the streams that are
+    current at that time. At most `ahead` bytes wait for the caller, or one batch if that is more.
+    With None the bytes have no bound.
     """
 
     def __init__(
@@ -67,7 +69,9 @@ class Arrivals:
         return len(self._left)
 
     def next(self) -> tuple[str, Any] | None:
-        """The tensor that has waited longest, or None after the last one; waits for it."""
+        """The tensor that has waited longest, or None after the last one. Waits until there is
+        one.
+        """
         with self._state.changed:
             while self._left:
                 self._check_open()
@@ -79,14 +83,14 @@ class Arrivals:
             return None
 
     def take(self, name: str) -> Any:
-        """The tensor of a name, which must be wanted; waits for it."""
+        """The tensor with this name, which must be wanted. Waits for the tensor."""
         with self._state.changed:
             self._check_open()
             if name in self._taken:
                 raise UserError(f"tensor {name!r} was already delivered")
             if name not in self._left:
                 raise UserError(f"tensor {name!r} is not in the prefetch plan")
-            self._state.named += 1  # it may be beyond the bytes that may wait
+            self._state.named += 1  # the reader may then exceed the bytes that may wait
             self._state.changed.notify_all()
             try:
                 while name not in self._state.arrived:
@@ -125,21 +129,21 @@ class Arrivals:
         self._state.arrived.clear()
 
     def __del__(self) -> None:
-        # The reader does not know this object, so an object that nobody closed ends here.
+        # # The reader does not know this object, so Python destroys an object that was not closed.
         state = getattr(self, "_state", None)
         if state is not None:
             state.stopped = True
 
 
 class _State:
-    """What the reader and the caller share."""
+    """The state that the reader and the caller share."""
 
     def __init__(self, ahead: int | None) -> None:
         self.changed = threading.Condition()
         self.arrived: dict[str, tuple[Any, int]] = {}
-        self.waiting = 0  # bytes of `arrived`
+        self.waiting = 0  # bytes of the tensors in `arrived`
         self.ahead = ahead
-        self.named = 0  # callers that wait for a tensor by its name
+        self.named = 0  # number of callers that wait for a tensor by its name
         self.error: BaseException | None = None
         self.stopped = False
 
@@ -150,7 +154,7 @@ class _State:
 
 
 class _Work:
-    """What the reader reads, and the files that it closes."""
+    """The tensors that the reader reads, and the files that it closes."""
 
     def __init__(
         self,
@@ -172,7 +176,7 @@ def _duplicate(file: File, opened: ExitStack) -> int:
 
 
 def _batches(wanted: Sequence[Wanted], most: int) -> Iterator[list[Wanted]]:
-    """The wanted tensors in their order, in batches of at most `most` bytes or one tensor."""
+    """The wanted tensors in their order, in batches of at most `most` bytes or of one tensor."""
     batch: list[Wanted] = []
     size = 0
     for one in wanted:
@@ -187,7 +191,7 @@ def _batches(wanted: Sequence[Wanted], most: int) -> Iterator[list[Wanted]]:
 
 
 def _run(state: _State, work: _Work) -> None:
-    """Read the batches; the thread's own function."""
+    """Read the batches. The thread runs this function."""
 
     def stop(_done: int, _of: int) -> None:
         if state.stopped:
@@ -200,7 +204,7 @@ def _run(state: _State, work: _Work) -> None:
                 size = sum(one.entry.end - one.entry.begin for one in batch)
                 with state.changed:
                     while state.is_full(size) and not state.stopped:
-                        state.changed.wait(0.1)  # an object that nobody closed does not notify
+                        state.changed.wait(0.1)  # an object that was not closed notifies nobody
                 if state.stopped:
                     return
                 tensors = _read(work, batch, how)
@@ -217,7 +221,8 @@ def _run(state: _State, work: _Work) -> None:
         pass
     except BaseException as error:
         with state.changed:
-            state.error = error.with_traceback(None)  # frames would keep tensors
+            # The frames of a traceback would keep tensors alive.
+            state.error = error.with_traceback(None)
             state.changed.notify_all()
 
 

@@ -1,4 +1,4 @@
-"""Files of checkpoints: a file, several files, or a folder with or without an index; opened.
+"""Opens the files of a checkpoint: a file, several files, or a folder, maybe with an index.
 
 An index is a JSON file with the name `*.safetensors.index.json`. Its `weight_map` says which file
 of its folder has which tensor.
@@ -30,7 +30,7 @@ class File(NamedTuple):
 
 class _Index(NamedTuple):
     path: Path
-    files: Mapping[str, Path]  # by the name of a tensor
+    files: Mapping[str, Path]  # the file of each tensor, by the tensor's name
 
 
 def open_files(paths: Paths, opened: ExitStack) -> list[File]:
@@ -47,7 +47,7 @@ def open_files(paths: Paths, opened: ExitStack) -> list[File]:
 
 
 def _find(paths: Paths) -> tuple[list[Path], list[_Index]]:
-    """The files, in the order given, and the indexes that named some of them."""
+    """The files in the order given, and the indexes that named some of them."""
     several = isinstance(paths, Iterable) and not isinstance(paths, (str, bytes, os.PathLike))
     given: list[Any] = list(paths) if several else [paths]  # type: ignore[arg-type]
     for path in given:
@@ -76,7 +76,7 @@ def _find(paths: Paths) -> tuple[list[Path], list[_Index]]:
 
 
 def _index_at(path: Path) -> Path | None:
-    """The index that a path names, or that its folder has."""
+    """The index that a path names, or the index in the folder that the path names."""
     if path.name.endswith(safetensors_index.ENDS):
         return path
     inside = sorted(path.glob("*" + safetensors_index.ENDS)) if path.is_dir() else []
@@ -97,7 +97,9 @@ def _open(path: Path, opened: ExitStack) -> File:
         prefix = _pread(descriptor, safetensors_header.PREFIX, 0)
         length = safetensors_header.header_bytes_of(str(path), prefix, status.st_size)
         text = _pread(descriptor, length, safetensors_header.PREFIX)
-        with suppress(OSError):  # several threads read one file: the kernel reads further ahead
+        with suppress(
+            OSError
+        ):  # lets the kernel read further ahead, because several threads read one file
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
@@ -129,7 +131,7 @@ def _check_names(files: list[File]) -> None:
 
 
 def _check_index(index: _Index, files: list[File]) -> None:
-    """A tensor lies in the file that the index says; a file may have more tensors."""
+    """Check that each tensor is in the file that the index names. A file may have more tensors."""
     named = {str(path) for path in index.files.values()}
     where = {
         entry.name: file.name

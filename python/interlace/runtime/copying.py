@@ -1,4 +1,4 @@
-"""Copies between GPUs, and between a GPU and the host, over all the wires that help.
+"""Copies between GPUs, and between a GPU and the host, over all links that help.
 
     interlace.copy(on_gpu, pinned)  # in the current stream of on_gpu's framework
     interlace.copy(pinned, on_gpu, stream)
@@ -6,9 +6,9 @@
     interlace.all_to_all(outputs, inputs)
     interlace.all_reduce(outputs, inputs)
 
-Arrays may come from PyTorch, CuPy, NumPy, or anything else with `__cuda_array_interface__`, DLPack
-or the buffer protocol. The promises of interlace/copy.hpp about order, captures and memory hold
-here too: this module calls libinterlace.so, as programs in C do (interlace/copy.h).
+Arrays may come from PyTorch, CuPy, NumPy, or any other library with `__cuda_array_interface__`,
+DLPack or the buffer protocol. The promises of interlace/copy.hpp about order, captures and memory
+are valid here, too: this module calls libinterlace.so, as C programs do (interlace/copy.h).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from interlace.base.installation import installed
 from interlace.runtime.regions import stream_number
 
 SHARED_OBJECT = "libinterlace.so"
-DEFAULT_STREAMS = (0, 1, 2)  # numbers that mean another stream on each GPU
+DEFAULT_STREAMS = (0, 1, 2)  # stream numbers that mean a different stream on each GPU
 
 # Constants of interlace/copy.h.
 ABI = 3
-INVALID = (1, 2, 3)  # results that are the caller's: an argument, a setting, no GPU
+INVALID = (1, 2, 3)  # results for errors of the caller: an argument, a setting, no GPU
 OUT_OF_MEMORY = 5
 CURRENT_GPU = -1
 PAGE_LOCKED, PAGEABLE, MANAGED = -1, -2, -3
@@ -116,16 +116,16 @@ def _check(library: Any, result: int) -> None:
 
 
 class _Array(NamedTuple):
-    """An array of somebody's, as memory. `gpu` is None in the host's memory."""
+    """The memory of a caller's array. `gpu` is None if the memory is the host's."""
 
     address: int
     bytes: int
     gpu: int | None
-    dtype: str  # "": bytes of whatever
+    dtype: str  # "" for bytes without a dtype
     framework: str
     writable: bool
-    stream: int | None = None  # in which its owner works, if it says so
-    width: int = 1  # bytes of an element, on a GPU
+    stream: int | None = None  # the stream in which its owner works, if the owner says so
+    width: int = 1  # bytes of an element, for arrays on a GPU
 
 
 def _place(address: int, size: int) -> int:
@@ -166,7 +166,7 @@ def _of_torch(tensor: Any, which: str) -> _Array:
 
 
 def _of_interface(array: Any, interface: Any, which: str) -> _Array:
-    """Return an array given by its `__cuda_array_interface__`, such as CuPy's and Numba's."""
+    """Return the array that a `__cuda_array_interface__` describes."""
     if interface.get("mask") is not None:
         raise UserError(f"the {which} has a mask, which is not copied; copy data and mask each")
     dtype = np.dtype(interface["typestr"])
@@ -220,7 +220,7 @@ def _array_of(array: Any, which: str) -> _Array:
     if interface is not None:
         return _of_interface(array, interface, which)
     if hasattr(array, "__dlpack_device__"):
-        if int(array.__dlpack_device__()[0]) == 1:  # the host's
+        if int(array.__dlpack_device__()[0]) == 1:  # the array is in the host's memory
             return _of_host(np.from_dlpack(array), which)
         for name in ("torch", "cupy"):
             module: Any = sys.modules.get(name)
@@ -247,15 +247,16 @@ def _array_of(array: Any, which: str) -> _Array:
 
 
 def _gpu_of_stream(stream: Any) -> int | None:
-    device = getattr(stream, "device", None)  # PyTorch's
+    device = getattr(stream, "device", None)  # PyTorch's streams have a device
     index = getattr(device, "index", None)
     if not isinstance(index, int):
-        index = getattr(stream, "device_id", None)  # CuPy's; below 0 where it does not know
+        # CuPy's streams have this; below 0 if CuPy does not know it.
+        index = getattr(stream, "device_id", None)
     return index if isinstance(index, int) and index >= 0 else None
 
 
 def _current_stream(array: _Array) -> int:
-    """That of the framework whose the array is, on its GPU."""
+    """The current stream of the array's framework, on the array's GPU."""
     if array.framework == "torch":
         return int(sys.modules["torch"].cuda.current_stream(array.gpu).cuda_stream)
     if array.framework == "cupy":
@@ -266,7 +267,7 @@ def _current_stream(array: _Array) -> int:
 
 
 class _Event:
-    """A point in a stream, after everything that is enqueued so far."""
+    """A point in a stream, after all work that is enqueued so far."""
 
     def __init__(self, library: Any, number: int, gpu: int) -> None:
         self._library = library
@@ -294,14 +295,15 @@ def _is_capturing(library: Any, number: int, gpu: int) -> bool:
 
 # --- the host's memory ----------------------------------------------------------------------------
 
-# Frameworks give page-locked memory that is freed to its next user at once, whatever copies it.
-_kept: list[tuple[_Event, Any]] = []  # arrays that are used until the event
+# # If page-locked memory is freed, frameworks give it to its next user at once, even while it is
+# copied.
+_kept: list[tuple[_Event, Any]] = []  # arrays that copies use until the event
 _kept_lock = threading.Lock()
 
 
 def _keep(event: _Event, array: Any) -> None:
     with _kept_lock:
-        _kept.append((event, array))  # first: what follows may fail
+        _kept.append((event, array))  # kept first, because the next steps may fail
         _kept[:] = [one for one in _kept if not one[0].done()]
 
 
@@ -414,13 +416,16 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
 
 
 def _same_stream(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Compare two streams, each (number, GPU); the legacy default stream has two numbers."""
+    """Compare two streams, each given as (number, GPU).
+
+    The legacy default stream has two numbers.
+    """
     default = {one[0], other[0]} == set(DEFAULT_STREAMS[:2])
     return one[1] == other[1] and (one[0] == other[0] or default)
 
 
 def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[_Array], list[_Array]]:
-    """The arrays of a collective, one of each GPU to send and one to receive."""
+    """The arrays of a collective. Each GPU has one array to send and one to receive."""
     given = list(outputs), list(inputs)
     if len(given[0]) != len(given[1]) or not given[0]:
         raise UserError(
@@ -465,16 +470,16 @@ def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[_Array], l
 def _collect(
     name: str, to: list[_Array], sent: list[_Array], of: tuple[int, ...], stream: Any
 ) -> None:
-    """Calls the library's collective, in the order of one stream or of all current ones.
+    """Call the library's collective, ordered after one stream or after all current ones.
 
-    `of` is what it wants to know of the arrays, their size first.
+    `of` lists the values that the collective needs about the arrays, beginning with their size.
     """
     if of[0] == 0:
         return
     library = _library()
     first = to[0]
     assert first.gpu is not None
-    others: list[tuple[int, int]] = []  # whose work it is in order with
+    others: list[tuple[int, int]] = []  # streams that the collective is ordered with
     if stream is None:
         main = (_current_stream(first), first.gpu)
         for array in (*to, *sent):

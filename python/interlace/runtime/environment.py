@@ -1,4 +1,4 @@
-"""The environment variables that a user may set, and what C programs need."""
+"""The environment variables that a user may set, and the paths and flags that C programs need."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Variable(NamedTuple):
     """An environment variable that users may set."""
 
     used_by: str
-    default: str | None  # None: nothing, or what the meaning says
+    default: str | None  # None: no value, or the meaning describes the default
     meaning: str
-    check: Callable[[str], None] = lambda _: None  # raises UserError for a value that means nothing
+    check: Callable[[str], None] = lambda _: None  # raises UserError for an invalid value
 
 
 def _library_file(name: str, value: str) -> None:
-    # Without a slash the loader looks for it where it looks for all libraries.
+    # # The loader searches a name without a slash in the folders of all libraries.
     if "/" in value and not Path(value).is_file():
         raise UserError(f"{name}={value!r} is not a file; give a library, or leave it unset")
 
@@ -41,8 +41,8 @@ def _absolute(name: str, value: str) -> None:
         raise UserError(f"{name}={value!r} is not an absolute path; give one, or leave it unset")
 
 
-# Variables that other files read. The compiled module has the variables of copies; preload.py has
-# the variables of `interlace run`.
+# # Variables that other files read. The compiled module knows the variables of copies, and
+# preload.py knows those of `interlace run`.
 OTHERS = {
     "INTERLACE_CUFFT": Variable(
         "study hit",
@@ -92,12 +92,12 @@ OTHERS = {
         "the folder for sockets by which processes meet, and for the lock of measurements",
     ),
 }
-# Set by `interlace run` for its own library.
+# # `interlace run` sets these for its own library.
 INTERNAL = (preload.COUNTERS,)
 
 
 def variables(core: Any) -> dict[str, Variable]:
-    """Return all variables by name; `core` knows the variables of copies."""
+    """Return all variables by name. `core` knows the variables of copies."""
 
     def of_copies(name: str, value: str) -> None:
         with core_errors():
@@ -129,27 +129,30 @@ def variables(core: Any) -> dict[str, Variable]:
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A variable with the value that it has now."""
+    """A variable with its current value."""
 
     name: str
     used_by: str
     value: str | None
-    source: str  # default, environment
+    source: str  # default or environment
     default: str | None
     meaning: str
 
 
 class Settings(Head, frozen=True):
-    """The file."""
+    """The JSON file with all settings."""
 
     variables: list[Setting]
 
 
 def settings_of(known: Mapping[str, Variable], environment: Mapping[str, str]) -> list[Setting]:
-    """Return each variable's setting; raise UserError that names values without a meaning."""
+    """Return each variable's setting.
+
+    Raises UserError, which names the variable, for an invalid value.
+    """
     found, wrong = [], []
     for name, variable in known.items():
-        value = environment.get(name) or None  # one that is empty is not set
+        value = environment.get(name) or None  # an empty variable counts as not set
         if value is not None:
             try:
                 variable.check(value)
@@ -171,7 +174,7 @@ def settings_of(known: Mapping[str, Variable], environment: Mapping[str, str]) -
 
 
 def unknown_names(known: Mapping[str, Variable], environment: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable that begins as ours do and is none."""
+    """Return a sentence for each variable whose name resembles ours but does not exist."""
     told = []
     for name in sorted(environment):
         if not name.startswith(PREFIX) or name in known or name in INTERNAL:
@@ -182,7 +185,7 @@ def unknown_names(known: Mapping[str, Variable], environment: Mapping[str, str])
 
 
 def compiler_words(*, flags: bool, libraries: bool, kernels: bool, gpus: bool) -> str:
-    """Return compiler flags for the headers, libinterlace.so, and libraries for own kernels."""
+    """Return flags for compilers: for the headers, libinterlace.so, or libraries of kernels."""
     words = []
     if flags:
         words.append(f"-I{_file('include/interlace/copy.h').parents[1]}")

@@ -1,4 +1,4 @@
-"""Checkpoints in safetensors files: loaded into tensors by many threads and all PCIe links, saved.
+"""Loads and saves checkpoints in safetensors files, by many threads and over all PCIe links.
 
 tensors = interlace.load(["model-1.safetensors", "model-2.safetensors"], "cuda:0")
 tensors = interlace.load("model", {"model.layers.0": "cuda:0", "": "cuda:1"})
@@ -102,7 +102,7 @@ def _read(files: list[File], devices: Devices, pin_memory: bool, how: How) -> di
 
 
 def _checksums(file: File) -> dict[str, str]:
-    """Return the checksums of the tensors that the file states."""
+    """Return the checksums of the tensors that the file's metadata states."""
     text = file.header.metadata.get(CHECKSUMS)
     if text is None:
         raise UserError(
@@ -211,7 +211,7 @@ def save(
 
 
 def _pwrite(descriptor: int, data: bytes) -> None:
-    """Write all data to the beginning of a file, although one call may take only a part."""
+    """Write all data to the beginning of a file, even if one call takes only a part of the data."""
     done = 0
     while done < len(data):
         written = os.pwrite(descriptor, data[done:], done)
@@ -242,10 +242,13 @@ def _check_text(what: str, text: str) -> None:
 
 
 def _write(path: Path, size: int, fill: Callable[[int, str], None]) -> None:
-    """Make a file of `size` bytes that `fill` writes: afterwards it is complete or absent."""
+    """Make a file of `size` bytes, which `fill` writes.
+
+    Afterwards the file is complete or absent.
+    """
     if path.is_dir():
         raise UserError(f"{path} is a folder; give the name of a file")
-    with suppress(OSError, ValueError):  # where that is not known, writing finds out
+    with suppress(OSError, ValueError):  # if the free space is not known, writing finds out
         folder = Path(os.path.realpath(path)).parent
         room = os.statvfs(folder)
         if room.f_frsize * room.f_bavail < size:

@@ -1,4 +1,4 @@
-"""Which device each tensor of a checkpoint belongs on."""
+"""The device of each tensor of a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Device = Any  # "cpu", "cuda", "cuda:1", 1, torch.device, cupy.cuda.Device
 
 
 class Devices:
-    """The devices of tensors, by prefixes of their names or one for all."""
+    """The devices of tensors: one device for all tensors, or one for each prefix of their names."""
 
     def __init__(self, device: Device | Mapping[str, Device], framework: str | None) -> None:
         by_prefix = dict(device) if isinstance(device, Mapping) else {"": device}

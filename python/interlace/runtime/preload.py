@@ -1,4 +1,4 @@
-"""The library that takes over a program's copies: its environment, and what it counts.
+"""The library that takes over a program's copies: its environment variables and its counts.
 
 The library counts the copies that it took over or passed through in a file that all processes of
 the program share (src/preload/counters.hpp). This module reads the file after the program's end.
@@ -22,11 +22,11 @@ LIBRARY = "libinterlace_preload.so"
 
 
 class Setting(NamedTuple):
-    """An environment variable of the library: its value where it is not set, and its meaning."""
+    """An environment variable of the library, with its default value and its meaning."""
 
     standard: str
     meaning: str
-    words: tuple[str, ...] = ()  # the values that there are; none: a size
+    words: tuple[str, ...] = ()  # the valid values; empty: the value is a size
 
 
 SETTINGS = {
@@ -45,7 +45,7 @@ LARGEST = 2**64
 
 
 def check_environment(environment: Mapping[str, str]) -> None:
-    """Raise UserError for a value that the library would not understand."""
+    """Raise UserError for a value that the library would refuse."""
     for name, setting in SETTINGS.items():
         value = environment.get(name, "")
         if not value:
@@ -67,7 +67,7 @@ def check_environment(environment: Mapping[str, str]) -> None:
 
 
 def preload_library() -> Path:
-    """The library of this installation."""
+    """The path of this installation's library."""
     file = installed(LIBRARY)
     if file is not None:
         if re.search(r"[\s:]", str(file)):
@@ -94,7 +94,7 @@ TIMES = struct.Struct(f"<{DIRECTIONS}Q")
 NAME_BYTES = 64
 NOTE_BYTES = 512
 ENGINE = ("none", "starting", "ready", "useless")
-TAKEN_OVER = 0  # of the outcomes
+TAKEN_OVER = 0  # index of this outcome
 
 
 class Tally(NamedTuple):
@@ -107,7 +107,7 @@ class Tally(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """Predicted times of the copies that were taken over: as planned, and as plain copies."""
+    """Predicted times of the copies that were taken over: with their plans, and as plain copies."""
 
     direction: str
     predicted_s: float
@@ -127,16 +127,16 @@ class Process(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """All that the library counted."""
+    """Everything that the library counted."""
 
     loaded: int
     saw_driver: int
     claimed: int
-    taken_over: str  # the name of that outcome
+    taken_over: str  # the name of the outcome TAKEN_OVER
     processes: list[Process]
 
     def tallies(self) -> list[Tally]:
-        """Return the tallies of all processes together, in a fixed order."""
+        """Return the tallies over all processes, in a fixed order."""
         sums: dict[tuple[str, str], tuple[int, int]] = {}
         for process in self.processes:
             for one in process.tallies:
@@ -154,10 +154,10 @@ class Counted(NamedTuple):
 
 
 def make_counters(file: Path) -> None:
-    """Make the file, with all of its bytes on the disk; raises OSError where there is no room.
+    """Make the file of counters, with disk space for all its bytes. Raises OSError.
 
-    The program maps the file. If a page had no place yet, a disk that fills later would kill the
-    program with SIGBUS.
+    The program maps the file. If a page had no space on the disk yet and the disk filled up later,
+    SIGBUS would kill the program.
     """
     with file.open("wb") as out:
         out.write(HEADER.pack(MAGIC, SLOTS, 0, 0, 0))
@@ -166,7 +166,7 @@ def make_counters(file: Path) -> None:
 
 
 def read_counters(file: Path) -> Counted:
-    """Read the counters that the library left in the file."""
+    """Read the counters that the library wrote into the file."""
     with file.open("rb") as source:
         view = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
     with view:
@@ -181,7 +181,7 @@ def read_counters(file: Path) -> Counted:
 
 def _names(page: bytes) -> tuple[list[str], list[str]]:
     text = page.partition(b"\0")[0].decode()
-    if not text:  # nobody loaded the library
+    if not text:  # no process loaded the library
         return [], [""]
     directions, outcomes = text.split("\n\n")
     return directions.splitlines(), outcomes.splitlines()
@@ -224,7 +224,7 @@ def _process(
 
 
 def to_json(counted: Counted, words: Sequence[str], code: int, elapsed_s: float) -> dict[str, Any]:
-    """The same as data."""
+    """The counters in the form of JSON data."""
     from interlace.model.results import provenance
 
     def tallies(of: Sequence[Tally]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A program as it is, run to its end; signals to this process are its own."""
+"""Runs an unchanged program to its end, and passes signals on to it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from interlace.runtime.preload import COUNTERS, Counted, make_counters, read_cou
 NOT_EXECUTABLE = 126  # shells' exit codes
 NOT_FOUND = 127
 PASSED_ON = ("SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH")
-FROM_TERMINAL = ("SIGINT", "SIGQUIT")  # the terminal sends them to the program itself
+FROM_TERMINAL = ("SIGINT", "SIGQUIT")  # the terminal sends these to the program itself
 
 
 class _Signals:
-    """Passes signals of this process to the program while it runs; ignored signals stay ignored."""
+    """Passes signals of this process on to the program while it runs.
+
+    Ignored signals stay ignored.
+    """
 
     def __init__(self) -> None:
         self.child: subprocess.Popen[bytes] | None = None
-        self.early: list[int] = []  # before there was a program
+        self.early: list[int] = []  # signals that came before the program started
         self.before: dict[int, Any] = {}
 
     def __enter__(self) -> _Signals:
@@ -61,9 +64,9 @@ class _Signals:
 
 
 def find_program(name: str, environment: Mapping[str, str]) -> tuple[str | None, int, str]:
-    """The path that a shell would execute; else its exit code and the reason.
+    """Return the path that a shell would execute; otherwise the shell's exit code and the reason.
 
-    The path has a slash: whatever executes a name without one looks it up in PATH.
+    The path contains a slash, because a name without a slash would be looked up in PATH again.
     """
     if "/" in name:
         candidates = [name]
@@ -95,7 +98,10 @@ def find_program(name: str, environment: Mapping[str, str]) -> tuple[str | None,
 def run_program(
     file: str, words: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[int, str | None]:
-    """Run a program to its end; return a shell's exit code, and why it did not start if so."""
+    """Run a program to its end.
+
+    Return the exit code that a shell gives, and the reason if it did not start.
+    """
     with _Signals() as signals:
         try:
             child = subprocess.Popen(words, executable=file, env=environment, close_fds=False)
@@ -107,16 +113,16 @@ def run_program(
 
 
 class Ended(NamedTuple):
-    """A program that ran with the preload library."""
+    """The end of a program that ran with the preload library."""
 
-    code: int  # as in a shell
-    failed: str  # why it did not start, if so
+    code: int  # the exit code, as in a shell
+    failed: str  # the reason if it did not start; otherwise empty
     elapsed_s: float
-    counted: Counted | None  # None: it did not start
+    counted: Counted | None  # None if it did not start
 
 
 def run_counted(file: str, words: Sequence[str], library: Path) -> Ended:
-    """Run a program to its end with the library ahead of its own, and read what that counted."""
+    """Run a program to its end with the library loaded first, and read the library's counters."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="interlace-run-"))
     except OSError as error:
@@ -140,7 +146,7 @@ def run_counted(file: str, words: Sequence[str], library: Path) -> Ended:
         counted = read_counters(counters) if failed is None else None
         return Ended(code, failed or "", elapsed_s, counted)
     finally:
-        # Neither needs a descriptor, of which there may be no more.
+        # # Neither call needs a descriptor, because there may be no free one.
         with suppress(OSError):
             (folder / "counters").unlink(missing_ok=True)
             folder.rmdir()

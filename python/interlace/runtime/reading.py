@@ -1,8 +1,8 @@
-"""Tensors of open files, brought to the host's memory and to GPUs.
+"""Reads tensors of open files into the host's memory and onto GPUs.
 
-Threads read a file, from the page cache or the disk, into a ring of page-locked memory, from which
-the copy engine (interlace/copy.hpp) brings it to the GPUs, also through the links of others. What
-belongs into the host's memory they read straight to its place.
+Threads read a file, from the page cache or the disk, into a ring of page-locked memory. From there
+the copy engine (interlace/copy.hpp) copies it to the GPUs, also over the links of other GPUs.
+Bytes for the host's memory are read directly to their place.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from interlace.runtime.checkpoint_files import File
 from interlace.runtime.safetensors_header import BITS, Entry
 
 Progress = Callable[[int, int], None]
-# File, offset in it, bytes, address, GPU or -1, number of the tensor.
+# # File, offset in the file, bytes, address, GPU or -1, and the number of the tensor.
 Segment = tuple[int, int, int, int, int, int]
 
-MOST_THREADS = 32  # by default: more do not read faster than the links move
+MOST_THREADS = 32  # the default limit, because more threads are not faster than the links
 MOST_NAMED_THREADS = 1024
-ALIGNMENT = 256  # of a tensor, or its size where that is less
-RING = (8, 16 << 20)  # slots of page-locked memory, and the bytes of each
-LEAST_SLOT, MOST_RING = 4096, 1 << 40  # bytes of a slot, of all slots
+ALIGNMENT = 256  # alignment of a tensor; a smaller tensor is aligned to its size
+RING = (8, 16 << 20)  # number of slots of page-locked memory, and the bytes of a slot
+LEAST_SLOT, MOST_RING = 4096, 1 << 40  # least bytes of a slot, and most bytes of all slots
 
 
 class How(NamedTuple):
@@ -48,7 +48,7 @@ def threads_of(asked: int | None) -> int:
 
 
 def ring_of(asked: tuple[int, int]) -> tuple[int, int]:
-    """Return the number of slots and the bytes of a slot, checked."""
+    """Return the number of slots and the bytes of a slot, after a check."""
     slots, size = asked
     if slots < 1:
         raise UserError(f"ring={asked!r}: give at least 1 slot")
@@ -60,15 +60,15 @@ def ring_of(asked: tuple[int, int]) -> tuple[int, int]:
 
 
 class Wanted(NamedTuple):
-    """A tensor, or rows of one, and where it belongs."""
+    """A tensor, or rows of a tensor, and its device."""
 
-    file: int  # its place in the list of files
+    file: int  # the file's index in the list of files
     entry: Entry
     gpu: int | None
 
 
 class _Place(NamedTuple):
-    """A tensor, and where it will be in the memory of its file and device."""
+    """A tensor, and its place in the memory for its file and device."""
 
     entry: Entry
     offset: int
@@ -76,7 +76,7 @@ class _Place(NamedTuple):
 
 
 def _placed(entries: Iterable[tuple[int, Entry]]) -> tuple[list[_Place], int]:
-    """The tensors in the order of the file, each aligned, and the bytes of all."""
+    """The tensors in the order of the file, each aligned, and the bytes of all tensors together."""
     places = []
     end = 0
     for number, entry in entries:
@@ -91,7 +91,7 @@ def _placed(entries: Iterable[tuple[int, Entry]]) -> tuple[list[_Place], int]:
 
 
 def refuse_unknown(framework: str, files: Sequence[File], wanted: Iterable[Wanted]) -> None:
-    """Raise UserError for the first tensor that the framework cannot have."""
+    """Raise UserError for the first tensor that the framework cannot represent."""
     for one in wanted:
         reason = tensor_memory.why_not(framework, one.entry.dtype, one.entry.shape)
         if reason is not None:
@@ -106,7 +106,7 @@ def read(
     *,
     pin_memory: bool = False,
 ) -> tuple[list[Any], list[int]]:
-    """Read tensors, and return them and their checksums if `how` asks for these.
+    """Read tensors. Return them, and their checksums if `how` asks for checksums.
 
     The tensors of a file on one device are views of one allocation in the framework's current
     stream. Returns when all bytes have arrived. Raises UserError for a file that changed, and
@@ -136,7 +136,9 @@ def read(
 def allocated(
     framework: str, size: int, gpu: int | None, file: str, first: Entry, *, pinned: bool = False
 ) -> tensor_memory.Memory:
-    """Memory for the tensors of a file from `first` on; DeviceError if there is too little."""
+    """Allocate memory for the tensors of a file from `first` on. Raises DeviceError if there is
+    too little.
+    """
     try:
         return tensor_memory.Memory(framework, size, gpu, pinned=pinned)
     except Exception as error:
@@ -150,7 +152,7 @@ def allocated(
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    # PyTorch has a RuntimeError for the host's memory
+    # # PyTorch raises a RuntimeError if the host's memory is full.
     named = isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__
     return named or (isinstance(error, RuntimeError) and "alloc" in str(error))
 
@@ -158,7 +160,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 def move_from(
     files: Sequence[File], segments: Sequence[Segment], gpus: set[int], how: How
 ) -> list[int]:
-    """Read segments; an error names the file and the tensor."""
+    """Read segments. An error names the file and the tensor."""
     named = [(file.descriptor, file.name) for file in files]
     return move("read", named, segments, gpus, how)
 
@@ -170,7 +172,9 @@ def move(
     gpus: set[int],
     how: How,
 ) -> list[int]:
-    """Read or write segments of files (descriptor, name); returns checksums if asked for."""
+    """Read or write segments of files (descriptor, name). Return checksums if they are
+    requested.
+    """
     total = sum(segment[2] for segment in segments)
 
     def told(done: int) -> None:

@@ -1,8 +1,8 @@
 """Regions for your own kernels: PyTorch, Triton, CuPy, Numba.
 
-A region is an array that several GPUs hold. In an epoch each device reads the front buffer and
-writes its part of the back buffer. The exchange sends the parts to the other devices and swaps the
-buffers:
+A region is an array of which several GPUs hold a replica. In an epoch each device reads the front
+buffer and writes its part of the back buffer. The exchange sends the parts to the other devices
+and swaps the buffers:
 
     group = interlace.Group.local()        # all GPUs
     ranks = interlace.Region(group, (n,), "float32", mechanism="bulk-copy")
@@ -11,7 +11,8 @@ buffers:
         ...                                # kernels in stream[d] write ranks.back(d)[begin:end]
         ranks.exchange(d, stream[d])
 
-The promises of C++ about calls, memory, graphs and deadlines (interlace/region.hpp) hold here too.
+The promises of C++ about calls, memory, graphs and deadlines (interlace/region.hpp) are valid
+here, too.
 
 A stream is a torch.cuda.Stream, a cupy.cuda.Stream, any object with `__cuda_stream__`, or the
 number of a cudaStream_t. None is CUDA's default stream. PyTorch and CuPy use it as their current
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 AllGather = Callable[[bytes], Sequence[bytes]]
 
-# DLPack's codes of kinds of numbers.
+# # DLPack's codes for the kinds of numbers.
 _KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5}
 
 
@@ -55,7 +56,7 @@ def stream_number(stream: object) -> int:
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         return int((protocol() if callable(protocol) else protocol)[1])
-    for name in ("cuda_stream", "ptr"):  # of PyTorch, of CuPy
+    for name in ("cuda_stream", "ptr"):  # PyTorch's name, then CuPy's
         if isinstance(number := getattr(stream, name, None), int):
             return number
     raise UserError(
@@ -82,7 +83,7 @@ def dtype_name(dtype: object) -> str:
 
 
 def element_bytes_of(dtype: object) -> int:
-    """Bytes of an element."""
+    """The bytes of an element."""
     return _kind_and_bits(dtype_name(dtype))[1] // 8
 
 
@@ -99,8 +100,8 @@ def _kind_and_bits(name: str) -> tuple[int, int]:
 class DeviceArray:
     """GPU memory for torch.from_dlpack, cupy.from_dlpack, cupy.asarray, numba.cuda and others.
 
-    It does not order any work. The caller enqueues readers and writers after the work that they
-    depend on. The array keeps its region alive.
+    The array orders no work. The caller must enqueue readers and writers after the work on which
+    they depend. The array keeps its region alive.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class DeviceArray:
         self.pointer = pointer
         self.shape = shape
         self.dtype = dtype
-        self.device = ordinal  #: the GPU, as CUDA numbers it
+        self.device = ordinal  #: CUDA's number of the GPU
         self._owner = owner
 
     def _array(self) -> Any:
@@ -122,7 +123,7 @@ class DeviceArray:
         return self._array().__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (2, self.device)  # kDLCUDA
+        return (2, self.device)  # 2 is DLPack's kDLCUDA
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -141,7 +142,7 @@ class DeviceArray:
 
 
 def _gather_of(communicator: Any, rank: int | None, size: int | None) -> tuple[AllGather, int, int]:
-    """The all-gather of a communicator, its rank and size."""
+    """The all-gather of a communicator, with its rank and size."""
     module = getattr(type(communicator), "__module__", "") or ""
     name = getattr(communicator, "__name__", "")
     if name == "torch.distributed" or module.startswith("torch"):
@@ -169,7 +170,7 @@ def _gather_of(communicator: Any, rank: int | None, size: int | None) -> tuple[A
 
 
 class Group:
-    """The GPUs that hold the replicas of regions, in one process or with a process for each GPU.
+    """The GPUs that hold replicas of regions, in one process or with a process for each GPU.
 
     Make a group with `local` or `join`. A device is an index from 0 to `devices` - 1.
     """
@@ -272,7 +273,7 @@ class Group:
 
 
 class _Memory:
-    """The caller's tensor."""
+    """The memory of a caller's tensor."""
 
     def __init__(self, tensor: Any, which: str) -> None:
         if hasattr(tensor, "data_ptr") and hasattr(tensor, "is_contiguous"):  # PyTorch
@@ -301,7 +302,7 @@ class _Memory:
 
 
 def _count(value: object, what: str, least: int = 0, most: int = (1 << 63) - 1) -> int:
-    """A whole number for the extension. Raises UserError, which names `what`."""
+    """Return a whole number for the extension. Raises UserError, which names `what`."""
     number = least - 1
     if not isinstance(value, bool):
         with contextlib.suppress(TypeError):
@@ -319,7 +320,7 @@ def lengths_of(shape: object) -> tuple[int, ...]:
 
 
 def boundaries_of(boundaries: Sequence[int]) -> list[int]:
-    """The boundaries of the devices' parts; empty for equal parts."""
+    """The boundaries of the devices' parts. Empty if parts are equal."""
     return [_count(b, f"boundaries[{k}]") for k, b in enumerate(boundaries)]
 
 
@@ -332,7 +333,7 @@ def _text(value: object, what: str) -> str:
 def _ranges(
     of_owner: Sequence[tuple[int, int, Sequence[int]]], owner: int, devices: int
 ) -> list[tuple[int, int, int]]:
-    """Begin, end and receivers (a bit mask) of the ranges of a device's part."""
+    """The begin, end and receivers (as a bit mask) of the ranges of a device's part."""
     where = f"of subscribers[{owner}]"
     return [
         (
@@ -346,7 +347,10 @@ def _ranges(
 
 @contextlib.contextmanager
 def _told_to_all(group: Group) -> Iterator[None]:
-    """Report this rank's error before it requests a region to all ranks."""
+    """Run the block.
+
+    If it raises, report this rank's error to all ranks, which wait to make the region.
+    """
     try:
         yield
     except Exception as error:
@@ -358,7 +362,7 @@ def _told_to_all(group: Group) -> Iterator[None]:
 def _replicas(
     fronts: Sequence[Any], backs: Sequence[Any], devices: int
 ) -> tuple[list[tuple[int, int]], tuple[int, ...], str]:
-    """The addresses of fronts and backs, a pair for each device, and their shape and dtype."""
+    """The addresses of fronts and backs, as a pair for each device, and their shape and dtype."""
     if len(fronts) != devices or len(backs) != devices:
         raise UserError(
             f"{len(fronts)} fronts and {len(backs)} backs for {devices} devices of this process"
@@ -440,7 +444,7 @@ class Region:
         _memory: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.group = group
-        self._tensors: object = None  # keeps the caller's tensors alive
+        self._tensors: object = None  # a reference that keeps the caller's tensors alive
         self._checks = checks
         with _told_to_all(group):
             self.shape = lengths_of(shape)
@@ -501,7 +505,7 @@ class Region:
         return DeviceArray(pointer, shape, dtype, self.group.ordinal(device), self)
 
     def front(self, device: int) -> DeviceArray:
-        """The buffer that the device reads in the current epoch, or in the next one between epochs.
+        """The buffer that the device reads in the current epoch; between epochs, in the next one.
 
         Each exchange swaps front and back, so call this function again in every epoch.
         """
@@ -512,7 +516,7 @@ class Region:
         return self._array(device, self._region.back(device), self.shape, self.dtype)
 
     def backs(self, device: int) -> list[int]:
-        """The addresses of all devices' backs, valid on `device`, for kernels under "inline"."""
+        """The addresses of all devices' backs for kernels on `device`, under "inline"."""
         return [int(p) for p in self._region.backs(device)]
 
     def begin(self, device: int, stream: object = None) -> None:
@@ -545,7 +549,7 @@ class Region:
         return self._array(device, self._region.table(device)[name], shape, dtype)
 
     def chunks_on(self, device: int) -> DeviceArray:
-        """The chunks in the device's memory: rows of begin, end and an internal word, as int64."""
+        """The chunks in the device's memory, as rows of int64: begin, end and an internal word."""
         return self._table(device, "chunks", 3, "int64")
 
     def counters(self, device: int) -> DeviceArray:
@@ -560,7 +564,7 @@ class Region:
         return self._table(device, "counters", 1, "int64")
 
     def flags(self, device: int) -> DeviceArray:
-        """The 32-bit words of the chunks that streams wait for under "copy-engine"."""
+        """The 32-bit words for which streams wait under "copy-engine", one for each chunk."""
         return self._table(device, "flags", 1, "int32")
 
     def launches(self, device: int) -> DeviceArray:
@@ -589,7 +593,7 @@ class Region:
         return self._notes(device, 0)
 
     def published_by(self, device: int) -> DeviceArray:
-        """Like `stored_by`, for the block that adds the element to its chunk's counter."""
+        """Like `stored_by`, but for the block that adds the element to its chunk's counter."""
         return self._notes(device, 1)
 
     def close(self) -> None:

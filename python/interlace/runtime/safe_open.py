@@ -1,4 +1,4 @@
-"""Files of tensors that are read lazily, with the interface of safetensors' `safe_open`.
+"""Reads files of tensors lazily, with the interface of safetensors' `safe_open`.
 
 with interlace.safe_open("model.safetensors", "pt", "cuda:0") as f:
     for name in f.keys():
@@ -29,7 +29,7 @@ FRAMEWORKS = {
     "cupy": "cupy",
 }
 BACKENDS = ("mmap", "pread")
-FEW_BYTES = 4 << 20  # for which one thread is as fast as several
+FEW_BYTES = 4 << 20  # one thread reads this many bytes as fast as several do
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -38,7 +38,7 @@ _Result = TypeVar("_Result")
 def _as_safetensors_raises(
     function: Callable[_Arguments, _Result],
 ) -> Callable[_Arguments, _Result]:
-    """Let a UserError also be what safetensors raises, in a program that has imported it."""
+    """Make a UserError also an error of safetensors, if the program has imported safetensors."""
 
     @functools.wraps(function)
     def call(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
@@ -64,13 +64,13 @@ def _both(theirs: type[Exception]) -> type[UserError]:
 
 
 class _MissingFileError(UserError, FileNotFoundError):
-    """There is no such file."""
+    """Raised if a file does not exist."""
 
     __str__ = UserError.__str__
 
 
 class TensorMeta(NamedTuple):
-    """What the header says of a tensor."""
+    """The properties of a tensor that the header states."""
 
     dtype: str
     shape: list[int]
@@ -80,18 +80,18 @@ class TensorMeta(NamedTuple):
 class safe_open:  # noqa: N801
     """Open a safetensors file, or a folder of them, to read single tensors and parts of them.
 
-    The interface is that of `safetensors.safe_open`. A program that has imported safetensors gets
-    its SafetensorError, which is a UserError too. Every read checks that the file still has the
-    bytes, and every header is checked as `load` does.
+    The interface is that of `safetensors.safe_open`. If a program has imported safetensors, errors
+    are of its class SafetensorError and of UserError. Every read checks that the file has not
+    changed its size, and every header is checked as in `load`.
 
     Args:
         filename: A file, or a folder as for `load`.
         framework: "pt" (also "torch") or "np" (also "numpy"); "cupy" for GPUs.
         device: "cpu", "cuda", "cuda:1", or the number of a GPU.
-        backend: "mmap" or "pread". Either reads in the same way.
+        backend: "mmap" or "pread". Both read in the same way.
 
     Raises:
-        UserError: The file is damaged, or something cannot be asked for.
+        UserError: The file is damaged, or an argument is not valid.
         FileNotFoundError: There is no such file.
         DeviceError: A disk or a GPU failed.
 
@@ -156,19 +156,19 @@ class safe_open:  # noqa: N801
 
     @_as_safetensors_raises
     def keys(self) -> list[str]:
-        """The names of the tensors, sorted."""
+        """The names of all tensors, sorted."""
         self._check_open()
         return sorted(self._places)
 
     @_as_safetensors_raises
     def offset_keys(self) -> list[str]:
-        """The names of the tensors, in the order of the file."""
+        """The names of all tensors, in the order of the file."""
         self._check_open()
         return list(self._places)
 
     @_as_safetensors_raises
     def metadata(self) -> dict[str, str] | None:
-        """The texts in the header; those of a folder are the ones on which all its files agree."""
+        """The texts in the header. Of a folder, only those that all its files have in common."""
         self._check_open()
         first, *others = (file.header.metadata for file in self._files)
         agreed = {
@@ -180,7 +180,7 @@ class safe_open:  # noqa: N801
 
     @_as_safetensors_raises
     def get_tensor_meta(self, name: str) -> TensorMeta:
-        """What the header says of a tensor. Reads no data."""
+        """The properties of a tensor that the header states. Reads no data."""
         _, entry = self._place(name)
         return TensorMeta(entry.dtype, list(entry.shape), (entry.begin, entry.end))
 
@@ -199,7 +199,7 @@ class safe_open:  # noqa: N801
 
     @_as_safetensors_raises
     def get_slice(self, name: str) -> TensorSlice:
-        """A tensor of which an index reads a part."""
+        """Return an object that reads parts of a tensor when it is indexed."""
         number, entry = self._place(name)
         return TensorSlice(self, number, entry)
 
@@ -220,7 +220,7 @@ class safe_open:  # noqa: N801
             threads: The number of reading threads. By default one for each core, 32 at most.
 
         Returns:
-            A loader that hands out each tensor once, also after this file is closed.
+            A loader that hands out each tensor once, even after this file is closed.
         """
         self._check_open()
         if self._framework == "numpy":
@@ -248,7 +248,7 @@ class safe_open:  # noqa: N801
         ]
 
     def _rows(self, name: str, rows: slice | None) -> Entry:
-        """The rows of a tensor as a tensor."""
+        """Rows of a tensor, described as a tensor."""
         number, entry = self._place(name)
         if rows is None:
             return entry
@@ -314,7 +314,7 @@ class safe_open:  # noqa: N801
         return memory.strided(entry.dtype, part.shape, part.strides, elements)
 
     def _read_rows(self, number: int, entry: Entry, index: Any) -> Any:
-        """A part of a tensor whose elements are not whole bytes: rows of it."""
+        """Read a part of a tensor whose elements are not whole bytes. The part consists of rows."""
         given = index[0] if isinstance(index, tuple) and len(index) == 1 else index
         if given is Ellipsis or given == () or given == slice(None):
             return self._read([(number, entry)])[0]
@@ -331,10 +331,10 @@ def _how(size: int) -> How:
 
 
 class TensorSlice:
-    """A tensor of which an index reads a part, and no other bytes but for gaps of less than 4 KiB.
+    """A tensor. An index reads a part of it, and gaps of less than 4 KiB in that part.
 
-    `[2:5, ..., 0]` and the like: slices with positive steps, whole numbers and an ellipsis. A bound
-    beyond the tensor is an error.
+    An index is like `[2:5, ..., 0]`: slices with positive steps, whole numbers, and an ellipsis. A
+    bound beyond the tensor is an error.
     """
 
     def __init__(self, file: safe_open, number: int, entry: Entry) -> None:
@@ -349,12 +349,12 @@ class TensorSlice:
         return list(self._entry.shape)
 
     def get_dtype(self) -> str:
-        """The dtype, as in the header."""
+        """The dtype, as the header names it."""
         return self._entry.dtype
 
 
 class PrefetchLoader:
-    """Tensors that are loaded to a GPU in the background, each handed out once.
+    """Loads tensors to a GPU in the background, and hands out each tensor once.
 
     A tensor is complete when it is handed out. Its memory belongs to the stream that was current
     when `prefetch` was called.
@@ -373,11 +373,11 @@ class PrefetchLoader:
 
     @_as_safetensors_raises
     def take(self, name: str) -> Any:
-        """Wait for a tensor. Rows that were planned come as those rows."""
+        """Wait for a tensor. If the plan has rows of the tensor, only these rows come."""
         return self._arrivals.take(name)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """Names and tensors as they arrive, without those that were taken."""
+        """Yield names and tensors as they arrive, except those that were taken."""
         return every(_as_safetensors_raises(self._arrivals.next))
 
     def close(self) -> None:

@@ -1,9 +1,10 @@
-"""Headers of safetensors files: read strictly, and written.
+"""Reads headers of safetensors files strictly, and writes them.
 
-A file is 8 bytes with the length of the header, little-endian, the header, and the data. The header
-is a JSON object of tensors, each with dtype, shape and data_offsets from the data's begin, and of
-`__metadata__`, an object of strings. Tensors fill the data without holes and without overlap. The
-rules are those of the format's description (https://github.com/huggingface/safetensors, README).
+A file is 8 bytes with the length of the header (little-endian), then the header, then the data.
+The header is a JSON object. It has one object for each tensor, with dtype, shape and data_offsets
+from the beginning of the data. Its key `__metadata__` is an object of strings. Tensors fill the
+data without holes and without overlap. The rules are those of the format's description
+(https://github.com/huggingface/safetensors, README).
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from interlace.base.memory import memory_bytes
 from interlace.base.native import load_core
 
 PREFIX = 8  # bytes before the header
-MOST_BYTES = 100_000_000  # of a header
-NEEDED = 10  # bytes of memory for a byte of a header
+MOST_BYTES = 100_000_000  # the most bytes of a header
+NEEDED = 10  # the bytes of memory that a byte of a header needs
 METADATA = "__metadata__"
 
-# Bits of an element. Tensors are written from the last dtype to the first.
+# # The bits of an element. A file has the tensors of the last dtype first.
 BITS = {
     "BOOL": 8,
     "F4": 4,
@@ -49,7 +50,7 @@ BITS = {
 
 
 class Entry(NamedTuple):
-    """A tensor: [begin, end) are bytes of the data."""
+    """A tensor. Its bytes are [begin, end) of the data."""
 
     name: str
     dtype: str  # a key of BITS
@@ -59,15 +60,15 @@ class Entry(NamedTuple):
 
 
 class Header(NamedTuple):
-    """The contents of a file. The tensors follow each other without gaps."""
+    """The contents of a header. The tensors follow each other without gaps."""
 
     tensors: tuple[Entry, ...]
     metadata: dict[str, str]
-    data_begin: int  # in the file
+    data_begin: int  # the data's offset in the file
 
 
 def header_bytes_of(file: str, prefix: bytes, file_bytes: int) -> int:
-    """The length of the header, which the file's first bytes say; raises UserError."""
+    """Return the length of the header, which the file's first bytes state. Raises UserError."""
     if len(prefix) < PREFIX or file_bytes < PREFIX:
         raise UserError(
             f"{file} is not a safetensors file: it ends after {min(len(prefix), file_bytes)} "
@@ -93,9 +94,9 @@ def header_bytes_of(file: str, prefix: bytes, file_bytes: int) -> int:
 
 
 def parse(file: str, text: bytes, file_bytes: int) -> Header:
-    """Parse `text`, the header of a file of `file_bytes` bytes in all.
+    """Parse `text`, the header of a file that has `file_bytes` bytes in all.
 
-    Raises UserError, which names `file`, the tensor and what is wrong.
+    Raises UserError, which names `file`, the tensor and the problem.
     """
     dtypes = list(BITS.items())
     tensors, metadata, begin = load_core().parse_header(file, text, file_bytes, dtypes, Entry)
@@ -103,7 +104,10 @@ def parse(file: str, text: bytes, file_bytes: int) -> Header:
 
 
 def bytes_of(dtype: str, shape: Sequence[int]) -> int:
-    """The bytes of a tensor; raises UserError if they are not whole, or beyond 64 bits."""
+    """The bytes of a tensor.
+
+    Raises UserError if they are not a whole number, or need more than 64 bits.
+    """
     return int(load_core().tensor_bytes(list(shape), (dtype, BITS[dtype])))
 
 

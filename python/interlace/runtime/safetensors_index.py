@@ -1,7 +1,7 @@
-"""Indexes of checkpoints that have several files: read strictly.
+"""Reads the indexes of checkpoints that have several files, strictly.
 
-An index is a JSON object. Its `weight_map` is an object that has, by the name of a tensor, the name
-of a file in the index's folder. All else in it is ignored.
+An index is a JSON object. Its `weight_map` is an object: the keys are names of tensors, and the
+values are names of files in the index's folder. All other keys of the index are ignored.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from interlace.base.errors import UserError
 from interlace.base.native import load_core
 
 ENDS = ".safetensors.index.json"
-MOST_BYTES = 100_000_000  # as of a header
+MOST_BYTES = 100_000_000  # the limit is that of a header
 
-# A download cache keeps the files of a repository in `blobs`, and a version of it as a folder of
-# `snapshots` with links to them.
+# # A download cache keeps the files of a repository in `blobs`. Each version of the repository is
+# a folder in `snapshots` with links to these files.
 SNAPSHOTS, BLOBS = "snapshots", "blobs"
 
 
 def read(path: Path) -> dict[str, Path]:
-    """The file of each tensor, by its name; raises UserError, which names the index.
+    """Return the file of each tensor, by the tensor's name. Raises UserError with the index's name.
 
-    Every file is a regular file in the index's folder, or a link to one, or a link of a download
-    cache.
+    Every file must be a regular file in the index's folder, a link to such a file, or a link
+    within a download cache.
     """
     try:
         with open(path, "rb", opener=_opener) as file:

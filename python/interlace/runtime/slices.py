@@ -1,4 +1,4 @@
-"""Parts of a tensor, as an index such as [2:5, ..., 0] names them, and the bytes that they need."""
+"""Parts of a tensor that an index such as [2:5, ..., 0] selects, and the bytes that they need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
 
-PAGE = 4096  # a gap that is shorter is read too: a disk and the page cache read no less
+PAGE = 4096  # a shorter gap is read, too: a disk and the page cache read whole pages
 
 
 class _Steps(NamedTuple):
@@ -19,34 +19,36 @@ class _Steps(NamedTuple):
     start: int
     number: int
     step: int
-    kept: bool  # the result has the dimension
+    kept: bool  # whether the result keeps the dimension
 
 
 class Part(NamedTuple):
-    """Where the bytes of a part are, and how they lie in a buffer that has the runs one by one."""
+    """The places of a part's bytes in the tensor, and in a buffer that holds the runs one after
+    another.
+    """
 
     runs: list[int]  # where each run begins in the tensor
     run_bytes: int
     shape: tuple[int, ...]
-    strides: tuple[int, ...]  # in the buffer, in elements
+    strides: tuple[int, ...]  # strides in the buffer, in elements
 
 
 def part_of(index: Any, shape: Sequence[int], width: int) -> Part:
-    """The part of a tensor of elements of `width` bytes; raises UserError for an index that is out.
+    """Return the part that an index selects of a tensor whose elements have `width` bytes.
 
-    Slices and numbers are those of Python, but a step is positive, and a bound beyond the tensor is
-    an error.
+    Slices and numbers are those of Python, except that steps must be positive. Raises UserError
+    for a bound beyond the tensor.
     """
     steps = _steps_of(index, shape)
     kept = tuple(one.number for one in steps if one.kept)
     if 0 in kept or 0 in shape:
         return Part([], 0, kept, (0,) * len(kept))
     strides = [prod(shape[k + 1 :]) for k in range(len(shape))]
-    # spans[k]: elements from the first to the last one that dimensions from k on take
+    # # spans[k]: the elements from the first one to the last one that dimensions from k on select
     spans = [1] * (len(shape) + 1)
     for k in reversed(range(len(shape))):
         spans[k] = (steps[k].number - 1) * steps[k].step * strides[k] + spans[k + 1]
-    # dimensions before `single` are taken apart, index by index
+    # # dimensions before `single` are read index by index
     single = 0
     for k, one in enumerate(steps):
         gap = one.step * strides[k] - spans[k + 1]
@@ -69,7 +71,9 @@ def part_of(index: Any, shape: Sequence[int], width: int) -> Part:
 
 
 def rows_of(name: str, rows: slice, shape: Sequence[int]) -> tuple[int, int]:
-    """The first row of a slice, and the row after its last; raises UserError unless it fits."""
+    """The first row of a slice, and the row after its last one. Raises UserError unless the slice
+    fits.
+    """
     if not shape:
         raise UserError(f"tensor {name!r} is 0-d; a plan cannot have rows of it")
     for bound in (rows.start, rows.stop):

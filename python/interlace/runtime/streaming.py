@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint, one after another, while the next ones are read.
+"""Yields the tensors of a checkpoint one after another, while the next ones are read.
 
 for name, tensor in interlace.stream("model", "cuda:0"):
     parameters[name].copy_(tensor)
@@ -30,20 +30,20 @@ def stream(
 ) -> Iterator[tuple[str, Any]]:
     """Load the tensors of safetensors files one after another.
 
-    The next tensors are read while the caller works on one. The headers of all files are checked
-    before this function returns.
+    While the caller works on one tensor, the next ones are read. The headers of all files are
+    checked before this function returns.
 
     Args:
         paths: As for `load`.
         device: As for `load`.
         framework: As for `load`.
         threads: As for `load`.
-        ahead: The bytes of tensors that may wait for the caller, or are on their way. A tensor that
-            is larger comes alone.
+        ahead: The bytes of tensors that may wait for the caller, or are on their way. A tensor
+            that is larger than this comes alone.
 
     Returns:
-        An iterator over names and tensors, in the order of the files. A `for` that ends early, or
-        `close()`, stops the reading.
+        An iterator over names and tensors, in the order of the files. Reading stops if a `for`
+        loop ends early, or at `close()`.
 
     Raises:
         UserError: A file is damaged or missing; the message names the file and the tensor.
@@ -68,7 +68,7 @@ def stream(
             for entry in file.header.tensors
         ]
         reading.refuse_unknown(devices.framework, files, wanted)
-        # one batch waits while the next one is on its way
+        # # one batch waits for the caller while the next one is on its way
         batch = max(1, ahead // 2)
         arrivals = Arrivals(
             files, wanted, devices.framework, How(threads_of(threads)), batch=batch, ahead=batch

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch, CuPy and NumPy as bytes in memory: made of it, and looked at."""
+"""Converts between tensors of PyTorch, CuPy and NumPy and the bytes of their memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interlace.runtime.safetensors_header import BITS
 
 FRAMEWORKS = ("torch", "cupy", "numpy")
 
-# Names of dtypes: in a safetensors file -> in NumPy and CuPy.
+# # The names of dtypes: in a safetensors file -> in NumPy and CuPy.
 NUMPY = {
     "BOOL": "bool",
     "U8": "uint8",
@@ -31,7 +31,7 @@ NUMPY = {
     "I64": "int64",
     "U64": "uint64",
 }
-# PyTorch has these besides. An element of float4_e2m1fn_x2 is two numbers.
+# # The dtypes that PyTorch has in addition. An element of float4_e2m1fn_x2 is two numbers.
 TORCH = {
     **NUMPY,
     "BF16": "bfloat16",
@@ -46,9 +46,9 @@ PACKED = "F4"
 
 
 def framework_named(name: str | None, *, gpu: bool) -> str:
-    """The framework whose tensors to make: `name`, or the first that is installed.
+    """The framework that makes the tensors: `name`, or the first one that is installed.
 
-    Tensors on GPUs are PyTorch's or CuPy's.
+    Tensors on GPUs must be PyTorch's or CuPy's.
     """
     if name is not None and name not in FRAMEWORKS:
         raise UserError(f"there is no framework {name!r}; there are {', '.join(FRAMEWORKS)}")
@@ -69,9 +69,9 @@ def framework_named(name: str | None, *, gpu: bool) -> str:
 
 
 def gpu_of(device: object) -> int | None:
-    """The GPU that "cuda:1", 1, or a device of PyTorch or CuPy is; None for "cpu".
+    """The GPU that "cuda:1", 1, or a device of PyTorch or CuPy means. None for "cpu".
 
-    -1 for "cuda": the current one.
+    The result is -1 for "cuda", the current GPU.
     """
     if isinstance(device, int) and not isinstance(device, bool) and device >= 0:
         return device
@@ -108,7 +108,7 @@ class Memory:
             self.address = int(self._bytes.ctypes.data)
 
     def tensor(self, offset: int, size: int, dtype: str, shape: Sequence[int]) -> Any:
-        """The bytes from `offset` on as a tensor; it keeps the memory."""
+        """The bytes from `offset` on as a tensor, which keeps the memory alive."""
         part = self._bytes[offset : offset + size]
         if self.framework == "torch":
             if dtype == PACKED:
@@ -119,7 +119,7 @@ class Memory:
     def strided(
         self, dtype: str, shape: Sequence[int], strides: Sequence[int], elements: int
     ) -> Any:
-        """A contiguous tensor of elements of the memory; `strides` counts elements."""
+        """A contiguous tensor of elements in this memory. `strides` counts elements."""
         flat = self.tensor(0, elements * BITS[dtype] // 8, dtype, (elements,))
         if self.framework == "torch":
             return flat.as_strided(tuple(shape), tuple(strides)).contiguous()
@@ -130,7 +130,7 @@ class Memory:
 
 
 def why_not(framework: str, dtype: str, shape: Sequence[int]) -> str | None:
-    """Return why a framework has no tensors of a file's dtype, or None if it has them."""
+    """Return the reason why a framework lacks a file's dtype, or None if it has the dtype."""
     if framework == "torch":
         torch: Any = importlib.import_module("torch")
         if dtype not in TORCH or not hasattr(torch, TORCH[dtype]):
@@ -150,7 +150,7 @@ def why_not(framework: str, dtype: str, shape: Sequence[int]) -> str | None:
 
 
 def count_gpus(framework: str) -> int:
-    """The GPUs that the framework sees."""
+    """The number of GPUs that the framework sees."""
     module: Any = importlib.import_module(framework)
     if framework == "torch":
         return int(module.cuda.device_count())
@@ -161,7 +161,7 @@ def count_gpus(framework: str) -> int:
 
 
 def current_gpu(framework: str) -> int:
-    """The GPU that "cuda" means."""
+    """The GPU that "cuda" means now."""
     module: Any = importlib.import_module(framework)
     return int(module.cuda.current_device() if framework == "torch" else module.cuda.Device().id)
 
@@ -198,7 +198,7 @@ def in_stream(framework: str, gpu: int, stream: Any) -> Iterator[None]:
 
 
 class Bytes(NamedTuple):
-    """A tensor to be written: the place, dtype and shape of its bytes."""
+    """The bytes of a tensor that is to be written: their place, dtype and shape."""
 
     address: int
     size: int
@@ -209,7 +209,10 @@ class Bytes(NamedTuple):
 
 
 def bytes_of(name: str, tensor: Any) -> Bytes:
-    """The bytes of a contiguous tensor; raises UserError, which names it, for any other."""
+    """The bytes of a contiguous tensor.
+
+    For other tensors it raises UserError, which names the tensor.
+    """
     import numpy as np
 
     torch = sys.modules.get("torch")

@@ -1,4 +1,4 @@
-"""Builds the library of a workload outside of the tree, with a C++ compiler alone."""
+"""Builds the library of a workload outside of the tree, with only a C++ compiler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INTERLACE_MODULE_ON_CPU(interlace::workload::{name}_problem)
 
 
 def build_library(header: Path, folder: Path) -> Path:
-    """Compile the workload of a header; the library appears whole in the folder, or not at all."""
+    """Compile the workload of a header. The folder gets the whole library, or nothing."""
     name = header.stem
     try:
         text = header.read_text(encoding="utf-8", errors="replace")
@@ -65,7 +65,7 @@ def build_library(header: Path, folder: Path) -> Path:
 
 
 def _development() -> tuple[Path, Path]:
-    """The static library, and the folder of the headers, of this installation."""
+    """The static library and the folder of the headers of this installation."""
     library, header = (
         installed("lib/libinterlace_core.a"),
         installed("include/interlace/kernel.hpp"),

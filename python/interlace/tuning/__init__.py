@@ -1,1 +1,1 @@
-"""Searches for the fastest configuration, and the profiles that keep it."""
+"""Searches for the fastest configuration, and the profiles that store it."""

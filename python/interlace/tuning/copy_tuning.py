@@ -1,4 +1,4 @@
-"""Copy profiles: measurements of the fastest way to copy messages of each size on this machine.
+"""Measures copy profiles: the fastest way to copy messages of each size on this machine.
 
 The copy engine reads the machine's copy profile when it starts (src/plan/copy_profile). The engine
 serves `interlace.copy`, `interlace run`, `interlace.load` and copies from C and C++.
@@ -24,45 +24,46 @@ from interlace.tuning import profiles
 from interlace.tuning.profiles import Machine
 from interlace.tuning.search import Candidate, Round, Search, tune_in_rounds
 
-FORMAT = 1  # of a copy profile
+FORMAT = 1  # the version of the format of copy profiles
 DIRECT = "direct"
 EXECUTORS = ("streams", "graphs")
-# By direction: the message that represents it, and the kinds of places that may relay it.
+# # For each direction: a message that represents it, and the kinds of places that may relay the
+# message.
 PAIRS = {"host-to-gpu": (HOST, 0), "gpu-to-host": (0, HOST), "gpu-to-gpu": (0, 1)}
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
-LEAST_CHUNK = 32 << 10  # least bytes of a staged part; events take longer than smaller parts
-MOST_ROUNDS = 6  # of finalists
+LEAST_CHUNK = 32 << 10  # the least bytes of a staged part; events take longer than smaller parts
+MOST_ROUNDS = 6  # the most rounds of finalists
 
 
 class Class(msgspec.Struct, frozen=True):
-    """How to copy messages of this many bytes and more."""
+    """The way to copy messages of at least this many bytes."""
 
     bytes: int
-    paths: str  # direct, gpus, host, gpus+host
-    chunks: int  # chunks of a staged part; 0: direct
-    executor: str  # auto, streams, graphs
+    paths: str  # direct, gpus, host or gpus+host
+    chunks: int  # number of chunks of a staged part; 0: direct
+    executor: str  # auto, streams or graphs
     median_s: float
     spread_s: float
     direct_s: float  # the median of one plain copy
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """All measurements of a size. A mechanism is `direct`, or an executor and its paths."""
+    """All measurements of a size. A mechanism is `direct`, or an executor with its paths."""
 
     bytes: int
     search: Search
 
 
 class Direction(msgspec.Struct, frozen=True):
-    """Messages of a direction."""
+    """The messages of a direction."""
 
-    threshold_bytes: int | None  # shorter messages are one plain copy; None: all messages are
-    classes: list[Class]  # from the threshold on, ascending
+    threshold_bytes: int | None  # shorter messages are one plain copy; None: all messages are one
+    classes: list[Class]  # from the threshold on, in ascending order
     measured: list[Measured]
 
 
 class CopyProfile(Head, frozen=True, tag_field="kind", tag="interlace copy profile"):
-    """The file."""
+    """The file of a copy profile."""
 
     machine: Machine
     warmup: int
@@ -71,7 +72,7 @@ class CopyProfile(Head, frozen=True, tag_field="kind", tag="interlace copy profi
 
 
 def default_path(machine: Machine) -> Path:
-    """The file in which the engine looks for a machine's profile."""
+    """The file in which the copy engine looks for the profile of this machine's GPUs."""
     return profiles.folder() / f"copy-{profiles.file_word(machine.key[1])}.json"
 
 
@@ -79,7 +80,7 @@ def default_path(machine: Machine) -> Path:
 
 
 def path_sets(direction: str, gpus: int) -> list[str]:
-    """The kinds of places that can relay messages of a direction."""
+    """The sets of kinds of places that can relay messages of a direction."""
     ends = 2 if direction == "gpu-to-gpu" else 1
     others = ["gpus"] if gpus > ends else []
     if direction != "gpu-to-gpu":
@@ -100,7 +101,7 @@ def _space(direction: str, size: int, gpus: int) -> Any:
 
 
 def method_of(candidate: Candidate, gpus: int) -> str:
-    """The settings of a copier for the candidate, independent of the environment."""
+    """The copier's settings for the candidate. They do not depend on the environment."""
     if candidate.mechanism == DIRECT:
         return PLAIN
     executor, paths = candidate.mechanism.split()
@@ -163,7 +164,7 @@ def _chosen(size: int, search: Search) -> Class:
 
 
 def direction_of(searches: Sequence[tuple[int, Search]]) -> Direction:
-    """The measurements of ascending sizes, in the form that the engine needs."""
+    """The measurements of ascending sizes, in the form that the copy engine needs."""
     classes = [_chosen(size, search) for size, search in searches]
     while classes and classes[0].paths == DIRECT:
         classes.pop(0)
@@ -175,7 +176,7 @@ def direction_of(searches: Sequence[tuple[int, Search]]) -> Direction:
 
 
 def label_of(mechanism: str, parameters: dict[str, int]) -> str:
-    """A candidate, for people."""
+    """The name of a candidate, for people."""
     if mechanism == DIRECT:
         return DIRECT
     executor, _, paths = mechanism.partition(" ")
@@ -185,13 +186,13 @@ def label_of(mechanism: str, parameters: dict[str, int]) -> str:
 def tune_copies(
     node: CudaNode, wanted: Sequence[str], sizes: Sequence[int], warmup: int, repeats: int
 ) -> CopyProfile:
-    """Measure the copy profile of a node: every requested direction with every size."""
+    """Measure the copy profile of a node, for every requested direction and size."""
     found: dict[str, Direction] = {}
     with progress(f"tuning copies on {node.machine_name}", 1, "rounds") as steps:
         for name in PAIRS:
             searches = []
             for size in sizes if name in wanted else []:
-                # The most rounds possible, until more is known.
+                # # The largest possible number of rounds, until the real one is known.
                 steps.expect(len(wanted) * len(sizes) * MOST_ROUNDS)
                 search = tune_in_rounds(
                     _measured_by(node, name, size, warmup, steps),

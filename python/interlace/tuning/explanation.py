@@ -1,4 +1,4 @@
-"""Explains the pick of a profile."""
+"""Explains why a profile picks its configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlace.tuning.search import Search, Tried
 
 
 def _outcome(tried: Tried, profile: Profile) -> str:
-    """The fate of a candidate."""
+    """What became of a candidate, as text."""
     search = profile.search
     if tried is search.picked:
         return "picked"
@@ -71,7 +71,7 @@ def _verdict(profile: Profile) -> list[str]:
 
 
 def _left_out(search: Search) -> list[str]:
-    """The candidates without measurements, by mechanism, parameters and reason."""
+    """The candidates that were not measured, by mechanism, parameters and reason."""
     found: dict[tuple[str, tuple[str, ...], str], list[Config]] = {}
     for it in search.candidates:
         if not it.samples:
@@ -88,7 +88,7 @@ def _left_out(search: Search) -> list[str]:
 
 
 def explain(profile: Profile, path: Path | None = None) -> None:
-    """Print why a profile picks its configuration."""
+    """Print the reasons why a profile picks its configuration."""
     search = profile.search
     shown = sorted(
         (it for it in search.candidates if it.samples),

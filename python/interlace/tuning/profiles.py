@@ -1,7 +1,7 @@
-"""Profiles: files of tuned configurations, with all measurements that led to the pick.
+"""Profiles: files of tuned configurations, with the measurements that led to each pick.
 
-A profile belongs to a machine, a workload with its sizes, and a number of GPUs. Later runs use
-these to find it in the user's folder of profiles.
+A profile belongs to a machine, a workload with its sizes, and a number of GPUs. Later runs find
+the profile by these properties in the user's folder of profiles.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ from interlace.nodes.nodes import Node
 from interlace.tuning.search import Search, Tried
 from interlace.workloads import Workload
 
-FORMAT = 1  # of a profile
+FORMAT = 1  # the version of the format of profiles
 KIND = "interlace profile"
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """The machine of a profile's measurements; None: such a machine lacks this property."""
+    """The machine of a profile's measurements.
 
-    node: str  # sim, cuda
+    None means that such a machine lacks this property.
+    """
+
+    node: str  # sim or cuda
     name: str
-    gpus: int  # in the machine
+    gpus: int  # number of GPUs in the machine
     model: str | None  # the GPUs' model
     driver: str | None
     cuda: str | None
-    sha256: str | None  # of a described machine
+    sha256: str | None  # hash of a described machine's file
 
     @classmethod
     def of(cls, node: Node) -> Machine:
@@ -52,7 +55,7 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """The properties that identify a profile; driver and GPU count may change."""
+        """The properties that identify a profile. The driver and the number of GPUs may change."""
         return self.node, self.model or self.name
 
     def differences(self, other: Machine) -> list[str]:
@@ -74,20 +77,20 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """The workload of a profile, and the sizes that its times depend on."""
+    """The workload of a profile, and the sizes on which its times depend."""
 
     kind: str
     data: str
-    gpus: int  # GPUs that took part
-    peers: int  # receivers of each GPU
-    elements: int  # elements of the region, which `boundaries` cut
+    gpus: int  # number of GPUs that took part
+    peers: int  # number of receivers of each GPU
+    elements: int  # number of elements of the region, which `boundaries` cut
     element_bytes: int
     part_bytes: int  # bytes of the largest part that a GPU sends as a whole
     parameters: dict[str, bool | int | str]
 
     @classmethod
     def of(cls, workload: Workload, gpus: int) -> Subject:
-        """The identity of a workload on a number of GPUs."""
+        """Return the identity of a workload on a number of GPUs."""
         given = workload.parameters()
         return cls(
             kind=workload.name,
@@ -97,7 +100,8 @@ class Subject(msgspec.Struct, frozen=True):
             elements=int(workload.boundaries(gpus)[-1]),
             element_bytes=ELEMENT_BYTES,
             part_bytes=int(workload.largest_part(gpus)),
-            # Counts and choices of a kernel. Computed values and weights of terms are floats.
+            # # Integer parameters are counts and choices of a kernel. Floats are computed values
+            # and weights of terms.
             parameters={k: v for k, v in given.items() if isinstance(v, bool | int | str)},
         )
 
@@ -115,14 +119,14 @@ class Picked(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, tried: Tried) -> Picked:
-        """The first figures of a measured candidate."""
+        """Return the first figures of a measured candidate."""
         assert tried.median_s is not None
         assert tried.spread_s is not None
         return cls(tried.mechanism, tried.parameters, tried.median_s, tried.spread_s)
 
     @property
     def config(self) -> Config:
-        """The parameters, in a study's form."""
+        """The parameters in the form that a study uses."""
         return Config.of(self.parameters)
 
     @property
@@ -132,13 +136,13 @@ class Picked(msgspec.Struct, frozen=True):
 
 
 class Profile(Head, frozen=True, tag_field="kind", tag=KIND):
-    """The file."""
+    """The file of a profile."""
 
     machine: Machine
     workload: Subject
     iterations: int
-    warmup: int | None  # None: simulated
-    repeats: int  # samples of a candidate in a round
+    warmup: int | None  # None for simulated runs
+    repeats: int  # number of samples of a candidate in a round
     pick: Picked
     best_control: Picked | None
     search: Search
@@ -148,7 +152,7 @@ class Profile(Head, frozen=True, tag_field="kind", tag=KIND):
         cls, machine: Machine, workload: Subject, search: Search, *,
         iterations: int, warmup: int | None, repeats: int,
     ) -> Profile:  # fmt: skip
-        """The profile of a search that has just ended."""
+        """Return the profile of a search that has just ended."""
         control = None if search.best_control is None else search.candidates[search.best_control]
         return cls(
             format=FORMAT,
@@ -164,7 +168,7 @@ class Profile(Head, frozen=True, tag_field="kind", tag=KIND):
         )
 
     def best(self, mechanism: str) -> Config | None:
-        """The fastest configuration of a mechanism; None if it was not measured."""
+        """The fastest configuration of a mechanism. None if the mechanism was not measured."""
         found = self.search.best(mechanism)
         return None if found is None else Config.of(found.parameters)
 
@@ -173,7 +177,7 @@ class Profile(Head, frozen=True, tag_field="kind", tag=KIND):
 
 
 def folder() -> Path:
-    """The user's folder of profiles; raises UserError where nobody knows the user's folders."""
+    """The user's folder of profiles. Raises UserError if the user's folders are unknown."""
     found = _known_folder()
     if found is None:
         raise UserError(
@@ -193,7 +197,7 @@ def _known_folder() -> Path | None:
 
 
 def default_path(machine: Machine, subject: Subject) -> Path:
-    """The file for the profile of a workload on a machine."""
+    """The file of the profile for a workload on a machine."""
     identity = json.dumps([machine.key, msgspec.to_builtins(subject)], sort_keys=True)
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
     words = (subject.kind, subject.data, f"{subject.gpus}x", machine.key[1])
@@ -201,7 +205,7 @@ def default_path(machine: Machine, subject: Subject) -> Path:
 
 
 def file_word(text: str) -> str:
-    """A part of a file name. src/plan/copy_profile.cpp has the same rule for copy profiles."""
+    """A part of a file name. src/plan/copy_profile.cpp uses the same rule for copy profiles."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:40].lower()
 
 
@@ -209,7 +213,10 @@ def file_word(text: str) -> str:
 
 
 def load(path: Path, option: str) -> Profile:
-    """The profile in the file of `option`. Raises UserError if the file is not a profile."""
+    """Read the profile in the file that `option` names.
+
+    Raises UserError if the file is not a profile.
+    """
     what = f"{option} {path}".strip()
     require_regular(path)
     try:
@@ -237,7 +244,7 @@ def load(path: Path, option: str) -> Profile:
 
 
 def _check(profile: Profile) -> None:
-    """Check conditions that the types do not express. Raises ValueError."""
+    """Check the conditions that the types do not express. Raises ValueError."""
     search = profile.search
     for index in (search.pick, search.best_control):
         if index is not None and not 0 <= index < len(search.candidates):
@@ -263,21 +270,21 @@ def _check(profile: Profile) -> None:
 
 
 class Use(msgspec.Struct, frozen=True):
-    """A profile in use, and the differences of its machine from this one."""
+    """A profile in use, and the differences between its machine and this one."""
 
     path: Path
     profile: Profile
     differences: list[str]
 
     def sentence(self) -> str:
-        """A sentence that names the profile in use."""
+        """A sentence that names the profile."""
         on = f"on {self.profile.workload.gpus} GPUs"
         return f"Profile {self.path} ({on}): it picks {self.profile.pick.label}."
 
     def warning(
         self, remedy: str = "make it anew with interlace tune, or leave it out with --no-profile"
     ) -> str | None:
-        """A sentence about the differences and what to do; None without differences."""
+        """A sentence about the differences, with a remedy. None if there are no differences."""
         if not self.differences:
             return None
         differences = "; ".join(self.differences)
@@ -288,7 +295,10 @@ class Use(msgspec.Struct, frozen=True):
 
 
 def find(node: Node, workload: Workload, gpus: int) -> Use | None:
-    """The user's profile of a workload on a number of this machine's GPUs, if there is one."""
+    """The user's profile for a workload on a number of this machine's GPUs.
+
+    None if there is none.
+    """
     if _known_folder() is None:
         return None
     here, subject = Machine.of(node), Subject.of(workload, gpus)
@@ -302,7 +312,7 @@ def find(node: Node, workload: Workload, gpus: int) -> Use | None:
 
 
 def given(path: Path, profile: Profile, node: Node, workload: Workload) -> Use:
-    """A profile that the user named. Raises UserError unless it belongs to this workload."""
+    """The profile that the user named. Raises UserError unless it belongs to this workload."""
     subject = Subject.of(workload, profile.workload.gpus)
     return _use(path, profile, Machine.of(node), subject)
 

@@ -1,4 +1,4 @@
-"""Tuning of regions for kernels of your own, with profiles that later runs use.
+"""Tunes regions for your own kernels, and keeps profiles that later runs use.
 
     def measure(candidate, repeats):
         with interlace.Region(group, n, "float32", **interlace.region_options(candidate)) as region:
@@ -7,7 +7,7 @@
     tuned = interlace.tune_region("smoothing", measure, group, n, "float32")
     region = interlace.Region(group, n, "float32", **tuned.options)
 
-Profiles have the form of `interlace tune`'s, and the ranks of a group agree on them.
+Profiles have the form of those of `interlace tune`. The ranks of a group agree on the profile.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TAG = b"tune_region "  # the first bytes of a message between ranks
 
 
 class TunedRegion(NamedTuple):
-    """The result of a search, in this run or an earlier one."""
+    """The result of a search, which ran now or earlier."""
 
     options: dict[str, Any]  # the fastest configuration, for interlace.Region
     path: Path  # the profile's file
@@ -59,10 +59,10 @@ def region_options(candidate: Candidate | Tried | Picked) -> dict[str, Any]:
 
 
 def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
-    """The results of `make` on all ranks, in order. If it raises on one rank, all ranks raise.
+    """The results of `make` on all ranks, in order. If `make` raises on one rank, all raise.
 
     A rank may raise before it makes a region, while other ranks already gather for that region.
-    Their gather then fails because of this rank. All ranks then gather again here.
+    Their gather then fails because of this rank. In that case all ranks gather again here.
     """
     told: dict[str, Any]
     failed: Exception | None = None
@@ -83,7 +83,7 @@ def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
         if "failed" in one:
             raise failed or RuntimeError(f"rank {rank} failed: {one['failed']}")
     if refused := [one["refused"] for one in found if "refused" in one]:
-        # A region whose gather met such a rank reports only that.
+        # # The region reports only that its gather met such a rank.
         raise UserError(next((why for why in refused if TAG.decode()[1:] not in why), refused[0]))
     return [one["made"] for one in found]
 
@@ -168,7 +168,7 @@ def tune_region(
     is_first = group.local_devices[0] == 0
 
     def prepared() -> tuple[str, bool] | None:
-        """Rank 0's path of the profile, and whether the file exists."""
+        """Return rank 0's path of the profile, and whether the file exists."""
         nonlocal here, subject
         here = Machine.of(real_node(0, repeats, hint="regions need GPUs"))
         subject = _subject(name, group, shape, dtype, boundaries, mechanisms)
@@ -217,7 +217,7 @@ def tune_region(
 
 
 def _kept(path: Path, here: Machine) -> tuple[dict[str, Any], str | None]:
-    """The options of a profile's pick. Warns if the profile's machine differs."""
+    """The options that a profile picked. Warns if the profile's machine differs."""
     profile = profiles.load(path, "the profile")
     use = Use(path, profile, profile.machine.differences(here))
     return region_options(profile.pick), use.warning("make it anew with again=True")

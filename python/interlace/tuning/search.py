@@ -1,4 +1,4 @@
-"""Picks a mechanism and its parameters by measurement. The search itself is compiled.
+"""Picks a mechanism and its parameters by measurement. The search itself is in C++.
 
     space = interlace.tune_space(part_bytes=1 << 26, peers=3)
     found = interlace.tune(measure, space=space)
@@ -32,14 +32,14 @@ class Candidate(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Candidates that are measured side by side."""
+    """Candidates that are measured in one round, in turn."""
 
-    number: int  # from 1
+    number: int  # the rounds' numbers begin at 1
     final: bool
-    candidates: list[Candidate]  # in the order to measure
-    repeats: int  # requested samples of each candidate
-    measured: int  # candidates in all earlier rounds
-    expected: int  # candidates in all rounds, as far as is known
+    candidates: list[Candidate]  # in the order in which to measure them
+    repeats: int  # the number of samples of each candidate to measure
+    measured: int  # number of candidates in all earlier rounds
+    expected: int  # number of candidates in all rounds, as far as it is known
 
 
 class Samples(msgspec.Struct, frozen=True):
@@ -50,17 +50,17 @@ class Samples(msgspec.Struct, frozen=True):
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """A candidate with all its measurements, or the reason why it has none."""
+    """A candidate with all its measurements, or with the reason why it has none."""
 
     mechanism: str
     parameters: dict[str, int]
     control: bool
     finalist: bool
-    median_s: float | None  # of the final rounds; without any, of all rounds
-    spread_s: float | None  # from the first to the third quartile
+    median_s: float | None  # median of the final rounds; if there are none, of all rounds
+    spread_s: float | None  # distance from the first to the third quartile
     samples: list[Samples]
-    dropped: str | None  # why it was dropped
-    dropped_round: int | None  # after this round
+    dropped: str | None  # the reason why the candidate was dropped
+    dropped_round: int | None  # the candidate was dropped after this round
 
 
 class Excluded(msgspec.Struct, frozen=True):
@@ -76,8 +76,8 @@ class Search(msgspec.Struct, frozen=True):
 
     pick: int  # an index of `candidates`
     best_control: int | None
-    error_s: float  # the part of the difference to the best control that errors explain
-    control_unbeaten: bool  # the pick is a control although another median is lower
+    error_s: float  # the difference to the best control that errors can explain
+    control_unbeaten: bool  # true if the pick is a control although another median is lower
     rounds: int
     candidates: list[Tried]
     excluded: list[Excluded]
@@ -88,11 +88,11 @@ class Search(msgspec.Struct, frozen=True):
         return self.candidates[self.pick]
 
     def best(self, mechanism: str) -> Tried | None:
-        """The fastest measured candidate of a mechanism; finalists come before others."""
+        """The fastest measured candidate of a mechanism. Finalists come before other candidates."""
         found = [it for it in self.candidates if it.mechanism == mechanism and it.samples]
         if mechanism == self.picked.mechanism:
             return self.picked
-        # Candidates that were measured side by side at the end compare better.
+        # # Candidates that were measured in the same final rounds compare better.
         found = [it for it in found if it.finalist] or found
         return min(found, key=lambda it: it.median_s or 0.0, default=None)
 
@@ -133,7 +133,9 @@ def tune_space(
 
 
 def _space(given: Any) -> Any:
-    """A space of the compiled search, from such a space or {mechanism: {parameter: values}}."""
+    """Return a space of the compiled search, from such a space or from {mechanism: {parameter:
+    values}}.
+    """
     if not isinstance(given, Mapping):
         return given
     core = load_core()
@@ -201,7 +203,7 @@ def tune_in_rounds(
     most_rounds: int,
     repeatable: bool,
 ) -> Search:
-    """Like `tune`; `measure` returns for each candidate of a round its seconds or the reason."""
+    """Like `tune`, but `measure` returns the seconds, or a reason, of each candidate of a round."""
 
     def call(given: Any) -> Sequence[Sequence[float] | str]:
         return measure(

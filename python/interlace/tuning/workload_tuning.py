@@ -23,7 +23,7 @@ from interlace.tuning.profiles import Machine, Profile, Subject
 from interlace.tuning.search import Round, tune_in_rounds
 from interlace.workloads import Inputs, Workload
 
-MOST_ROUNDS = 8  # of finalists
+MOST_ROUNDS = 8  # the most rounds of finalists
 
 
 def _measured_by(
@@ -64,7 +64,10 @@ def tune_workload(
     chosen: type[Workload], inputs: Inputs, node: Node, gpus: str | None,
     mechanisms: Sequence[str], tuning: Tuning, warmup: int | None, repeats: int, out: Path | None,
 ) -> tuple[Profile, Path]:  # fmt: skip
-    """The profile of a workload on a node, and its path; `warmup` None: simulated."""
+    """Return the profile of a workload on a node, and its path.
+
+    `warmup` is None for simulated runs.
+    """
     tuning = replace(tuning, bulk_agents=node.bulk_agents)
     count = _chosen_gpus(gpus, node)
     loaded = chosen.load(inputs, node.cuda if isinstance(node, CudaNode) else None)
