@@ -17,6 +17,7 @@ from interlace.runtime import copying
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = ROOT / "include/interlace/copy.h"
+HEADERS = [HEADER, ROOT / "include/interlace/park.h"]
 FIRST_VERSION = ROOT / "tests/abi/copy_0_1_0.c"
 PROGRAM = ROOT / "tests/cpp/cuda/copy_program.c"
 
@@ -67,10 +68,16 @@ def test_a_program_in_c11(tmp_path: Path) -> None:
     ("compiler", "language", "standard"),
     [(c_compiler, "c", "c11"), (c_compiler, "c", "c17"), (cpp_compiler, "c++", "c++20")],
 )
-def test_the_header_alone(tmp_path: Path, compiler: str, language: str, standard: str) -> None:
+@pytest.mark.parametrize("header", HEADERS, ids=lambda header: header.name)
+def test_the_header_alone(
+    tmp_path: Path, header: Path, compiler: str, language: str, standard: str
+) -> None:
     source = tmp_path / "alone"
-    source.write_text(f'#include "{HEADER}"\n#include "{HEADER}"\nint main(void) {{ return 0; }}\n')
-    ended = run(compiler, f"-std={standard}", *WARNINGS, "-fsyntax-only", "-x", language, source)
+    source.write_text(f'#include "{header}"\n#include "{header}"\nint main(void) {{ return 0; }}\n')
+    include = f"-I{ROOT / 'include'}"
+    ended = run(
+        compiler, f"-std={standard}", *WARNINGS, include, "-fsyntax-only", "-x", language, source
+    )
     assert ended.returncode == 0, ended.stderr
 
 
@@ -92,8 +99,9 @@ def test_everything_of_the_first_version_is_there(tmp_path: Path) -> None:
 
 
 def test_everything_that_is_declared_is_exported_and_nothing_else() -> None:
-    declared = set(re.findall(r"\b(interlace_\w+)\(", HEADER.read_text("utf-8")))
-    assert {"interlace_copy_async", "interlace_event_done"} <= declared
+    text = "".join(header.read_text("utf-8") for header in HEADERS)
+    declared = set(re.findall(r"\b(interlace_\w+)\(", text))
+    assert {"interlace_copy_async", "interlace_event_done", "interlace_pool_park"} <= declared
     assert library is not None
     loaded = ctypes.CDLL(str(library))
     for name in declared:

@@ -63,6 +63,7 @@ PUBLIC: dict[str, str] = {
     "copy.h": "c-interface",
     "copy.hpp": "plan",
     "copy_device.cuh": "cuda",
+    "park.h": "c-interface",
     "early_launch.cuh": "cuda",
     "kernel_device.cuh": "cuda",
     "replicas.hpp": "kernel",

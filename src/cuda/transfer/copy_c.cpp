@@ -3,7 +3,6 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <new>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/transfer/c_results.hpp"
 #include "cuda/transfer/driver_table.hpp"
 #include "cuda/transfer/memory_view.hpp"
 #include "interlace/base/errors.hpp"
@@ -30,56 +30,6 @@ struct interlace_event {
 
 namespace interlace {
 namespace {
-
-// An error with a result of its own, which does not follow from an exception's type.
-class failed : public std::exception {
- public:
-  failed(interlace_result result, std::string text) : result_(result), text_(std::move(text)) {}
-  const char* what() const noexcept override { return text_.c_str(); }
-  interlace_result result() const { return result_; }
-
- private:
-  interlace_result result_;
-  std::string text_;
-};
-
-// The sentence is cut to a fixed size, so that a lack of memory can be reported without memory.
-thread_local std::array<char, 1024> last_error{};
-
-interlace_result fail(interlace_result result, const char* text) noexcept {
-  const std::size_t length = std::min(std::strlen(text), last_error.size() - 1);
-  std::memcpy(last_error.data(), text, length);
-  last_error[length] = '\0';
-  return result;
-}
-
-template <class Work>
-interlace_result guarded(const Work& work) noexcept {
-  try {
-    work();
-    return INTERLACE_SUCCESS;
-  } catch (const failed& error) {
-    return fail(error.result(), error.what());
-  } catch (const usage_error& error) {
-    return fail(INTERLACE_INVALID_ARGUMENT, error.what());
-  } catch (const device_error& error) {
-    return fail(INTERLACE_DEVICE_ERROR, error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(INTERLACE_OUT_OF_MEMORY, "the host has no memory left");
-  } catch (const std::exception& error) {
-    return fail(INTERLACE_INTERNAL_ERROR, error.what());
-  } catch (...) {
-    return fail(INTERLACE_INTERNAL_ERROR, "an error without a name");
-  }
-}
-
-const cuda::driver_table& driver() {
-  try {
-    return cuda::real_driver();
-  } catch (const std::runtime_error& error) {
-    throw failed(INTERLACE_NO_GPU, error.what());
-  }
-}
 
 copier& of(interlace_copier* given) {
   if (given != nullptr) return given->made;
@@ -279,7 +229,7 @@ int interlace_copy_abi(void) { return INTERLACE_COPY_ABI; }
 
 const char* interlace_version(void) { return INTERLACE_VERSION; }
 
-const char* interlace_last_error(void) { return interlace::last_error.data(); }
+const char* interlace_last_error(void) { return interlace::last_error(); }
 
 interlace_result interlace_copy_async(void* dst, const void* src, size_t bytes,
                                       CUstream_st* stream) {

@@ -58,6 +58,26 @@ struct memory_location {
 };
 inline constexpr int access_read_and_write = 3;
 
+// CUmemAllocationProp: memory of a GPU.
+struct physical_properties {
+  int type = 1;  // pinned
+  int handle_types = 0;
+  memory_location location;
+  void* reserved_0 = nullptr;
+  unsigned char compression = 0;
+  unsigned char gpu_direct_rdma = 0;
+  unsigned short usage = 0;
+  unsigned char reserved_1[4] = {};
+};
+// CUmemAccessDesc.
+struct access_description {
+  memory_location location;
+  int access = access_read_and_write;
+};
+using physical_memory = unsigned long long;  // CUmemGenericAllocationHandle
+inline constexpr int granularity_minimum = 0;
+inline constexpr int attribute_rdma_of_mapped_memory = 110;
+
 inline constexpr unsigned unified_memory_type = 4;
 inline constexpr unsigned event_without_timing = 2;
 inline constexpr unsigned stream_non_blocking = 1;
@@ -112,6 +132,7 @@ struct driver_table {
 
   int (*device_count)(int*) = nullptr;
   int (*device_bus_id)(char*, int, int) = nullptr;
+  int (*device_attribute)(int*, int, int) = nullptr;
   int (*can_access_peer)(int*, int, int) = nullptr;
 
   int (*primary_retain)(CUctx_st**, int) = nullptr;
@@ -120,12 +141,29 @@ struct driver_table {
   int (*pop)(CUctx_st**) = nullptr;
   int (*current)(CUctx_st**) = nullptr;
   int (*enable_peer)(CUctx_st*, unsigned) = nullptr;  // enables access for the current context
+  int (*context_synchronize)() = nullptr;             // of the current context
 
   int (*pointer_attributes)(unsigned, int*, void**, device_address) = nullptr;
   int (*allocate)(device_address*, std::size_t) = nullptr;
   int (*free)(device_address) = nullptr;
   int (*allocate_host)(void**, std::size_t, unsigned) = nullptr;
   int (*free_host)(void*) = nullptr;
+  int (*host_register)(void*, std::size_t, unsigned) = nullptr;
+  int (*host_unregister)(void*) = nullptr;
+  int (*memory_info)(std::size_t*, std::size_t*) = nullptr;  // free and total, of the current GPU
+
+  int (*granularity)(std::size_t*, const physical_properties*, int) = nullptr;
+  int (*reserve)(device_address*, std::size_t, std::size_t, device_address,
+                 unsigned long long) = nullptr;
+  int (*free_reserved)(device_address, std::size_t) = nullptr;
+  int (*physical_create)(physical_memory*, std::size_t, const physical_properties*,
+                         unsigned long long) = nullptr;
+  int (*physical_release)(physical_memory) = nullptr;
+  int (*map)(device_address, std::size_t, std::size_t, physical_memory,
+             unsigned long long) = nullptr;
+  int (*unmap)(device_address, std::size_t) = nullptr;
+  int (*set_access)(device_address, std::size_t, const access_description*, std::size_t) = nullptr;
+
   int (*pool_access)(int*, CUmemPoolHandle_st*, memory_location*) = nullptr;
   int (*memory_access)(unsigned long long*, const memory_location*, device_address) = nullptr;
   int (*copy)(device_address, device_address, std::size_t, CUstream_st*) = nullptr;

@@ -29,6 +29,7 @@
 
 #include "cuda/fake_reduction.hpp"
 #include "cuda/transfer/driver_table.hpp"
+#include "fake_pages.hpp"
 
 namespace interlace::fake {
 
@@ -114,6 +115,22 @@ class driver {
     failing_[function] = {from, times};
   }
   void forbid_memory(bool forbidden) { no_memory_ = forbidden; }
+  // Every call of these functions fails with this probability.
+  void fail_at_random(std::set<std::string> functions, double probability) {
+    const std::lock_guard lock(mutex_);
+    unreliable_ = std::move(functions);
+    failure_rate_ = probability;
+  }
+  // Physical memory that is created, and mapped to reserved addresses. No other thread may call
+  // the driver at the same time.
+  pages& virtual_memory() { return pages_; }
+  // Memory of the host that is registered now.
+  std::size_t registrations() {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::size_t>(std::count_if(
+        blocks_.begin(), blocks_.end(),
+        [](const auto& one) { return one.second.what == kind::pinned && !one.second.storage; }));
+  }
   // As if images were not compiled for these GPUs, or by a later CUDA than the driver's `version`.
   void refuse_kernels(int version) {
     foreign_kernels_ = true;
@@ -463,11 +480,32 @@ class driver {
       auto& [from, times] = found->second;
       if (--from <= 0 && times-- > 0) return injected_failure;
     }
+    if (self->failure_rate_ > 0 && self->unreliable_.contains(name) &&
+        std::uniform_real_distribution<double>(0, 1)(self->random_) < self->failure_rate_)
+      return injected_failure;
     self->pass();
     return body(*self);
   }
+  bool used_by_pending(cuda::device_address begin, std::uint64_t bytes) const {
+    for (const op_ptr& one : pending_)
+      for (const range& each : touched(*one))
+        if (overlap(each, {begin, bytes, true})) return true;
+    return false;
+  }
+  // A block whose memory is not the driver's.
+  void add_block(kind what, int gpu, cuda::device_address base, std::uint64_t bytes) {
+    block made;
+    made.base = base;
+    made.bytes = bytes;
+    made.what = what;
+    made.gpu = gpu;
+    made.id = ++ids_;
+    made.own = true;
+    blocks_.emplace(base, std::move(made));
+  }
 
   void make_table();
+  void make_memory_table();
   int attribute(int which, void* into, cuda::device_address address);
   void release(user_object* object) {
     if (--object->references > 0) return;
@@ -501,6 +539,9 @@ class driver {
   std::vector<std::string> errors_;
   std::map<std::string, std::uint64_t> calls_;
   std::map<std::string, std::pair<int, int>> failing_;
+  std::set<std::string> unreliable_;
+  double failure_rate_ = 0;
+  pages pages_;
 };
 
 inline int driver::attribute(int which, void* into, cuda::device_address address) {
@@ -543,8 +584,96 @@ inline int driver::attribute(int which, void* into, cuda::device_address address
   }
 }
 
+inline void driver::make_memory_table() {
+  using cuda::device_address;
+  cuda::driver_table& t = table_;
+  t.device_attribute = [](int* value, int, int) {
+    *value = 1;
+    return 0;
+  };
+  t.memory_info = [](std::size_t* free, std::size_t* total) {
+    return call("memory_info", [&](driver& d) {
+      *total = d.pages_.capacity;
+      *free = *total - d.pages_.used(d.current_gpu()->number);
+      return 0;
+    });
+  };
+  t.context_synchronize = [] {
+    return call(
+        "context_synchronize",
+        [](driver& d) {
+          if (d.current_gpu() == nullptr) return cuda::driver_result::invalid_context;
+          for (const auto& one : d.streams_)
+            if (one->of == d.current_gpu()) d.finish(one->last);
+          return 0;
+        },
+        true);
+  };
+  t.host_register = [](void* memory, std::size_t bytes, unsigned flags) {
+    return call("host_register", [&](driver& d) {
+      if (flags != cuda::host_memory_portable) d.error("host memory for one context");
+      if (d.no_memory_) return cuda::driver_result::out_of_memory;
+      if (d.current_gpu() == nullptr) return cuda::driver_result::invalid_context;
+      d.add_block(kind::pinned, d.current_gpu()->number, reinterpret_cast<device_address>(memory),
+                  bytes);
+      return 0;
+    });
+  };
+  t.host_unregister = [](void* memory) {
+    return call("host_unregister", [&](driver& d) {
+      const auto at = reinterpret_cast<device_address>(memory);
+      if (d.current_gpu() == nullptr) return cuda::driver_result::invalid_context;
+      if (d.blocks_.contains(at) && d.used_by_pending(at, d.blocks_.at(at).bytes))
+        d.error("memory is unregistered that a copy uses");
+      return d.blocks_.erase(at) == 0 ? refused : 0;
+    });
+  };
+  t.granularity = [](std::size_t* bytes, const cuda::physical_properties*, int) {
+    *bytes = pages::granularity;
+    return 0;
+  };
+  t.reserve = [](device_address* made, std::size_t bytes, std::size_t, device_address,
+                 unsigned long long) {
+    return call("reserve", [&](driver& d) { return d.pages_.reserve(made, bytes); });
+  };
+  t.free_reserved = [](device_address at, std::size_t bytes) {
+    return call("free_reserved", [&](driver& d) { return d.pages_.free_reserved(at, bytes); });
+  };
+  t.physical_create = [](cuda::physical_memory* made, std::size_t bytes,
+                         const cuda::physical_properties* how, unsigned long long) {
+    return call("physical_create",
+                [&](driver& d) { return d.pages_.create(made, bytes, how->location.id); });
+  };
+  t.physical_release = [](cuda::physical_memory handle) {
+    return call("physical_release", [&](driver& d) { return d.pages_.release(handle); });
+  };
+  t.map = [](device_address at, std::size_t bytes, std::size_t, cuda::physical_memory handle,
+             unsigned long long) {
+    return call("map", [&](driver& d) {
+      const int result = d.pages_.map(at, bytes, handle);
+      if (result == 0) d.add_block(kind::virtual_gpu, d.pages_.find(at)->gpu, at, bytes);
+      return result;
+    });
+  };
+  t.unmap = [](device_address at, std::size_t bytes) {
+    return call("unmap", [&](driver& d) {
+      if (d.used_by_pending(at, bytes)) d.error("memory is unmapped that a copy uses");
+      d.blocks_.erase(at);
+      return d.pages_.unmap(at, bytes);
+    });
+  };
+  t.set_access = [](device_address at, std::size_t bytes, const cuda::access_description* users,
+                    std::size_t count) {
+    return call("set_access", [&](driver& d) {
+      for (std::size_t k = 0; k < count; ++k) d.blocks_.at(at).access.insert(users[k].location.id);
+      return d.pages_.set_access(at, bytes);
+    });
+  };
+}
+
 inline void driver::make_table() {
   using cuda::device_address;
+  make_memory_table();
   cuda::driver_table& t = table_;
   t.error_name = [](int, const char** name) {
     *name = "FAKE";
@@ -632,10 +761,8 @@ inline void driver::make_table() {
   };
   t.free = [](device_address freed) {
     return call("free", [&](driver& d) {
-      for (const op_ptr& one : d.pending_)
-        for (const range& each : touched(*one))
-          if (d.blocks_.contains(freed) && overlap(each, {freed, d.blocks_.at(freed).bytes, true}))
-            d.error("memory is freed that a copy uses");
+      if (d.blocks_.contains(freed) && d.used_by_pending(freed, d.blocks_.at(freed).bytes))
+        d.error("memory is freed that a copy uses");
       if (d.blocks_.erase(freed) == 0) d.error("memory is freed that is none");
       return 0;
     });

@@ -21,6 +21,8 @@
 #include <thread>
 #include <vector>
 
+#include "../fake_pages.hpp"
+
 namespace {
 
 using address = unsigned long long;
@@ -155,7 +157,7 @@ struct CUuserObject_st;
 
 namespace {
 
-enum class kind { gpu, pinned, managed };
+enum class kind { gpu, pinned, managed, mapped };
 struct allocation {
   address begin = 0;
   std::size_t bytes = 0;
@@ -175,6 +177,8 @@ struct driver {
   std::map<std::string, std::uint64_t> calls;
   long until_failure = 0;
   long failures = 0;
+  interlace::fake::pages pages;
+  std::map<address, std::set<int>> access;  // of mapped memory: the GPUs that may use it
 };
 
 driver& state() {
@@ -489,7 +493,94 @@ int cuPointerGetAttribute(void* into, int which, address at) {
 }
 int cuPointerSetAttribute(const void*, int, address) { return success; }
 int cuMemRetainAllocationHandle(unsigned long long*, void*) { return invalid_value; }
-int cuMemGetAllocationGranularity(std::size_t*, const void*, int) { return not_supported; }
+
+// --- virtual memory and registered memory
+
+// The places of CUmemLocation in CUmemAllocationProp and CUmemAccessDesc.
+struct location {
+  int type;
+  int gpu;
+};
+struct properties {
+  int type;
+  int handles;
+  location where;
+};
+struct access_description {
+  location who;
+  int flags;
+};
+
+int cuMemGetAllocationGranularity(std::size_t* bytes, const properties*, int) {
+  *bytes = interlace::fake::pages::granularity;
+  return success;
+}
+int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  const locked lock(mutex);
+  if (current() == nullptr) return invalid_context;
+  *total = state().pages.capacity;
+  *free = *total - state().pages.used(current()->gpu);
+  return success;
+}
+int cuMemAddressReserve(address* made, std::size_t bytes, std::size_t, address,
+                        unsigned long long) {
+  const locked lock(mutex);
+  return state().pages.reserve(made, bytes);
+}
+int cuMemAddressFree(address at, std::size_t bytes) {
+  const locked lock(mutex);
+  return state().pages.free_reserved(at, bytes);
+}
+int cuMemCreate(unsigned long long* made, std::size_t bytes, const properties* how,
+                unsigned long long) {
+  count("cuMemCreate");
+  const locked lock(mutex);
+  return state().pages.create(made, bytes, how->where.gpu);
+}
+int cuMemRelease(unsigned long long handle) {
+  count("cuMemRelease");
+  const locked lock(mutex);
+  return state().pages.release(handle);
+}
+int cuMemMap(address at, std::size_t bytes, std::size_t, unsigned long long handle,
+             unsigned long long) {
+  const locked lock(mutex);
+  const int result = state().pages.map(at, bytes, handle);
+  if (result != success) return result;
+  CUctx_st* of = state().primaries.at(static_cast<std::size_t>(state().pages.find(at)->gpu)).get();
+  state().memory[at] = {at, bytes, kind::mapped, of, ++state().next_id};
+  return success;
+}
+int cuMemSetAccess(address at, std::size_t bytes, const access_description* who, std::size_t many) {
+  const locked lock(mutex);
+  for (std::size_t k = 0; k < many; ++k) state().access[at].insert(who[k].who.gpu);
+  return state().pages.set_access(at, bytes);
+}
+int cuMemUnmap(address at, std::size_t bytes) {
+  const locked lock(mutex);
+  state().memory.erase(at);
+  state().access.erase(at);
+  return state().pages.unmap(at, bytes);
+}
+int cuMemGetAccess(unsigned long long* flags, const location* who, address at) {
+  const locked lock(mutex);
+  const allocation* one = find(at);
+  if (one == nullptr || one->of != kind::mapped) return invalid_value;
+  *flags = state().access[one->begin].count(who->gpu) > 0 ? 3 : 0;
+  return success;
+}
+int cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned) {
+  count("cuMemHostRegister_v2");
+  const locked lock(mutex);
+  if (current() == nullptr) return invalid_context;
+  const auto at = reinterpret_cast<address>(memory);
+  state().memory[at] = {at, bytes, kind::pinned, current(), ++state().next_id};
+  return success;
+}
+int cuMemHostUnregister(void* memory) {
+  const locked lock(mutex);
+  return state().memory.erase(reinterpret_cast<address>(memory)) == 0 ? invalid_value : success;
+}
 
 // --- memory of other processes
 
@@ -713,9 +804,8 @@ int cuMemsetD8Async(address at, unsigned char value, std::size_t bytes, CUstream
   });
   return success;
 }
-// There are neither pools nor virtual memory.
+// There are no pools.
 int cuMemPoolGetAccess(int*, void*, void*) { return not_supported; }
-int cuMemGetAccess(unsigned long long*, const void*, address) { return not_supported; }
 int cuStreamGetCaptureInfo_v2(CUstream_st* given, int* status, unsigned long long* id,
                               CUgraph_st** graph, CUgraphNode_st* const** after,
                               std::size_t* count) {
@@ -971,6 +1061,18 @@ static const listed all[] = {
     FAKE("cuStreamGetId", 12000, cuStreamGetId),
     FAKE("cuStreamGetFlags", 5050, cuStreamGetFlags),
     FAKE("cuMemsetD8Async", 3020, cuMemsetD8Async),
+    FAKE("cuDeviceGetAttribute", 2000, cuDeviceGetAttribute),
+    FAKE("cuMemGetInfo", 3020, cuMemGetInfo_v2),
+    FAKE("cuMemHostRegister", 6050, cuMemHostRegister_v2),
+    FAKE("cuMemHostUnregister", 4000, cuMemHostUnregister),
+    FAKE("cuMemGetAllocationGranularity", 10020, cuMemGetAllocationGranularity),
+    FAKE("cuMemAddressReserve", 10020, cuMemAddressReserve),
+    FAKE("cuMemAddressFree", 10020, cuMemAddressFree),
+    FAKE("cuMemCreate", 10020, cuMemCreate),
+    FAKE("cuMemRelease", 10020, cuMemRelease),
+    FAKE("cuMemMap", 10020, cuMemMap),
+    FAKE("cuMemUnmap", 10020, cuMemUnmap),
+    FAKE("cuMemSetAccess", 10020, cuMemSetAccess),
     FAKE("cuMemPoolGetAccess", 11020, cuMemPoolGetAccess),
     FAKE("cuMemGetAccess", 10020, cuMemGetAccess),
     FAKE("cuStreamGetCaptureInfo", 11030, cuStreamGetCaptureInfo_v2),

@@ -1,0 +1,100 @@
+/* GPU memory whose contents leave the GPU and come back to the same addresses, for C and languages
+ * that call C.
+ *
+ *   #include <interlace/park.h>                     // link libinterlace.so, or load it
+ *   interlace_pool_create("weights");
+ *   interlace_pool_allocate("weights", 0, bytes, &memory);
+ *   interlace_pool_park("weights", INTERLACE_PARK_ON_HOST, 1, NULL, 0, NULL);
+ *   interlace_pool_resume("weights", NULL);
+ *
+ * A pool has a name and allocations on one or several GPUs. Parking a pool moves the contents of
+ * all its allocations to page-locked host memory or to another GPU, or drops them, and gives the
+ * physical memory back to the GPU. The addresses stay reserved. So pointers and captured graphs are
+ * valid again after the pool has resumed. Until then no work may use the memory.
+ *
+ * interlace_pool_park waits for all work on the pool's GPUs, and both calls return when the bytes
+ * are in place. A call that fails changes nothing: the pool stays on the GPU, or stays parked. If a
+ * failed park cannot be undone, its message says so, and interlace_pool_resume brings the rest
+ * back.
+ *
+ * Results and interlace_last_error are those of interlace/copy.h. All functions are thread-safe. */
+#ifndef INTERLACE_PARK_H
+#define INTERLACE_PARK_H
+
+#include "interlace/copy.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The number of the interface that this header describes; see INTERLACE_COPY_ABI. */
+#define INTERLACE_PARK_ABI 1
+INTERLACE_EXPORT int interlace_park_abi(void);
+
+/* Makes a pool, if there is none of that name. It lasts until the process ends. */
+INTERLACE_EXPORT interlace_result interlace_pool_create(const char* pool);
+/* Allocates memory on a GPU, by its CUDA number. Sizes are rounded up to a multiple of the GPU's
+ * granularity, 2 MiB on today's GPUs. A parked pool gets no memory. Writes `*memory` if the call
+ * succeeds. */
+INTERLACE_EXPORT interlace_result interlace_pool_allocate(const char* pool, int gpu, size_t bytes,
+                                                          void** memory);
+/* Waits for all work on the GPU and frees an allocation. Parked memory can be freed too; its
+ * contents are dropped. */
+INTERLACE_EXPORT interlace_result interlace_pool_free(void* memory);
+
+/* Places of parked contents besides the CUDA numbers of other GPUs. */
+#define INTERLACE_PARK_ON_HOST (-1)
+#define INTERLACE_PARK_NOWHERE (-2) /* the contents are dropped */
+
+/* Counts of one call. */
+typedef struct interlace_park_report {
+  uint64_t bytes;        /* of contents that moved */
+  uint64_t gpu_bytes;    /* physical memory that the GPUs got back, or that came back */
+  uint64_t locked_bytes; /* host memory that was page-locked anew */
+  double seconds;
+} interlace_park_report;
+
+/* Parks a pool. With `keep_pool`, the page-locked memory is kept for the next park after the pool
+ * has resumed; otherwise the system gets it back then. The contents of the allocations that begin
+ * at the addresses `without_contents` are dropped; `count` is the number of these addresses.
+ * `report` may be null. */
+INTERLACE_EXPORT interlace_result interlace_pool_park(const char* pool, int place, int keep_pool,
+                                                      void* const* without_contents, size_t count,
+                                                      interlace_park_report* report);
+/* Brings a pool back. Dropped contents are undefined afterwards. `report` may be null. */
+INTERLACE_EXPORT interlace_result interlace_pool_resume(const char* pool,
+                                                        interlace_park_report* report);
+
+/* The state of a pool. */
+typedef struct interlace_pool_facts {
+  uint64_t allocations;
+  uint64_t bytes;      /* of all allocations */
+  uint64_t host_bytes; /* page-locked memory that the contents occupy */
+  int parked;          /* 1 or 0 */
+  int place;           /* of the contents, if the pool is parked */
+} interlace_pool_facts;
+INTERLACE_EXPORT interlace_result interlace_pool_look_up(const char* pool,
+                                                         interlace_pool_facts* facts);
+/* Writes the name of the pool that has the memory, with its terminating zero, into `name`. */
+INTERLACE_EXPORT interlace_result interlace_pool_of(const void* memory, char* name, size_t size);
+/* Page-locked memory that is kept for later parks. */
+INTERLACE_EXPORT interlace_result interlace_park_idle_bytes(uint64_t* bytes);
+/* Gives that memory back to the system. */
+INTERLACE_EXPORT interlace_result interlace_park_free_idle(void);
+
+/* For allocators of frameworks, which know no pool: the pool that the calling thread entered last
+ * gets the memory. Pools are left in the opposite order. */
+INTERLACE_EXPORT interlace_result interlace_pool_enter(const char* pool);
+INTERLACE_EXPORT interlace_result interlace_pool_leave(void);
+/* The pair of functions of a pluggable allocator of PyTorch. The first returns null, and both write
+ * a line to standard error, if they fail. */
+INTERLACE_EXPORT void* interlace_park_torch_allocate(ptrdiff_t bytes, int gpu,
+                                                     struct CUstream_st* stream);
+INTERLACE_EXPORT void interlace_park_torch_free(void* memory, size_t bytes, int gpu,
+                                                struct CUstream_st* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

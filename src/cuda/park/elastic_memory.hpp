@@ -1,0 +1,61 @@
+// A range of addresses on a GPU whose physical memory can go and come back. The addresses stay.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cuda/transfer/driver_table.hpp"
+
+namespace interlace::cuda {
+
+// Where the memory is, and who may use it.
+struct elastic_place {
+  physical_properties properties;  // they name the GPU
+  std::uint64_t granularity = 1;   // sizes are multiples of it
+  std::vector<int> peers;          // other GPUs that get access where the driver gives it
+};
+
+// The properties of memory of this GPU. Its context must be current. Throws device_error.
+elastic_place elastic_place_of(const driver_table& driver, int gpu, std::vector<int> peers);
+
+class elastic_memory {
+ public:
+  // Reserves addresses for at least `bytes`. Copies of GPU `user` need access. Throws device_error.
+  elastic_memory(const driver_table& driver, const elastic_place& place, std::uint64_t bytes,
+                 int user);
+  // Unmaps and releases what there is. No work may use the memory.
+  ~elastic_memory();
+  elastic_memory(const elastic_memory&) = delete;
+  elastic_memory& operator=(const elastic_memory&) = delete;
+
+  device_address address() const { return address_; }
+  std::uint64_t bytes() const { return bytes_; }
+  int gpu() const { return place_.properties.location.id; }
+  bool attached() const { return usable_; }
+
+  // Creates physical memory, unless `detach` has kept it, and maps it. Does nothing if that is so
+  // already. Throws device_error, and then nothing has changed.
+  void attach();
+  // Unmaps the memory and keeps the physical memory with its contents. Throws device_error, and
+  // then nothing has changed.
+  void detach();
+  // Gives detached physical memory back, with its contents. Writes a line to the log if that fails.
+  void release() noexcept;
+
+ private:
+  void give_access();
+  [[noreturn]] void throw_no_memory() const;
+
+  const driver_table& driver_;
+  const elastic_place& place_;
+  std::uint64_t bytes_;
+  int user_;
+  device_address address_ = 0;
+  physical_memory physical_ = 0;  // valid if `has_physical_`
+  bool has_physical_ = false;
+  bool mapped_ = false;
+  bool usable_ = false;  // mapped, and the GPU has access
+};
+
+}  // namespace interlace::cuda

@@ -1,0 +1,690 @@
+#include "cuda/park/parking.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <exception>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "interlace/base/errors.hpp"
+
+namespace interlace::cuda {
+
+namespace {
+
+constexpr unsigned most_threads = 16;  // more do not page-lock faster than a link moves
+constexpr int capture_errors = 900;    // the first and the last result that names a capture
+constexpr int last_capture_error = 908;
+
+// Copies that failed may still be in flight.
+class still_in_flight : public device_error {
+ public:
+  using device_error::device_error;
+};
+
+std::string quoted(const std::string& name) { return "pool '" + name + "'"; }
+
+}  // namespace
+
+struct parking::gpu_state {
+  int number = 0;
+  CUctx_st* context = nullptr;
+  std::array<CUstream_st*, 2> streams{};  // one copy starts while another ends
+  elastic_place place;
+};
+
+struct parking::allocation {
+  gpu_state* gpu = nullptr;
+  std::unique_ptr<elastic_memory> memory;
+  bool away = false;                       // the contents are not in `memory`
+  bool has_contents = true;                // of a parked allocation: they are kept
+  std::uint64_t begin = 0;                 // of the contents in the pool's slabs
+  std::unique_ptr<elastic_memory> on_gpu;  // the contents on another GPU
+
+  std::uint64_t end() const { return begin + memory->bytes(); }
+};
+
+struct parking::pool {
+  explicit pool(std::string of) : name(std::move(of)) {}
+
+  const std::string name;
+  std::mutex mutex;  // guards the rest
+  std::map<device_address, allocation> allocations;
+  bool parked = false;
+  int place = park_on_host;
+  bool keep_pool = true;
+  std::vector<page_locked> slabs;
+};
+
+// Copies between allocations and slabs.
+class parking::transfer {
+ public:
+  transfer(parking& of, bool to_host) : of_(of), to_host_(to_host) {}
+  ~transfer() {
+    for (const ending& one : endings_)
+      log_failure(of_.driver_, of_.driver_.event_destroy(one.event), "cuEventDestroy");
+  }
+  transfer(const transfer&) = delete;
+  transfer& operator=(const transfer&) = delete;
+
+  // The allocations come in the order of `begin`.
+  void add(const allocation& one) {
+    contents_.push_back(&one);
+    gpus_.insert(one.gpu);
+  }
+  bool empty() const { return contents_.empty(); }
+  CUctx_st* any_context() const { return contents_.front()->gpu->context; }
+
+  // Enqueues the copies between a slab and the contents that belong to it.
+  void enqueue(std::size_t slab, char* memory) {
+    const std::uint64_t slab_bytes = of_.options_.slab_bytes;
+    const std::uint64_t begin = slab * slab_bytes;
+    const auto ends_before = [](const allocation* one, std::uint64_t offset) {
+      return one->end() <= offset;
+    };
+    const gpu_state* on = nullptr;
+    for (auto at = std::lower_bound(contents_.begin(), contents_.end(), begin, ends_before);
+         at != contents_.end() && (*at)->begin < begin + slab_bytes; ++at) {
+      const allocation& one = **at;
+      const std::uint64_t first = std::max(begin, one.begin);
+      const std::uint64_t end = std::min(begin + slab_bytes, one.end());
+      const auto in_slab = reinterpret_cast<device_address>(memory) + (first - begin);
+      const device_address on_gpu = one.memory->address() + (first - one.begin);
+      if (on != nullptr && on != one.gpu) note_end(*on, slab);
+      on = one.gpu;
+      copy(*on, to_host_ ? in_slab : on_gpu, to_host_ ? on_gpu : in_slab, end - first, slab);
+    }
+    if (on != nullptr) note_end(*on, slab);
+  }
+
+  void copy(const gpu_state& gpu, device_address to, device_address from, std::uint64_t bytes,
+            std::size_t turn) {
+    const in_context on(of_.driver_, gpu.context);
+    const relaxed_capture_mode undisturbed(of_.driver_);
+    of_.copy_(to, from, bytes, gpu.streams[turn % gpu.streams.size()]);
+  }
+
+  // Waits until the copies of slabs up to this one have ended. Slabs must be enqueued in order.
+  void wait_for(std::size_t slab) {
+    for (; waited_ < endings_.size() && endings_[waited_].slab <= slab; ++waited_) {
+      const in_context on(of_.driver_, endings_[waited_].gpu->context);
+      const relaxed_capture_mode undisturbed(of_.driver_);
+      check(of_.driver_, of_.driver_.event_synchronize(endings_[waited_].event),
+            "cuEventSynchronize");
+    }
+  }
+
+  // Waits for all copies. Throws device_error if one failed or `error` is given, and
+  // still_in_flight if it is not certain that all have ended.
+  void finish(std::exception_ptr error) {
+    bool certain = true;
+    for (const gpu_state* gpu : gpus_) {
+      try {
+        const in_context on(of_.driver_, gpu->context);
+        const relaxed_capture_mode undisturbed(of_.driver_);
+        for (CUstream_st* stream : gpu->streams) certain = wait(stream, error) && certain;
+      } catch (const device_error&) {
+        if (!error) error = std::current_exception();
+        certain = false;
+      }
+    }
+    if (!error) return;
+    if (certain) std::rethrow_exception(error);
+    throw still_in_flight("a GPU did not say whether copies of parked memory are complete");
+  }
+
+ private:
+  struct ending {
+    const gpu_state* gpu = nullptr;
+    CUevent_st* event = nullptr;
+    std::size_t slab = 0;
+  };
+
+  // Remembers when the copies that a slab has on a GPU until now have ended.
+  void note_end(const gpu_state& gpu, std::size_t slab) {
+    if (!to_host_) return;
+    const in_context on(of_.driver_, gpu.context);
+    ending made{&gpu, nullptr, slab};
+    check(of_.driver_, of_.driver_.event_create(&made.event, event_without_timing),
+          "cuEventCreate");
+    endings_.push_back(made);
+    check(of_.driver_, of_.driver_.event_record(made.event, gpu.streams[slab % gpu.streams.size()]),
+          "cuEventRecord");
+  }
+
+  // Whether all copies of the stream have ended. Keeps the first error.
+  bool wait(CUstream_st* stream, std::exception_ptr& error) const {
+    const int result = of_.driver_.stream_synchronize(stream);
+    if (result == driver_result::success) return true;
+    try {
+      check(of_.driver_, result, "cuStreamSynchronize");
+    } catch (const device_error&) {
+      if (!error) error = std::current_exception();
+    }
+    return of_.driver_.stream_synchronize(stream) == driver_result::success;
+  }
+
+  parking& of_;
+  bool to_host_;
+  std::vector<const allocation*> contents_;
+  std::set<const gpu_state*> gpus_;
+  std::vector<ending> endings_;  // by slab
+  std::size_t waited_ = 0;       // for so many of them
+};
+
+parking::parking(const driver_table& driver, copy_function copy, parking_options options)
+    : driver_(driver), copy_(std::move(copy)), options_(std::move(options)) {
+  if (options_.threads == 0)
+    options_.threads = std::clamp(std::thread::hardware_concurrency(), 1U, most_threads);
+}
+
+parking::~parking() {
+  for (auto& [name, of] : pools_) {
+    of->allocations.clear();
+    clear(of->slabs);
+  }
+  clear(idle_);
+  for (auto& [number, gpu] : gpus_) {
+    {
+      const in_context on(driver_, gpu->context, std::nothrow);
+      for (CUstream_st* stream : gpu->streams)
+        log_failure(driver_, driver_.stream_destroy(stream), "cuStreamDestroy");
+    }
+    log_failure(driver_, driver_.primary_release(number), "cuDevicePrimaryCtxRelease");
+  }
+}
+
+// --- pools and allocations
+// ------------------------------------------------------------------------
+
+void parking::make_pool(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  auto& place = pools_[name];
+  if (place == nullptr) place = std::make_shared<pool>(name);
+}
+
+std::shared_ptr<parking::pool> parking::find(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  const auto found = pools_.find(name);
+  if (found != pools_.end()) return found->second;
+  std::string names;
+  for (const auto& [known, of] : pools_) names += (names.empty() ? "" : ", ") + known;
+  throw usage_error("there is no " + quoted(name) + "; " +
+                    (names.empty() ? "nothing has made one" : "there are: " + names));
+}
+
+parking::gpu_state& parking::gpu_of(int number) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = gpus_.find(number); found != gpus_.end()) return *found->second;
+  int count = 0;
+  check(driver_, driver_.device_count(&count), "cuDeviceGetCount");
+  if (number < 0 || number >= count)
+    throw usage_error("there is no GPU " + std::to_string(number) + "; this process sees " +
+                      std::to_string(count) + ", numbered from 0");
+  std::vector<int> peers;
+  for (int other = 0; other < count; ++other) {
+    int can = 0;
+    if (other != number && driver_.can_access_peer(&can, other, number) == driver_result::success &&
+        can != 0)
+      peers.push_back(other);
+  }
+  auto made = std::make_unique<gpu_state>();
+  made->number = number;
+  check(driver_, driver_.primary_retain(&made->context, number), "cuDevicePrimaryCtxRetain");
+  try {
+    const in_context on(driver_, made->context);
+    made->place = elastic_place_of(driver_, number, std::move(peers));
+    for (CUstream_st*& stream : made->streams)
+      check(driver_, driver_.stream_create(&stream, stream_non_blocking), "cuStreamCreate");
+  } catch (...) {
+    for (CUstream_st* stream : made->streams)
+      if (stream != nullptr)
+        log_failure(driver_, driver_.stream_destroy(stream), "cuStreamDestroy");
+    log_failure(driver_, driver_.primary_release(number), "cuDevicePrimaryCtxRelease");
+    throw;
+  }
+  return *gpus_.emplace(number, std::move(made)).first->second;
+}
+
+device_address parking::allocate(const std::string& name, int gpu, std::uint64_t bytes) {
+  const auto of = find(name);
+  if (bytes == 0) throw usage_error("an allocation of 0 bytes in " + quoted(name));
+  gpu_state& on = gpu_of(gpu);
+  const std::lock_guard lock(of->mutex);
+  if (of->parked) throw usage_error(quoted(name) + " is parked; resume it before it gets memory");
+  const in_context current(driver_, on.context);
+  allocation made;
+  made.gpu = &on;
+  made.memory = std::make_unique<elastic_memory>(driver_, on.place, bytes, gpu);
+  try {
+    made.memory->attach();
+  } catch (...) {
+    give_back(std::move(made.memory));
+    throw;
+  }
+  const device_address address = made.memory->address();
+  const std::uint64_t whole = made.memory->bytes();
+  of->allocations.emplace(address, std::move(made));
+  const std::lock_guard all(mutex_);
+  owners_[address] = {of, whole};
+  return address;
+}
+
+void parking::synchronize(const gpu_state& gpu) {
+  const in_context on(driver_, gpu.context);
+  const relaxed_capture_mode undisturbed(driver_);
+  const int result = driver_.context_synchronize();
+  if (result >= capture_errors && result <= last_capture_error)
+    throw usage_error("a stream of GPU " + std::to_string(gpu.number) +
+                      " is being captured; wait until the capture has ended");
+  check(driver_, result, "cuCtxSynchronize");
+}
+
+void parking::free(device_address address) {
+  std::shared_ptr<pool> of;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = owners_.find(address); found != owners_.end()) of = found->second.of;
+  }
+  if (of == nullptr) throw usage_error("no pool has an allocation that begins at this address");
+  const std::lock_guard lock(of->mutex);
+  const auto found = of->allocations.find(address);
+  if (found == of->allocations.end())
+    throw usage_error("no pool has an allocation that begins at this address");
+  allocation& one = found->second;
+  CUctx_st* current = nullptr;
+  if (driver_.current(&current) == driver_result::deinitialized) return;  // the process ends
+  if (!one.away) synchronize(*one.gpu);
+  {
+    const in_context on(driver_, one.gpu->context);
+    one.memory->detach();
+    give_back(std::move(one.on_gpu));
+    of->allocations.erase(found);
+  }
+  {
+    const std::lock_guard all(mutex_);
+    owners_.erase(address);
+  }
+  if (of->parked && std::none_of(of->allocations.begin(), of->allocations.end(),
+                                 [](const auto& each) { return each.second.away; }))
+    end_parking(*of);
+}
+
+pool_facts parking::facts(const std::string& name) {
+  const auto of = find(name);
+  const std::lock_guard lock(of->mutex);
+  pool_facts found;
+  found.allocations = of->allocations.size();
+  for (const auto& [address, one] : of->allocations) found.bytes += one.memory->bytes();
+  found.parked = of->parked;
+  found.place = of->place;
+  for (const page_locked& slab : of->slabs) found.host_bytes += slab.bytes();
+  return found;
+}
+
+std::optional<std::string> parking::pool_of(device_address address) {
+  const std::lock_guard lock(mutex_);
+  auto next = owners_.upper_bound(address);
+  if (next == owners_.begin()) return std::nullopt;
+  --next;
+  if (address - next->first >= next->second.bytes) return std::nullopt;
+  return next->second.of->name;
+}
+
+// --- page-locked memory
+// ---------------------------------------------------------------------------
+
+std::vector<page_locked> parking::take_idle(std::size_t most) {
+  const std::lock_guard lock(idle_mutex_);
+  std::vector<page_locked> taken;
+  taken.reserve(most);  // for the slabs that are made, too
+  while (taken.size() < most && !idle_.empty()) {
+    taken.push_back(std::move(idle_.back()));
+    idle_.pop_back();
+  }
+  return taken;
+}
+
+void parking::keep(std::vector<page_locked>& slabs) {
+  const std::lock_guard lock(idle_mutex_);
+  idle_.reserve(idle_.size() + slabs.size());
+  for (page_locked& slab : slabs)
+    if (slab.data() != nullptr) idle_.push_back(std::move(slab));
+  slabs.clear();
+}
+
+void parking::clear(std::vector<page_locked>& slabs) noexcept {
+  if (slabs.empty()) return;
+  CUctx_st* context = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!gpus_.empty()) context = gpus_.begin()->second->context;
+  }
+  const in_context on(driver_, context, std::nothrow);
+  slabs.clear();
+}
+
+std::uint64_t parking::idle_host_bytes() {
+  const std::lock_guard lock(idle_mutex_);
+  std::uint64_t sum = 0;
+  for (const page_locked& slab : idle_) sum += slab.bytes();
+  return sum;
+}
+
+void parking::free_idle_host_memory() {
+  sweep();
+  std::vector<page_locked> taken;
+  {
+    const std::lock_guard lock(idle_mutex_);
+    taken.swap(idle_);
+  }
+  clear(taken);
+}
+
+// --- what could not be given back
+// -----------------------------------------------------------------
+
+void parking::give_back(std::unique_ptr<elastic_memory> memory) {
+  if (memory == nullptr) return;
+  try {
+    memory->detach();
+  } catch (const device_error&) {
+    leave(std::move(memory));
+  }
+}
+
+void parking::leave(std::vector<page_locked>& slabs) {
+  const std::lock_guard lock(idle_mutex_);
+  for (page_locked& slab : slabs) left_slabs_.push_back(std::move(slab));
+  slabs.clear();
+}
+
+void parking::leave(std::unique_ptr<elastic_memory> memory) {
+  if (memory == nullptr) return;
+  const std::lock_guard lock(idle_mutex_);
+  left_memory_.push_back(std::move(memory));
+}
+
+// Gives it back if no GPU has work any more.
+void parking::sweep() {
+  std::vector<page_locked> slabs;
+  std::vector<std::unique_ptr<elastic_memory>> memory;
+  {
+    const std::lock_guard lock(idle_mutex_);
+    slabs.swap(left_slabs_);
+    memory.swap(left_memory_);
+  }
+  if (slabs.empty() && memory.empty()) return;
+  try {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, gpu] : gpus_) synchronize(*gpu);
+  } catch (const std::runtime_error&) {
+    leave(slabs);
+    for (auto& one : memory) leave(std::move(one));
+    return;
+  }
+  clear(slabs);
+  for (auto& one : memory) give_back(std::move(one));
+}
+
+// --- there and back
+// -------------------------------------------------------------------------------
+
+// --- there and back
+// -------------------------------------------------------------------------------
+
+// Makes the slabs that lack, and enqueues all copies.
+void parking::fill_slabs(pool& of, std::size_t ready, transfer& copies) {
+  const std::size_t count = of.slabs.size();
+  std::optional<page_locker> locker;
+  if (ready < count)
+    locker.emplace(driver_, options_.slab_bytes, count - ready, options_.threads - 1);
+  const in_context on(driver_, copies.any_context());
+  for (std::size_t k = 0; k < count; ++k) {
+    if (k >= ready) of.slabs[k] = locker->next();
+    copies.enqueue(k, of.slabs[k].data());
+  }
+}
+
+// Copies contents to slabs, and takes the physical memory from each allocation as soon as its
+// contents have arrived. Returns the bytes of new slabs.
+std::uint64_t parking::park_on_slabs(pool& of) {
+  transfer copies(*this, true);
+  std::uint64_t bytes = 0;
+  for (auto& [address, one] : of.allocations) {
+    if (!one.has_contents) continue;
+    one.begin = bytes;
+    bytes += one.memory->bytes();
+    copies.add(one);
+  }
+  if (copies.empty()) return 0;
+  const std::size_t count = (bytes + options_.slab_bytes - 1) / options_.slab_bytes;
+  of.slabs = take_idle(count);
+  const std::size_t ready = of.slabs.size();
+  const std::uint64_t missing = (count - ready) * options_.slab_bytes;
+  try {
+    const auto available =
+        options_.available_bytes && missing != 0 ? options_.available_bytes() : std::nullopt;
+    if (available && missing > *available)
+      throw out_of_host_memory("parking " + quoted(of.name) + " needs " + std::to_string(missing) +
+                               " bytes of host memory, and " + std::to_string(*available) +
+                               " are available");
+    of.slabs.resize(count);
+    std::exception_ptr error;
+    try {
+      fill_slabs(of, ready, copies);
+      // Nothing lacks memory of the host any more.
+      for (auto& [address, one] : of.allocations) {
+        if (!one.has_contents) continue;
+        copies.wait_for((one.end() - 1) / options_.slab_bytes);
+        detach(one);
+        one.memory->release();
+      }
+    } catch (...) {
+      error = std::current_exception();
+    }
+    copies.finish(error);
+  } catch (const still_in_flight&) {
+    if (!any_away(of)) leave(of.slabs);
+    throw;
+  } catch (...) {
+    if (any_away(of)) throw;
+    std::vector<page_locked> made;
+    while (of.slabs.size() > ready) {
+      made.push_back(std::move(of.slabs.back()));
+      of.slabs.pop_back();
+    }
+    clear(made);
+    keep(of.slabs);
+    throw;
+  }
+  return missing;
+}
+
+void parking::store_on_gpu(pool& of, int number) {
+  gpu_state& target = gpu_of(number);
+  for (const auto& [address, one] : of.allocations) {
+    if (one.gpu == &target)
+      throw usage_error(quoted(of.name) + " has memory on GPU " + std::to_string(number) +
+                        " itself; park it elsewhere");
+    const auto& peers = target.place.peers;
+    if (one.has_contents && std::find(peers.begin(), peers.end(), one.gpu->number) == peers.end())
+      throw usage_error("GPU " + std::to_string(one.gpu->number) +
+                        " cannot reach the memory of GPU " + std::to_string(number) + "; park " +
+                        quoted(of.name) + " elsewhere");
+  }
+  transfer copies(*this, true);
+  std::exception_ptr error;
+  try {
+    const in_context on(driver_, target.context);
+    for (auto& [address, one] : of.allocations) {
+      if (!one.has_contents) continue;
+      one.on_gpu = std::make_unique<elastic_memory>(driver_, target.place, one.memory->bytes(),
+                                                    one.gpu->number);
+      one.on_gpu->attach();
+    }
+    std::size_t turn = 0;
+    for (auto& [address, one] : of.allocations) {
+      if (!one.has_contents) continue;
+      copies.add(one);
+      copies.copy(*one.gpu, one.on_gpu->address(), address, one.memory->bytes(), turn++);
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  try {
+    copies.finish(error);
+  } catch (const still_in_flight&) {
+    for (auto& [address, one] : of.allocations) leave(std::move(one.on_gpu));
+    throw;
+  } catch (...) {
+    for (auto& [address, one] : of.allocations) give_back(std::move(one.on_gpu));
+    throw;
+  }
+}
+
+void parking::detach(allocation& one) {
+  const in_context on(driver_, one.gpu->context);
+  one.memory->detach();
+  one.away = true;
+}
+
+bool parking::any_away(const pool& of) {
+  return std::any_of(of.allocations.begin(), of.allocations.end(),
+                     [](const auto& one) { return one.second.away; });
+}
+
+park_report parking::park(const std::string& name, const park_request& how) {
+  const auto began = std::chrono::steady_clock::now();
+  const auto of = find(name);
+  const std::lock_guard lock(of->mutex);
+  if (of->parked) throw usage_error(quoted(name) + " is parked already");
+  if (how.to < park_nowhere) throw usage_error("there is no GPU " + std::to_string(how.to));
+  std::set<const gpu_state*> gpus;
+  park_report report;
+  for (auto& [address, one] : of->allocations) {
+    gpus.insert(one.gpu);
+    one.has_contents = how.to != park_nowhere &&
+                       std::find(how.without_contents.begin(), how.without_contents.end(),
+                                 address) == how.without_contents.end();
+    report.gpu_bytes += one.memory->bytes();
+    if (one.has_contents) report.bytes += one.memory->bytes();
+  }
+  for (const gpu_state* gpu : gpus) synchronize(*gpu);
+  sweep();
+  of->place = how.to;
+  of->keep_pool = how.keep_pool;
+  try {
+    if (how.to == park_on_host)
+      report.locked_bytes = park_on_slabs(*of);
+    else if (how.to != park_nowhere)
+      store_on_gpu(*of, how.to);
+    // Contents that were not copied go last: until then, they can be mapped again.
+    for (auto& [address, one] : of->allocations)
+      if (!one.away) detach(one);
+  } catch (const device_error& error) {
+    undo(*of, error.what());
+    throw;
+  }
+  for (auto& [address, one] : of->allocations) one.memory->release();
+  of->parked = true;
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return report;
+}
+
+// Brings back what has been taken from a pool that cannot be parked.
+void parking::undo(pool& of, const std::string& reason) {
+  try {
+    (void)restore(of);
+  } catch (const device_error&) {
+    std::size_t away = 0;
+    for (const auto& [address, one] : of.allocations) away += one.away ? 1 : 0;
+    of.parked = true;
+    throw device_error(reason + "; " + std::to_string(away) + " of " +
+                       std::to_string(of.allocations.size()) + " allocations of " +
+                       quoted(of.name) + " are parked and the rest is not; resume it");
+  }
+  end_parking(of);
+}
+
+// Makes the physical memory of all allocations that are away, and brings their contents back.
+// Returns the bytes of the contents. If it throws, they are still away.
+std::uint64_t parking::restore(pool& of) {
+  transfer copies(*this, false);
+  std::vector<allocation*> attached;
+  std::uint64_t bytes = 0;
+  try {
+    std::exception_ptr error;
+    try {
+      for (auto& [address, one] : of.allocations)
+        if (one.away && one.has_contents) copies.add(one);
+      std::size_t slab = 0;
+      std::size_t turn = 0;
+      for (auto& [address, one] : of.allocations) {
+        if (!one.away) continue;
+        const in_context on(driver_, one.gpu->context);
+        attached.push_back(&one);
+        one.memory->attach();
+        if (!one.has_contents) continue;
+        bytes += one.memory->bytes();
+        if (one.on_gpu)
+          copies.copy(*one.gpu, address, one.on_gpu->address(), one.memory->bytes(), turn++);
+        // Later memory is made while the slabs that are complete move.
+        for (; (slab + 1) * options_.slab_bytes <= one.end() && slab < of.slabs.size(); ++slab)
+          copies.enqueue(slab, of.slabs[slab].data());
+      }
+      for (; slab < of.slabs.size(); ++slab) copies.enqueue(slab, of.slabs[slab].data());
+    } catch (...) {
+      error = std::current_exception();
+    }
+    copies.finish(error);
+  } catch (const still_in_flight&) {
+    throw;  // the memory stays where copies may write to it, and the next call uses it
+  } catch (...) {
+    for (allocation* one : attached) {
+      try {
+        const in_context on(driver_, one->gpu->context);
+        one->memory->detach();
+        one->memory->release();
+      } catch (const device_error&) {  // it stays, and the next call uses it
+      }
+    }
+    throw;
+  }
+  return bytes;
+}
+
+park_report parking::resume(const std::string& name) {
+  const auto began = std::chrono::steady_clock::now();
+  const auto of = find(name);
+  const std::lock_guard lock(of->mutex);
+  if (!of->parked) throw usage_error(quoted(name) + " is not parked");
+  park_report report;
+  for (const auto& [address, one] : of->allocations)
+    if (one.away) report.gpu_bytes += one.memory->bytes();
+  try {
+    report.bytes = restore(*of);
+  } catch (const device_error& error) {
+    throw device_error(quoted(name) + " stays parked: " + error.what());
+  }
+  end_parking(*of);
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return report;
+}
+
+void parking::end_parking(pool& of) {
+  for (auto& [address, one] : of.allocations) {
+    one.away = false;
+    give_back(std::move(one.on_gpu));
+  }
+  of.parked = false;
+  if (of.keep_pool)
+    keep(of.slabs);
+  else
+    clear(of.slabs);
+}
+
+}  // namespace interlace::cuda
