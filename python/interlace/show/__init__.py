@@ -1,1 +1,1 @@
-"""The output of studies and measurements for people: tables, the page, timelines."""
+"""The output of studies and measurements for people: tables, the HTML page and timelines."""

@@ -1,4 +1,4 @@
-"""A calibration as a table of each group of rows."""
+"""Prints a calibration: one table for each group of rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from interlace.study.calibrate import GROUPS, CalibrationResults
 
 
 def print_calibration(of: CalibrationResults) -> None:
-    """Print the rows, then each family's errors."""
+    """Print the rows, and after them the errors of each family."""
     print(
         f"{of.machine}, simulated, beside what was measured on {of.measured['machine']}, driver "
         f"{of.measured['driver']}, CUDA {of.measured['cuda']}, {of.measured['date']}"

@@ -1,4 +1,4 @@
-"""Measured collectives as a table."""
+"""Prints measured collectives as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured copies as a table of ours, or in the format of the OSU micro-benchmarks."""
+"""Prints measured copies as a table, or in the format of the OSU micro-benchmarks."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def print_copies(results: CopyResults) -> None:
 
 
 def osu_lines(rows: Sequence[CopyRow], window: int) -> list[str]:
-    """Tables in the output format of the OSU micro-benchmarks: latency of one message, bandwidth of
-    windows in one direction and in both, between GPU 0 and GPU 1. MB/s are 1e6 bytes a second.
+    """Tables in the output format of the OSU micro-benchmarks, between GPU 0 and GPU 1.
 
-    The bandwidth is that of a window, from the first call until the last byte has arrived.
+    They show the latency of one message, and the bandwidth of windows in one direction and in both.
+    MB/s are 1e6 bytes a second. The bandwidth is that of one window, from the first call to the arrival of the last byte.
     """
     lines: list[str] = []
     for method in dict.fromkeys(row.method for row in rows):

@@ -1,4 +1,4 @@
-"""A copy profile as a table."""
+"""Prints a copy profile as a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interlace.tuning.search import Tried
 
 
 def print_copy_profile(profile: CopyProfile, path: Path) -> None:
-    """Print the picks."""
+    """Print the way to copy that was picked for each class of sizes."""
     rows: list[tuple[str, int, Tried, Tried]] = []
     for name, direction in profile.directions.items():
         for one in direction.measured:

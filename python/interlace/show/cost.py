@@ -1,4 +1,4 @@
-"""The storage of simulated hardware as a table, with the papers' figures."""
+"""Prints the storage of simulated hardware as a table, with the papers' figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `interlace doctor` found, as a table."""
+"""Prints the findings of `interlace doctor` as a table."""
 
 from __future__ import annotations
 

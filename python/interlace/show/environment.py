@@ -1,4 +1,4 @@
-"""Environment variables as a table."""
+"""Prints environment variables as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inside of simulated runs as text: traffic between GPUs, use of links, idle GPUs."""
+"""Prints the inside of simulated runs: traffic between GPUs, use of links and idle GPUs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPARK_WIDTH = 32
 
 
 def print_inside(rows: Sequence[StudyRow]) -> None:
-    """Print the matrices, links and GPUs of every row on several GPUs."""
+    """Print the matrices, links and GPUs of every row that has several GPUs."""
     for row in rows:
         inside = row.inside
         if inside is not None and row.gpus > 1:
@@ -26,7 +26,7 @@ def print_inside(rows: Sequence[StudyRow]) -> None:
 
 
 def text(title: str, inside: Inside) -> list[str]:
-    """The inside of one run, line by line."""
+    """The inside of one run as text, line by line."""
     lines = [f"Inside {title}"]
     if inside.pairs:
         size, unit = table.scale(
@@ -81,11 +81,11 @@ def _seconds(seconds: float) -> str:
 
 
 def spark(parts: Sequence[float]) -> str:
-    """Shares as blocks of growing height; a character shows the mean of some bins."""
+    """Shares as blocks of growing height. Each character shows the mean of some time bins."""
     width = min(SPARK_WIDTH, len(parts))
     cuts = [len(parts) * k // width for k in range(width + 1)] if width else [0]
     means = [sum(parts[begin:end]) / (end - begin) for begin, end in itertools.pairwise(cuts)]
-    # Every share above 0 is at least the lowest block.
+    # # A share above 0 shows at least the lowest block.
     steps = len(SPARKS) - 1
     return "".join(SPARKS[min(steps, max(int(mean > 0), round(mean * steps)))] for mean in means)
 

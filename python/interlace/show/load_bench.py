@@ -1,4 +1,4 @@
-"""Measured loads of a checkpoint as a table."""
+"""Prints measured loads of a checkpoint as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The locality of loads, as tables."""
+"""Prints the locality of loads as tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlace.study.locality import MGPUSIM_SPEED, Locality, LocalityRow, share
 
 
 def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
-    """Our figures, beside MGPUSim's where MGPUSim ran the program."""
+    """Our figures, with MGPUSim's figures beside them if MGPUSim ran the program."""
     lines = [
         f"  {row.program}, {row.gpus} GPU{'s' if row.gpus > 1 else ''}: accesses of the vector L1 "
         f"{row.loads.vector_accesses:,} and {row.mgpusim['vector_accesses']:,.0f}, remote reads "
@@ -42,7 +42,7 @@ def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
 
 
 def _speeds(rows: Sequence[LocalityRow]) -> list[str]:
-    """Accesses and remote transactions in a CPU second, over MGPUSim's in the same runs."""
+    """Accesses and remote transactions in a CPU second, divided by MGPUSim's in the same runs."""
     accesses, remote = [], []
     for row in rows:
         if row.mgpusim is None or not row.cpu_s:
@@ -64,7 +64,7 @@ def _speeds(rows: Sequence[LocalityRow]) -> list[str]:
 
 
 def _translations(rows: Sequence[LocalityRow]) -> list[str]:
-    """Hits of the TLBs, and times of page-table walks."""
+    """The hits of the TLBs, and the times of page-table walks."""
     lines = []
     for row in rows:
         it = row.loads
@@ -84,7 +84,7 @@ def _translations(rows: Sequence[LocalityRow]) -> list[str]:
 
 
 def _moves(rows: Sequence[LocalityRow]) -> list[str]:
-    """Migrated pages."""
+    """The number of migrated pages."""
     lines = []
     for row in rows:
         it = row.loads
@@ -101,7 +101,7 @@ def _moves(rows: Sequence[LocalityRow]) -> list[str]:
 
 
 def _decisions(rows: Sequence[LocalityRow]) -> list[str]:
-    """The engines' decisions and their evidence."""
+    """The engines' decisions, with the measurements that led to them."""
     lines = [
         f"  {row.program}, {row.gpus} GPUs, {row.mechanism}: {it.choice}"
         + (

@@ -1,4 +1,4 @@
-"""Measured overlap as a table."""
+"""Prints measured overlap as a table."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A study as one self-contained HTML page: charts, timelines, table, glossary.
+"""Writes a study as one self-contained HTML page: charts, timelines, table and glossary.
 
-page.html, page.css and page.js are its frame. The page includes plotly's script, which draws the
-charts. The colours are those of Okabe and Ito, "Color Universal Design" (2008), which people with
-any colour vision can tell apart.
+page.html, page.css and page.js are the frame of the page. The page includes plotly's script, which
+draws the charts. The colours are those of Okabe and Ito, "Color Universal Design" (2008). People
+with any colour vision can distinguish them.
 """
 
 from __future__ import annotations
@@ -34,10 +34,15 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE, GREY = PALETTE.value
 MECHANISM_COLOURS = {row.name: PALETTE[row.colour] for row in ROWS}
 WIRE_KINDS = (("useful", GREEN, ""), ("protocol", SKY, "."), ("wasted", VERMILION, "/"))
 TRACK_COLOURS = {"kernel": BLUE, "agent": GREEN, "copy": ORANGE, "exchange": PURPLE}
-HEAT = [[0, "#f4f5f7"], [0.02, "#d6eaf8"], [0.5, BLUE], [1, "#001d33"]]  # 0 is nearly white
+HEAT = [
+    [0, "#f4f5f7"],
+    [0.02, "#d6eaf8"],
+    [0.5, BLUE],
+    [1, "#001d33"],
+]  # the colour of 0 is nearly white
 INSIDE_HEIGHT = 300
 MOST_NUMBERED = 8  # a heat map of more GPUs has no numbers in its cells
-MAX_BARS = 1500  # events of a timeline; the page says how many later ones it leaves out
+MAX_BARS = 1500  # the most events of a timeline; the page says how many it leaves out
 
 GLOSSARY = (
     ("speedup", "The time of one GPU of the same node over that of the row."),
@@ -72,12 +77,12 @@ GLOSSARY = (
 )
 
 
-# Id, title, caption and figure.
+# # The chart's id, title, caption and figure.
 Chart = tuple[str, str, str, dict[str, Any]]
 
 
 def page(study: Study, timelines: Timelines) -> str:
-    """The page as text. It makes no network request."""
+    """The page as text. The page makes no network request."""
     from plotly.offline import get_plotlyjs
 
     charts = _charts(study)
@@ -108,7 +113,7 @@ def page(study: Study, timelines: Timelines) -> str:
 
 
 def _file(name: str) -> str:
-    """The text of a file in the folder of this module."""
+    """The text of a file in this module's folder."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -116,7 +121,7 @@ def _file(name: str) -> str:
 
 
 def _facts(study: Study) -> list[tuple[str, str]]:
-    """The header's names and values. The values are HTML."""
+    """The names and values in the page's header. The values are HTML."""
     first, data, machine = study.rows[0], study.data, study.machine
     found = []
     found.append(("Data", escape(f"{first.data}: {data['size']}")))
@@ -225,7 +230,7 @@ def _gpus(count: int) -> str:
 def _bars(
     rows: list[StudyRow], value: str, unit: str, hover: str, factor: float = 1.0
 ) -> list[dict[str, Any]]:
-    """Bars by number of GPUs, with a trace for each mechanism except the bound."""
+    """Bars by number of GPUs, with one trace for each mechanism except the bound."""
     colours = _colours(rows)
     traces = []
     for mechanism in dict.fromkeys(row.mechanism for row in rows):
@@ -254,7 +259,7 @@ def _bars(
 
 
 def _opportunity(rows: list[StudyRow], x: list[Any]) -> dict[str, Any]:
-    """The line of the opportunity over these numbers of GPUs, one for each x."""
+    """The line of the opportunity over these numbers of GPUs, with one value for each x."""
     derived = any(row.derived for row in rows)
     return {
         "type": "scatter",
@@ -269,7 +274,7 @@ def _opportunity(rows: list[StudyRow], x: list[Any]) -> dict[str, Any]:
 
 
 def _charts(study: Study) -> list[tuple[str, str, str, dict[str, Any]]]:
-    """Id, title, caption and figure of each chart that has data."""
+    """The id, title, caption and figure of each chart that has data."""
     many = [row for row in study.rows if row.gpus > 1]
     found = []
     if many:
@@ -283,7 +288,7 @@ def _charts(study: Study) -> list[tuple[str, str, str, dict[str, Any]]]:
 
 
 def _first_of_each(rows: list[StudyRow]) -> list[StudyRow]:
-    """A row for each number of GPUs, preferably the derived one."""
+    """One row for each number of GPUs. A derived row is preferred to a measured one."""
     found: dict[int, StudyRow] = {}
     for row in rows:
         if row.gpus not in found or row.derived:
@@ -351,7 +356,8 @@ def _scaling_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
     highest = max(max(row.speedup, row.opportunity or 0) for row in rows)
     layout = {
         "xaxis": {"title": {"text": "GPUs"}, "tickvals": counts},
-        # The linear line may leave the chart; otherwise the others would be too close together.
+        # # The linear speedup may leave the chart. If it fitted, the other lines would be too
+        # close together.
         "yaxis": {"title": {"text": "speedup (x)"}, "range": [0, 1.4 * highest]},
     }
     caption = "Speedup over the number of GPUs, from one GPU on."
@@ -402,7 +408,7 @@ def _overlap_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
     ]
     layout = {
         "barmode": "group",
-        "height": _wire_height(rows),  # they are side by side
+        "height": _wire_height(rows),  # the charts are side by side
         "yaxis": {"title": {"text": "transfer time hidden (%)"}, "rangemode": "tozero"},
         "shapes": [_level(0)],
     }
@@ -413,7 +419,7 @@ def _overlap_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
 
 
 def _inside_charts(study: Study) -> list[Chart]:
-    """The byte matrix and the links' use for each row with the most GPUs."""
+    """The matrix of bytes and the use of the links, for each row that has the most GPUs."""
     most = study.rows[-1].gpus
     found: list[tuple[StudyRow, Inside]] = []
     for row in study.rows:
@@ -430,7 +436,7 @@ def _inside_charts(study: Study) -> list[Chart]:
 
 
 def _pair_chart(seen: Inside) -> tuple[str, dict[str, Any]]:
-    """A heat map of the bytes from each GPU to each other one."""
+    """A heat map of the bytes from each GPU to each other GPU."""
     bytes_of = inside.matrix(seen, lambda p: p.payload_bytes + p.protocol_bytes)
     largest = [value for line in bytes_of for value in line if value is not None]
     size, unit = table.scale(largest, table.BYTES)
@@ -472,7 +478,7 @@ def _pair_chart(seen: Inside) -> tuple[str, dict[str, Any]]:
 
 
 def _link_chart(seen: Inside, highest: float) -> tuple[str, dict[str, Any]]:
-    """A heat map of the links' use over time."""
+    """A heat map of the use of links over time."""
     size, unit = table.scale([seen.time_s], table.SECONDS)
     bins = len(seen.links[0].by_bin)
     trace = {

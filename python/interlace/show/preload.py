@@ -1,4 +1,4 @@
-"""The report of the preload library, for people."""
+"""Prints the report of the preload library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _quantity(value: float, units: Sequence[tuple[float, str]]) -> str:
 
 
 def warnings(counted: Counted, program: str) -> list[str]:
-    """Additional reasons why nothing was taken over."""
+    """Further reasons why the library took over no copy."""
     if counted.loaded == 0:
         return [
             f"warning: the library was never called: {program} is statically linked, or runs with "
@@ -32,7 +32,7 @@ def warnings(counted: Counted, program: str) -> list[str]:
 
 
 def lines_of(counted: Counted) -> list[str]:
-    """The lines of the report: copies taken over, copies left alone and why, and the gain."""
+    """The lines of the report: copies that were taken over, other copies and why, and the gain."""
     rows: list[tuple[str, int, int]] = []
     tallies = counted.tallies()
     taken = [one for one in tallies if one.outcome == counted.taken_over]

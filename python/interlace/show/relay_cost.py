@@ -1,4 +1,4 @@
-"""The cost of relaying copies, as a table."""
+"""Prints the cost of relaying copies as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The speed of the simulator, as a table."""
+"""Prints the speed of the simulator as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study as a table with notes."""
+"""Prints a study as a table with notes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LIMITED_BY = {
 
 
 def _rates(rows: Sequence[StudyRow]) -> list[float | None]:
-    """Millions of accesses that each row simulated in a CPU second."""
+    """The millions of accesses that each row simulated in a CPU second."""
     return [
         row.sim.accesses / row.sim.cpu_s / 1e6 if row.sim and row.sim.cpu_s > 0 else None
         for row in rows
@@ -59,7 +59,7 @@ def _rates(rows: Sequence[StudyRow]) -> list[float | None]:
 
 
 def columns(rows: Sequence[StudyRow], *, full: bool = False) -> list[Column]:
-    """The columns of a study's table, which is at most 105 wide unless `full`."""
+    """The columns of a study's table. The table is at most 105 characters wide, unless `full`."""
     time, time_unit = scale((row.time_s for row in rows), SECONDS)
     sizes = [
         value
@@ -99,17 +99,20 @@ def columns(rows: Sequence[StudyRow], *, full: bool = False) -> list[Column]:
 
 
 def captured(speedup: float, part: float | None) -> str:
-    """The cell for a row's part of the opportunity; below one GPU's speed it says "slower"."""
+    """The cell for a row's part of the opportunity.
+
+    It says "slower" if the row is slower than one GPU.
+    """
     return SLOWER if is_slower(speedup) and part is not None else percent(part)
 
 
 def is_slower(speedup: float) -> bool:
-    """Whether a speedup is printed as a number below 1."""
+    """Whether the table shows a speedup as a number below 1."""
     return round(speedup, 2) < 1
 
 
 def summary(study: Study) -> str:
-    """The study in a sentence or two."""
+    """The study in one or two sentences."""
     most = study.rows[-1].gpus
     if most == 1:
         return f"One GPU takes {duration(study.rows[0].time_s)}; nothing is sent."
@@ -141,7 +144,7 @@ def duration(value: float) -> str:
 
 
 def headline(study: Study) -> str:
-    """The workload, the machine, and whether the rows are measured or simulated."""
+    """A line with the workload, the machine, and whether the rows are measured or simulated."""
     first = study.rows[0]
     how = "simulated" if first.node == "sim" else "measured"
     counts = sorted({row.iterations for row in study.rows})
@@ -155,7 +158,7 @@ def headline(study: Study) -> str:
 
 
 def verification(study: Study) -> tuple[str, str]:
-    """Say which rows were verified, and give the largest relative error of the verified rows."""
+    """Say which rows were verified, and give their largest relative error."""
     worst = max(row.max_error for row in study.rows if row.max_error is not None)
     which = "all rows" if all(row.verified for row in study.rows) else "all rows but derived ones"
     return which, f"{worst:.1e}"
@@ -195,7 +198,7 @@ def footers(study: Study) -> list[str]:
 
 
 def _communication(rows: Sequence[StudyRow]) -> list[str]:
-    """The share of copies in the bulk copy's time."""
+    """The share of the bulk copy's time that its copies take."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     shown = [
         f"{max(0.0, 1 - bound[row.gpus] / row.time_s):.0%} of {BASELINE}'s time on {row.gpus} GPUs"
@@ -206,7 +209,7 @@ def _communication(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def _alone_s(row: StudyRow, bound: Mapping[int, float]) -> float | None:
-    """The time of a row's copies alone; None if they run beside kernels."""
+    """The time of a row's copies alone. None if the copies run beside kernels."""
     if row.gpus == 1:
         return 0.0
     if row.mechanism in (BASELINE, SERIAL_COPY) and row.gpus in bound:
@@ -217,7 +220,7 @@ def _alone_s(row: StudyRow, bound: Mapping[int, float]) -> float | None:
 
 
 def phases(rows: Sequence[StudyRow]) -> list[str]:
-    """A table of kernels' and copies' times in an iteration, for rows that copy after kernels."""
+    """A table of an iteration's times for kernels and copies, if copies follow kernels."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     bulk = {row.gpus: row for row in rows if row.mechanism == BASELINE}
     split = [
@@ -269,7 +272,7 @@ def _shows_phases(study: Study) -> bool:
 
 
 def _limit(row: StudyRow) -> list[str]:
-    """The limit of the kernels on one GPU, and the share of it that they reach."""
+    """The limit of the kernels on one GPU, and the share of the limit that they reach."""
     if not row.limit:
         return []
     limit = row.limit
@@ -287,7 +290,7 @@ def _limit(row: StudyRow) -> list[str]:
 
 
 def _packing(rows: Sequence[StudyRow]) -> list[str]:
-    """The packets of remote stores' queues, on the most GPUs."""
+    """The packets that queues of remote stores sent, on the most GPUs."""
     most = max(row.gpus for row in rows)
     lines = []
     for row in rows:
@@ -303,7 +306,7 @@ def _packing(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def legend(mechanisms: Iterable[str]) -> list[str]:
-    """The meanings of mechanisms in the table."""
+    """The meanings of the mechanisms' parameters in the table."""
     figures = {
         (CHUNK_BYTES.name, AGENT_THREADS.name): "(chunk bytes, threads)",
         (CHUNK_BYTES.name,): "(chunk bytes)",
@@ -335,7 +338,7 @@ def print_study(study: Study) -> None:
 
 
 def _fastest(rows: Sequence[StudyRow]) -> set[int]:
-    """The fastest mechanism for each number of GPUs above 1, without the bound."""
+    """The fastest mechanism for each number of GPUs above 1. The bound does not count."""
     best: dict[int, int] = {}
     for index, row in enumerate(rows):
         if row.gpus == 1 or row.mechanism == BOUND:

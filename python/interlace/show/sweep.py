@@ -1,4 +1,4 @@
-"""A sweep as tables and as CSV."""
+"""Prints a sweep as tables, and writes it as CSV."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from interlace.base.table import Column
 
 
-SHOWN = 20  # points in the table
+SHOWN = 20  # the most points in the table
 
 
 def _best(rows: Sequence[SweepRow]) -> SweepRow:
-    """The fastest row on the most GPUs, without the bound unless there is nothing else."""
+    """The fastest row on the most GPUs. The bound counts only if there is no other row."""
     most = max(row.gpus for row in rows)
     mechanisms = [row for row in rows if row.gpus == most and row.mechanism != BOUND]
     return min(mechanisms or [row for row in rows if row.gpus == most], key=lambda r: r.time_s)
@@ -56,27 +56,27 @@ def _point_columns(keys: Sequence[str], rows: Sequence[SweepRow]) -> list[Column
 
 
 def _by_point(rows: Sequence[SweepRow]) -> list[SweepRow]:
-    """The fastest run of each point, the fastest point first."""
+    """The fastest run of each point. The fastest point comes first."""
     groups = itertools.groupby(rows, key=lambda row: row.point)
     return sorted((_best(list(group)) for _, group in groups), key=lambda row: row.time_s)
 
 
 class _AxisValue(NamedTuple):
-    """The runs on the most GPUs, for all points with this value of a key."""
+    """The runs on the most GPUs of all points that have this value of a key."""
 
     key: str
     value: Any
     rows: list[SweepRow]
 
     def mean_s(self, mechanism: str) -> float:
-        """The geometric mean over the points of the mechanism's fastest time."""
+        """The geometric mean of the mechanism's fastest times over the points."""
         own = [row for row in self.rows if row.mechanism == mechanism]
         points = itertools.groupby(own, key=lambda row: row.point)
         return statistics.geometric_mean(min(r.time_s for r in group) for _, group in points)
 
 
 def _by_axis(keys: Sequence[str], rows: Sequence[SweepRow]) -> list[_AxisValue]:
-    """Each value of each key."""
+    """Yield each value of each key."""
     most = max(row.gpus for row in rows)
     return [
         _AxisValue(
@@ -92,7 +92,7 @@ def _order(value: Any) -> tuple[bool, Any]:
 
 
 def print_sweep(result: SweepResult) -> None:
-    """Print the best of each axis, and the points, the fastest first."""
+    """Print the best run for each value of an axis, and the points, the fastest first."""
     from interlace.base import table
 
     keys = list(result.rows[0].point)
@@ -134,7 +134,7 @@ def print_sweep(result: SweepResult) -> None:
 
 
 def csv_text(result: SweepResult) -> str:
-    """Every run as a line, with a column for each axis."""
+    """Every run as a line, with one column for each axis."""
     keys = list(result.rows[0].point)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -1,6 +1,6 @@
-"""Timelines in the Trace Event Format, which ui.perfetto.dev and chrome://tracing open.
+"""Writes timelines in the Trace Event Format, which ui.perfetto.dev and chrome://tracing open.
 
-The format: "Trace Event Format", Google, 2016; times are microseconds.
+The format is described in "Trace Event Format", Google, 2016. Times are in microseconds.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from interlace.model.results import Study, Timelines
     from interlace.model.run import Event
 
-TRACKS = ("kernel", "agent", "copy", "exchange")  # then all others by name
+TRACKS = ("kernel", "agent", "copy", "exchange")  # all other tracks follow by name
 
 
 def track_order(track: str) -> tuple[int, str]:
-    """The sort key of a track in display order."""
+    """The key that sorts tracks in the order of display."""
     return (TRACKS.index(track) if track in TRACKS else len(TRACKS), track)
 
 
 def lanes(events: Iterable[Event]) -> dict[str, list[Event]]:
-    """A device's events by lane: a track, or `copy 2` for events that overlap others there.
+    """A device's events by lane. A lane is a track, or `copy 2` for events that overlap others.
 
-    Events of a lane ascend and do not overlap. Lanes are in display order.
+    The events of a lane ascend and do not overlap. Lanes are in the order of display.
     """
     found: dict[tuple[tuple[int, str], int], list[Event]] = {}
     for event in sorted(events, key=lambda e: (e.start_s, e.end_s, e.track, e.name)):
@@ -45,8 +45,8 @@ def lanes(events: Iterable[Event]) -> dict[str, list[Event]]:
 def chrome_trace(study: Study, timelines: Timelines) -> str:
     """The timelines as a trace: a process for each mechanism and device, a thread for each lane.
 
-    Each mechanism has a process with a counter of each link direction's use over the whole run. All
-    mechanisms start at time 0 in the same trace.
+    Each mechanism also has a process with a counter for each link direction, which shows the
+    direction's use over the whole run. All mechanisms start at time 0 in the same trace.
     """
     events: list[dict[str, Any]] = []
     process = 0
@@ -95,7 +95,7 @@ def chrome_trace(study: Study, timelines: Timelines) -> str:
 
 
 def _link_counters(process: int, name: str, seen: Inside) -> list[dict[str, Any]]:
-    """A counter for each link direction: the busy percentage of each time bin."""
+    """A counter for each link direction: the percentage of each time bin in which it was busy."""
     events = [
         _named("process_name", process, 0, {"name": name}),
         _named("process_sort_index", process, 0, {"sort_index": process}),
@@ -110,7 +110,7 @@ def _link_counters(process: int, name: str, seen: Inside) -> list[dict[str, Any]
                 "ts": round(seen.bin_s * index * 1e6, 6),
                 "args": {"busy %": round(100 * part, 2)},
             }
-            # A last value brings the counter to 0.
+            # # A last value sets the counter to 0.
             for index, part in enumerate([*link.by_bin, 0.0])
         ]
     return events

@@ -1,4 +1,4 @@
-"""A machine drawn with characters: devices, links, routes."""
+"""Draws a machine with characters: devices, links and routes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORDS = {
 
 
 def _number(value: float) -> str:
-    """Three digits, or all digits before the point."""
+    """A number with three digits, or with all digits before the point."""
     if value == 0 or not math.isfinite(value):
         return "-" if not math.isfinite(value) else "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
@@ -39,7 +39,7 @@ def _number(value: float) -> str:
 
 
 def _table(*columns: str) -> Table:
-    """A table without frames, which stays readable in pipes and narrow terminals."""
+    """A table without frames. It stays readable in pipes and in narrow terminals."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
     for at, column in enumerate(columns):
         table.add_column(column, justify="left" if at == 0 else "right", no_wrap=at > 0)
@@ -47,7 +47,10 @@ def _table(*columns: str) -> Table:
 
 
 def _matrix(title: str, rows: Sequence[str], columns: Sequence[str], cell: Any) -> Text:
-    """Short words in rows and columns; plain text, as sixteen columns leave no room for frames."""
+    """A matrix of short words.
+
+    It is plain text, because sixteen columns leave no room for frames.
+    """
     table = [[cell(row, column) for column in columns] for row in rows]
     heads = [name.removeprefix("gpu") if len(columns) > 9 else name for name in columns]
     widths = [max(len(head), *(len(line[at]) for line in table)) for at, head in enumerate(heads)]
@@ -102,7 +105,7 @@ def _draw_devices(console: Console, topology: Topology) -> None:
 
 
 def _switches(machine: Machine) -> str:
-    """plx0, plx1, plx2 at 150 ns as "plx0-2 (150 ns)"."""
+    """The switches as text, such as "plx0-2 (150 ns)" for plx0, plx1 and plx2."""
     families: dict[tuple[str, float], list[str]] = {}
     for switch in machine.switch:
         stem = switch.name.rstrip("0123456789")
@@ -132,7 +135,7 @@ def _draw_links(console: Console, machine: Machine) -> None:
 
 
 def _draw_routes(console: Console, topology: Topology) -> None:
-    """Rows of equal routes, each with one route as the example."""
+    """Rows of equal routes. Each row shows one route as an example."""
     shapes: dict[tuple[Any, ...], list[Route]] = {}
     for route in topology.routes.values():
         if route.start == "host":
@@ -157,7 +160,7 @@ def _draw_routes(console: Console, topology: Topology) -> None:
 
 
 def draw(topology: Topology, measured: Sequence[dict[str, Any]] | None, console: Console) -> None:
-    """Print a topology for people."""
+    """Draw a topology for people."""
     machine = topology.machine
     console.print(Text(f"# {machine.name}: {machine.title}"), soft_wrap=True)
     _draw_devices(console, topology)
@@ -193,7 +196,7 @@ def draw(topology: Topology, measured: Sequence[dict[str, Any]] | None, console:
 
 
 def _draw_measured(console: Console, measured: Sequence[dict[str, Any]]) -> None:
-    """The largest size of every pair as two matrices."""
+    """Two matrices with the rates of every pair at the largest size."""
     largest: dict[tuple[str, str], dict[str, Any]] = {}
     for row in measured:
         key = (device_name(row["from"]), device_name(row["to"]))

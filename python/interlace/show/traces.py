@@ -1,4 +1,4 @@
-"""The statistics of a trace and the result of its replay, as tables."""
+"""Prints the statistics of a trace and the result of its replay as tables."""
 
 from __future__ import annotations
 

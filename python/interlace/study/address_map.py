@@ -1,4 +1,4 @@
-"""Map files: which GPU owns an address of a trace, and which GPU ran a kernel."""
+"""Map files: which GPU owns each address of a trace, and which GPU ran each kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ Gpu = Annotated[int, Meta(ge=0, lt=MAX_GPUS)]
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Addresses [begin, begin + bytes) are memory of one GPU, or of all GPUs page by page."""
+    """The addresses [begin, begin + bytes).
+
+    They belong to one GPU, or page by page to all GPUs in turn.
+    """
 
     begin: Annotated[int, Meta(ge=0)]
     bytes: Annotated[int, Meta(ge=1)]
@@ -31,14 +34,17 @@ class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The GPU of a CUDA context; names of kernel files and mem_trace contain the context."""
+    """The GPU of a CUDA context.
+
+    Names of kernel files and the output of mem_trace contain the context.
+    """
 
     id: Number
     gpu: Gpu
 
 
 class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The GPU of the kernels with the numbers `first` to `last`."""
+    """The GPU that ran a kernel, found by the context or number in its file's name."""
 
     first: Number
     last: Number
@@ -55,16 +61,16 @@ class AddressMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Places(NamedTuple):
-    """The owners of memory and the GPUs of kernels, in the form that conversion takes."""
+    """The owners of memory and the GPUs of kernels, in the form that the conversion needs."""
 
     file: str
     gpus: int
-    ranges: list[tuple[int, int, int, int]]  # begin, end, GPU, bytes of a page or 0
+    ranges: list[tuple[int, int, int, int]]  # begin, end, GPU, and the bytes of a page or 0
     contexts: dict[int, int]
     kernels: list[Kernels]
 
     def gpu_of(self, kernel: str) -> int:
-        """The GPU that ran a kernel, by the context or number in the name of its file."""
+        """The GPU that ran a kernel, found by the context or number in its file's name."""
         found = re.search(r"ctx_(?:0x)?([0-9a-f]+)", kernel)
         if found is not None and int(found[1], 16) in self.contexts:
             return self.contexts[int(found[1], 16)]
@@ -81,7 +87,7 @@ class Places(NamedTuple):
 
 
 def load_map(file: Path) -> Places:
-    """Read a map; raises UserError with the file and the key, or the line."""
+    """Read a map file. Raises UserError with the file and the key, or with the line."""
     text = toml_files.read_text(file, "map", MAX_FILE_BYTES)
     document = toml_files.parse_any(text, str(file), "map")
     try:
@@ -135,7 +141,7 @@ def _check_gpus(file: Path, found: AddressMap) -> None:
 
 
 def _sentence(message: str) -> str:
-    """The message of msgspec, with the key first."""
+    """Turn a message of msgspec into a sentence that begins with the key."""
     reason, _, path = message.partition(" - at `$")
     key = path.rstrip("`").lstrip(".")
     reason = reason[:1].lower() + reason[1:].replace("`", "")

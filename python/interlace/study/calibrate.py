@@ -1,4 +1,4 @@
-"""A calibration: how far a simulated machine is from the measured one."""
+"""Compares a simulated machine with measurements of the real one: a calibration."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from interlace.nodes.nodes import in_processes, real_node
 from interlace.study.calibration import FITTED, PREDICTED, STATED, Definition
 from interlace.study.calibration_gpus import METHOD, REPEATS, Gpus
 
-FORMAT = 1  # version of measured files and of result files
+FORMAT = 1  # the version of the format of measured files and result files
 LEAST_GPUS = 2
 
 
 class MeasuredRow(msgspec.Struct, forbid_unknown_fields=True):
-    """A measured row of a file, in the unit of the row with this name."""
+    """A row of a measured file. Its unit is that of the row with this name."""
 
     row: str
     value: float
@@ -47,7 +47,7 @@ class MeasuredRows(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CalibrationRow(msgspec.Struct):
-    """A row and its error; None if the row was not measured."""
+    """A row with its error. The measured value is None if the row was not measured."""
 
     row: str
     family: str
@@ -55,7 +55,7 @@ class CalibrationRow(msgspec.Struct):
     unit: str
     measured: float
     simulated: float
-    error: float  # simulated over measured, minus 1
+    error: float  # simulated value over measured value, minus 1
 
 
 class Missing(msgspec.Struct):
@@ -66,7 +66,7 @@ class Missing(msgspec.Struct):
 
 
 class Family(msgspec.Struct):
-    """The absolute errors of a family's rows in a group."""
+    """The absolute errors of the rows of one family in a group."""
 
     family: str
     group: str
@@ -80,7 +80,7 @@ class CalibrationResults(Head, frozen=True):
     """A file of results."""
 
     machine: str
-    measured: dict[str, str]  # where the measured column comes from
+    measured: dict[str, str]  # the origin of the measured column
     families: list[Family]
     rows: list[CalibrationRow]
     not_measured: list[Missing]
@@ -90,7 +90,7 @@ class CalibrationResults(Head, frozen=True):
 
 
 def read_measured(path: Path, known: Sequence[str]) -> MeasuredRows:
-    """The rows of a file. Raises UserError if it is not a file of measured rows."""
+    """Return the rows of a file. Raises UserError if it is not a file of measured rows."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -118,7 +118,10 @@ def read_measured(path: Path, known: Sequence[str]) -> MeasuredRows:
 def measure_rows(
     rows: Sequence[Definition], gpus: Gpus, tick: Callable[[], None]
 ) -> tuple[list[MeasuredRow], dict[str, str], bool]:
-    """The rows of these GPUs, the reasons for missing rows, and whether a row failed."""
+    """Measure the rows on these GPUs.
+
+    Returns them, the reasons for missing rows, and whether a row failed.
+    """
     found: list[MeasuredRow] = []
     reasons: dict[str, str] = {}
     failed = False
@@ -138,7 +141,7 @@ def measure_rows(
 
 
 def measure_here(rows: Sequence[Definition]) -> tuple[MeasuredRows, dict[str, str], bool]:
-    """The rows of this computer's GPUs, the reasons for missing rows, and whether a row failed."""
+    """Measure the rows on this computer's GPUs. Returns the same as `measure_rows`."""
     hint = "give a file of measured rows with --measured"
     node = real_node(1, REPEATS, hint=hint)
     if node.gpus < LEAST_GPUS:
@@ -166,7 +169,7 @@ def measure_here(rows: Sequence[Definition]) -> tuple[MeasuredRows, dict[str, st
 def simulate(
     rows: Sequence[Definition], machine: Machine, jobs: int, tick: Callable[[], None]
 ) -> list[float]:
-    """The simulated value of each row."""
+    """Return the simulated value of each row."""
     core = load_core()
     described = to_core(machine, core)
 
@@ -183,7 +186,7 @@ def simulate(
 
 
 def families(rows: Sequence[CalibrationRow]) -> list[Family]:
-    """Errors by group and family, in the order of the rows."""
+    """The errors of each group and family, in the order of the rows."""
     found = []
     for group in GROUPS:
         of_group = [row for row in rows if row.group == group]
@@ -206,7 +209,7 @@ def compare(
     machine: Machine, rows: Sequence[Definition], given: MeasuredRows,
     reason: Callable[[str], str], jobs: int,
 ) -> CalibrationResults:  # fmt: skip
-    """Simulate each measured row; `reason` says why a row was not measured."""
+    """Simulate each measured row. `reason` says why a row was not measured."""
     values = {row.row: row.value for row in given.rows}
     compared = [row for row in rows if row.key in values]
     with progress(f"calibration of {machine.name}", len(compared), "rows") as tick:

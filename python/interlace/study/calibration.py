@@ -1,8 +1,8 @@
-"""The rows of a calibration: a measurement on GPUs, and the same on a simulated machine.
+"""The rows of a calibration: each is a measurement on GPUs and a simulation of it.
 
-A row with one pair of memories and one stream may be fitted: parameters of the machine file come
-from such rows only. All other rows are predictions, except rows of host memory whose measured rates
-the machine file states.
+Parameters of a machine file may be fitted only to rows with one pair of memories and one stream.
+All other rows are predictions, except rows of host memory whose measured rates the machine file
+states.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ from interlace.study.calibration_gpus import Copies, Gpus
 from interlace.study.copy_bench import Pairs
 from interlace.study.plan import Message, make
 
-GPUS = 4  # the rows take so many GPUs
-PROBE_ROUNDS = 4096  # rounds of computation, to measure the time of a round
+GPUS = 4  # the number of GPUs that the rows use
+PROBE_ROUNDS = 4096  # rounds of computation that measure the time of a round
 OVERLAP_BYTES = 256 * MIB
-SMALL_CHUNKS_BYTES = 240 * MIB  # chunks of 1 MiB: the real node waits for at most 256 of them
-STORED_TO_ALL = MIB  # elements of 16 bytes
-LOADED = MIB  # elements
-COPIED_BYTES = 16 * MIB  # bytes that a copy kernel moves
+SMALL_CHUNKS_BYTES = (
+    240 * MIB
+)  # in chunks of 1 MiB, because the real node waits for at most 256 chunks
+STORED_TO_ALL = MIB  # number of elements of 16 bytes
+LOADED = MIB  # number of elements
+COPIED_BYTES = 16 * MIB  # the bytes that a copy kernel moves
 AGENT_THREADS = 32 * 1024  # 32 blocks of 1024
 
 FITTED = "one pair, one stream"
 STATED = "stated by the machine file"
 PREDICTED = "predicted"
 
-# Simulates a row: takes the compiled module, the machine as a C++ struct and as a Python one.
+# # Simulates a row. The arguments are the compiled module, and the machine as a C++ struct and as
+# a Python object.
 Simulation = Callable[[Any, Any, Machine], float]
 Measurement = Callable[[Gpus], float]
 
@@ -41,11 +44,11 @@ Measurement = Callable[[Gpus], float]
 class Definition(NamedTuple):
     """A row: its measurement and its simulation."""
 
-    key: str  # its name in a file of measured rows
+    key: str  # the row's name in a file of measured rows
     family: str
     unit: str
     group: str
-    gpus: int  # GPUs that it takes
+    gpus: int  # number of GPUs that the row uses
     simulate: Simulation
     measure: Measurement
 
@@ -153,7 +156,7 @@ def _load_rate(element: int, core: Any, machine: Any, _: Machine) -> float:
 
 
 def _stores() -> list[Definition]:
-    kinds = {  # bytes of a lane's store, number of stores, neighbouring lanes side by side
+    kinds = {  # bytes of a lane's store, number of stores, number of adjacent lanes
         "4 B scattered stores": (4, MIB, 1),
         "8 B scattered stores, 2 lanes": (4, MIB, 2),
         "16 B scattered stores, one lane": (16, 2 * MIB, 1),
@@ -163,7 +166,7 @@ def _stores() -> list[Definition]:
         "128 B scattered stores, 32 lanes": (4, 4 * MIB, 32),
         "contiguous stores, 16 B a lane": (16, 4 * MIB, 0),
     }
-    # Fewer stores are enough to count bytes on the wire, which are the same each time.
+    # # Fewer stores suffice to count bytes on the wire, because these are the same each time.
     few = 256 * KIB
     return [
         *(
@@ -259,7 +262,7 @@ def _host() -> list[Definition]:
 def _gain(
     peers: int, size: int, mechanism: str, config: Config, core: Any, machine: Any, _: Machine
 ) -> float:
-    """The speedup of a mechanism over bulk-copy, with a kernel as long as the transfer."""
+    """The speedup of a mechanism over bulk-copy if the kernel takes as long as the transfer."""
 
     def run(name: str, how: Config, rounds: int) -> float:
         _ranges, chunk_bytes, threads, _variant = how.arguments()
@@ -308,12 +311,12 @@ def _launches() -> list[Definition]:
 
 
 def definitions() -> list[Definition]:
-    """All rows, family by family."""
+    """Return all rows, family by family."""
     return [*_links(), *_host(), *_stores(), *_all_to_all(), *_overlap(), *_launches()]
 
 
 def check_machine(machine: Machine) -> None:
-    """Raise UserError for a machine that cannot run the rows."""
+    """Raise UserError if the machine cannot run the rows."""
     if machine.gpu.count < GPUS:
         raise UserError(f"{machine.name} has {machine.gpu.count} GPUs; a calibration takes {GPUS}")
     if machine.gpu.dram.capacity_GiB * GIB < 4 * OVERLAP_BYTES:

@@ -1,4 +1,4 @@
-"""The measurements of a calibration's rows on the GPUs of this computer."""
+"""Measures the rows of a calibration on this computer's GPUs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from interlace.study.copy_bench import DEFAULT_WARMUP as MESSAGE_WARMUP
 from interlace.study.copy_bench import Pairs
 from interlace.study.overlap import Balance, Overlap
 
-Copies = Sequence[tuple[int, int, int, int]]  # from, to, bytes, stream; -1 the host's memory
+Copies = Sequence[tuple[int, int, int, int]]  # from, to, bytes and stream; -1 is the host's memory
 
 REPEATS = 5
-CALL_REPEATS = 200  # copies that the host starts and waits for
-# Back to back: their start and end take less than a hundredth of the time.
+CALL_REPEATS = 200  # number of copies that the host starts and for which it waits
+# # Epochs run back to back. Their start and end take less than a hundredth of the time.
 KERNEL_EPOCHS = 128
 OVERLAP_EPOCHS = 5
 OVERLAP_WARMUP = 1
@@ -39,9 +39,9 @@ METHOD = (
 
 
 class Gpus:
-    """The GPUs of this computer. Each call measures one row, while no other command measures.
+    """This computer's GPUs. Each call measures one row while no other command measures.
 
-    Raises UserError for a refused measurement and RunFailure for a failed one.
+    Raises UserError for a measurement that is refused, and RunFailure for one that fails.
     """
 
     def __init__(self, node: CudaNode) -> None:
@@ -50,13 +50,13 @@ class Gpus:
         self._balances: dict[tuple[int, int], Balance] = {}
 
     def copies_rate(self, copies: Copies, senders: int) -> float:
-        """GB/s of each sender while all senders copy at once."""
+        """The GB/s of each sender while all senders copy at the same time."""
         with turn(), core_errors():
             time_s = self.cuda.measure_streams(list(copies), by_host=False, repeats=REPEATS)
         return 1e-9 * sum(size for _, _, size, _ in copies) / senders / _median(time_s)
 
     def copy_us(self, size: int) -> float:
-        """Microseconds of a copy to a peer, from the host's call until the host sees its end."""
+        """Microseconds of a copy to a peer, from the host's call until the host sees the end."""
         with turn(), core_errors():
             time_s = self.cuda.measure_streams(
                 [(0, 1, size, 0)], by_host=True, repeats=CALL_REPEATS
@@ -64,7 +64,7 @@ class Gpus:
         return 1e6 * _median(time_s)
 
     def message_rate(self, pairs: Pairs, size: int) -> float:
-        """GB/s of messages through the copy engine, over its default paths."""
+        """The GB/s of messages that the copy engine sends over its default paths."""
         with turn(), core_errors():
             ((_, time_s, _, wrong),) = self.cuda.measure_copies(
                 pairs, size, ["auto"], MESSAGE_WARMUP, MESSAGE_REPEATS
@@ -74,7 +74,7 @@ class Gpus:
         return 1e-9 * len(pairs) * size / _median(time_s)
 
     def copy_kernel_rate(self, size: int, blocks: int) -> float:
-        """GB/s of a kernel with this number of blocks that copies to a peer."""
+        """The GB/s of a kernel with this number of blocks that copies to a peer."""
         with turn(), core_errors():
             time_s, payload = self.cuda.measure_copy_kernel(size, blocks, KERNEL_EPOCHS, REPEATS)
         return 1e-9 * int(payload) / _median(time_s)
@@ -82,7 +82,7 @@ class Gpus:
     def store_rate(
         self, gpus: int, senders: int, element: int, elements: int, together: int
     ) -> float:
-        """GB/s of stores that each sender makes to all others."""
+        """The GB/s of the stores that each sender makes to all other GPUs."""
         with turn(), core_errors():
             time_s, payload = self.cuda.measure_stores(
                 gpus, senders, element, elements, together, KERNEL_EPOCHS, REPEATS
@@ -90,7 +90,7 @@ class Gpus:
         return 1e-9 * int(payload) / senders / _median(time_s)
 
     def raw_bytes(self, element: int, elements: int, together: int) -> float:
-        """Bytes on the wire for each byte of stores to a peer."""
+        """The bytes on the wire for each byte of stores to a peer."""
         with turn(), core_errors():
             found = self.cuda.measure_store_wire(
                 element, elements, together, KERNEL_EPOCHS, REPEATS
@@ -100,13 +100,13 @@ class Gpus:
         return _median(found)
 
     def load_rate(self, element: int, elements: int) -> float:
-        """GB/s of scattered loads from a peer."""
+        """The GB/s of scattered loads from a peer."""
         with turn(), core_errors():
             time_s, payload = self.cuda.measure_loads(element, elements, KERNEL_EPOCHS, REPEATS)
         return 1e-9 * int(payload) / _median(time_s)
 
     def gain(self, peers: int, size: int, mechanism: str, config: Config) -> float:
-        """A mechanism's speedup over bulk-copy, with a kernel as long as the transfer."""
+        """The speedup of a mechanism over bulk-copy if the kernel takes as long as the transfer."""
         overlap = Overlap(self.cuda, size, OVERLAP_EPOCHS, OVERLAP_WARMUP, REPEATS)
         if (peers, size) not in self._balances:
             self._balances[peers, size] = overlap.balance(peers)

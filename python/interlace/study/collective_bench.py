@@ -1,4 +1,4 @@
-"""Collectives as planned copies, compared with NCCL's."""
+"""Compares collectives as planned copies with NCCL's."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from interlace.study.copy_bench import CopyResults, CopyRow, methods_here, nccl_
 
 REDUCE = "all-reduce"
 PATTERNS = ("all-gather", "all-to-all", REDUCE)
-FLOAT32 = 4  # bytes
+FLOAT32 = 4  # bytes of a float32
 
 
 def messages_of(pattern: str, gpus: int) -> int:
-    """The number of blocks between GPUs; an all-reduce sends summands and then sums."""
+    """The number of blocks that travel between GPUs.
+
+    An all-reduce sends summands first and then sums.
+    """
     return gpus * (gpus - 1) * (2 if pattern == REDUCE else 1)
 
 
 def gpus_of(node: CudaNode, asked: int | None) -> int:
-    """The requested number of GPUs, or all."""
+    """The requested number of GPUs, or the number of all GPUs."""
     if node.gpus < 2:
         raise UserError(f"bench collective needs at least 2 GPUs; {node.machine_name} has 1")
     count = asked or node.gpus
@@ -37,7 +40,7 @@ def measure(
     node: CudaNode, gpus: int, named: list[str] | None, patterns: Sequence[str],
     sizes: Sequence[int], warmup: int, repeats: int,
 ) -> CopyResults:  # fmt: skip
-    """Measure every pattern and size by the named methods, or the default ones, in turns."""
+    """Measure every pattern and size in turns, by the named methods or by the default ones."""
     by, left_out = methods_here(node, named)
     rows: list[CopyRow] = []
     with progress(f"collectives on {node.machine_name}", len(patterns) * len(sizes)) as tick:

@@ -1,4 +1,4 @@
-"""Copies over several paths, compared with plain copies, on this computer's GPUs."""
+"""Compares copies over several paths with plain copies, on this computer's GPUs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PATTERNS = (
 
 
 def messages(pattern: str, gpus: int) -> Pairs:
-    """The messages (from, to) of a pattern; they are in flight at the same time."""
+    """The messages (from, to) of a pattern, which are in flight at the same time."""
     every = range(gpus)
     if pattern == "all-h2d":
         return [(HOST, gpu) for gpu in every]
@@ -63,18 +63,18 @@ def has_host(pattern: str) -> bool:
 
 
 class CopyRow(msgspec.Struct):
-    """A method with a pattern and a size; times are in seconds, for each repeat."""
+    """A method with a pattern and a size. Times are in seconds, one for each repeat."""
 
     pattern: str
-    bytes: int  # bytes of each message
+    bytes: int  # the bytes of each message
     messages: int
     method: str
-    time_s: list[float]  # from the first call until all bytes have arrived
+    time_s: list[float]  # time from the first call to the arrival of all bytes
     call_s: list[float]  # the host's time in all calls
-    wrong: int  # bytes
+    wrong: int  # number of wrong bytes
     median_s: float
     median_call_s: float
-    gb_per_s: float  # all messages together, median
+    gb_per_s: float  # the rate of all messages together; the median
     speedup: float | None = None  # speedup over memcpy
 
 
@@ -89,7 +89,7 @@ class CopyResults(BenchmarkFile):
 
 
 def rows_of(pattern: str, size: int, count: int, found: Sequence[Any]) -> list[CopyRow]:
-    """The row of one measurement."""
+    """Make the row of one measurement."""
     rows = []
     for method, time_s, call_s, wrong in found:
         median = statistics.median(time_s)
@@ -115,7 +115,7 @@ def rows_of(pattern: str, size: int, count: int, found: Sequence[Any]) -> list[C
 
 
 def methods_here(node: CudaNode, named: list[str] | None) -> tuple[list[str], str | None]:
-    """The named or default methods, and the reason if NCCL is not among them."""
+    """The named methods, or the default ones, and the reason if NCCL is not one of them."""
     by = list(DEFAULT_METHODS) if named is None else named
     left_out = node.why_not(NCCL) if NCCL in by else None
     if left_out is None:
@@ -133,14 +133,17 @@ NVLS_OFF = f"{NCCL}: without multicast in the switches (NCCL_NVLS_ENABLE=0)."
 
 
 def nccl_lines(rows: Sequence[CopyRow], left_out: str | None) -> list[str]:
-    """A note about NCCL: how it ran, or why it did not."""
+    """A note about NCCL: how it ran, or why it did not run."""
     if left_out is not None:
         return [f"{NCCL}{NOT_AVAILABLE}{left_out}."]
     return [NVLS_OFF] if any(row.method == NCCL for row in rows) else []
 
 
 def patterns_of(wanted: Sequence[str] | None, window: int, *, osu: bool) -> list[tuple[str, int]]:
-    """Patterns with the messages of each pair in flight; `osu`: those of the OSU benchmarks."""
+    """The patterns, each with `window` messages of each pair in flight.
+
+    `osu`: those of the OSU benchmarks.
+    """
     if osu:
         return list(dict.fromkeys((("p2p", 1), ("p2p", window), ("both-ways", window))))
     return [(name, window) for name in (list(PATTERNS) if wanted is None else wanted)]
@@ -150,7 +153,7 @@ def measure(
     node: CudaNode, named: list[str] | None, patterns: Sequence[tuple[str, int]],
     sizes: Sequence[int], window: int, warmup: int, repeats: int,
 ) -> CopyResults:  # fmt: skip
-    """Measure every pattern and size by the named methods, or the default ones, in turns."""
+    """Measure every pattern and size in turns, by the named methods or by the default ones."""
     if node.gpus < 2:
         raise UserError(f"bench copy needs at least 2 GPUs; {node.machine_name} has 1")
     by, left_out = methods_here(node, named)

@@ -1,9 +1,10 @@
-"""The storage that the simulated mechanisms' hardware would need in a GPU.
+"""Computes the storage that the hardware of simulated mechanisms would take in a GPU.
 
-Storage bits follow from the machine's description: the remote write queue and de-packetizer of
-FinePack (HPCA 2023, section IV-B), the queue of GPS (MICRO 2021), and DualOpt's structures (PACT
-2022, Table 1) where the machine describes them. They are compared with the data bits of the caches.
-Logic, ports and the area of a fully associative search are not counted.
+The number of bits follows from the machine's description. It covers the remote write queue and the
+de-packetizer of FinePack (HPCA 2023, section IV-B) and the queue of GPS (MICRO 2021). If the
+machine describes them, it also covers the structures of DualOpt (PACT 2022, Table 1). The result
+is compared with the data bits of the caches. Logic, ports and the area of a fully associative
+search are not counted.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ class Part(msgspec.Struct, frozen=True):
 
     structure: str
     what: str
-    count: int  # equal structures in a GPU
+    count: int  # number of equal structures in a GPU
     bits_each: int
     bits: int
-    of_caches: float  # bits over the data bits of L1 and L2
+    of_caches: float  # the bits, divided by the data bits of L1 and L2
 
 
 class Figure(NamedTuple):
-    """A paper's figure, compared with the value that follows from the paper's parameters."""
+    """A figure of a paper, compared with the value that follows from the paper's parameters."""
 
     published: str
     source: str
@@ -87,7 +88,7 @@ OF_DUALOPT = (
         "3 bits cannot say 10; the packets here have 4",
     ),
 )
-# Scheme: works with unchanged programs, granularity, needs no replicas, no complex hardware.
+# # For each scheme: unchanged programs, granularity of transfers, no replicas, simple hardware.
 NEEDS = (
     ("CARVE", "yes", "line", "no", "no"),
     ("Griffin", "yes", "page or line", "yes", "no"),
@@ -98,28 +99,29 @@ NEEDS = (
 
 
 class Cost(Head, frozen=True):
-    """The file of `interlace cost --json`."""
+    """The JSON file of `interlace cost`."""
 
     machine: str
     gpus: int
     parts: list[Part]
     published: list[dict[str, str]]
-    needs: list[dict[str, str]]  # schemes for remote loads, if the machine has one
+    needs: list[dict[str, str]]  # schemes for remote loads, if the machine has the hardware of one
 
 
 def _bits_for(most: int) -> int:
-    """The bits of a register that counts from 0 to `most`."""
+    """The number of bits of a register that counts from 0 to `most`."""
     return most.bit_length()
 
 
 def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[str, str, int, int]]:
-    """DualOpt's structures: name, meaning, count, bits of each."""
+    """The structures of DualOpt: name, meaning, count, and bits of each."""
     units = gpu.compute_units
     pieces = gpu.l2.line_bytes // added.granularity_bytes
     piece_bits = 8 * added.granularity_bytes
     lines = added.rdma_cache_KiB * 1024 // gpu.l2.line_bytes
     sets = lines // added.rdma_cache_ways
-    # An address without its byte bits, and without its set bits if sets are a power of two.
+    # # An address without its byte bits. If the number of sets is a power of two, also without its
+    # set bits.
     tag = ADDRESS_BITS - (gpu.l2.line_bytes.bit_length() - 1)
     tag -= sets.bit_length() - 1 if sets & (sets - 1) == 0 else 0
     watched = added.monitored_accesses
@@ -144,8 +146,8 @@ def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[st
 
 
 def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[str, str, int, int]]:
-    """The extra storage of dualopt-adaptive, and of dualopt-pages, which extends TLB entries."""
-    choice = 2  # one of three
+    """The additional storage of dualopt-adaptive, and of dualopt-pages, which extends TLBs."""
+    choice = 2  # bits for one of three choices
     turn, agreeing = added.looking_compute_units - 1, added.agreeing_windows
     found = [
         (
@@ -165,19 +167,20 @@ def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[s
 
 
 def parts(machine: Machine, gpus: int) -> list[Part]:
-    """The structures of one of a machine's GPUs."""
+    """The structures of one GPU of a machine."""
     gpu, queue = machine.gpu, machine.gpu.remote_write_queue
     line = gpu.l2.line_bytes
     line_bits = line.bit_length() - 1
     destinations = gpus - 1
     offset_bits = 8 * queue.subheader_bytes - SUBHEADER_LENGTH_BITS
-    # The base register holds the address bits above the window. A growing window has no such base.
+    # # The base register holds the address bits above the window. A growing window has no base
+    # register.
     tag = ADDRESS_BITS - line_bits if queue.window == "growing" else max(0, offset_bits - line_bits)
     windows = queue.windows_per_destination
     entry = line * 8 + line + tag + 1 + _bits_for(windows - 1)
     registers = windows * (ADDRESS_BITS + _bits_for(queue.payload_bytes))
     if queue.window == "growing":
-        registers += windows * ADDRESS_BITS  # the end of its stores
+        registers += windows * ADDRESS_BITS  # the end of the window's stores
     configuration = sum(map(_bits_for, (ADDRESS_BITS, offset_bits, 6, queue.payload_bytes)))
     unpacked = line * 8 + line + ADDRESS_BITS - line_bits + 1
     l1 = gpu.l1.size_KiB * 1024 * 8
@@ -217,7 +220,10 @@ def parts(machine: Machine, gpus: int) -> list[Part]:
 
 
 def cost_of(machine: Machine, gpus: int) -> Cost:
-    """The storage of one of the machine's GPUs. Raises UserError for too many or too few GPUs."""
+    """The storage of one of the machine's GPUs.
+
+    Raises UserError if there are too many or too few GPUs.
+    """
     if not 2 <= gpus <= MAX_GPUS:
         raise UserError(
             f"{gpus} GPUs: a queue has destinations among 2 to {MAX_GPUS} GPUs; give --gpus"

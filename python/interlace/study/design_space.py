@@ -1,7 +1,7 @@
-"""Sweep files: a machine with axes, a workload with its options, mechanisms and numbers of GPUs.
+"""Sweep files: a machine with axes, a workload, mechanisms and numbers of GPUs.
 
-The whole file is read and checked before the first run: every point's machine is made and
-validated.
+The whole file is read and checked before the first run. This includes making and validating the
+machine of every point.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from interlace.workloads import Inputs, check_workload, inputs_of, options_of_al
 
 FORMAT = 1
 MAX_RUNS = 100_000
-MAX_KEYS = 16  # keys of all axes together
+MAX_KEYS = 16  # the most keys of all axes together
 
 KEYS = (
     "format", "title", "machine", "workload", "gpus", "mechanisms", "split", "chunks", "threads",
@@ -34,14 +34,14 @@ KEYS = (
 )  # fmt: skip
 
 Value = int | float | str | bool
-Point = dict[str, Value]  # a value for each axis
+Point = dict[str, Value]  # a value for each key
 
 
 class Axes(NamedTuple):
     """Machine keys that change together, step by step."""
 
     keys: tuple[str, ...]
-    values: tuple[tuple[Value, ...], ...]  # steps; each has a value for each key
+    values: tuple[tuple[Value, ...], ...]  # the steps; each step has a value for each key
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class DesignSpace:
     base: Machine
     workload: str
     inputs: Inputs
-    gpus: tuple[int, ...]  # ascending, without 1
+    gpus: tuple[int, ...]  # in ascending order, without 1
     mechanisms: tuple[str, ...]
     tuning: Tuning
     axes: tuple[Axes, ...]
-    machines: tuple[Machine, ...]  # one for each point
+    machines: tuple[Machine, ...]  # one machine for each point
 
     @property
     def keys(self) -> list[str]:
@@ -81,12 +81,12 @@ def _points(axes: Sequence[Axes]) -> list[Point]:
 
 
 def load_design_space(file: Path) -> DesignSpace:
-    """Reads and checks a sweep file; raises UserError that names the file and the key."""
+    """Read and check a sweep file. Raises UserError, which names the file and the key."""
     return parse_design_space(toml_files.read_text(file, "sweep"), file)
 
 
 def parse_design_space(text: str, file: Path) -> DesignSpace:
-    """Like load_design_space, from text. Paths in the text are relative to the file."""
+    """Like load_design_space, but for a text. Paths in the text are relative to the file."""
     where = str(file)
     document = toml_files.parse(text, where, "sweep", FORMAT)
     _check_words(document, where)
@@ -142,17 +142,17 @@ def parse_design_space(text: str, file: Path) -> DesignSpace:
 
 
 def _machine(named: str, file: Path) -> str:
-    """A machine's name, or the path of its file relative to the sweep's file."""
+    """The name of a machine, or the path of its file relative to the sweep's file."""
     return str(file.parent / named) if named.endswith(".toml") or "/" in named else named
 
 
 # --- values ---------------------------------------------------------------------------------------
 
-MOST_IN_KEY, MOST_IN_TEXT, MOST_SHOWN = 100, 1000, 40  # characters
+MOST_IN_KEY, MOST_IN_TEXT, MOST_SHOWN = 100, 1000, 40  # numbers of characters
 
 
 def _check_words(value: Any, where: str) -> None:
-    """Refuses long or unprintable keys and strings, which no error could show on one line."""
+    """Refuse long or unprintable keys and strings, because errors show them on one line."""
     if isinstance(value, list):
         for one in value:
             _check_words(one, where)
@@ -195,7 +195,7 @@ def _string(document: Mapping[str, Any], key: str, where: str) -> str:
 def _listed(
     document: Mapping[str, Any], key: str, where: str, kind: type, read: Any
 ) -> tuple[Any, ...]:
-    """A list of the file by the rules of the option that takes such a list."""
+    """A list in the file, by the rules of the command-line option that takes such a list."""
     if key not in document:
         return ()
     value = document[key]
@@ -210,7 +210,7 @@ def _listed(
 
 
 def _given(options: Any, file: Path) -> dict[str, Any]:
-    """The workload's options, named as on the command line, by the names of inputs."""
+    """The workload's options by the names of inputs. The file names them as on the command line."""
     where = f"{file}: options"
     if not isinstance(options, dict):
         raise UserError(f"{where} must be a table, [options]")
@@ -261,7 +261,7 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
             counts = ", ".join(f"{key} has {count}" for key, count in lengths.items())
             raise UserError(f"{where}: {name}: values go together, so give equally many: {counts}")
         steps = tuple(zip(*group.values(), strict=True))
-        # By value: 100 is 100.0, but 1 is not true.
+        # # Values are compared by value: 100 equals 100.0, but 1 does not equal true.
         alike = [tuple((isinstance(value, bool), value) for value in step) for step in steps]
         twice, count = Counter(alike).most_common(1)[0]
         if count > 1:
@@ -280,7 +280,7 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
 
 
 def _flat(table: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
-    """Values by dotted key, with or without quotes in the file."""
+    """Values by dotted key. Keys may have quotes in the file."""
     found: list[tuple[str, Any]] = []
     for key, value in table.items():
         inner = f"{path}.{key}" if path else key
@@ -301,12 +301,12 @@ def _check_values(values: Any, where: str) -> None:
 
 
 def _machines(base: Machine, axes: Sequence[Axes], where: str) -> tuple[Machine, ...]:
-    """The machine of each point."""
+    """Return the machine of each point."""
     return tuple(changed(base, point, f"{where}{at_point(point)}") for point in _points(axes))
 
 
 def at_point(point: Mapping[str, Value]) -> str:
-    """The point in the design space, for an error."""
+    """A point of the design space as text, for an error."""
     shown = ", ".join(f"{key} = {_cut(str(value))}" for key, value in point.items())
     return f", at {shown}" if shown else ""
 
@@ -315,6 +315,6 @@ def at_point(point: Mapping[str, Value]) -> str:
 
 
 def options_text(inputs: Inputs) -> dict[str, Any]:
-    """The given options, in the form of the results file."""
+    """The given options in the form of the results file."""
     given = {name: getattr(inputs, name) for name in inputs.given()}
     return {key: str(v) if isinstance(v, Path) else v for key, v in given.items()}

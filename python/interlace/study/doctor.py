@@ -1,8 +1,8 @@
-"""What this computer can do, feature by feature, and why not: the work of `interlace doctor`.
+"""Finds out which features work on this computer, and why others do not (`interlace doctor`).
 
-Probes (doctor_probes.py) collect facts, each in a process of its own with a deadline, so that a
-driver that hangs or crashes is a finding and not the end. `findings` turns facts into sentences and
-does nothing else.
+Probes (doctor_probes.py) collect facts. Each probe runs in its own process with a deadline, so a
+driver that hangs or crashes is reported and does not end the command. `findings` turns the facts
+into sentences and does nothing else.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from interlace.base.installation import built_without_cuda
 from interlace.model.mechanism_table import NCCL, NVSHMEM
 from interlace.study.doctor_probes import MODULES, PROBES
 
-FORMAT = 1  # version of the JSON file
-DEADLINE_S = 15.0  # seconds that all probes together may take
-LEAST_SHM = 1 << 30  # NCCL keeps its buffers there
+FORMAT = 1  # the version of the format of the JSON file
+DEADLINE_S = 15.0  # the most seconds that all probes together may take
+LEAST_SHM = 1 << 30  # NCCL keeps its buffers in shared memory
 
 WORKS, NOTE, NO, BROKEN = "works", "note", "no", "BROKEN"
 FEATURES, INSTALLATION, GPUS, SYSTEM, LIBRARIES, FOLDERS = (
@@ -35,7 +35,7 @@ FEATURES, INSTALLATION, GPUS, SYSTEM, LIBRARIES, FOLDERS = (
 
 
 class Answer(NamedTuple):
-    """The outcome of a probe: its facts, or one sentence that explains its failure."""
+    """The outcome of a probe: its facts, or one sentence that says why it failed."""
 
     facts: dict[str, Any] | None
     problem: str = ""
@@ -45,7 +45,10 @@ class Answer(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One line. `state` is works, note, no, or BROKEN: present but not working."""
+    """One line of the report.
+
+    `state` is works, note, no, or BROKEN: the thing exists but does not work.
+    """
 
     topic: str
     name: str
@@ -54,7 +57,7 @@ class Finding(NamedTuple):
 
 
 def ask_all(deadline_s: float = DEADLINE_S, command: Iterable[str] = ()) -> dict[str, Answer]:
-    """The answers of all probes; never takes much longer than the deadline."""
+    """Return the answers of all probes. Never takes much longer than the deadline."""
     words = [*command] or [sys.executable, "-P", "-m", "interlace.study.doctor_probes"]
     with ThreadPoolExecutor(len(PROBES)) as threads:
         waiting = {name: threads.submit(_ask, [*words, name], deadline_s) for name in PROBES}
@@ -77,7 +80,7 @@ def _ask(words: list[str], deadline_s: float) -> Answer:
     try:
         out, err = process.communicate(timeout=deadline_s)
     except subprocess.TimeoutExpired:
-        process.kill()  # not waited for: a process within a driver call may not end even then
+        process.kill()  # no wait follows, because a process in a driver call may not end even then
         return Answer(None, f"it did not answer within {deadline_s:g} s")
     return _answer(process.returncode, out, err)
 
@@ -103,7 +106,7 @@ def _answer(code: int, out: str, err: str) -> Answer:
 
 
 def findings(answers: Mapping[str, Answer]) -> list[Finding]:
-    """All lines, features first."""
+    """Return all lines of the report, features first."""
     found = [
         *_features(answers),
         *_installation(answers),
@@ -123,12 +126,12 @@ def findings(answers: Mapping[str, Answer]) -> list[Finding]:
 
 
 def broken(found: Iterable[Finding]) -> list[Finding]:
-    """Return the findings of features that are present but do not work."""
+    """Return the findings about things that exist but do not work."""
     return [one for one in found if one.state == BROKEN]
 
 
 def _problem_of_module(answer: Answer) -> str:
-    """Why a compiled module cannot be used; empty if it can."""
+    """The reason why a compiled module cannot be used. Empty if it can."""
     if answer.facts is None:
         return answer.problem
     return str(answer.get("problem") or "")
@@ -182,7 +185,7 @@ def _features(answers: Mapping[str, Answer]) -> list[Finding]:
 
 
 def _peers(gpus: Answer) -> Finding:
-    """Say which GPUs reach each other's memory, and what copies do between other pairs."""
+    """Say which GPUs can access each other's memory, and how copies between other pairs work."""
     access = gpus.get("peer_access", [])
     count = len(access)
     if count < 2:
@@ -268,14 +271,14 @@ def _gpus(answers: Mapping[str, Answer]) -> list[Finding]:
         )
     if gpus.facts is None:
         core = _problem_of_module(answers["_core"])
-        state = NO if core else BROKEN  # without _core, no probe asked the driver
+        state = NO if core else BROKEN  # without _core, no probe could ask the driver
         return [*found, Finding(GPUS, "driver", state, gpus.problem)]
     problem = str(gpus.get("problem") or "")
     versions = f"{gpus.get('driver') or 'unknown version'}, CUDA {gpus.get('cuda') or 'unknown'}"
     if not problem:
         found.append(Finding(GPUS, "driver", WORKS, versions))
     else:
-        # The driver's library is present on a machine with a GPU, but does not work.
+        # # The driver's library exists on a machine with a GPU, but does not work.
         state = BROKEN if gpus.get("present") and (installed or kernel) else NO
         hidden = "hides all GPUs" in problem
         found.append(Finding(GPUS, "driver", NOTE if hidden else state, problem))
@@ -398,7 +401,7 @@ def _folders(facts: Answer) -> list[Finding]:
 
 
 def to_json(answers: Mapping[str, Answer], found: Iterable[Finding]) -> dict[str, Any]:
-    """The findings, and the facts that they are made of."""
+    """The findings, and the facts from which they were made."""
     lines = list(found)
     return {
         "format": FORMAT,

@@ -1,9 +1,9 @@
-"""What `interlace doctor` looks at: each probe returns plain facts, in a process of its own.
+"""The probes of `interlace doctor`. Each probe returns plain facts, in a process of its own.
 
-A probe may hang or crash where a driver or a library is broken, so `interlace.study.doctor` starts
-`python -m interlace.study.doctor_probes NAME` for each and waits for a bounded time. A probe prints
-its facts as JSON. What a probe reads of the system stands below `Host.root`, so that tests have a
-/proc and a /sys of their own.
+A probe may hang or crash if a driver or a library is broken. Therefore `interlace.study.doctor`
+starts `python -m interlace.study.doctor_probes NAME` for each probe, and waits for a bounded time.
+A probe prints its facts as JSON. All files of the system that a probe reads are below `Host.root`,
+so that tests can use their own /proc and /sys.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ from interlace.model.mechanism_table import NCCL, NVSHMEM
 Facts = dict[str, Any]
 
 NVIDIA = "0x10de"
-DISPLAY = "0x03"  # the class of GPUs in PCI
+DISPLAY = "0x03"  # the class code of GPUs in PCI
 ACS = 0x0D  # PCI Express: the extended capability "access control services"
-ACS_REDIRECTS = 0b1100  # requests or completions between devices below go up to the processor
+ACS_REDIRECTS = (
+    0b1100  # requests or completions between devices below the bridge go to the processor
+)
 CAP_SYS_PTRACE = 19
 REQUIRED = ("numpy", "msgspec", "rich", "typer")  # the dependencies in pyproject.toml
 OPTIONAL = ("torch", "cupy", "triton")
@@ -42,7 +44,7 @@ LIBRARIES = ("libinterlace.so", "libinterlace_preload.so")
 
 
 class Host(NamedTuple):
-    """The host as probes see it: the file system below `root`, and the environment."""
+    """The host that probes see: the file system below `root`, and the environment."""
 
     root: Path = Path("/")
     environment: Mapping[str, str] = os.environ
@@ -67,7 +69,7 @@ class Host(NamedTuple):
 
 
 def system(host: Host) -> Facts:
-    """Kernel, limits of a container, and how PCI treats copies between GPUs."""
+    """The kernel, the limits of a container, and PCI's handling of copies between GPUs."""
     release = host.text("/etc/os-release") or ""
     named = re.search(r'^PRETTY_NAME="?([^"\n]*)', release, re.MULTILINE)
     kernel_driver = re.search(
@@ -119,7 +121,7 @@ def _size_of(folder: Path) -> int | None:
 
 
 def _locked(host: Host) -> int | None:
-    """Bytes that a process may lock; None: no limit."""
+    """The bytes that a process may lock. None means no limit."""
     limits = host.text("/proc/self/limits") or ""
     found = re.search(r"^Max locked memory\s+(\S+)", limits, re.MULTILINE)
     if found is None:
@@ -139,7 +141,7 @@ def _has_capability(host: Host, number: int) -> bool:
 
 
 def _nvidia_functions(host: Host) -> list[str]:
-    """The bus numbers of NVIDIA's GPUs."""
+    """The PCI bus numbers of NVIDIA's GPUs."""
     folder = "/sys/bus/pci/devices"
     return [
         name
@@ -150,7 +152,7 @@ def _nvidia_functions(host: Host) -> list[str]:
 
 
 def _iommu(host: Host, functions: list[str]) -> Facts:
-    """Whether there is an IOMMU, and how it translates what each GPU does."""
+    """Whether there is an IOMMU, and how it translates the accesses of each GPU."""
     types = {}
     for name in functions:
         kind = host.text(f"/sys/bus/pci/devices/{name}/iommu_group/type")
@@ -160,11 +162,11 @@ def _iommu(host: Host, functions: list[str]) -> Facts:
 
 
 def _acs(host: Host, functions: list[str]) -> Facts:
-    """Bridges above the GPUs that send copies between GPUs up to the processor."""
+    """The bridges above the GPUs that redirect copies between GPUs to the processor."""
     redirecting, unreadable = set(), set()
     for name in functions:
         path = host.at(f"/sys/bus/pci/devices/{name}")
-        # The real path names every bridge on the way: .../0000:00:01.0/0000:01:00.0
+        # # The real path names every bridge above the device: .../0000:00:01.0/0000:01:00.0
         way = [part for part in path.resolve().parts if re.fullmatch(r"[0-9a-f]{4,}:.*\.\d", part)]
         for bridge in way[:-1]:
             control = _acs_control(host, bridge)
@@ -176,12 +178,12 @@ def _acs(host: Host, functions: list[str]) -> Facts:
 
 
 def _acs_control(host: Host, device: str) -> int | None:
-    """The control register of a bridge's ACS, 0 where there is none; None: it cannot be read."""
+    """A bridge's ACS control register. 0: the bridge has none; None: it cannot be read."""
     try:
         space = host.at(f"/sys/bus/pci/devices/{device}/config").read_bytes()
     except OSError:
         return None
-    if len(space) < 4096:  # only root sees the extended capabilities
+    if len(space) < 4096:  # only root can read the extended capabilities
         return None
     at, seen = 0x100, 0
     while at and seen < 64:
@@ -198,7 +200,7 @@ def _acs_control(host: Host, device: str) -> int | None:
 
 
 def installation(host: Host) -> Facts:
-    """Versions of Interlace and of the packages that it needs or can use."""
+    """The versions of Interlace, and of the packages that it needs or can use."""
     settings = {
         name: value
         for name, value in sorted(host.environment.items())
@@ -227,7 +229,7 @@ def _listed(name: str) -> str | None:
 def _imported(name: str) -> Facts:
     try:
         importlib.import_module(name)
-    except Exception as error:  # a package may be broken in any way
+    except Exception as error:  # a package may be broken in unknown ways
         return {"version": _listed(name), "problem": _sentence(error)}
     return {"version": _listed(name), "problem": None}
 
@@ -236,7 +238,9 @@ def _loaded(name: str) -> Facts:
     file = installed(name)
     if file is None:
         return {"file": None, "problem": "it is not there"}
-    if name.endswith("_preload.so"):  # preloaded into other programs; this process must not load it
+    if name.endswith(
+        "_preload.so"
+    ):  # this library is for other programs; this process must not load it
         return {"file": str(file), "problem": None}
     try:
         ctypes.CDLL(str(file))
@@ -266,7 +270,7 @@ def module(name: str, _: Host) -> Facts:
 
 
 def gpus(_: Host) -> Facts:
-    """Return the driver's facts."""
+    """Return the facts that the driver reports."""
     made = build()
     major, _dot, minor = str(made.get("cuda") or "0.0").partition(".")
     runtime = 1000 * int(major) + 10 * int(minor.partition(".")[0] or 0)
@@ -276,7 +280,7 @@ def gpus(_: Host) -> Facts:
 
 
 def nccl(host: Host) -> Facts:
-    """The NCCL that the mechanism `nccl` loads if the program has not loaded one itself."""
+    """The NCCL that the mechanism `nccl` would load, if the program has not loaded one itself."""
     from interlace.nodes.peers import package_files
 
     named = host.environment.get("INTERLACE_NCCL")
@@ -294,7 +298,7 @@ def nvshmem(host: Host) -> Facts:
 
 
 def _first(files: list[str], named: str | None, ask: str | None) -> Facts:
-    """The first library that can be loaded, and the version that it reports."""
+    """The first library that can be loaded, and the version that the library reports."""
     problem = None
     for file in files:
         try:
@@ -316,7 +320,7 @@ def _first(files: list[str], named: str | None, ask: str | None) -> Facts:
 
 
 def folders(host: Host) -> Facts:
-    """Folders that Interlace writes to, and whether it could."""
+    """The folders to which Interlace writes, and whether it could write there."""
     stated = host.environment.get("XDG_CONFIG_HOME", "")
     home = host.environment.get("HOME", "")
     config = Path(stated) if Path(stated).is_absolute() else Path(home or "/") / ".config"
@@ -329,7 +333,7 @@ def folders(host: Host) -> Facts:
 
 
 def _folder(path: Path) -> Facts:
-    """Whether `path` can be written: its nearest existing folder decides."""
+    """Whether `path` can be written. The nearest existing folder decides."""
     at = path
     while not at.exists() and at != at.parent:
         at = at.parent
