@@ -45,7 +45,7 @@ class reader {
   reader(const reader&) = delete;
   reader& operator=(const reader&) = delete;
 
-  // Starts to read a batch behind all earlier batches. Returns its number, from 0. No chunk has
+  // Starts to read a batch after all earlier batches. Returns its number, from 0. No chunk has
   // bytes of two batches.
   std::size_t add(std::vector<segment> segments);
   // Waits until all bytes of a batch have arrived. Returns the CRC-32C of each of its tensors, by

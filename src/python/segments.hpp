@@ -122,7 +122,7 @@ void bind_reader(nanobind::class_<Reader>& bound) {
   bound
       .def("add", &Reader::add, nb::arg("segments"),
            "Starts to read a batch of segments (file, offset, bytes, address, GPU or -1, tensor) "
-           "behind all earlier batches. Returns the number of the batch, from 0.")
+           "after all earlier batches. Returns the number of the batch, from 0.")
       .def("wait", &Reader::wait, nb::arg("batch"),
            "Waits until all bytes of a batch have arrived. Returns the CRC-32C of each of its "
            "tensors if asked for.")
