@@ -127,7 +127,8 @@ def stand_in(name: str, folder: Path) -> dict[str, str]:
     for source, library in (("fake_driver", "libcuda.so.1"), ("fake_nvml", "libnvidia-ml.so.1")):
         words = [compiler, "-std=c++20", "-shared", "-fPIC", "-Wl,-Bsymbolic"]
         words += [f"-Wl,-soname,{library}", "-o", str(folder / library)]
-        words += [str(ROOT / f"tests/cpp/preload/{source}.cpp"), "-pthread", "-ldl"]
+        words += [f"-I{ROOT}/src", str(ROOT / f"tests/cpp/preload/{source}.cpp")]
+        words += ["-pthread", "-ldl"]
         subprocess.run(words, check=True)
     return {
         **environment,

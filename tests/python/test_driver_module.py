@@ -32,7 +32,14 @@ needs_compiler = pytest.mark.skipif(compiler is None, reason="there is no C++ co
 def gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the stand-ins."""
     folder = tmp_path_factory.mktemp("gpus")
-    options = ["-std=c++20", "-O0", "-shared", "-fPIC", "-Wl,-Bsymbolic"]
+    options = [
+        "-std=c++20",
+        "-O0",
+        "-shared",
+        "-fPIC",
+        "-Wl,-Bsymbolic",
+        f"-I{HERE.parents[1]}/src",
+    ]
     made = [
         subprocess.Popen(
             [str(compiler), *options, f"-Wl,-soname,{name}", "-o", str(folder / name),

@@ -11,6 +11,7 @@ namespace interlace::cuda {
 namespace {
 
 constexpr int forms_of = 12000;  // CUDA 12.0
+constexpr int batches_of = 12080;
 
 class loader {
  public:
@@ -30,14 +31,21 @@ class loader {
 
   template <class Function>
   void operator()(Function& function, const char* name) const {
-    void* found = nullptr;
-    int status = 0;
-    if (find_(name, &found, forms_of, 0, &status) != driver_result::success || found == nullptr)
-      throw usage_error(missing(name));
-    function = reinterpret_cast<Function>(found);
+    function = reinterpret_cast<Function>(found(name, forms_of));
+    if (function == nullptr) throw usage_error(missing(name));
+  }
+  // Leaves `function` null if the driver has no such form.
+  template <class Function>
+  void if_there(Function& function, const char* name, int form) const {
+    if (version_ >= form) function = reinterpret_cast<Function>(found(name, form));
   }
 
  private:
+  void* found(const char* name, int form) const {
+    void* function = nullptr;
+    int status = 0;
+    return find_(name, &function, form, 0, &status) == driver_result::success ? function : nullptr;
+  }
   static std::string missing(const char* name) {
     return std::string("this NVIDIA driver has no ") + name + "; use a newer one";
   }
@@ -73,6 +81,7 @@ driver_table load() {
   take(made.push, "cuCtxPushCurrent");
   take(made.pop, "cuCtxPopCurrent");
   take(made.current, "cuCtxGetCurrent");
+  take(made.current_gpu, "cuCtxGetDevice");
   take(made.enable_peer, "cuCtxEnablePeerAccess");
   take(made.context_synchronize, "cuCtxSynchronize");
   take(made.pointer_attributes, "cuPointerGetAttributes");
@@ -94,6 +103,7 @@ driver_table load() {
   take(made.pool_access, "cuMemPoolGetAccess");
   take(made.memory_access, "cuMemGetAccess");
   take(made.copy, "cuMemcpyAsync");
+  take.if_there(made.copy_batch, "cuMemcpyBatchAsync", batches_of);
   take(made.set_bytes, "cuMemsetD8Async");
   take(made.module_load, "cuModuleLoadData");
   take(made.module_unload, "cuModuleUnload");

@@ -40,10 +40,13 @@ inline constexpr int peer_access_already_enabled = 704;
 enum pointer_attribute : int {
   pointer_context = 1,
   pointer_memory_type = 2,
+  pointer_on_device = 3,  // the address by which kernels reach the memory
   pointer_buffer_id = 7,
   pointer_is_managed = 8,
   pointer_device = 9,
   pointer_is_plain = 10,  // memory from cuMemAlloc, which legacy IPC handles can share
+  pointer_range_begin = 11,
+  pointer_range_bytes = 12,
   pointer_pool = 17,
   pointer_mapping_bytes = 18,
   pointer_mapping_base = 19,
@@ -123,6 +126,13 @@ struct kernel_node {
   CUctx_st* context = nullptr;  // the function's
 };
 
+// CUmemcpyAttributes.
+struct batch_attributes {
+  int source_order = 1;  // sources are read in the order of the stream
+  memory_location source, destination;
+  unsigned flags = 0;
+};
+
 memcpy_3d contiguous_copy(device_address to, device_address from, std::size_t bytes);
 
 struct driver_table {
@@ -142,6 +152,7 @@ struct driver_table {
   int (*current)(CUctx_st**) = nullptr;
   int (*enable_peer)(CUctx_st*, unsigned) = nullptr;  // enables access for the current context
   int (*context_synchronize)() = nullptr;             // of the current context
+  int (*current_gpu)(int*) = nullptr;
 
   int (*pointer_attributes)(unsigned, int*, void**, device_address) = nullptr;
   int (*allocate)(device_address*, std::size_t) = nullptr;
@@ -167,6 +178,9 @@ struct driver_table {
   int (*pool_access)(int*, CUmemPoolHandle_st*, memory_location*) = nullptr;
   int (*memory_access)(unsigned long long*, const memory_location*, device_address) = nullptr;
   int (*copy)(device_address, device_address, std::size_t, CUstream_st*) = nullptr;
+  // The form of CUDA 12.8. Null: the driver is older.
+  int (*copy_batch)(device_address*, device_address*, std::size_t*, std::size_t, batch_attributes*,
+                    std::size_t*, std::size_t, std::size_t*, CUstream_st*) = nullptr;
   int (*set_bytes)(device_address, unsigned char, std::size_t, CUstream_st*) = nullptr;
 
   int (*module_load)(CUmod_st**, const void*) = nullptr;  // loads into the current context

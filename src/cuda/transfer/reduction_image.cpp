@@ -2,18 +2,9 @@
 
 #ifdef INTERLACE_REDUCTION_IMAGE  // the name of the file that nvcc made
 
-// NOLINTNEXTLINE(hicpp-no-assembler): the compiler has no other way to embed a file
-asm(".pushsection .rodata\n"
-    ".balign 16\n"
-    ".hidden interlace_reduction_image\n"
-    ".globl interlace_reduction_image\n"
-    "interlace_reduction_image:\n"
-    ".incbin \"" INTERLACE_REDUCTION_IMAGE
-    "\"\n"
-    ".hidden interlace_reduction_image_end\n"
-    ".globl interlace_reduction_image_end\n"
-    "interlace_reduction_image_end:\n"
-    ".popsection\n");
+#include "cuda/transfer/embedded_file.hpp"
+
+INTERLACE_EMBED("interlace_reduction_image", INTERLACE_REDUCTION_IMAGE);
 
 extern "C" {
 extern const std::byte interlace_reduction_image[];

@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/fake_blocks.hpp"
 #include "cuda/fake_reduction.hpp"
 #include "cuda/transfer/driver_table.hpp"
 #include "fake_pages.hpp"
@@ -167,8 +168,9 @@ class driver {
     bool is_copy = false;
     cuda::device_address to = 0, from = 0;
     std::uint64_t bytes = 0;
-    std::shared_ptr<reduction> kernel;  // null if it is not a kernel
-    std::vector<std::uint8_t> result;   // of the kernel, until it ends
+    std::shared_ptr<reduction> kernel;     // null if it is not a kernel
+    std::vector<std::uint8_t> result;      // of the kernel, until it ends
+    std::shared_ptr<block_kernel> blocks;  // a kernel of the other kind
     std::vector<op_ptr> behind;
     bool begun = false, done = false;
     std::uint64_t rank = 0;
@@ -177,6 +179,7 @@ class driver {
   struct node {
     cuda::memcpy_3d run;
     std::shared_ptr<reduction> kernel;  // instead of a copy
+    std::shared_ptr<block_kernel> blocks;
     std::vector<node*> behind;
     CUctx_st* context = nullptr;
     // of the memory when the node was set
@@ -268,7 +271,7 @@ class driver {
     changed.to_id = to == nullptr ? 0 : to->id;
   }
   bool stale(const node& one) {
-    if (one.kernel) return false;
+    if (one.kernel || one.blocks) return false;
     const block* from = block_at(one.run.from_device);
     const block* to = block_at(one.run.to_device);
     return from == nullptr || to == nullptr || from->id != one.from_id || to->id != one.to_id;
@@ -317,6 +320,14 @@ class driver {
     return one.begin < other.begin + other.bytes && other.begin < one.begin + one.bytes;
   }
   static std::vector<range> touched(const op& one) {
+    if (one.blocks) {
+      std::vector<range> all;
+      for (const block_kernel::copy& each : one.blocks->copies()) {
+        all.push_back({each.to, each.bytes, true});
+        all.push_back({each.from, each.bytes, false});
+      }
+      return all;
+    }
     if (one.kernel) {
       std::vector<range> all{{one.kernel->what.out, one.kernel->bytes(), true}};
       for (std::uint32_t at = 0; at < one.kernel->what.inputs; ++at)
@@ -327,7 +338,8 @@ class driver {
     return {{one.to, one.bytes, true}, {one.from, one.bytes, false}};
   }
   static bool conflict(const op& one, const op& other) {
-    if ((!one.kernel && !one.is_copy) || (!other.kernel && !other.is_copy)) return false;
+    const auto moves = [](const op& each) { return each.kernel || each.is_copy || each.blocks; };
+    if (!moves(one) || !moves(other)) return false;
     const auto theirs_all = touched(other);
     for (const range& mine : touched(one))
       for (const range& theirs : theirs_all)
@@ -355,6 +367,17 @@ class driver {
     else
       std::memcpy(to, from, half);
   }
+  // The second half of the blocks moves when the kernel ends.
+  void move(const block_kernel& kernel, bool second) {
+    const auto all = kernel.copies();
+    const std::size_t half = all.size() / 2;
+    for (std::size_t at = second ? half : 0; at < (second ? all.size() : half); ++at) {
+      const block_kernel::copy& one = all[at];
+      if (block_at(one.to) != nullptr && block_at(one.from) != nullptr)
+        std::memcpy(reinterpret_cast<void*>(one.to), reinterpret_cast<const void*>(one.from),
+                    one.bytes);
+    }
+  }
   void begin(const op_ptr& one) {
     for (const op_ptr& other : pending_) {
       if (other == one || !conflict(*one, *other)) continue;
@@ -366,6 +389,8 @@ class driver {
     if (std::any_of(all.begin(), all.end(),
                     [&](const range& each) { return block_at(each.begin) == nullptr; }))
       error("a copy runs on memory that was freed");
+    else if (one->blocks)
+      move(*one->blocks, false);
     else if (one->kernel)
       one->result = one->kernel->computed();
     else
@@ -376,6 +401,7 @@ class driver {
     if (one->kernel && block_at(one->kernel->what.out) != nullptr)
       std::memcpy(reinterpret_cast<void*>(one->kernel->what.out), one->result.data(),
                   one->result.size());
+    if (one->blocks) move(*one->blocks, true);
     if (one->is_copy && block_at(one->to) != nullptr && block_at(one->from) != nullptr)
       move(*one, true);
     one->done = true;
@@ -399,7 +425,7 @@ class driver {
       chosen = *std::max_element(able.begin(), able.end(), [](const auto& one, const auto& other) {
         return one->rank < other->rank;
       });
-    if ((chosen->is_copy || chosen->kernel) && !chosen->begun)
+    if ((chosen->is_copy || chosen->kernel || chosen->blocks) && !chosen->begun)
       begin(chosen);
     else
       end(chosen);
@@ -450,6 +476,27 @@ class driver {
     const auto& [gpu, name] = *reinterpret_cast<std::pair<device*, std::string>*>(function);
     return std::make_shared<reduction>(
         gpu->number, name, *static_cast<const cuda::reduction_arguments*>(parameters[0]));
+  }
+  // The kernel for blocks that a launch or a node names; null if it names another kernel.
+  std::shared_ptr<block_kernel> blocks_of(CUfunc_st* function, void** parameters, unsigned grid,
+                                          unsigned threads, unsigned shared_bytes) {
+    const auto& [gpu, name] = *reinterpret_cast<std::pair<device*, std::string>*>(function);
+    if (!block_kernel::is(name)) return nullptr;
+    auto made = std::make_shared<block_kernel>(
+        gpu->number, name, *static_cast<const cuda::block_arguments*>(parameters[0]));
+    if (const std::string text = made->mistake(grid, threads, shared_bytes); !text.empty())
+      error(text);
+    for (const block_kernel::copy& one : made->copies())
+      for (const cuda::device_address begin : {one.to, one.from}) {
+        const block* of = block_at(begin);
+        if (one.bytes == 0) continue;
+        if (of == nullptr || begin + one.bytes > of->base + of->bytes)
+          error("a block leaves its memory");
+        else if (of->what == kind::pageable || of->what == kind::managed ||
+                 (of->what != kind::pinned && of->gpu != gpu->number))
+          error("a block lies in memory of another place");
+      }
+    return made;
   }
   // A kernel runs on its GPU, and uses only memory of that GPU.
   void check_kernel(const reduction& one) {
@@ -573,9 +620,14 @@ inline int driver::attribute(int which, void* into, cuda::device_address address
     case cuda::pointer_pool:
       put(known && at->what == kind::pool_gpu ? static_cast<const void*>(at) : nullptr);
       return 0;
+    case cuda::pointer_on_device:
+      put(known ? address : cuda::device_address{0});
+      return 0;
+    case cuda::pointer_range_begin:
     case cuda::pointer_mapping_base:
       put(known ? at->base : cuda::device_address{0});
       return 0;
+    case cuda::pointer_range_bytes:
     case cuda::pointer_mapping_bytes:
       put(known ? std::size_t{at->bytes} : std::size_t{0});
       return 0;
@@ -718,6 +770,13 @@ inline void driver::make_table() {
     *context = stack().empty() ? nullptr : stack().back();
     return 0;
   };
+  t.current_gpu = [](int* gpu) {
+    return call("current_gpu", [&](driver& d) {
+      if (d.current_gpu() == nullptr) return cuda::driver_result::invalid_context;
+      *gpu = d.current_gpu()->number;
+      return 0;
+    });
+  };
   t.enable_peer = [](CUctx_st* other, unsigned) {
     return call("enable_peer", [&](driver& d) {
       device* on = d.current_gpu();
@@ -785,6 +844,35 @@ inline void driver::make_table() {
       return 0;
     });
   };
+  t.copy_batch = [](device_address* to, device_address* from, std::size_t* bytes, std::size_t count,
+                    cuda::batch_attributes* how, std::size_t* first, std::size_t attributes,
+                    std::size_t*, CUstream_st* on) {
+    return call("copy_batch", [&](driver& d) {
+      stream_state* stream = d.stream_of(on);
+      if (stream == nullptr) return cuda::driver_result::invalid_context;
+      // Real drivers refuse captured streams, and the legacy default stream.
+      if (stream->capturing != nullptr) stream->invalidated = true;
+      if (stream->capturing != nullptr || stream == stream->of->legacy) return refused;
+      if (count == 0 || attributes != 1 || first[0] != 0 || how->source_order != 1) return refused;
+      op last;
+      std::vector<op_ptr> all;
+      const op_ptr before = stream->last;
+      for (std::size_t at = 0; at < count; ++at) {
+        if (bytes[at] == 0 || d.block_at(to[at]) == nullptr || d.block_at(from[at]) == nullptr)
+          return refused;
+        op made;
+        made.is_copy = true;
+        made.to = to[at];
+        made.from = from[at];
+        made.bytes = bytes[at];
+        stream->last = before;  // no order among themselves
+        all.push_back(d.enqueue(*stream, std::move(made), true));
+      }
+      last.behind = all;
+      d.enqueue(*stream, std::move(last), true);
+      return 0;
+    });
+  };
   t.set_bytes = [](device_address to, unsigned char, std::size_t bytes, CUstream_st* on) {
     return call("set_bytes", [&](driver& d) {
       stream_state* stream = d.stream_of(on);
@@ -840,7 +928,7 @@ inline void driver::make_table() {
   t.module_unload = [](CUmod_st*) {
     return call("module_unload", [&](driver& d) {
       for (const op_ptr& one : d.pending_)
-        if (one->kernel) d.error("a module is unloaded whose kernels run");
+        if (one->kernel || one->blocks) d.error("a module is unloaded whose kernels run");
       --d.modules_;
       return 0;
     });
@@ -853,13 +941,28 @@ inline void driver::make_table() {
       return 0;
     });
   };
-  t.launch = [](CUfunc_st* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                unsigned, CUstream_st* on, void** parameters, void**) {
+  t.launch = [](CUfunc_st* function, unsigned grid, unsigned, unsigned, unsigned threads, unsigned,
+                unsigned, unsigned shared_bytes, CUstream_st* on, void** parameters, void**) {
     return call("launch", [&](driver& d) {
       stream_state* stream = d.stream_of(on);
       if (stream == nullptr) return cuda::driver_result::invalid_context;
-      if (stream->capturing != nullptr) return refused;
       op made;
+      made.blocks = d.blocks_of(function, parameters, grid, threads, shared_bytes);
+      if (made.blocks) {
+        if (stream->invalidated) return capture_unsupported;
+        if (made.blocks->gpu != stream->of->number) d.error("a kernel on another GPU's stream");
+        if (stream->capturing != nullptr) {
+          auto captured = std::make_unique<node>();
+          captured->blocks = made.blocks;
+          captured->behind = stream->front;
+          stream->front.assign(1, captured.get());
+          stream->capturing->nodes.push_back(std::move(captured));
+          return 0;
+        }
+        d.enqueue(*stream, std::move(made), true);
+        return 0;
+      }
+      if (stream->capturing != nullptr) return refused;
       made.kernel = kernel_of(function, parameters);
       if (made.kernel->gpu != stream->of->number) d.error("a kernel on another GPU's stream");
       d.check_kernel(*made.kernel);
@@ -1092,7 +1195,8 @@ inline void driver::make_table() {
       for (std::size_t at = 0; at < one->nodes.size(); ++at) {
         auto copy = std::make_shared<op>();
         copy->kernel = one->nodes[at].kernel;
-        copy->is_copy = !copy->kernel;
+        copy->blocks = one->nodes[at].blocks;
+        copy->is_copy = !copy->kernel && !copy->blocks;
         copy->to = one->nodes[at].run.to_device;
         copy->from = one->nodes[at].run.from_device;
         copy->bytes = one->nodes[at].run.width_bytes;

@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "../cuda/fake_blocks.hpp"
 #include "../fake_pages.hpp"
 
 namespace {
@@ -134,26 +135,35 @@ struct node_copy {
   std::size_t bytes = 0;
 };
 
+using interlace::fake::block_kernel;
+
 struct CUgraphNode_st {
   node_copy copy;
+  std::shared_ptr<block_kernel> blocks;  // a kernel instead of a copy
   std::vector<CUgraphNode_st*> after;
+};
+
+struct CUuserObject_st {
+  void* data = nullptr;
+  void (*destroy)(void*) = nullptr;
 };
 
 struct CUgraph_st {
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+  std::vector<std::shared_ptr<CUuserObject_st>> owned;
 };
 
 struct CUgraphExec_st {
   struct node {
     CUgraphNode_st* of = nullptr;
     node_copy copy;
+    std::shared_ptr<block_kernel> blocks;
     std::vector<std::size_t> after;
   };
   std::vector<node> nodes;
+  std::vector<std::shared_ptr<CUuserObject_st>> owned;
   shared_operation last;
 };
-
-struct CUuserObject_st;
 
 namespace {
 
@@ -658,6 +668,9 @@ int cuPointerGetAttributes(unsigned count, int* which, void** into, address at) 
       case 2:
         put(target, one == nullptr ? 0U : one->of == kind::pinned ? 1U : 2U);
         break;
+      case 3:
+        put(target, one == nullptr ? address{0} : at);
+        break;
       case 7:
         put(target, one == nullptr ? 0ULL : one->id);
         break;
@@ -676,9 +689,11 @@ int cuPointerGetAttributes(unsigned count, int* which, void** into, address at) 
       case 17:
         put(target, static_cast<void*>(nullptr));
         break;
+      case 12:
       case 18:
         put(target, one == nullptr ? std::size_t{0} : one->bytes);
         break;
+      case 11:
       case 19:
         put(target, one == nullptr ? address{0} : one->begin);
         break;
@@ -905,13 +920,54 @@ int cuGraphDestroy(CUgraph_st* graph) {
   delete graph;
   return success;
 }
-// It runs no kernels.
-int cuModuleLoadData(void**, const void*) { return not_supported; }
-int cuModuleUnload(void*) { return not_supported; }
-int cuModuleGetFunction(void**, void*, const char*) { return not_supported; }
-int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                   CUstream_st*, void**, void**) {
-  return not_supported;
+// It runs the kernels that copy blocks, and no others. A module knows its context.
+struct fake_function {
+  CUctx_st* context = nullptr;
+  std::string name;
+};
+int cuModuleLoadData(CUctx_st** module, const void* image) {
+  count("cuModuleLoadData");
+  if (current() == nullptr) return invalid_context;
+  const auto* text = static_cast<const char*>(image);
+  if (std::getenv("FAKE_NO_KERNELS") != nullptr || std::strncmp(text, "//", 2) != 0)
+    return not_supported;
+  *module = current();
+  return success;
+}
+int cuModuleUnload(CUctx_st*) { return success; }
+int cuModuleGetFunction(fake_function** function, CUctx_st* module, const char* name) {
+  if (!block_kernel::is(name)) return not_found;
+  *function = new fake_function{module, name};
+  return success;
+}
+static void run_blocks(const block_kernel& kernel) {
+  for (const block_kernel::copy& one : kernel.copies())
+    std::memmove(reinterpret_cast<void*>(one.to), reinterpret_cast<void*>(one.from), one.bytes);
+}
+int cuLaunchKernel(fake_function* function, unsigned grid, unsigned, unsigned, unsigned threads,
+                   unsigned, unsigned, unsigned shared_bytes, CUstream_st* given, void** parameters,
+                   void**) {
+  count("cuLaunchKernel");
+  const locked lock(mutex);
+  CUstream_st* stream = resolve(given);
+  if (stream == nullptr || stream->context != function->context) return invalid_context;
+  auto kernel = std::make_shared<block_kernel>(
+      stream->context->gpu, function->name,
+      *static_cast<const interlace::cuda::block_arguments*>(parameters[0]));
+  if (const std::string text = kernel->mistake(grid, threads, shared_bytes); !text.empty()) {
+    std::fprintf(stderr, "fake driver: %s\n", text.c_str());
+    std::abort();
+  }
+  if (stream->captured != nullptr) {
+    auto& nodes = stream->captured->nodes;
+    auto made = std::make_unique<CUgraphNode_st>();
+    made->blocks = std::move(kernel);
+    if (!nodes.empty()) made->after.push_back(nodes.back().get());
+    nodes.push_back(std::move(made));
+    return success;
+  }
+  stream->last = enqueue(before(stream), [kernel] { run_blocks(*kernel); });
+  return success;
 }
 int cuGraphAddKernelNode(CUgraphNode_st**, CUgraph_st*, CUgraphNode_st* const*, std::size_t,
                          const void*) {
@@ -930,11 +986,12 @@ int cuGraphInstantiateWithFlags(CUgraphExec_st** made, CUgraph_st* graph, unsign
   auto exec = std::make_unique<CUgraphExec_st>();
   std::map<CUgraphNode_st*, std::size_t> index;
   for (const auto& node : graph->nodes) {
-    CUgraphExec_st::node one{node.get(), node->copy, {}};
+    CUgraphExec_st::node one{node.get(), node->copy, node->blocks, {}};
     for (CUgraphNode_st* on : node->after) one.after.push_back(index.at(on));
     index[node.get()] = exec->nodes.size();
     exec->nodes.push_back(std::move(one));
   }
+  exec->owned = graph->owned;
   *made = exec.release();
   return success;
 }
@@ -959,7 +1016,8 @@ int cuGraphLaunch(CUgraphExec_st* exec, CUstream_st* given) {
   for (const auto& one : exec->nodes) {
     std::vector<shared_operation> on{begin};
     for (const std::size_t earlier : one.after) on.push_back(nodes[earlier]);
-    nodes.push_back(enqueue(std::move(on), [copy = one.copy] {
+    nodes.push_back(enqueue(std::move(on), [copy = one.copy, blocks = one.blocks] {
+      if (blocks) return run_blocks(*blocks);
       std::memmove(reinterpret_cast<void*>(copy.to), reinterpret_cast<void*>(copy.from),
                    copy.bytes);
     }));
@@ -969,18 +1027,29 @@ int cuGraphLaunch(CUgraphExec_st* exec, CUstream_st* given) {
   exec->last = stream->last;
   return success;
 }
-int cuUserObjectCreate(CUuserObject_st**, void*, void (*)(void*), unsigned, unsigned) {
-  return not_supported;
+// A graph and its executables own an object together.
+int cuUserObjectCreate(CUuserObject_st** made, void* data, void (*destroy)(void*), unsigned,
+                       unsigned) {
+  *made = new CUuserObject_st{data, destroy};
+  return success;
 }
-int cuUserObjectRelease(CUuserObject_st*, unsigned) { return not_supported; }
-int cuGraphRetainUserObject(CUgraph_st*, CUuserObject_st*, unsigned, unsigned) {
-  return not_supported;
+int cuUserObjectRelease(CUuserObject_st* object, unsigned) {
+  object->destroy(object->data);
+  delete object;
+  return success;
+}
+int cuGraphRetainUserObject(CUgraph_st* graph, CUuserObject_st* object, unsigned, unsigned) {
+  graph->owned.emplace_back(object, [](CUuserObject_st* ended) {
+    ended->destroy(ended->data);
+    delete ended;
+  });
+  return success;
 }
 
 // --- what came after CUDA 12.2
 // ------------------------------------------------------------------------------
 
-// These functions only exist and do nothing. Their arguments differ from the earlier versions'.
+// These two functions only exist and do nothing. Their arguments differ from the earlier versions'.
 int cuStreamGetCaptureInfo_v3(CUstream_st*, int*, unsigned long long*, CUgraph_st**,
                               CUgraphNode_st* const**, const void**, std::size_t*) {
   return not_supported;
@@ -989,9 +1058,18 @@ int cuStreamUpdateCaptureDependencies_v2(CUstream_st*, CUgraphNode_st**, const v
                                          unsigned) {
   return not_supported;
 }
-int cuMemcpyBatchAsync(address*, address*, std::size_t*, std::size_t, void*, std::size_t*,
-                       std::size_t, std::size_t*, CUstream_st*) {
-  return not_supported;
+// CUDA 12.8's form; CUDA 13 has another one of the same name, without the index of a failure.
+int cuMemcpyBatchAsync(address* to, address* from, std::size_t* bytes, std::size_t size, void*,
+                       std::size_t*, std::size_t, std::size_t*, CUstream_st* given) {
+  count("cuMemcpyBatchAsync");
+  const locked lock(mutex);
+  CUstream_st* stream = resolve(given);
+  if (stream == nullptr) return invalid_context;
+  if (stream->legacy || stream->captured != nullptr || size == 0) return invalid_value;
+  for (std::size_t at = 0; at < size; ++at)
+    if (const int result = add_copy(to[at], from[at], bytes[at], given, false); result != success)
+      return result;
+  return success;
 }
 
 // --- lookups
@@ -1027,6 +1105,7 @@ static const listed all[] = {
     FAKE("cuCtxPushCurrent", 4000, cuCtxPushCurrent_v2),
     FAKE("cuCtxPopCurrent", 4000, cuCtxPopCurrent_v2),
     FAKE("cuCtxGetCurrent", 4000, cuCtxGetCurrent),
+    FAKE("cuCtxGetDevice", 2000, cuCtxGetDevice),
     FAKE("cuCtxSetCurrent", 4000, cuCtxSetCurrent),
     FAKE("cuCtxSynchronize", 2000, cuCtxSynchronize),
     FAKE("cuCtxEnablePeerAccess", 4000, cuCtxEnablePeerAccess),

@@ -1,0 +1,34 @@
+// The arguments of the kernels of block_kernels.ptx, which has the same offsets.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace interlace::cuda {
+
+inline constexpr std::size_t block_arguments_room = 4000;  // for lists, bytes
+
+// Address i of a side is base + number[i] * scale; numbers without a list are 0, 1, 2 and so on.
+struct block_arguments {
+  static constexpr std::uint32_t wide_to = 1, wide_from = 2, lists_inside = 4;
+
+  std::uint64_t to_base = 0;
+  std::uint64_t from_base = 0;
+  std::uint64_t to_scale = 1;
+  std::uint64_t from_scale = 1;
+  // Where the lists begin; 0: there is none. With `lists_inside` they are offsets from the begin of
+  // this structure.
+  std::uint64_t to_list = 0;
+  std::uint64_t from_list = 0;
+  std::uint64_t size_list = 0;  // of 8-byte numbers
+  std::uint64_t bytes = 0;      // of each block, where there is no list of sizes
+  std::uint32_t count = 0;
+  std::uint32_t run = 1;  // addresses that a thread block reads at once
+  std::uint32_t bits = 0;
+  std::uint32_t unused = 0;
+  std::array<std::byte, block_arguments_room> lists;
+};
+static_assert(sizeof(block_arguments) == 4080 && offsetof(block_arguments, lists) == 80);
+
+}  // namespace interlace::cuda

@@ -1,0 +1,91 @@
+// Copies batches of blocks between page-locked memory of the host and a GPU, or inside a GPU.
+//
+// | job                                          | files                                     |
+// |----------------------------------------------|-------------------------------------------|
+// | sizes and alignment of blocks, their lists   | plan/block_list                           |
+// | which way is the fastest                     | plan/block_choice                         |
+// | where the blocks lie                         | block_memory                              |
+// | the kernels, and their launch                | block_kernels (.ptx), block_arguments     |
+// | memory for lists that a kernel reads         | pinned_rooms                              |
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "cuda/transfer/block_kernels.hpp"
+#include "cuda/transfer/block_memory.hpp"
+#include "cuda/transfer/driver_table.hpp"
+#include "cuda/transfer/pinned_rooms.hpp"
+#include "plan/block_choice.hpp"
+#include "plan/block_list.hpp"
+
+namespace interlace::cuda {
+
+enum class block_result : std::uint8_t {
+  enqueued,
+  nothing,      // no block has a byte
+  another_way,  // another way is faster, as the report says
+  memory,       // the memory does not allow a kernel; the report has the reason
+  capturing,    // the stream is being captured, or the driver does not tell
+  no_kernels,   // the kernels cannot be loaded in the context
+  no_room,      // there is no page-locked memory left for the lists
+};
+
+struct block_report {
+  block_result result = block_result::nothing;
+  block_ends ends = block_ends::one_gpu;
+  plan::block_direction direction = plan::block_direction::to_gpu;
+  std::uint64_t bytes = 0;  // of all blocks together
+  plan::block_choice choice;
+};
+
+struct block_options {
+  unsigned most_thread_blocks = 0;                  // of a kernel; 0: the fewest that fill the link
+  std::size_t room_bytes = std::size_t{64} << 20U;  // page-locked memory for lists, of each context
+};
+
+// Thread-safe.
+class block_copier {
+ public:
+  // The costs must outlive the copier.
+  explicit block_copier(const driver_table& driver, const block_options& options = {},
+                        const plan::block_costs& costs = plan::costs_of_h200());
+  // Waits for its kernels. The contexts must still exist.
+  ~block_copier();
+  block_copier(const block_copier&) = delete;
+  block_copier& operator=(const block_copier&) = delete;
+
+  // Loads the kernels into a context and takes the first memory for lists, so that no later call
+  // does. Throws device_error.
+  void prepare(CUctx_st* context);
+
+  // Enqueues the batch as one kernel on the stream, if that is possible and predicted to be the
+  // fastest way, and the stream is not being captured. If not, nothing is enqueued and the report
+  // says why. The lists may change as soon as the call returns. Throws usage_error for a block that
+  // reaches past the last address, and device_error if the driver fails; then nothing is enqueued.
+  block_report try_kernel(const plan::block_list& list, CUstream_st* stream);
+
+ private:
+  struct resources {
+    block_kernels kernels;
+    pinned_rooms rooms;
+
+    resources(const driver_table& driver, std::size_t room_bytes)
+        : kernels(driver), rooms(driver, room_bytes) {}
+  };
+
+  resources* resources_of(CUctx_st* context);
+  bool launch(resources& by, const plan::block_list& list, const plan::block_layout& layout,
+              unsigned thread_blocks, CUstream_st* stream, CUgraph_st* graph);
+
+  const driver_table& driver_;
+  block_options options_;
+  const plan::block_costs& costs_;
+  std::mutex mutex_;
+  std::map<CUctx_st*, std::unique_ptr<resources>> contexts_;
+};
+
+}  // namespace interlace::cuda

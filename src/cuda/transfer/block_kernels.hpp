@@ -1,0 +1,34 @@
+// The kernels that copy batches of blocks, in one context.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/transfer/block_arguments.hpp"
+#include "cuda/transfer/driver_table.hpp"
+
+namespace interlace::cuda {
+
+inline constexpr unsigned block_kernel_threads = 512;  // the most of a thread block
+
+class block_kernels {
+ public:
+  // Loads the kernels into the current context, which takes some ms the first time. Launches later
+  // wait for no other kernel. Throws device_error if the driver fails.
+  explicit block_kernels(const driver_table& driver);
+  // The context must be current.
+  ~block_kernels();
+  block_kernels(const block_kernels&) = delete;
+  block_kernels& operator=(const block_kernels&) = delete;
+
+  // Enqueues the kernel for even blocks, or that for any blocks, on a stream of the context. Takes
+  // at most `thread_blocks` thread blocks. The arguments have no `run` yet. Throws device_error.
+  void launch(block_arguments& what, bool even, unsigned thread_blocks, CUstream_st* stream) const;
+
+ private:
+  const driver_table& driver_;
+  CUmod_st* module_ = nullptr;
+  CUfunc_st* even_ = nullptr;
+  CUfunc_st* any_ = nullptr;
+};
+
+}  // namespace interlace::cuda

@@ -1,0 +1,133 @@
+#include "cuda/transfer/block_memory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <optional>
+
+#include "cuda/transfer/memory_view.hpp"
+
+namespace interlace::cuda {
+namespace {
+
+// Questions to the driver take about half a microsecond each.
+constexpr std::size_t most_ranges = 256;
+
+// Memory in which all addresses have the same facts.
+struct known_range {
+  device_address begin = 0;
+  device_address end = 0;
+  block_ends ends = block_ends::one_gpu;
+  bool host = false;
+};
+
+class places_of_side {
+ public:
+  places_of_side(const driver_table& driver, CUctx_st* context, int gpu)
+      : driver_(driver), context_(context), gpu_(gpu) {}
+
+  // Nothing if the memory is usable; else why not.
+  std::optional<block_ends> add(device_address address, std::uint64_t bytes) {
+    if (address < last_.begin || address >= last_.end) {
+      const auto next = ranges_.upper_bound(address);
+      if (next != ranges_.begin() && address < std::prev(next)->second.end) {
+        last_ = std::prev(next)->second;
+      } else {
+        if (ranges_.size() == most_ranges) return block_ends::too_many;
+        last_ = ask(address, bytes);
+        ranges_.emplace(last_.begin, last_);
+      }
+    }
+    if (last_.ends != block_ends::one_gpu) return last_.ends;
+    if (any_ && last_.host != host_) return block_ends::mixed;
+    any_ = true;
+    host_ = last_.host;
+    if (address + bytes <= last_.end) return std::nullopt;
+    // Memory of several mappings side by side is one to a program.
+    const device_address end = last_.end;
+    const std::optional<block_ends> rest = add(end, address + bytes - end);
+    return rest == block_ends::pageable ? block_ends::outside : rest;
+  }
+
+  // Whether the memory that was looked at last reaches to that address.
+  bool reaches(device_address end) const { return end <= last_.end; }
+  bool host() const { return host_; }
+
+ private:
+  known_range ask(device_address address, std::uint64_t bytes) const {
+    const memory_facts facts = query_memory(driver_, address);
+    known_range found{.begin = address, .end = address + bytes, .ends = block_ends::pageable};
+    if (facts.managed != 0) {
+      found.ends = block_ends::managed;
+      return found;
+    }
+    if (facts.type != memory_host && facts.type != memory_device) return found;
+    found.host = facts.type == memory_host;
+    found.ends = block_ends::one_gpu;
+    device_address on_device = 0;
+    device_address begin = 0;
+    std::size_t size = 0;
+    const bool mapped = !found.host && facts.plain == 0 && facts.pool == nullptr;
+    std::array<int, 3> which{pointer_on_device, pointer_range_begin, pointer_range_bytes};
+    if (mapped) which = {pointer_on_device, pointer_mapping_base, pointer_mapping_bytes};
+    std::array<void*, 3> into{&on_device, &begin, &size};
+    check(driver_, driver_.pointer_attributes(3, which.data(), into.data(), address),
+          "cuPointerGetAttributes");
+    if (on_device != address) found.ends = block_ends::no_access;
+    if (!found.host && facts.gpu != gpu_)
+      found.ends = block_ends::other_gpu;
+    else if (!found.host && facts.plain != 0 && facts.context != context_)
+      found.ends = block_ends::other_context;
+    memory_location place;
+    place.id = gpu_;
+    unsigned long long access = 0;
+    if (mapped && (driver_.memory_access(&access, &place, address) != driver_result::success ||
+                   access != access_read_and_write))
+      found.ends = block_ends::no_access;
+    if (size == 0 || address < begin || address - begin >= size) {  // the driver does not tell
+      found.ends = block_ends::no_access;
+      return found;
+    }
+    found.begin = begin;
+    found.end = begin + size;
+    return found;
+  }
+
+  const driver_table& driver_;
+  CUctx_st* context_;
+  int gpu_;
+  std::map<device_address, known_range> ranges_;
+  known_range last_;
+  bool any_ = false;
+  bool host_ = false;
+};
+
+}  // namespace
+
+block_places find_places(const driver_table& driver, CUctx_st* context,
+                         const plan::block_list& list, const plan::block_shape& shape) {
+  int gpu = 0;
+  check(driver, driver.current_gpu(&gpu), "cuCtxGetDevice");
+  places_of_side to(driver, context, gpu);
+  places_of_side from(driver, context, gpu);
+  // Most batches have one allocation on a side. Then the ends of all blocks settle it.
+  const auto add_all = [](places_of_side& side, const plan::block_extent& all) {
+    return side.add(all.begin, 1) || !side.reaches(all.end);
+  };
+  std::optional<block_ends> reason;
+  const bool to_walked = add_all(to, shape.to);
+  const bool from_walked = add_all(from, shape.from);
+  if (to_walked || from_walked)
+    plan::each_block(
+        list, [&](std::size_t, std::uint64_t to_at, std::uint64_t from_at, std::uint64_t bytes) {
+          if (bytes == 0) return true;
+          if (to_walked) reason = to.add(list.to.base + to_at * list.to.scale, bytes);
+          if (!reason && from_walked)
+            reason = from.add(list.from.base + from_at * list.from.scale, bytes);
+          return !reason;
+        });
+  return {reason.value_or(block_ends::one_gpu), to.host(), from.host()};
+}
+
+}  // namespace interlace::cuda

@@ -1,0 +1,90 @@
+#include "cuda/transfer/pinned_rooms.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace interlace::cuda {
+namespace {
+
+constexpr std::size_t least_bytes = std::size_t{64} << 10U;
+
+}  // namespace
+
+pinned_rooms::pinned_rooms(const driver_table& driver, std::size_t bound)
+    : driver_(driver), bound_(bound) {}
+
+pinned_rooms::~pinned_rooms() {
+  for (const auto& one : rooms_) {
+    if (one->last != nullptr) {
+      log_failure(driver_, driver_.event_synchronize(one->last), "cuEventSynchronize");
+      log_failure(driver_, driver_.event_destroy(one->last), "cuEventDestroy");
+    }
+    // A graph that still exists may use the memory, which is then never freed.
+    if (one.use_count() == 1) log_failure(driver_, driver_.free_host(one->memory), "cuMemFreeHost");
+  }
+}
+
+pinned_rooms::room* pinned_rooms::take(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t tried = 0; tried < rooms_.size(); ++tried) {
+    const std::size_t at = (next_ + tried) % rooms_.size();
+    room& one = *rooms_[at];
+    if (one.bytes < bytes || one.taken.load(std::memory_order_acquire)) continue;
+    if (one.last != nullptr) {
+      const int result = driver_.event_query(one.last);
+      if (result == driver_result::not_ready) continue;
+      check(driver_, result, "cuEventQuery");
+    }
+    one.taken.store(true, std::memory_order_relaxed);
+    next_ = at + 1;
+    return &one;
+  }
+  const std::size_t wanted = std::max(std::bit_ceil(bytes), least_bytes);
+  if (reserved_ + wanted > bound_) return nullptr;
+  auto made = std::make_shared<room>();
+  rooms_.reserve(rooms_.size() + 1);
+  void* memory = nullptr;
+  const int result = driver_.allocate_host(&memory, wanted, host_memory_portable);
+  if (result == driver_result::out_of_memory) return nullptr;
+  check(driver_, result, "cuMemHostAlloc");
+  made->memory = static_cast<std::byte*>(memory);
+  made->bytes = wanted;
+  reserved_ += wanted;
+  rooms_.push_back(std::move(made));
+  return rooms_.back().get();
+}
+
+void pinned_rooms::give(room* used, CUstream_st* stream) {
+  if (used->last == nullptr)
+    check(driver_, driver_.event_create(&used->last, event_without_timing), "cuEventCreate");
+  check(driver_, driver_.event_record(used->last, stream), "cuEventRecord");
+  used->taken.store(false, std::memory_order_release);
+}
+
+void pinned_rooms::give_to_graph(room* used, CUgraph_st* graph) {
+  std::unique_ptr<std::shared_ptr<room>> owned;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : rooms_)
+      if (one.get() == used) owned = std::make_unique<std::shared_ptr<room>>(one);
+  }
+  CUuserObject_st* object = nullptr;
+  check(driver_,
+        driver_.user_object_create(
+            &object, owned.get(),
+            [](void* data) {  // may not call the driver
+              const std::unique_ptr<std::shared_ptr<room>> ended(
+                  static_cast<std::shared_ptr<room>*>(data));
+              (*ended)->taken.store(false, std::memory_order_release);
+            },
+            1, user_object_unsynchronized),
+        "cuUserObjectCreate");
+  (void)owned.release();  // the object owns it now
+  const int result = driver_.graph_retain_user_object(graph, object, 1, graph_takes_user_object);
+  if (result != driver_result::success) {
+    log_failure(driver_, driver_.user_object_release(object, 1), "cuUserObjectRelease");
+    check(driver_, result, "cuGraphRetainUserObject");
+  }
+}
+
+}  // namespace interlace::cuda

@@ -1,0 +1,57 @@
+// Page-locked memory for short use by work on streams: lists of addresses, and blocks on their way
+// from or to pageable memory.
+//
+// Rooms are kept and used again. Nothing here waits: a room is free when the work that used it is
+// complete, or when the graph that owns it has ended.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cuda/transfer/driver_table.hpp"
+
+namespace interlace::cuda {
+
+// Of one context, which must be current in every call. Thread-safe.
+class pinned_rooms {
+ public:
+  struct room {
+    std::byte* memory = nullptr;
+    std::size_t bytes = 0;
+    CUevent_st* last = nullptr;  // after the work that used the room last
+    std::atomic<bool> taken{true};
+  };
+
+  // `bound`: the most memory, in bytes.
+  pinned_rooms(const driver_table& driver, std::size_t bound);
+  ~pinned_rooms();
+  pinned_rooms(const pinned_rooms&) = delete;
+  pinned_rooms& operator=(const pinned_rooms&) = delete;
+
+  // A room of at least `bytes`. Null if the bound is reached and all rooms are in use, or if the
+  // host has no memory to lock. Throws device_error if the driver fails in another way.
+  room* take(std::size_t bytes);
+  // The room is free when all work that the stream has now is complete. Throws device_error; then
+  // nobody gets the room again.
+  void give(room* used, CUstream_st* stream);
+  // The room was not used.
+  void give_unused(room* unused) { unused->taken.store(false, std::memory_order_release); }
+  // The room is free when the graph and all of its executables have ended. Throws device_error.
+  void give_to_graph(room* used, CUgraph_st* graph);
+
+ private:
+  // What a graph owns outlives the rooms' user.
+  using shared_rooms = std::vector<std::shared_ptr<room>>;
+
+  const driver_table& driver_;
+  std::size_t bound_;
+  std::size_t reserved_ = 0;
+  std::mutex mutex_;
+  shared_rooms rooms_;
+  std::size_t next_ = 0;  // where the search for a free room begins: the one that waits longest
+};
+
+}  // namespace interlace::cuda

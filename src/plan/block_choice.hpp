@@ -1,0 +1,68 @@
+// How a batch of blocks is moved: which way is the fastest, by what each way took for blocks of
+// that size on a machine.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace interlace::plan {
+
+enum class block_way : std::uint8_t {
+  kernel,        // one kernel that reads or writes the host's memory over the link
+  driver_batch,  // cuMemcpyBatchAsync
+  copies,        // a plain copy for each block
+};
+inline constexpr std::size_t block_ways = 3;
+
+enum class block_direction : std::uint8_t { to_gpu, to_host, inside };
+inline constexpr std::size_t block_directions = 3;
+
+// The name of a way or a direction in profiles and reports.
+const char* name_of(block_way way);
+const char* name_of(block_direction direction);
+
+// The time of a batch of blocks of one size: start_us + blocks * block_us.
+struct way_cost {
+  double start_us = 0;
+  double block_us = 0;
+
+  double time_us(double blocks) const { return start_us + blocks * block_us; }
+};
+
+// What was measured for blocks of one size.
+struct block_class {
+  std::uint64_t bytes = 0;
+  std::array<way_cost, block_ways> ways;  // by block_way
+  unsigned thread_blocks = 8;  // the fewest with which the kernel is as fast as it can be
+};
+
+// By direction, in ascending order of bytes; at least one class each.
+struct block_costs {
+  std::array<std::vector<block_class>, block_directions> classes;
+};
+
+// Measured on one H200 (bench/results/blocks-h200.json).
+const block_costs& costs_of_h200();
+
+struct block_choice {
+  block_way way = block_way::copies;
+  unsigned thread_blocks = 0;  // of the kernel
+  // What each way takes by the costs, in us.
+  std::array<double, block_ways> predicted_us = {};
+};
+
+struct block_question {
+  block_direction direction = block_direction::to_gpu;
+  std::size_t blocks = 0;
+  std::uint64_t bytes = 0;  // of all blocks together
+  bool kernel_possible = true;
+  bool driver_batch_possible = true;
+  unsigned most_thread_blocks = 0;  // 0: as many as it takes
+};
+
+// The way that takes the least time. Between two measured sizes, times are interpolated.
+block_choice choose_way(const block_costs& costs, const block_question& what);
+
+}  // namespace interlace::plan

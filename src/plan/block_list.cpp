@@ -1,0 +1,127 @@
+#include "plan/block_list.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "interlace/base/errors.hpp"
+
+namespace interlace::plan {
+namespace {
+
+constexpr std::uint64_t vector_bytes = 16;
+constexpr std::uint64_t least_part = 4096;
+// Pieces of blocks that are not even. One warp copies a piece, so a batch of a few large blocks
+// needs pieces to fill the link.
+constexpr std::uint64_t piece_bytes = 16384;
+
+[[noreturn]] void refuse(std::size_t at, std::uint64_t bytes) {
+  throw usage_error("block " + std::to_string(at) + " of a batch has " + std::to_string(bytes) +
+                    " bytes, which reach past the last address");
+}
+
+// Whether the block is outside of the addresses that 63 bits have. No memory is there.
+bool leaves(const block_side& side, std::uint64_t number, std::uint64_t bytes) {
+  std::uint64_t end = 0;
+  return __builtin_mul_overflow(number, side.scale, &end) ||
+         __builtin_add_overflow(end, side.base, &end) || __builtin_add_overflow(end, bytes, &end) ||
+         end > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+}
+
+}  // namespace
+
+block_shape shape_of(const block_list& list) {
+  block_shape found;
+  std::uint64_t bits = 0;
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t greatest_to = 0;
+  std::uint64_t greatest_from = 0;
+  each_block(list,
+             [&](std::size_t, std::uint64_t to_at, std::uint64_t from_at, std::uint64_t bytes) {
+               if (bytes == 0) return true;
+               greatest_to = std::max(greatest_to, to_at);
+               greatest_from = std::max(greatest_from, from_at);
+               const std::uint64_t to = list.to.base + to_at * list.to.scale;
+               const std::uint64_t from = list.from.base + from_at * list.from.scale;
+               bits |= to | from | bytes;
+               ++found.blocks;
+               found.bytes += bytes;
+               least = std::min(least, bytes);
+               found.greatest = std::max(found.greatest, bytes);
+               found.to.begin = std::min(found.to.begin, to);
+               found.to.end = std::max(found.to.end, to + bytes);
+               found.from.begin = std::min(found.from.begin, from);
+               found.from.end = std::max(found.from.end, from + bytes);
+               return true;
+             });
+  // The greatest numbers and sizes leave the addresses first, so this is asked once. Only then is
+  // it worth to find the block.
+  if (found.blocks != 0 && (leaves(list.to, greatest_to, found.greatest) ||
+                            leaves(list.from, greatest_from, found.greatest)))
+    each_block(
+        list, [&](std::size_t at, std::uint64_t to_at, std::uint64_t from_at, std::uint64_t bytes) {
+          if (bytes != 0 && (leaves(list.to, to_at, bytes) || leaves(list.from, from_at, bytes)))
+            refuse(at, bytes);
+          return true;
+        });
+  found.even = found.blocks == list.count && least == found.greatest && bits % vector_bytes == 0;
+  return found;
+}
+
+block_layout layout_of(const block_list& list, const block_shape& shape, std::size_t parts_wanted) {
+  block_layout made;
+  made.even = shape.even;
+  if (shape.even) {
+    std::uint64_t parts = 1;
+    while (shape.blocks * parts < parts_wanted &&
+           shape.greatest % (2 * parts * vector_bytes) == 0 &&
+           shape.greatest / (2 * parts) >= least_part)
+      parts *= 2;
+    made.piece = shape.greatest / parts;
+    made.entries = shape.blocks * parts;
+    if (parts == 1) {
+      made.to_written = list.to.numbers != nullptr;
+      made.from_written = list.from.numbers != nullptr;
+      made.to_wide = list.to.wide;
+      made.from_wide = list.from.wide;
+    }
+    return made;
+  }
+  made.piece = piece_bytes;
+  each_block(list, [&](std::size_t, std::uint64_t, std::uint64_t, std::uint64_t bytes) {
+    made.entries += (bytes + piece_bytes - 1) / piece_bytes;
+    return true;
+  });
+  return made;
+}
+
+void write_lists(const block_list& list, const block_layout& layout, std::span<std::byte> into) {
+  std::byte* const to_list = into.data();
+  std::byte* const from_list = to_list + layout.to_bytes();
+  std::byte* const size_list = from_list + layout.from_bytes();
+  if (layout.even && layout.entries == list.count) {  // whole blocks: the numbers as they are
+    if (layout.to_written)
+      std::memcpy(to_list, list.to.numbers, list.count * (layout.to_wide ? 8 : 4));
+    if (layout.from_written)
+      std::memcpy(from_list, list.from.numbers, list.count * (layout.from_wide ? 8 : 4));
+    return;
+  }
+  std::size_t entry = 0;
+  const auto put = [&](std::byte* into_list, std::uint64_t value) {
+    std::memcpy(into_list + entry * sizeof value, &value, sizeof value);
+  };
+  each_block(list,
+             [&](std::size_t, std::uint64_t to_at, std::uint64_t from_at, std::uint64_t bytes) {
+               const std::uint64_t to = list.to.base + to_at * list.to.scale;
+               const std::uint64_t from = list.from.base + from_at * list.from.scale;
+               for (std::uint64_t done = 0; done < bytes; done += layout.piece) {
+                 put(to_list, to + done);
+                 put(from_list, from + done);
+                 if (!layout.even) put(size_list, std::min(layout.piece, bytes - done));
+                 ++entry;
+               }
+               return true;
+             });
+}
+
+}  // namespace interlace::plan

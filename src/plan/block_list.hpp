@@ -1,0 +1,118 @@
+// A batch of blocks: many pieces of memory that one call copies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+
+namespace interlace::plan {
+
+// The addresses of one side: address i is base + numbers[i] * scale.
+struct block_side {
+  std::uint64_t base = 0;
+  std::uint64_t scale = 1;
+  const void* numbers = nullptr;  // null: 0, 1, 2 and so on
+  bool wide = true;               // a number has 8 bytes; else 4. Numbers are not negative.
+};
+
+struct block_list {
+  block_side to;
+  block_side from;
+  const std::uint64_t* sizes = nullptr;  // in bytes; null: all blocks have `bytes`
+  std::uint64_t bytes = 0;
+  std::size_t count = 0;
+};
+
+namespace block_numbers {
+
+template <class Number>
+struct listed {
+  const std::byte* at;
+  std::uint64_t operator()(std::size_t index) const {
+    Number read{};
+    std::memcpy(&read, at + index * sizeof(Number), sizeof(Number));
+    return read;
+  }
+};
+struct counted {
+  std::uint64_t operator()(std::size_t index) const { return index; }
+};
+
+// Calls `what` with a function that returns the number of each block.
+template <class What>
+void with_numbers(const block_side& side, const What& what) {
+  const auto* at = static_cast<const std::byte*>(side.numbers);
+  if (at == nullptr)
+    what(counted{});
+  else if (side.wide)
+    what(listed<std::uint64_t>{at});
+  else
+    what(listed<std::uint32_t>{at});
+}
+
+}  // namespace block_numbers
+
+// Calls `what(index, to_number, from_number, bytes)` for the blocks, in their order, while it
+// returns true. The numbers must be in the host's memory. The loop is compiled for each kind of
+// list, since a batch has thousands of blocks and little time for each.
+template <class What>
+void each_block(const block_list& list, const What& what) {
+  block_numbers::with_numbers(list.to, [&](auto to) {
+    block_numbers::with_numbers(list.from, [&](auto from) {
+      for (std::size_t at = 0; at < list.count; ++at)
+        if (!what(at, to(at), from(at), list.sizes == nullptr ? list.bytes : list.sizes[at]))
+          return;
+    });
+  });
+}
+
+// The range that contains all blocks of a side.
+struct block_extent {
+  std::uint64_t begin = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t end = 0;
+};
+
+// What one pass over a list finds. Blocks of 0 bytes do not count.
+struct block_shape {
+  std::size_t blocks = 0;
+  std::uint64_t bytes = 0;     // of all blocks together
+  std::uint64_t greatest = 0;  // bytes of the greatest block
+  bool even = true;            // all have one size, and that and all addresses are multiples of 16
+  block_extent to;
+  block_extent from;
+};
+
+// Throws usage_error for a block that reaches past the last address.
+block_shape shape_of(const block_list& list);
+
+// How the addresses of a batch are written for the kernel. The kernel for even blocks takes whole
+// blocks or equal parts of blocks; the other kernel takes pieces of any sizes.
+struct block_layout {
+  bool even = false;
+  std::uint64_t piece = 0;   // even: bytes of each part; else: the most bytes of a piece
+  std::size_t entries = 0;   // parts, or pieces
+  bool to_written = true;    // lists that are written: a side without numbers needs none
+  bool from_written = true;  // unless its blocks are cut
+  bool to_wide = true;
+  bool from_wide = true;
+
+  std::size_t to_bytes() const { return to_written ? padded(entries * (to_wide ? 8 : 4)) : 0; }
+  std::size_t from_bytes() const {
+    return from_written ? padded(entries * (from_wide ? 8 : 4)) : 0;
+  }
+  std::size_t size_bytes() const { return even ? 0 : entries * 8; }
+  std::size_t bytes() const { return to_bytes() + from_bytes() + size_bytes(); }
+
+ private:
+  static std::size_t padded(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
+};
+
+// `parts_wanted`: even blocks are cut until there are about as many parts.
+block_layout layout_of(const block_list& list, const block_shape& shape, std::size_t parts_wanted);
+
+// Writes the lists one after another: destinations, sources, sizes. `into` has layout.bytes().
+void write_lists(const block_list& list, const block_layout& layout, std::span<std::byte> into);
+
+}  // namespace interlace::plan

@@ -1,0 +1,275 @@
+// Batches of blocks on a driver whose GPUs are memory of the host: every byte arrives, in stream
+// order, and what a kernel must not do is left to the caller with the reason.
+#include "cuda/transfer/block_copier.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cuda/fake_driver.hpp"
+#include "interlace/base/errors.hpp"
+
+namespace interlace::cuda {
+namespace {
+
+using fake::kind;
+
+std::uint64_t below(std::mt19937_64& random, std::uint64_t bound) { return random() % bound; }
+
+// Two buffers with known contents, and batches from one to the other.
+struct pair_of_buffers {
+  fake::driver& driver;
+  std::uint64_t bytes;
+  std::uint8_t* to;
+  std::uint8_t* from;
+  std::vector<std::uint8_t> expected;
+
+  pair_of_buffers(fake::driver& on, kind target, kind source, std::uint64_t size, int gpu = 0)
+      : driver(on),
+        bytes(size),
+        to(on.memory(target, gpu, size)),
+        from(on.memory(source, gpu, size)),
+        expected(to, to + size) {
+    for (std::uint64_t at = 0; at < size; ++at)
+      from[at] = static_cast<std::uint8_t>(at * 7 + at / 256);
+  }
+  void check() {
+    driver.synchronize();
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), to));
+    EXPECT_TRUE(driver.errors().empty()) << driver.errors().front();
+  }
+};
+
+struct addresses {
+  std::vector<std::uint64_t> to, from, sizes;
+
+  void add(pair_of_buffers& in, std::uint64_t to_at, std::uint64_t from_at, std::uint64_t bytes) {
+    to.push_back(reinterpret_cast<std::uint64_t>(in.to) + to_at);
+    from.push_back(reinterpret_cast<std::uint64_t>(in.from) + from_at);
+    sizes.push_back(bytes);
+    std::memcpy(in.expected.data() + to_at, in.from + from_at, bytes);
+  }
+  plan::block_list list() const {
+    return {.to = {.numbers = to.data()},
+            .from = {.numbers = from.data()},
+            .sizes = sizes.data(),
+            .count = to.size()};
+  }
+};
+
+// Costs by which a way is always the fastest.
+plan::block_costs only(plan::block_way way, unsigned thread_blocks = 8) {
+  plan::block_costs made;
+  plan::block_class one{.bytes = 1, .ways = {}, .thread_blocks = thread_blocks};
+  for (std::size_t at = 0; at < plan::block_ways; ++at)
+    one.ways[at] = {at == static_cast<std::size_t>(way) ? 1.0 : 2.0, 0};
+  for (auto& all : made.classes) all.push_back(one);
+  return made;
+}
+
+TEST(block_copier, random_batches_arrive_in_stream_order) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    std::mt19937_64 random(seed);
+    fake::driver driver(1, seed);
+    const plan::block_costs costs =
+        only(plan::block_way::kernel, 1 + static_cast<unsigned>(below(random, 20)));
+    CUstream_st* const stream = driver.stream(0, below(random, 2) == 0);
+    const in_context on(driver.table(), driver.context(0));
+    const std::uint64_t form = below(random, 3);
+    pair_of_buffers in(driver, form == 1 ? kind::pinned : kind::gpu,
+                       form == 0 ? kind::pinned : kind::gpu, 1 << 20U);
+    {
+      block_copier copier(driver.table(), {}, costs);
+      copier.prepare(driver.context(0));
+      for (int batch = 0; batch < 4; ++batch) {
+        addresses all;
+        const bool even = below(random, 2) == 0;
+        const std::uint64_t size = even ? 16 * (1 + below(random, 64)) : 1 + below(random, 900);
+        const std::uint64_t slot = 2048;
+        std::vector<std::uint64_t> slots(in.bytes / slot);
+        for (std::size_t at = 0; at < slots.size(); ++at) slots[at] = at;
+        std::shuffle(slots.begin(), slots.end(), random);
+        slots.resize(1 + below(random, slots.size()));
+        for (const std::uint64_t at : slots) {
+          const std::uint64_t shift = even ? 16 * below(random, 8) : below(random, 200);
+          all.add(in, at * slot + shift,
+                  (even ? 16 : 1) * below(random, (in.bytes - 1024) / (even ? 16 : 1)),
+                  even || below(random, 3) != 0 ? size : below(random, 900));
+        }
+        const block_report report = copier.try_kernel(all.list(), stream);
+        EXPECT_EQ(report.result, block_result::enqueued);
+        // The lists may change as soon as the call returns.
+        std::fill(all.to.begin(), all.to.end(), 0);
+        std::fill(all.from.begin(), all.from.end(), 0);
+      }
+    }
+    in.check();
+    EXPECT_EQ(driver.live_modules(), 0);
+  }
+}
+
+TEST(block_copier, index_lists_are_numbers_of_rows) {
+  fake::driver driver(1, 3);
+  const in_context on(driver.table(), driver.context(0));
+  const plan::block_costs costs = only(plan::block_way::kernel);
+  block_copier copier(driver.table(), {}, costs);
+  pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 20U);
+  const std::vector<std::uint32_t> rows{7, 0, 255, 31};
+  const std::uint64_t row = 4096;
+  const plan::block_list list{.to = {.base = reinterpret_cast<std::uint64_t>(in.to), .scale = row},
+                              .from = {.base = reinterpret_cast<std::uint64_t>(in.from),
+                                       .scale = row,
+                                       .numbers = rows.data(),
+                                       .wide = false},
+                              .bytes = row,
+                              .count = rows.size()};
+  EXPECT_EQ(copier.try_kernel(list, driver.stream(0, false)).result, block_result::enqueued);
+  for (std::size_t at = 0; at < rows.size(); ++at)
+    std::memcpy(in.expected.data() + at * row, in.from + rows[at] * row, row);
+  in.check();
+}
+
+struct refusal {
+  kind to, from;
+  block_ends ends;
+};
+
+TEST(block_copier, memory_that_a_kernel_must_not_touch_is_left_to_the_caller) {
+  for (const refusal& one : {refusal{kind::gpu, kind::pageable, block_ends::pageable},
+                             refusal{kind::pageable, kind::gpu, block_ends::pageable},
+                             refusal{kind::managed, kind::gpu, block_ends::managed},
+                             refusal{kind::pinned, kind::pinned, block_ends::pageable}}) {
+    fake::driver driver(1, 5);
+    const in_context on(driver.table(), driver.context(0));
+    const plan::block_costs costs = only(plan::block_way::kernel);
+    block_copier copier(driver.table(), {}, costs);
+    pair_of_buffers in(driver, one.to, one.from, 4096);
+    addresses all;
+    for (std::uint64_t at = 0; at < 4; ++at) all.add(in, at * 1024, at * 1024, 512);
+    in.expected.assign(in.to, in.to + in.bytes);
+    const block_report report = copier.try_kernel(all.list(), driver.stream(0, false));
+    EXPECT_EQ(report.result, block_result::memory);
+    EXPECT_EQ(report.ends, one.ends);
+    EXPECT_EQ(driver.calls("launch"), 0U);
+    in.check();
+  }
+}
+
+TEST(block_copier, every_block_is_looked_at) {
+  fake::driver driver(2, 6);
+  const in_context on(driver.table(), driver.context(0));
+  const plan::block_costs costs = only(plan::block_way::kernel);
+  block_copier copier(driver.table(), {}, costs);
+  CUstream_st* const stream = driver.stream(0, false);
+  pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 16U);
+  pair_of_buffers second(driver, kind::gpu, kind::pinned, 1 << 16U);
+  pair_of_buffers far(driver, kind::gpu, kind::pinned, 1 << 16U, 1);
+  const std::vector<std::uint8_t> pageable(4096);
+  addresses good;
+  for (std::uint64_t at = 0; at < 64; ++at) {
+    good.add(in, at * 1024, at * 512, 512);
+    good.add(second, at * 1024, at * 512, 512);
+  }
+  EXPECT_EQ(copier.try_kernel(good.list(), stream).result, block_result::enqueued);
+  // The driver is asked for each allocation, and not for each block.
+  EXPECT_LE(driver.calls("pointer_attributes"), 16U);
+  in.check();
+  second.check();
+  const auto ends_with = [&](std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
+    addresses all = good;
+    all.to[70] = to;
+    all.from[70] = from;
+    all.sizes[70] = bytes;
+    return copier.try_kernel(all.list(), stream).ends;
+  };
+  const std::uint64_t to = good.to[70];
+  const std::uint64_t from = good.from[70];
+  EXPECT_EQ(ends_with(to, reinterpret_cast<std::uint64_t>(pageable.data()), 512),
+            block_ends::pageable);
+  EXPECT_EQ(ends_with(reinterpret_cast<std::uint64_t>(far.to), from, 512), block_ends::other_gpu);
+  EXPECT_EQ(ends_with(from, from, 512), block_ends::mixed);
+  EXPECT_EQ(ends_with(to, reinterpret_cast<std::uint64_t>(second.from) + second.bytes - 256, 512),
+            block_ends::outside);
+  EXPECT_EQ(driver.calls("launch"), 1U);
+  driver.synchronize();
+}
+
+TEST(block_copier, a_captured_stream_and_a_slower_kernel_are_left_to_the_caller) {
+  fake::driver driver(1, 7);
+  const in_context on(driver.table(), driver.context(0));
+  const plan::block_costs kernel = only(plan::block_way::kernel);
+  const plan::block_costs batch = only(plan::block_way::driver_batch);
+  pair_of_buffers in(driver, kind::gpu, kind::pinned, 4096);
+  addresses all;
+  all.add(in, 0, 0, 512);
+  in.expected.assign(in.to, in.to + in.bytes);
+  CUstream_st* const stream = driver.stream(0, false);
+  block_copier first(driver.table(), {}, batch);
+  const block_report report = first.try_kernel(all.list(), stream);
+  EXPECT_EQ(report.result, block_result::another_way);
+  EXPECT_EQ(report.choice.way, plan::block_way::driver_batch);
+  EXPECT_EQ(report.bytes, 512U);
+  block_copier second(driver.table(), {}, kernel);
+  driver.begin_capture(stream);
+  EXPECT_EQ(second.try_kernel(all.list(), stream).result, block_result::capturing);
+  EXPECT_TRUE(driver.end_capture(stream) != nullptr);
+  EXPECT_EQ(second.try_kernel({}, stream).result, block_result::nothing);
+  in.check();
+}
+
+TEST(block_copier, a_driver_without_kernels_or_memory_is_no_error) {
+  fake::driver driver(1, 8);
+  const in_context on(driver.table(), driver.context(0));
+  const plan::block_costs costs = only(plan::block_way::kernel);
+  pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 20U);
+  addresses all;
+  for (std::uint64_t at = 0; at < 1024; ++at) all.add(in, at * 1024, at * 1024, 1024);
+  in.expected.assign(in.to, in.to + in.bytes);
+  CUstream_st* const stream = driver.stream(0, false);
+  {
+    driver.fail("module_load", 1, 1);
+    block_copier copier(driver.table(), {}, costs);
+    EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::no_kernels);
+    EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::no_kernels);
+    EXPECT_THROW(copier.prepare(driver.context(0)), device_error);
+    EXPECT_EQ(driver.calls("module_load"), 1U);
+  }
+  block_copier copier(driver.table(), {.room_bytes = 1024}, costs);
+  EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::no_room);
+  block_copier failing(driver.table(), {}, costs);
+  driver.fail("launch", 1, 1);
+  EXPECT_THROW((void)failing.try_kernel(all.list(), stream), device_error);
+  in.check();
+  for (std::uint64_t at = 0; at < in.bytes; ++at) in.expected[at] = in.from[at];
+  EXPECT_EQ(failing.try_kernel(all.list(), stream).result, block_result::enqueued);
+  in.check();
+}
+
+TEST(block_copier, rooms_for_lists_are_used_again_and_stay_bounded) {
+  fake::driver driver(1, 9);
+  driver.run_nothing_unasked();
+  const in_context on(driver.table(), driver.context(0));
+  const plan::block_costs costs = only(plan::block_way::kernel);
+  pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 20U);
+  CUstream_st* const stream = driver.stream(0, false);
+  block_copier copier(driver.table(), {.room_bytes = std::size_t{128} << 10U}, costs);
+  addresses all;
+  for (std::uint64_t at = 0; at < 512; ++at) all.add(in, at * 2048, at * 1024, 1024);
+  EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);
+  EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);
+  EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::no_room);
+  in.check();
+  for (int again = 0; again < 10; ++again) {
+    EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);
+    driver.synchronize();
+  }
+  EXPECT_EQ(driver.calls("allocate_host"), 2U);
+  in.check();
+}
+
+}  // namespace
+}  // namespace interlace::cuda
