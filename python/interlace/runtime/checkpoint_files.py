@@ -39,11 +39,16 @@ def open_files(paths: Paths, opened: ExitStack) -> list[File]:
     `opened` closes the files. Raises UserError, which names the file and the tensor.
     """
     found, indexes = _find(paths)
-    files = [_open(path, opened) for path in found]
+    files = open_each(found, opened)
     _check_names(files)
     for index in indexes:
         _check_index(index, files)
     return files
+
+
+def open_each(paths: Iterable[Path], opened: ExitStack) -> list[File]:
+    """Open files, each for itself: several may have parts of one tensor."""
+    return [_open(path, opened) for path in paths]
 
 
 def _find(paths: Paths) -> tuple[list[Path], list[_Index]]:

@@ -33,26 +33,26 @@ class Part(NamedTuple):
     strides: tuple[int, ...]  # strides in the buffer, in elements
 
 
-def part_of(index: Any, shape: Sequence[int], width: int) -> Part:
+def part_of(index: Any, shape: Sequence[int], width: int, gap: int = PAGE) -> Part:
     """Return the part that an index selects of a tensor whose elements have `width` bytes.
 
     Slices and numbers are those of Python, except that steps must be positive. Raises UserError
-    for a bound beyond the tensor.
+    for a bound beyond the tensor. Gaps of less than `gap` bytes are read too.
     """
     steps = _steps_of(index, shape)
     kept = tuple(one.number for one in steps if one.kept)
     if 0 in kept or 0 in shape:
         return Part([], 0, kept, (0,) * len(kept))
     strides = [prod(shape[k + 1 :]) for k in range(len(shape))]
-    # # spans[k]: the elements from the first one to the last one that dimensions from k on select
+    # spans[k]: the elements from the first one to the last one that dimensions from k on select
     spans = [1] * (len(shape) + 1)
     for k in reversed(range(len(shape))):
         spans[k] = (steps[k].number - 1) * steps[k].step * strides[k] + spans[k + 1]
-    # # dimensions before `single` are read index by index
+    # dimensions before `single` are read index by index
     single = 0
     for k, one in enumerate(steps):
-        gap = one.step * strides[k] - spans[k + 1]
-        if one.number > 1 and gap * width >= PAGE:
+        unused = one.step * strides[k] - spans[k + 1]
+        if one.number > 1 and unused * width >= gap:
             single = k + 1
     begin = sum(one.start * stride for one, stride in zip(steps, strides, strict=True))
     apart = [

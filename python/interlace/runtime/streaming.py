@@ -6,7 +6,7 @@ for name, tensor in interlace.stream("model", "cuda:0"):
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -27,6 +27,7 @@ def stream(
     framework: str | None = None,
     threads: int | None = None,
     ahead: int = AHEAD,
+    only: Callable[[str], bool] | None = None,
 ) -> Iterator[tuple[str, Any]]:
     """Load the tensors of safetensors files one after another.
 
@@ -40,6 +41,7 @@ def stream(
         threads: As for `load`.
         ahead: The bytes of tensors that may wait for the caller, or are on their way. A tensor
             that is larger than this comes alone.
+        only: A function that says whether the tensor of a name is wanted. No other is read.
 
     Returns:
         An iterator over names and tensors, in the order of the files. Reading stops if a `for`
@@ -66,9 +68,10 @@ def stream(
             Wanted(number, entry, devices.of(file.name, entry.name))
             for number, file in enumerate(files)
             for entry in file.header.tensors
+            if only is None or only(entry.name)
         ]
         reading.refuse_unknown(devices.framework, files, wanted)
-        # # one batch waits for the caller while the next one is on its way
+        # one batch waits for the caller while the next one is on its way
         batch = max(1, ahead // 2)
         arrivals = Arrivals(
             files, wanted, devices.framework, How(threads_of(threads)), batch=batch, ahead=batch

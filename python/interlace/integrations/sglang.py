@@ -1,0 +1,38 @@
+"""SGLang: `SGLANG_PLUGINS=interlace python -m sglang.launch_server ...`.
+
+SGLang calls `register` in every process (entry point `sglang.srt.plugins`). It also loads plug-ins
+that nobody named, and its load formats are a closed list. So this one changes nothing unless
+SGLANG_PLUGINS names it. Then Interlace reads the safetensors files of the formats `auto` and
+`safetensors`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+NAME = "interlace"
+# SGLang's readers of a list of files, one of which it takes.
+READERS = (
+    "sglang.srt.model_loader.weight_utils.buffered_multi_thread_safetensors_weights_iterator",
+    "sglang.srt.model_loader.weight_utils.safetensors_weights_iterator",
+)
+
+
+def register() -> None:
+    """Put Interlace in the place of SGLang's readers, if the user asked for that."""
+    if NAME not in (name.strip() for name in os.environ.get("SGLANG_PLUGINS", "").split(",")):
+        return
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+    for reader in READERS:
+        HookRegistry.register(reader, _read, HookType.AROUND)
+
+
+def _read(
+    _original: Callable[..., Any], hf_weights_files: list[str], *_: Any, **_options: Any
+) -> Iterator[tuple[str, Any]]:
+    from interlace.integrations.weights import stream_weights
+
+    return stream_weights(hf_weights_files)

@@ -1,0 +1,61 @@
+"""vLLM: `vllm serve MODEL --load-format interlace`.
+
+vLLM calls `register` in every process (entry point `vllm.general_plugins`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+LOAD_FORMAT = "interlace"
+
+
+def register() -> None:
+    """Make the load format known to vLLM."""
+    from vllm.model_executor.model_loader import register_model_loader
+
+    register_model_loader(LOAD_FORMAT)(_loader())
+
+
+def _loader() -> type[Any]:
+    """The class of the loader; vLLM imports much, and only where it loads a model."""
+    from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
+    from vllm.model_executor.model_loader.ep_weight_filter import should_skip_weight
+
+    from interlace.integrations.weights import stream_weights
+
+    class InterlaceModelLoader(DefaultModelLoader):
+        """vLLM's default loader, with Interlace to read safetensors files."""
+
+        def __init__(self, load_config: Any) -> None:
+            own = copy.copy(load_config)
+            own.load_format = "safetensors"  # how vLLM's loader finds the files
+            super().__init__(own)
+
+        def _get_weights_iterator(self, source: Any) -> Iterator[tuple[str, Any]]:
+            if getattr(self, "_encoder_only_lm_prefixes", None) is not None:
+                return super()._get_weights_iterator(source)  # type: ignore[no-any-return]
+            _, files, use_safetensors, _ = self._prepare_weights(
+                source.model_or_path,
+                source.subfolder,
+                source.revision,
+                source.fall_back_to_pt,
+                source.allow_patterns_overrides,
+            )
+            if not use_safetensors:
+                return super()._get_weights_iterator(source)  # type: ignore[no-any-return]
+            unused = source.is_unused_weight
+
+            def wanted(name: str) -> bool:
+                return not (
+                    should_skip_weight(name, self.local_expert_ids)
+                    or (unused is not None and unused(name))
+                )
+
+            return (
+                (source.prefix + name, tensor) for name, tensor in stream_weights(files, wanted)
+            )
+
+    return InterlaceModelLoader

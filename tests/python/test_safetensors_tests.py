@@ -1,0 +1,78 @@
+"""safetensors' own tests of `safe_open`, with Interlace's `safe_open` in its place.
+
+The tests are fetched with the source package and run as they are; what they import from safetensors
+as `safe_open` is Interlace's, also inside of safetensors' own `load_file`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+from fetched import needs_fetching, packages, source, torch
+
+VERSION = "0.9.0rc1"
+SHA256 = "8a70d139a45d71557e116339f5115afe88af2d80b08701c31ce0478d5bfc8d93"
+TESTS = ("simple", "pread_backend", "pt_comparison", "pt_model", "multithreaded")
+
+IN_ITS_PLACE = """
+import atexit
+import pathlib
+
+import interlace
+import safetensors
+import safetensors.numpy
+import safetensors.torch
+
+opened = 0
+
+
+class safe_open(interlace.safe_open):
+    def __init__(self, *arguments, **options):
+        global opened
+        opened += 1
+        super().__init__(*arguments, **options)
+
+
+for module in (safetensors, safetensors.numpy, safetensors.torch):
+    module.safe_open = safe_open
+safetensors.PrefetchLoader = interlace.PrefetchLoader
+atexit.register(lambda: pathlib.Path("opened").write_text(str(opened)))
+"""
+
+
+@needs_fetching
+def test_they_pass(tmp_path: Path) -> None:
+    folder = source("safetensors", VERSION, SHA256)
+    needs = packages("safetensors", f"safetensors=={VERSION}")
+    torch()
+    shutil.copytree(folder / "bindings/python/tests", tmp_path / "tests")
+    (tmp_path / "tests/conftest.py").write_text(IN_ITS_PLACE)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *("--junitxml=found.xml", *(f"tests/test_{name}.py" for name in TESTS)),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{needs}:{os.environ.get('PYTHONPATH', '')}"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr
+    cases = list(ElementTree.parse(tmp_path / "found.xml").iter("testcase"))
+    skipped = [case for case in cases if case.find("skipped") is not None]
+    print(f"safetensors {VERSION}: {len(cases) - len(skipped)} passed, {len(skipped)} skipped")
+    assert len(cases) == 109
+    for case in skipped:  # what this machine does not have
+        reason = case.find("skipped")
+        assert reason is not None
+        text = f"{reason.get('message')} {case.get('name')}".lower()
+        assert any(word in text for word in ("cuda", "mps", "npu", "hpu", "gpu", "device")), text
+    assert int((tmp_path / "opened").read_text()) > 40
