@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t piece_numbers = std::uint64_t{1} << 20U;
 
-// A summand of a GPU: 24 random bits in [-1, 1), which float32 represents exactly.
+// A number that a GPU adds: 24 random bits in [-1, 1), which float32 represents exactly.
 float number_of(std::uint32_t gpu, std::uint64_t at) {
   std::uint64_t bits = (at * 64 + gpu + 1) * 0x9E3779B97F4A7C15U;
   bits = (bits ^ bits >> 30U) * 0xBF58476D1CE4E5B9U;
@@ -30,7 +30,7 @@ float number_of(std::uint32_t gpu, std::uint64_t at) {
   return static_cast<float>(bits >> 40U) * 0x1p-23F - 1.0F;
 }
 
-// Calls `work(begin, count)` for pieces of all numbers, by the host's threads.
+// Calls `work(begin, count)` for pieces of all numbers, in several threads of the host.
 template <class Work>
 void over_pieces(std::uint64_t numbers, const Work& work) {
   std::atomic<std::uint64_t> next{0};
@@ -54,7 +54,7 @@ void over_pieces(std::uint64_t numbers, const Work& work) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// The data that each GPU sends and receives.
+// The numbers that each GPU sends and receives.
 class summands {
  public:
   explicit summands(const collective_request& request)
@@ -84,7 +84,8 @@ class summands {
       fill_with_poison(static_cast<int>(gpu), reinterpret_cast<std::uint8_t*>(receive_[gpu]),
                        bytes_);
   }
-  // In whatever order float32 adds n numbers, the error is within n roundings of their magnitudes.
+  // Whatever the order in which float32 adds n numbers, the error is within n roundings of their
+  // magnitudes.
   std::uint64_t wrong() const {
     std::atomic<std::uint64_t> wrong{0};
     over_pieces(count(), [&](std::uint64_t begin, std::uint64_t numbers) {

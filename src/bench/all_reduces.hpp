@@ -1,4 +1,4 @@
-// Times all-reduces of float32 sums: as batches of planned copies with kernels between them, and by
+// Times all-reduces of float32 sums, as batches of planned copies with kernels between them, and by
 // NCCL.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace interlace::bench {
 
 // Takes a request whose pattern is all_reduce. Each GPU has as many blocks as there are GPUs, and
 // the sums go to separate memory. The results are compared with sums of the same numbers that the
-// host computes in double precision. Throws as measure_collective does.
+// host computes in double precision. Throws the same errors as measure_collective.
 std::vector<copy_times> measure_all_reduce(const collective_request& request);
 
 }  // namespace interlace::bench

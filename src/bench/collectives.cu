@@ -21,8 +21,9 @@ bool gathers(const collective_request& request) {
   return request.pattern == collective_pattern::all_gather;
 }
 
-// One buffer for each GPU. For an all-gather, which is in place, it has the blocks of all GPUs. For
-// an all-to-all it has the blocks that the GPU sends, followed by those that it receives.
+// The buffers of a collective, one for each GPU. For an all-gather, which is in place, a buffer has
+// the blocks of all GPUs. For an all-to-all it has the blocks that the GPU sends, followed by the
+// blocks that it receives.
 class arena {
  public:
   explicit arena(const collective_request& request)
@@ -40,7 +41,7 @@ class arena {
   }
 
   std::uint8_t* base(std::size_t gpu) const { return buffers_[gpu]; }
-  // The block that `from` sends to `to`, and where it arrives.
+  // The block that `from` sends to `to`, and the place where it arrives.
   std::uint8_t* sent(std::uint32_t from, std::uint32_t to) const {
     return buffers_[from] + (gathers_ ? from : to) * request_.bytes;
   }
@@ -69,8 +70,8 @@ class arena {
     return sum;
   }
 
-  // Visits each pair, with all pairs of one distance together: no two senders of one distance have
-  // the same receiver.
+  // Visits each pair of GPUs. All pairs of one distance come together, so that no two senders of
+  // one distance have the same receiver.
   template <class Visit>
   void each(const Visit& visit) const {
     for (std::uint32_t distance = 0; distance < request_.gpus; ++distance)

@@ -20,7 +20,7 @@ namespace interlace::bench {
 
 namespace {
 
-// A message with memory and a stream of its own.
+// A message with its own memory and stream.
 class channel {
  public:
   channel(int from, int to, std::uint64_t bytes)
@@ -83,7 +83,8 @@ class channel {
 
 using channels = std::vector<std::unique_ptr<channel>>;
 
-// Copies each message on its stream: by the engine, or without an engine by CUDA's own copy.
+// Copies each message on its stream, by the copy engine if there is one, and otherwise by CUDA's
+// own copy.
 class copies : public timed_method {
  public:
   copies(const channels& of, copier* by) : of_(of), by_(by) {}
@@ -105,7 +106,7 @@ std::vector<cuda::nccl_message> nccl_messages_of(const channels& of) {
   return messages;
 }
 
-// One group of NCCL calls, on a stream of each GPU.
+// One group of NCCL calls, with a stream on each GPU.
 class nccl_group : public timed_method {
  public:
   explicit nccl_group(const channels& of)

@@ -13,7 +13,7 @@ namespace {
 
 using workload::quad;
 
-// Stores 16 bytes a lane to elements [begin, end).
+// Stores elements [begin, end), 16 bytes in each lane.
 struct fill_part {
   static constexpr std::uint32_t threads = 256;
   replicated<quad> data;
@@ -31,7 +31,7 @@ struct fill_part {
 
 constexpr std::uint32_t epochs = 5;
 
-// Seconds of an epoch.
+// The seconds of an epoch.
 double epoch_s(std::uint32_t gpus, std::uint64_t elements, kernel::mechanism how,
                std::uint32_t repeats) {
   cuda::node_options options;

@@ -1,5 +1,6 @@
-// Jacobi with halos over planned paths, on a simulated machine. After its kernels, each device
-// exchanges rows with its predecessor and then with its successor in a ring, as MPI_Sendrecv does.
+// Jacobi with halos over planned paths, on a simulated machine. The devices form a ring. After its
+// kernels, each device exchanges rows with its predecessor and then with its successor, as
+// MPI_Sendrecv does.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +14,23 @@ namespace interlace::bench {
 
 struct simulated_halo_jacobi {
   std::uint32_t devices = 1;  // 1: the device is its own neighbour, and nothing is exchanged
-  std::uint32_t columns = 0;  // at least 3
-  std::uint32_t rows = 0;     // of each device
+  std::uint32_t columns = 0;  // columns of the grid, at least 3
+  std::uint32_t rows = 0;     // rows of each device
   std::uint32_t iterations = 1;
-  // By device: one message of a row to its predecessor, and one to its successor.
+  // For each device, a plan for one row to its predecessor, and a plan for one row to its
+  // successor.
   std::vector<plan::plan> before;
   std::vector<plan::plan> behind;
   bool graphs = false;
-  double handshake_s = 0;  // before a message
+  double handshake_s = 0;  // time before a message
   std::function<void()> check_interrupt;
 };
 
 struct halo_jacobi_result {
-  // Averages over the iterations.
+  // Averages over all iterations.
   double compute_s = 0;
   double exchange_s = 0;
-  std::uint64_t wrong = 0;  // points that differ from the reference in any bit
+  std::uint64_t wrong = 0;  // number of points that differ from the reference in any bit
 };
 
 // Throws usage_error if the plans do not fit the ring and the grid.

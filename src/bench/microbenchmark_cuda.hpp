@@ -1,4 +1,4 @@
-// The microbenchmarks of microbenchmark_sim.hpp on the GPUs of this computer.
+// The microbenchmarks of microbenchmark_sim.hpp, on the GPUs of this computer.
 #pragma once
 
 #include <cstdint>
@@ -7,51 +7,52 @@
 
 namespace interlace::bench {
 
-// All functions below throw usage_error for a request that is invalid or needs more GPUs than there
-// are, and device_error if a GPU fails. Functions that run kernels throw model_error if data did
-// not arrive.
+// All functions below throw usage_error if a request is invalid or needs more GPUs than there are,
+// and device_error if a GPU fails. Functions that run kernels throw model_error if data did not
+// arrive.
 
 // An epoch corresponds to a simulated run: the launch of a kernel, and an exchange if the kernel
-// stores. The epochs of a repeat follow each other in a graph, so that its start and end weigh
-// little.
+// stores. The epochs of a repeat follow each other in a graph, so that start and end of the graph
+// weigh little.
 struct kernel_repeats {
-  std::uint32_t epochs = 1;   // in a repeat
-  std::uint32_t repeats = 1;  // after one that warms up
+  std::uint32_t epochs = 1;   // epochs of a repeat
+  std::uint32_t repeats = 1;  // repeats, after one that warms up
 };
 
 struct kernel_times {
-  std::vector<double> time_s;  // of an epoch, by repeat
-  std::uint64_t payload = 0;   // bytes of an epoch, of all senders together
+  std::vector<double> time_s;  // time of an epoch in each repeat
+  std::uint64_t payload = 0;   // bytes that all senders together send in an epoch
 };
 
-// Same as stores_on_sim, with elements of 4 or 16 bytes.
+// Like stores_on_sim, but with elements of 4 or 16 bytes.
 kernel_times stores_on_cuda(std::uint32_t gpus, std::uint32_t senders, std::uint32_t element_bytes,
                             std::uint64_t elements, std::uint32_t together,
                             const kernel_repeats& how);
-// Same as copy_kernel_on_sim.
+// Like copy_kernel_on_sim.
 kernel_times copy_kernel_on_cuda(std::uint64_t bytes, std::uint32_t blocks,
                                  const kernel_repeats& how);
-// Same as loads_on_sim. The second GPU's memory has the page size of the real node.
+// Like loads_on_sim. The second GPU's memory has the page size of the real node.
 kernel_times loads_on_cuda(std::uint32_t element_bytes, std::uint64_t elements,
                            const kernel_repeats& how);
 
-// The bytes that the driver counts on the first GPU's links for each byte that it stores to the
-// second GPU, by repeat. Nothing if there is no such counter. Nobody else may use the GPU.
+// For each repeat, the bytes that the driver counts on the first GPU's links for each byte that
+// this GPU stores to the second GPU. No value if there is no such counter. No other process may use
+// the GPU.
 std::optional<std::vector<double>> store_wire_on_cuda(std::uint32_t element_bytes,
                                                       std::uint64_t elements,
                                                       std::uint32_t together,
                                                       const kernel_repeats& how);
 
 struct stream_copy {
-  int from = 0;  // CUDA's number of a GPU; -1 the host's page-locked memory
+  int from = 0;  // CUDA's number of a GPU; -1: the host's page-locked memory
   int to = 0;
   std::uint64_t bytes = 0;
   std::uint32_t stream = 0;  // copies of one stream run one after another
 };
-// The time of these copies in seconds, by repeat, after one that warms up. The driver's copy
-// engines make each copy. `by_host`: the host's clock measures from the first call until the host
-// knows that the last copy has ended. Otherwise, the GPUs' clocks measure: all streams wait until
-// everything is enqueued, and small copies are made many times in a row.
+// The time of these copies in seconds, for each repeat after one that warms up. The driver's copy
+// engines make each copy. With `by_host`, the host's clock measures from the first call until the
+// host knows that the last copy has ended. Otherwise the GPUs' clocks measure: all streams wait
+// until all copies are enqueued, and small copies are made many times in a row.
 std::vector<double> copies_on_cuda(const std::vector<stream_copy>& copies, bool by_host,
                                    std::uint32_t repeats);
 

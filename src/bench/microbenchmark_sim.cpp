@@ -22,7 +22,7 @@ timed_bytes timed(const std::vector<kernel::run_result>& runs) {
 }
 
 constexpr std::uint32_t max_copies = 4096;
-constexpr std::uint64_t page_bytes = 4096;  // of unified memory on the simulated node
+constexpr std::uint64_t page_bytes = 4096;  // page size of unified memory on the simulated node
 
 }  // namespace
 

@@ -13,16 +13,16 @@ struct simulated_overlap {
   std::uint32_t peers = 1;
   std::uint64_t bytes = std::uint64_t{256} << 20U;
   kernel::region_options how;  // mechanism, chunks, agent, ranges, transfers
-  std::uint32_t rounds = 0;    // of computation; they take time, but compute nothing
+  std::uint32_t rounds = 0;    // rounds of computation, which take time but compute nothing
   std::function<void()> check_interrupt;
 };
 
-// The time of an epoch in seconds. Throws model_error if a device's replica is not what was
-// computed.
+// The time of an epoch in seconds. Throws model_error if a device's replica differs from the
+// result.
 double overlap_on_sim(const simulated_overlap& request, const machine::machine& described);
 
-// The ratio of useful bytes to all bytes on the link, for stores from the first GPU to the second
-// (PROACT, Fig. 2). Each store has `bytes`, at most a line, and is aligned to its size.
+// Useful bytes as a fraction of all bytes on the link, for stores from the first GPU to the second
+// (PROACT, Fig. 2). Each store has `bytes` bytes, at most a line, and is aligned to its size.
 double store_goodput(const machine::machine& described, std::uint32_t bytes);
 
 }  // namespace interlace::bench

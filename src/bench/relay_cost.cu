@@ -20,13 +20,15 @@ namespace {
 using steady = std::chrono::steady_clock;
 
 constexpr unsigned streaming_threads = 512;
-constexpr unsigned streaming_blocks = 2;  // per multiprocessor; they leave half of its threads free
-constexpr unsigned vectors_ahead = 8;     // loads of a thread in flight
+constexpr unsigned streaming_blocks = 2;  // blocks of a multiprocessor; they leave half of its
+                                          // threads free
+constexpr unsigned vectors_ahead = 8;     // loads that a thread has in flight
 constexpr std::uint64_t slice_vectors = std::uint64_t{streaming_threads} * vectors_ahead;
-constexpr std::uint64_t streamed_bytes = std::uint64_t{512} << 20U;  // well above any L2 cache
+// Much larger than any L2 cache.
+constexpr std::uint64_t streamed_bytes = std::uint64_t{512} << 20U;
 constexpr std::uint64_t kernel_deadline_ns = 20'000'000'000;
 
-// Copies memory again and again until told to stop, and counts the bytes that it has read and
+// Copies memory again and again until it is told to stop. Counts the bytes that it has read and
 // written.
 __global__ void __launch_bounds__(streaming_threads)
     stream_memory(const uint4* from, uint4* to, std::uint64_t slices, const volatile unsigned* stop,
@@ -77,8 +79,8 @@ class relay_stream {
   cudaStream_t made_ = nullptr;
 };
 
-// Host memory for copy engines. Small copies can then run beside a kernel without needing a place
-// for another kernel.
+// Page-locked host memory. Copy engines can access it while a kernel runs; pageable memory would
+// need another kernel for small copies.
 class locked_bytes {
  public:
   explicit locked_bytes(std::uint64_t bytes) {
@@ -98,7 +100,7 @@ class locked_bytes {
   void* data_ = nullptr;
 };
 
-// The memory-bound kernel of a GPU.
+// A memory-bound kernel on a GPU.
 class memory_load {
  public:
   explicit memory_load(int gpu)
@@ -117,7 +119,7 @@ class memory_load {
   ~memory_load() {
     try {
       stop();
-    } catch (const device_error&) {  // the deadline will end it
+    } catch (const device_error&) {  // the deadline will end the kernel
       return;
     }
   }
@@ -143,7 +145,7 @@ class memory_load {
     set(stop_, 1U);
     runs_.wait();
   }
-  // Bytes so far, and the time at which they were counted.
+  // The bytes so far, and the time at which they were counted.
   std::pair<unsigned long long, steady::time_point> progress() {
     const unsigned long long bytes = moved();
     if (runs_.idle()) throw device_error("a kernel beside copies ran into its deadline");
@@ -178,7 +180,7 @@ class memory_load {
   unsigned blocks_ = 0;
 };
 
-// Messages from the host to a GPU, one after another.
+// Messages from the host to a GPU, sent one after another.
 class relayed_messages {
  public:
   explicit relayed_messages(const relay_cost_request& request)
@@ -200,7 +202,7 @@ class relayed_messages {
   std::uint64_t wrong(std::uint64_t seed) {
     return count_wrong_samples(to_, target_, bytes_, seed, wrong_);
   }
-  // Seconds for each message, for as many as fit in the window, at least one.
+  // The seconds of each message. Sends as many messages as fit in the window, but at least one.
   double run(double window_s) {
     const auto begin = steady::now();
     std::uint64_t count = 0;
@@ -226,7 +228,7 @@ class relayed_messages {
   int to_;
   std::uint64_t bytes_;
   copier& by_;
-  std::uint64_t before_;  // messages over several paths
+  std::uint64_t before_;  // messages over several paths before this run
   relay_stream stream_;
   locked_bytes source_;
   cuda::device_memory memory_;
@@ -236,7 +238,7 @@ class relayed_messages {
 
 using loads = std::vector<std::unique_ptr<memory_load>>;
 
-// Appends the rate of each kernel while `work` runs.
+// Appends the rate of each kernel to `rates` while `work` runs.
 template <class Work>
 void rates_during(const loads& of, std::vector<std::vector<double>>& rates, const Work& work) {
   std::vector<std::pair<unsigned long long, steady::time_point>> before;
@@ -272,7 +274,8 @@ relay_cost measure_relay_cost(const relay_cost_request& request) {
         std::this_thread::sleep_for(std::chrono::duration<double>(request.window_s));
       });
     };
-    // Alternates whether the measurement alone comes first or last.
+    // In every second repeat, the measurement of messages alone comes first; otherwise it comes
+    // last.
     if (repeat % 2 == 0) alone();
     rates_during(kernels, found.beside_bytes_per_s,
                  [&] { found.message_beside_s.push_back(messages.run(request.window_s)); });

@@ -1,12 +1,13 @@
-// Test data of measurements. Each byte depends on its place and a seed, so a misplaced byte shows.
+// Test data for measurements. Each byte depends on its place and a seed, so that a misplaced byte
+// is found.
 #pragma once
 
 #include <cstdint>
 
 namespace interlace::bench {
 
-// All of these run on the given GPU and block until it is done. The data is in the memory of that
-// GPU or in page-locked memory of the host. They throw device_error.
+// All functions in this file run on the given GPU, and block until they are done. The data must be
+// in that GPU's memory or in page-locked memory of the host. They throw device_error.
 void load_sample_kernels(int gpu);
 void fill_with_samples(int gpu, std::uint8_t* data, std::uint64_t bytes, std::uint64_t seed);
 void fill_with_poison(int gpu, std::uint8_t* data, std::uint64_t bytes);

@@ -14,11 +14,12 @@
 //   F = 16    1.2             1.7
 //   F = 32    4.4             3.5
 //
-// The lower triangle of the F x F sums is cut into ten square tiles, a quarter of F wide. A lane
-// holds one tile in registers and ten lanes work on a rating, so a warp handles three ratings at a
-// time (six where it is 64 wide). A rating then takes 5 F^2 / 8 multiply-adds, and its lanes read
-// 5 F words of shared memory, 16 bytes at a time. These reads take 2.7 clocks for F = 16, which is
-// the limit there. For F = 32 they take 5.3 clocks, as many as the multiply-adds on 30 of 32 lanes.
+// The lower triangle of the F x F sums is cut into ten square tiles, whose side is a quarter of F.
+// A lane holds one tile in registers, and ten lanes work on a rating, so a warp handles three
+// ratings at a time (six if it is 64 wide). A rating then takes 5 F^2 / 8 multiply-adds, and its
+// lanes read 5 F words of shared memory, 16 bytes at a time. For F = 16 these reads take 2.7
+// clocks, which is the limit. For F = 32 they take 5.3 clocks, as many as the multiply-adds on 30
+// of 32 lanes.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +51,7 @@ INTERLACE_HOST_DEVICE float inverse_root(float x) {
 }
 
 // Calls f(k) for k from 0 to N - 1. On a GPU each k is a constant, so f can index arrays that are
-// held in registers. Elsewhere unrolling would only compile the code N times.
+// in registers. On the CPU, unrolling would only compile the code N times.
 template <std::uint32_t N, class F>
 INTERLACE_KERNEL void unrolled(const F& f) {
 #if defined(__CUDACC__)
@@ -63,8 +64,8 @@ INTERLACE_KERNEL void unrolled(const F& f) {
 #endif
 }
 
-// Index into the lower triangle of a symmetric matrix, stored row by row. If each lane has a row,
-// lanes that read element j of their rows access 32 different banks.
+// The index into the lower triangle of a symmetric matrix, which is stored row by row. If each lane
+// has a row, lanes that read element j of their rows access 32 different banks.
 INTERLACE_HOST_DEVICE constexpr std::uint32_t triangle(std::uint32_t row, std::uint32_t column) {
   return row * (row + 1) / 2 + column;
 }
@@ -77,10 +78,11 @@ struct normal_equations {
   static constexpr std::uint32_t record = triangle_size + F;  // Y^T Y, followed by Y^T r
   static constexpr std::uint32_t tiles = 10;
   static constexpr std::uint32_t tile_side = F / 4;
-  // ratings staged at a time: a multiple of the ratings that a warp's groups take at a time
+  // The ratings that are staged at a time: a multiple of the ratings that a warp's groups take at a
+  // time.
   static constexpr std::uint32_t chunk = 36;
-  // Stride of the Cholesky factor's columns: columns start aligned, and a row is spread over the
-  // banks.
+  // The stride of the Cholesky factor's columns. With this stride, columns start aligned, and a row
+  // is spread over the banks.
   static constexpr std::uint32_t column = F + 4;
   static constexpr std::uint32_t scratch = chunk > column ? chunk* F : column* F;  // per warp
   static_assert(record <= scratch);
@@ -134,7 +136,7 @@ struct normal_equations {
         same.each([&](auto lane) {
           right_[lane] = 0;
           for (float& s : sums_[lane].v) s = 0;
-          lane.compute(operation::integer, 11);  // for the lane's group
+          lane.compute(operation::integer, 11);  // operations that find the lane's group
         });
       });
       for (std::uint32_t first = begin; first < end; first += chunk) {
@@ -146,7 +148,7 @@ struct normal_equations {
                               right_[lane] += y * lane.load(ratings_.values, j + first);
                             });
           same.each([&](auto lane) {
-            // Operations of the right side above, and of the loop.
+            // Operations of the right side and of the loop.
             const std::uint32_t turns = passes<F>(count, width_);
             lane.compute({.fp32 = turns, .integer = 2 * turns + 5});
             const place p = place_of(lane);
@@ -168,7 +170,7 @@ struct normal_equations {
     }
 
    private:
-    // Makes the sums of all lanes in shared memory.
+    // Combines the sums of all lanes in shared memory.
     template <class Warp>
     INTERLACE_KERNEL void make_record(const Warp& warp, std::uint32_t base,
                                       std::uint32_t groups) const {
@@ -176,7 +178,7 @@ struct normal_equations {
         const auto more = warp.shuffle_xor(right_, apart);
         warp.each([&](auto lane) { right_[lane] += more[lane]; });
       }
-      // One group after another: no shuffle exchanges values of lanes ten apart.
+      // One group follows another, because no shuffle exchanges values of lanes that are ten apart.
       for (std::uint32_t group = 0; group < groups; ++group) {
         warp.each([&](auto lane) {
           const place p = place_of(lane);
@@ -200,7 +202,7 @@ struct normal_equations {
       const float ridge = lambda_ * static_cast<float>(n);
       warp.each([&](auto lane) {
         const std::uint32_t i = lane.in_warp();
-        // for the warp's place, and for the addresses of a row
+        // Operations for the warp's place, and for the addresses of a row.
         lane.compute(operation::integer, 6);
         if (i >= F) return;
         for (auto j : lane.range(0U, F)) {
@@ -324,9 +326,9 @@ struct normal_equations {
     const replicated<float>& own_;
     std::uint32_t width_;
     state<tile_sums> sums_;
-    state<numbers> row_;    // of the matrix, later of its Cholesky factor
+    state<numbers> row_;    // a row of the matrix, later of its Cholesky factor
     state<float> right_;    // Y^T r, then z, then x
-    state<float> inverse_;  // of the diagonal of the Cholesky factor
+    state<float> inverse_;  // inverse of the diagonal of the Cholesky factor
     state<float> pivot_;    // values that the lanes of the warp exchange
   };
 };
@@ -355,7 +357,7 @@ struct als_problem {
                   renew_rows_by_lane<32>>;
 
   rating_matrix ratings;
-  // factors before the first iteration, `rank` numbers for each user
+  // The factors before the first iteration: `rank` numbers for each user.
   const float* start_users = nullptr;
   const float* start_items = nullptr;
   std::uint32_t rank = 16;  // 16 or 32
@@ -363,7 +365,7 @@ struct als_problem {
   float lambda = 0;
   float rate = 0;           // step size of the gradient method
   std::uint32_t steps = 1;  // gradient steps in an epoch
-  bool to_readers = false;  // factors go only to devices that have ratings of them
+  bool to_readers = false;  // factors go only to devices that have ratings of the row
 
   static als_problem make(
       const array_view<std::uint64_t>& user_offsets, const array_view<std::uint32_t>& user_items,
@@ -423,7 +425,7 @@ struct als_problem {
   using works = std::variant<als<Node, 16>, als<Node, 32>, als_sgd<Node, 16>, als_sgd<Node, 32>,
                              als_sgd_by_lane<Node, 16>, als_sgd_by_lane<Node, 32>>;
 
-  // Every method with every rank, with the interface that a run needs.
+  // All methods with all ranks, with the interface that a run needs.
   template <class Node>
   class work {
    public:
@@ -463,7 +465,8 @@ struct als_problem {
             {start_items, start_items + ratings.items * rank}};
   }
 
-  // Cuts the items' region into contiguous parts with nearly equal numbers of ratings and items.
+  // Cuts the items' region into contiguous parts that have nearly equal numbers of ratings and
+  // items.
   kernel::region_options cut_items(kernel::region_options options) const {
     const std::uint64_t parts = options.boundaries.size() - 1;
     const std::uint64_t total = ratings.item_offsets[ratings.items] + ratings.items;

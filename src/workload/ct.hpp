@@ -13,36 +13,37 @@
 // Sauer, Bouman and Hsieh, 2007), which GPUs cannot share. GPU implementations update all pixels
 // together (McGaffin and Fessler, 2015, which the FinePack paper names as its source).
 //
-// A step is two epochs with a region each. In the first, every device projects a part of the
-// subset's rays and stores w (y - a . x). In the second, it updates a part of the image; each pixel
-// needs two rays of every angle. A device's rays cross the whole image, so every device needs all
-// pixels. A device needs only those rays of an angle that cross its rows. Rays are gathered by
-// pixel, not scattered, so that the result does not depend on the order of atomics. The fewer
-// angles a subset has, the less computation there is for the same transfer of the image.
+// A step is two epochs, each with its own region. In the first epoch, every device projects a part
+// of the subset's rays and stores w (y - a . x). In the second epoch, it updates a part of the
+// image; each pixel needs two rays of every angle. A device's rays cross the whole image, so every
+// device needs all pixels. Of an angle's rays, a device needs only those that cross its rows. Each
+// pixel gathers its rays, and no ray scatters to pixels, so the result does not depend on the order
+// of atomics. The fewer angles a subset has, the less computation there is for the same transfer of
+// the image.
 //
 // Geometry: pixels have side 1 and row 0 is the top. The rays of an angle t are x cos t + y sin t =
 // b - (detectors - 1) / 2 for b = 0, 1, ..., 1 apart. Positions are integers of 2^-40. Within a
 // tile lanes continue in 2^-23 or float32, so that errors do not grow with the image.
 //
 // Project. An angle's rays are followed along rows or along columns, whichever they cross more
-// steeply. A ray meets at most two pixels of a row. The fraction by which it leaves the row past
-// the last pixel's edge, divided by its slope, is the share of its length in that pixel (at most
-// all of it). A block stages 16 rows (or columns) that its rays cross in shared memory, so that
-// loads are coalesced in both cases. A ray takes 2 words of shared memory a row. A warp needs 2
-// turns for each word, since its rays are spread over 32 to 45 words. Staging adds 1.25 words
-// loaded and written. These 6.5 turns of a multiprocessor's one path to shared memory and cache are
-// the limit; the 22 instructions, 5.5 clocks of its four schedulers, come close. The image is in
-// the L2, or comes from memory once for several angles. A subset has few rays for a GPU's threads.
-// Several blocks therefore share the same rays, with some strips each, and the last block adds up
-// the results of all of them, in the order of the strips.
+// steeply. A ray meets at most two pixels of a row. It leaves the row by some fraction past the
+// last pixel's edge. This fraction divided by the ray's slope is the share of its length in that
+// pixel (at most all of it). A block stages 16 rows (or columns) that its rays cross in shared
+// memory, so that loads are coalesced in both cases. A ray takes 2 words of shared memory for each
+// row. A warp needs 2 turns for each word, because its rays are spread over 32 to 45 words. Staging
+// adds 1.25 words that are loaded and written. These 6.5 turns of a multiprocessor's one path to
+// shared memory and cache are the limit; the 22 instructions, 5.5 clocks of its four schedulers,
+// come close. The image is in the L2, or comes from memory once for several angles. A subset has
+// few rays for a GPU's threads. Therefore several blocks share the same rays, with some strips
+// each, and the last block adds up the results of all of them, in the order of the strips.
 //
-// Renew. A lane has four pixels of a column, or fewer where a GPU's part of the image is small. A
-// warp has 32 columns. A ray's length in a pixel follows from its distance from the pixel's centre:
-// a trapezoid. A pixel and angle take 2 words of the first-level cache, a turn or two each, since a
-// warp's rays are spread over up to 32 words, and 14 instructions, 3.6 clocks of the schedulers.
-// Cache and schedulers limit it alike. The rays of a subset are in the L2. An image also has few
-// pixels for a GPU's threads. Where a subset has many angles, which a lane takes one after another,
-// teams of warps divide the angles among them.
+// Renew. A lane has four pixels of a column, or fewer if a GPU's part of the image is small. A warp
+// has 32 columns. A ray's length in a pixel follows from its distance from the pixel's centre: a
+// trapezoid. A pixel and an angle take 2 words of the first-level cache, at one or two turns each,
+// because a warp's rays are spread over up to 32 words. They also take 14 instructions, 3.6 clocks
+// of the schedulers. Cache and schedulers limit the kernel alike. The rays of a subset are in the
+// L2. An image has few pixels for a GPU's threads, too. If a subset has many angles, which a lane
+// takes one after another, teams of warps divide the angles among themselves.
 #pragma once
 
 #include <algorithm>
@@ -65,7 +66,7 @@
 
 namespace interlace::workload {
 
-// Positions in pixels or bins.
+// The type of positions in pixels or bins.
 using fixed_point = std::int64_t;
 inline constexpr std::uint32_t fixed_bits = 40;
 inline fixed_point to_fixed(double x) { return std::llround(std::ldexp(x, fixed_bits)); }
@@ -78,29 +79,29 @@ INTERLACE_HOST_DEVICE float saturate(float x) {
 #endif
 }
 
-// The rays of an angle, by strips of the image. Strips are rows, or columns where `turned`.
+// The rays of an angle, as they cross strips of the image. Strips are rows, or columns if `turned`.
 // "Across" is the direction along a strip.
 struct ray_family {
-  fixed_point first = 0;  // how far across ray 0 is in strip 0
-  fixed_point slope = 0;  // from one strip to the next, at most 1
-  fixed_point apart = 0;  // from one ray to the next
+  fixed_point first = 0;  // position across of ray 0 in strip 0
+  fixed_point slope = 0;  // change from one strip to the next, at most 1
+  fixed_point apart = 0;  // distance from one ray to the next
   float steepness = 0;    // 1 / |slope|
-  float length = 0;       // of a ray in a strip
+  float length = 0;       // length of a ray in a strip
   std::uint32_t turned = 0;
 };
 
 // The positions of the image's pixels on an angle's detector, in bins.
 struct pixel_family {
-  fixed_point first = 0;  // pixel (0, 0)
-  fixed_point right = 0;  // from one column to the next
-  fixed_point down = 0;   // from one row to the next
+  fixed_point first = 0;  // position of pixel (0, 0)
+  fixed_point right = 0;  // change from one column to the next
+  fixed_point down = 0;   // change from one row to the next
   // The length of a ray in a pixel, divided by the longest possible length, is min(1, edge -
   // steepness * (distance - 1/2)).
   float steepness = 0;
   float edge = 0;
 };
 
-// Directions of `angles` angles in half a turn. They are exact at 0 and 90 degrees.
+// The directions of `angles` angles in half a turn. They are exact at 0 and 90 degrees.
 class scan_geometry {
  public:
   scan_geometry(std::uint32_t size, std::uint32_t angles, std::uint32_t detectors)
@@ -148,30 +149,30 @@ class scan_geometry {
   std::uint32_t detectors_;
 };
 
-// Computes w (y - a . x) of a subset's rays, times the length of a ray in a strip, which is its
-// longest possible length in a pixel.
+// Computes w (y - a . x) for a subset's rays, times the length of a ray in a strip. This length is
+// the longest possible length of a ray in a pixel.
 struct project_rays {
   static constexpr std::uint32_t threads = 128;  // a ray a lane
-  static constexpr std::uint32_t depth = 16;     // strips staged at a time
-  // Words from one staged strip to the next. Rays and slopes span 127 * sqrt(2) + 15 pixels, up to
-  // 4 more are read, and 32 are staged at a time. Twice an odd number, so that 16 strips by 2
-  // pixels are in 32 banks.
+  static constexpr std::uint32_t depth = 16;     // strips that are staged at a time
+  // The words from one staged strip to the next. Rays and slopes span 127 * sqrt(2) + 15 pixels, up
+  // to 4 more are read, and 32 are staged at a time. The number is twice an odd number, so that 16
+  // strips by 2 pixels are in 32 banks.
   static constexpr std::uint32_t pitch = 226;
   static constexpr std::uint32_t batch = 4;  // loads in flight of a lane that stages
   static constexpr std::uint32_t shared_bytes = depth * pitch * sizeof(float) + sum_bytes(1);
-  static constexpr std::uint32_t fraction_bits = 23;  // of a position within the staged strips
+  static constexpr std::uint32_t fraction_bits = 23;  // bits of a position within the staged strips
 
   local<const ray_family> angles;  // angles of the subset
   local<const float> measured;     // y of the device's rays
   local<const float> weights;
-  local<float> partial;          // [blocks][threads], the block's result for each ray
-  local<std::uint32_t> arrived;  // for each group of the device, the blocks that are done
+  local<float> partial;          // shape [blocks][threads]: the block's result for each ray
+  local<std::uint32_t> arrived;  // for each group of the device, the number of blocks that are done
   replicated<float> image;
   replicated<float> rays;
   reduced<double> cost;  // sum of w (y - a . x)^2
   std::uint32_t size = 0;
   std::uint32_t detectors = 0;
-  // the device's first group; an angle has ceil(detectors / threads) groups
+  // The device's first group. An angle has ceil(detectors / threads) groups.
   std::uint32_t first_group = 0;
   std::uint32_t first_ray = 0;
   std::uint32_t strips = 0;  // strips of a block: a multiple of depth
@@ -192,7 +193,7 @@ struct project_rays {
     const std::uint32_t first_bin = group % groups * threads;
     const ray_family family = block.load(angles, angle);
 
-    // `before` is the smallest offset from `at` of any lane and strip, 0 or less.
+    // `before` is the smallest offset of any lane and strip from `at`; it is 0 or less.
     constexpr fixed_point one = fixed_point{1} << fixed_bits;
     const fixed_point over_lanes = family.apart * (threads - 1);
     const fixed_point over_strips = family.slope * (depth - 1);
@@ -250,8 +251,8 @@ struct project_rays {
     if (track_residual) add_sums(block, cost, 1, residual);
   }
 
-  // Strips of a block, for a subset with `groups` groups of rays. There are at most most_blocks
-  // blocks, and a block has at least two turns of staging.
+  // The strips of a block, for a subset with `groups` groups of rays. There are at most most_blocks
+  // blocks, and a block stages at least twice.
   static std::uint32_t strips_for(std::uint32_t size, std::uint64_t groups) {
     constexpr std::uint64_t most_blocks = 8192;
     std::uint32_t strips = 2 * depth;
@@ -260,12 +261,12 @@ struct project_rays {
   }
 
  private:
-  // Stages pixels from `origin` across, in strips from `strip` on. Pixels outside of the image are
-  // 0; with `Whole`, none is outside.
+  // Stages pixels from position `origin` across, in strips from number `strip` on. Pixels outside
+  // of the image are 0. With `Whole`, no pixel is outside.
   template <bool Whole, class Lane, class Shared>
   INTERLACE_KERNEL void stage(const Lane& lane, const Shared& staged, bool turned,
                               std::uint32_t strip, std::int32_t origin, std::uint32_t used) const {
-    // Neighbouring lanes take neighbouring pixels of a row.
+    // Adjacent lanes take adjacent pixels of a row.
     const std::uint32_t i = lane.index();
     const std::uint32_t across = turned ? i / depth : i % 32;
     const std::uint32_t across_step = turned ? threads / depth : 0;
@@ -280,7 +281,7 @@ struct project_rays {
       const std::uint32_t first = minor * across_pitch + major * down_pitch;
       float pixel[batch] = {};
       for (auto k : lane.range(0U, batch)) {
-        // A negative position is a large unsigned one.
+        // As an unsigned number, a negative position is large.
         const bool inside = minor + k * across_step < size && major + k * down_step < size;
         if (Whole || inside) pixel[k] = lane.load(image, first + k * step);
       }
@@ -292,7 +293,7 @@ struct project_rays {
     lane.compute(operation::integer, (Whole ? 14 : 24) * turns + 30);
   }
 
-  // The sum along a ray that is at `own` in the first strip, with a length of 1 in each strip.
+  // The sum along a ray that is at `own` in the first strip, if its length in each strip is 1.
   template <class Lane, class Shared>
   static INTERLACE_KERNEL float cross(const Lane& lane, const Shared& staged,
                                       const ray_family& family, fixed_point own) {
@@ -304,7 +305,7 @@ struct project_rays {
     float sum = 0;
     for (auto strip : lane.range(0U, depth)) {
       const std::uint32_t last = strip * pitch + (at >> fraction_bits);
-      // The bits of 1 + the part of the last pixel that the ray reaches into.
+      // The bits of 1 plus the part of the last pixel that the ray reaches.
       const float reach = __builtin_bit_cast(float, (at & mask) | 0x3f800000U);
       const float share = saturate(fmaf(reach, family.steepness, -family.steepness));
       const float before = lane.load(staged, last - 1);
@@ -317,7 +318,7 @@ struct project_rays {
   }
 };
 
-// Pixels of a lane in renew_pixels, unless the device is better off with fewer.
+// The most pixels of a lane in renew_pixels. A device can be faster with fewer.
 inline constexpr std::uint32_t most_rows_of_lane = 4;
 
 // Renews the pixels of a device from the results of project_rays. A lane has `Rows` pixels of a
@@ -330,16 +331,16 @@ struct renew_pixels {
   static constexpr std::uint32_t blocks_at_once = 2048 / threads;
   static constexpr std::uint32_t tile = 32;  // columns of a block
   static constexpr std::uint32_t tile_rows = team_threads / tile * Rows;
-  static constexpr std::uint32_t batch = 64;  // angles prepared at a time
+  static constexpr std::uint32_t batch = 64;  // angles that are prepared at a time
   static_assert(Teams == 1 || Teams == Rows);
-  // Blocks of a device with `rows` rows.
+  // The number of blocks of a device with `rows` rows.
   static constexpr std::uint64_t blocks(std::uint64_t columns, std::uint64_t rows) {
     return (columns + tile - 1) / tile * ((rows + tile_rows - 1) / tile_rows);
   }
-  // The detector position of the pixel that positions count from, and the differences to its
+  // The detector position of the pixel from which positions count, and the differences from its
   // neighbours.
   struct tile_place {
-    float offset;  // from a bin's centre, less 1/2
+    float offset;  // offset from a bin's centre, less 1/2
     float right;
     float down;
     float steepness;
@@ -349,7 +350,7 @@ struct renew_pixels {
   static constexpr std::uint32_t team_sums = Teams == 1 ? 0 : Teams * tile * tile_rows;
   static constexpr std::uint32_t shared_bytes =
       batch * sizeof(tile_place) + team_sums * sizeof(float);
-  // Adding it rounds to a whole number, which is then in the low bits of the sum.
+  // Adding this constant rounds to a whole number, which is then in the low bits of the sum.
   static constexpr float rounder = 12582912.0F;
   static constexpr std::uint32_t rounder_bits = 0x4b400000U;
 
@@ -376,7 +377,7 @@ struct renew_pixels {
     const auto index = static_cast<std::uint32_t>(block.index());
     const std::uint32_t column0 = index % tiles * tile;
     const std::uint32_t row0 = first_row + index / tiles * tile_rows;
-    // Positions count from a row that does not depend on Rows, so that results do not depend on it
+    // Positions count from a row that does not depend on Rows, so the results do not depend on Rows
     // either.
     const std::uint32_t origin = row0 - (row0 - first_row) % tile;
     for (std::uint32_t first = 0; first < angle_count; first += batch) {
@@ -397,7 +398,7 @@ struct renew_pixels {
         lane.compute({.fp32 = 3, .integer = 20, .special = 3});
       });
       block.each([&](auto lane) {
-        // Lanes outside of the image take its last pixels and store nothing.
+        // Lanes outside of the image take the image's last pixels, and store nothing.
         const auto place = place_of(lane, column0, row0);
         const auto x = static_cast<float>(smaller(place.column, size - 1) - column0);
         float y[Rows];
@@ -411,7 +412,8 @@ struct renew_pixels {
           for (std::uint32_t k = 0; k < Rows; ++k) {
             const float from = fmaf(y[k], p.down, left);
             const float rounded = from + rounder;
-            // Measured from the middle between the two rays on both sides of the pixel's centre.
+            // The position relative to the middle between the two rays on both sides of the pixel's
+            // centre.
             const float off = from - (rounded - rounder);
             const std::uint64_t ray = p.ray + __builtin_bit_cast(std::uint32_t, rounded);
             sum.v[k] += saturate(fmaf(off, -p.steepness, p.edge)) * lane.load(rays, ray);
@@ -459,7 +461,7 @@ struct renew_pixels {
                                                std::uint32_t row0) {
     return {column0 + lane.index() % tile, row0 + lane.index() % team_threads / tile * Rows};
   }
-  // Updates a pixel if it is one of the device's. `sum` is the sum of a(j) w (y - a . x).
+  // Updates a pixel if the device owns it. `sum` is the sum of a(j) w (y - a . x).
   template <class Lane>
   INTERLACE_KERNEL void renew(const Lane& lane, std::uint32_t row, std::uint32_t column,
                               float sum) const {
@@ -486,11 +488,11 @@ struct renew_pixels {
   }
 };
 
-// Pixels of a lane in renew_pixels, for `rows` rows of `columns` pixels on a device that holds
-// `at_once` of its blocks at a time. A pixel takes the fewest instructions where a lane has four
-// pixels. But a device with less than a quarter of the warps that it can hold waits for its cache.
-// A device that stores to others and holds all its blocks at a time would store everything at the
-// end.
+// The pixels of a lane in renew_pixels, for `rows` rows of `columns` pixels on a device that holds
+// `at_once` of its blocks at a time. A pixel takes the fewest instructions if a lane has four
+// pixels. But a device that holds less than a quarter of its possible warps waits for its cache.
+// And a device that stores to others and holds all its blocks at a time would store everything at
+// the end.
 inline std::uint32_t rows_of_lane(std::uint64_t columns, std::uint64_t rows, std::uint64_t at_once,
                                   bool stores_to_others) {
   const std::uint64_t least = stores_to_others ? at_once : at_once / 4;
@@ -500,19 +502,19 @@ inline std::uint32_t rows_of_lane(std::uint64_t columns, std::uint64_t rows, std
 }
 
 struct ct_scan {
-  std::uint32_t size = 0;  // pixels a side
+  std::uint32_t size = 0;  // pixels of a side
   std::uint32_t angles = 0;
-  // A ray a bin. The number is even if and only if `size` is, so that no ray is on an edge of
-  // pixels. There are enough to see the whole image.
+  // There is one ray for each bin. The number is even if and only if `size` is, so that no ray is
+  // on an edge of pixels. There must be enough bins to see the whole image.
   std::uint32_t detectors = 0;
   std::uint32_t subsets = 1;         // must divide `angles`
-  float beta = 0;                    // of the prior
+  float beta = 0;                    // strength of the prior
   const float* measured = nullptr;   // [angles][detectors], y
   const float* weights = nullptr;    // [angles][detectors], w
   const float* curvature = nullptr;  // [size][size], d
 };
 
-// The smallest number of detectors for an image.
+// The smallest number of detectors for an image of this size.
 inline std::uint32_t least_detectors(std::uint32_t size) {
   const auto diagonal = static_cast<std::uint32_t>(std::ceil(std::sqrt(2.0) * size));
   return diagonal + (diagonal + size) % 2;
@@ -521,9 +523,9 @@ inline std::uint32_t least_detectors(std::uint32_t size) {
 template <class Node>
 class ct {
  public:
-  // `options.boundaries`: device d owns the pixels [boundaries[d], boundaries[d + 1]), whole rows.
-  // The constructor cuts the rays. With `to_readers` a ray goes only to devices whose pixels need
-  // it. Throws usage_error for an invalid scan.
+  // `options.boundaries`: device d owns the pixels [boundaries[d], boundaries[d + 1]), which are
+  // whole rows. The constructor cuts the rays. With `to_readers` a ray goes only to devices whose
+  // pixels need it. Throws usage_error if the scan is invalid.
   ct(Node& node, const ct_scan& scan, const kernel::region_options& options,
      bool to_readers = false)
       : node_(node),
@@ -536,8 +538,9 @@ class ct {
         rays_(node.template create_region<float>(
             to_readers ? sent_to_readers(cut_rays(options), readers_of_rays())
                        : cut_rays(options))),
-        // The number of copies is a prime. In simulation the same block of every group of blocks
-        // that share rays adds the group's part, so the adding blocks are equally far apart.
+        // The number of copies is a prime. Several blocks share the same rays. In simulation the
+        // block with the same number in each such group adds the group's part, so the adding blocks
+        // are equally far apart.
         cost_(node.template create_reduction<double, combine::add>(1, 61)) {
     for (const std::uint64_t b : boundaries_) {
       if (b % scan.size == 0) continue;
@@ -549,7 +552,7 @@ class ct {
     reset();
   }
 
-  // Sets x = 0 again.
+  // Sets all pixels to 0 again.
   void reset() {
     node_.set_front(image_, std::vector<float>(pixels(), 0.0F));
     node_.set_front(rays_, std::vector<float>(std::size_t{of_subset_} * scan_.detectors, 0.0F));
@@ -572,15 +575,15 @@ class ct {
     }
   }
 
-  // x as device `device` holds it.
+  // The image as device `device` holds it.
   std::vector<float> result(std::uint32_t device) const { return node_.front(image_, device); }
 
-  // Sum of w (y - a . x)^2 over all rays in the last iteration that tracked it. Each subset is
+  // The sum of w (y - a . x)^2 over all rays in the last iteration that tracked it. Each subset is
   // measured before its step.
   double residual() const { return node_.front(cost_, 0)[0]; }
 
  private:
-  // a subset with this many angles is renewed by teams
+  // Teams renew a subset that has at least this many angles.
   static constexpr std::uint32_t many_angles = 32;
 
   struct part {
@@ -594,7 +597,7 @@ class ct {
     std::uint32_t first_group = 0;
     std::uint32_t groups = 0;
     std::uint32_t first_ray = 0;
-    std::uint32_t rays = 0;  // rays of a subset
+    std::uint32_t rays = 0;  // number of rays of a subset
     std::uint64_t ray_blocks = 0;
     std::uint32_t rows_of_lane = most_rows_of_lane;  // in renew_pixels
     kernel::block_mapping ray_mapping;
@@ -629,8 +632,9 @@ class ct {
 
   std::uint64_t pixels() const { return std::uint64_t{scan_.size} * scan_.size; }
 
-  // The angle of a subset's k-th slot. A subset has every S-th angle. Its slots follow the golden
-  // section, which fills the half turn evenly, so that all devices have all directions.
+  // The angle of a subset's k-th slot. A subset has every S-th angle. The order of its slots
+  // follows the golden section, which fills the half turn evenly, so that all devices have all
+  // directions.
   std::uint32_t angle_of(std::uint32_t subset, std::uint32_t slot) const {
     auto stride = static_cast<std::uint32_t>(0.382 * of_subset_) + 1;
     while (std::gcd(stride, of_subset_) != 1) ++stride;
@@ -653,8 +657,8 @@ class ct {
     return options;
   }
 
-  // For each ray of a subset, the devices whose tiles of pixels it crosses. This is the same for
-  // all subsets.
+  // For each ray of a subset, the devices whose tiles of pixels the ray crosses. The result is the
+  // same for all subsets.
   std::vector<std::uint16_t> readers_of_rays() const {
     const scan_geometry geometry(scan_.size, scan_.angles, scan_.detectors);
     std::vector<std::uint16_t> readers(std::size_t{of_subset_} * scan_.detectors, 0);
@@ -662,7 +666,8 @@ class ct {
       const std::uint64_t first = boundaries_[d] / scan_.size;
       const std::uint64_t rows = boundaries_[d + 1] / scan_.size - first;
       if (rows == 0) continue;
-      // Assumes the highest possible blocks, and includes rows of theirs beyond the device's.
+      // Assumes blocks of the greatest possible height, and includes their rows beyond the device's
+      // part.
       constexpr std::uint64_t tile = renew_pixels<1, most_rows_of_lane>::tile_rows;
       const std::uint64_t last =
           std::min<std::uint64_t>(scan_.size, first + (rows + tile - 1) / tile * tile) - 1;
@@ -675,8 +680,8 @@ class ct {
                          family.down * static_cast<fixed_point>(last),
                          across + family.down * static_cast<fixed_point>(first),
                          across + family.down * static_cast<fixed_point>(last)});
-        // A pixel needs the ray before its centre and the ray after it, or the next ray where the
-        // position rounds up.
+        // A pixel needs the ray before its centre and the ray after it. If the position rounds up,
+        // it also needs the next ray.
         const auto bin = [&](fixed_point at) { return (family.first + at) >> fixed_bits; };
         const auto begin = std::max<fixed_point>(0, bin(low) - 1);
         const auto end = std::min<fixed_point>(scan_.detectors, bin(high) + 3);
@@ -820,9 +825,9 @@ class ct {
 
   Node& node_;
   ct_scan scan_;
-  std::uint32_t of_subset_;  // angles of a subset
-  std::uint32_t groups_;     // groups of rays of an angle
-  std::uint32_t strips_;     // of a block of project_rays
+  std::uint32_t of_subset_;  // number of angles of a subset
+  std::uint32_t groups_;     // number of groups of rays of an angle
+  std::uint32_t strips_;     // number of strips of a block of project_rays
   std::vector<std::uint64_t> boundaries_;
   kernel::region<float> image_;
   kernel::region<float> rays_;

@@ -12,13 +12,13 @@
 //   a = u + L(u);  b = 3/4 u + 1/4 (a + L(a));  u' = 1/3 u + 2/3 (b + L(b))
 //
 // Beyond its edges the grid repeats its outermost points. A stage is an epoch, so a step moves the
-// halo three times: two planes of points for heat, three for Burgers.
+// halo three times: two planes of points for heat, and three planes for Burgers.
 //
-// Heat: a lane has a point and reads 13 points; other lanes near it load all of them but its own.
-// Memory moves 12 bytes a point and stage: the point, the step's start and the result. The
-// addresses of a point and its neighbours take about 90 integer operations, which are the limit.
-// Burgers: a point takes 12 reconstructions, 6 of which a neighbour computes, too. Operations are
-// the limit.
+// Heat: a lane has a point and reads 13 points; lanes near it load all of these points except its
+// own. Memory moves 12 bytes for each point and stage: the point, the step's start and the result.
+// The addresses of a point and its neighbours take about 90 integer operations, which are the
+// limit. Burgers: a point takes 12 reconstructions, of which a neighbour computes 6, too.
+// Operations are the limit.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ namespace interlace::workload {
 
 struct heat_change {
   static constexpr std::uint32_t halo = 2;
-  // Operations of a point, counted in the machine code.
+  // The operations of a point, counted in the machine code.
   static INTERLACE_HOST_DEVICE operations work(std::uint32_t dimensions) {
     return {.fp32 = 5 * dimensions + 4, .integer = 18 * dimensions + 38, .special = 6};
   }
@@ -87,8 +87,8 @@ struct burgers_change {
   }
 
  private:
-  // The value between c and d, from the smoother ones of the parabolas through a b c, b c d and c d
-  // e. The weights have a common denominator, so that there is one division.
+  // The value between c and d. It weighs the parabolas through a b c, b c d and c d e by their
+  // smoothness. The weights have a common denominator, so there is only one division.
   static INTERLACE_KERNEL float face(float a, float b, float c, float d, float e) {
     constexpr float tiny = 1e-6F;
     const float s0 = rough(a - 2 * b + c, a - 4 * b + 3 * c) + tiny;
@@ -116,7 +116,7 @@ struct diffusion_stage {
   grid_shape shape;
   std::uint32_t first = 0;  // this device's points
   std::uint32_t last = 0;
-  std::uint32_t stage = 0;  // 0, 1, 2
+  std::uint32_t stage = 0;  // 0, 1 or 2
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -157,8 +157,8 @@ struct diffusion_start {
 template <class Node>
 class diffusion {
  public:
-  // `options.boundaries`: device d owns the points [boundaries[d], boundaries[d + 1]), whole
-  // planes. Throws usage_error for an invalid grid.
+  // `options.boundaries`: device d owns the points [boundaries[d], boundaries[d + 1]), which are
+  // whole planes. Throws usage_error if the grid is invalid.
   diffusion(Node& node, const diffusion_start& start, const kernel::region_options& options)
       : node_(node),
         start_(start),
@@ -175,7 +175,7 @@ class diffusion {
     node_.set_front(u_, std::vector<float>(start_.values, start_.values + start_.shape.points()));
   }
 
-  // Makes a time step. Steps have no residual: throws usage_error if one is requested.
+  // Makes a time step. Steps have no residual, so it throws usage_error if one is requested.
   void enqueue_iteration(bool track_residual) {
     if (track_residual) throw usage_error("diffusion makes a fixed number of steps");
     for (std::uint32_t stage = 0; stage < 3; ++stage) {
@@ -190,7 +190,7 @@ class diffusion {
     }
   }
 
-  // u as device `device` holds it: its own planes and the halo are current.
+  // The values u of device `device`. Its own planes and the halo are up to date.
   std::vector<float> result(std::uint32_t device) const { return node_.front(u_, device); }
 
   double residual() const { return 0; }

@@ -1,6 +1,6 @@
-// Microbenchmarks of kernels' accesses to another device's memory: one kind of access over the
-// whole memory, and nothing else. The same source runs on real and on simulated GPUs. The first run
-// warms up caches and is not counted.
+// Microbenchmarks of kernels' accesses to another device's memory. Each makes one kind of access
+// over the whole memory, and nothing else. The same source runs on real and on simulated GPUs. The
+// first run warms up caches and is not counted.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct alignas(4 * Words) words_element {
   static constexpr std::uint32_t words = Words;
   std::uint32_t word[Words] = {};
   friend bool operator==(const words_element&, const words_element&) = default;
-  // The sum of all words. A compiler would drop loads whose values are not used.
+  // The sum of all words. Without it, a compiler would drop loads whose values are not used.
   INTERLACE_HOST_DEVICE std::uint32_t sum() const {
     std::uint32_t all = 0;
     for (std::uint32_t k = 0; k < Words; ++k) all += word[k];
@@ -37,7 +37,7 @@ struct alignas(4 * Words) words_element {
   }
 };
 
-// A permutation of 0 to n - 1 that scatters neighbours.
+// A permutation of 0 to n - 1 that separates neighbours.
 struct scattered_order {
   std::uint64_t last = 0;   // n - 1
   std::uint32_t shift = 0;  // half the number of bits of n
@@ -57,8 +57,9 @@ struct scattered_order {
   }
 };
 
-// Each sending device stores its part of a region once: in groups of adjacent lanes, each group at
-// another place, or with all lanes adjacent.
+// Each sending device stores its part of a region once. Lanes store in groups: the lanes of a group
+// store to adjacent elements, and each group stores elsewhere. Or all lanes store to adjacent
+// elements.
 template <class Element>
 struct region_stores {
   static constexpr std::uint32_t threads = 256;
@@ -92,8 +93,8 @@ struct other_pages {
   std::uint64_t size = 0;  // elements of a page; a power of two
   std::uint32_t shift = 0;
 
-  // `elements` elements of the second device, of `element_bytes` bytes each. Throws usage_error
-  // unless there are two devices and the elements fill whole pages, a power of two of them.
+  // Returns `elements` elements of the second device, of `element_bytes` bytes each. Throws
+  // usage_error unless there are two devices and the elements fill a power of two of whole pages.
   static other_pages of(std::uint32_t devices, std::uint64_t page_bytes,
                         std::uint64_t element_bytes, std::uint64_t elements) {
     const std::uint64_t size = page_bytes / element_bytes;
@@ -111,7 +112,7 @@ struct other_pages {
   }
 };
 
-// Long-lived blocks copy a local array to the other device, `rounds` times.
+// Blocks that live long copy a local array to the other device, `rounds` times.
 template <class Element>
 struct remote_copy {
   static constexpr std::uint32_t threads = 512;
@@ -164,9 +165,9 @@ struct store_request {
   std::uint32_t together = 0;  // adjacent lanes of a group, a power of two; 0: all lanes
 };
 
-// How often the measurement is repeated. With many epochs, start and end of a run weigh little.
+// The number of repetitions. With many epochs, start and end of a run weigh little.
 struct repetition {
-  // epochs of a run: a launch of the kernel, and an exchange if the kernel stores
+  // The epochs of a run: each is a launch of the kernel, and an exchange if the kernel stores.
   std::uint32_t epochs = 1;
   std::uint32_t runs = 1;  // counted runs
 };
@@ -185,7 +186,7 @@ void check_stored(const Node& node, const kernel::region<Element>& data, std::ui
   }
 }
 
-// The runs after the first one, each with its own counts.
+// The results of all runs after the first one, each with its own counts.
 template <class Node, class F>
 std::vector<kernel::run_result> counted_runs(Node& node, std::uint32_t runs, const F& enqueue) {
   std::vector<kernel::run_result> found;
@@ -242,12 +243,12 @@ std::vector<kernel::run_result> run_stores(Node& node, const store_request& aske
   return results;
 }
 
-// A copy of more bytes copies the same array again. The array stays in the L2, so that the route to
-// the other GPU is measured and not the memory.
+// A copy of more bytes than this copies the same array again. The array stays in the L2, so that
+// the measurement shows the route to the other GPU and not the memory.
 inline constexpr std::uint64_t copied_at_once = std::uint64_t{4} << 20U;
 
-// The number of rounds of a copy of `bytes`. `bytes` must be at most copied_at_once or a multiple
-// of copied_at_once.
+// The number of rounds of a copy of `bytes`. `bytes` must be at most copied_at_once, or a multiple
+// of it.
 inline std::uint32_t copy_rounds(std::uint64_t bytes) {
   if (bytes > copied_at_once && bytes % copied_at_once != 0) {
     throw usage_error("a kernel cannot copy " + std::to_string(bytes) + " bytes; give at most " +
@@ -296,7 +297,7 @@ std::vector<kernel::run_result> run_loads(Node& node, std::uint64_t elements,
   std::vector<Element> values;
   for (std::uint64_t i = 0; i < 2 * elements; ++i) values.push_back(Element::of(i, 3));
   node.upload(data, values);
-  // A lane's loads in flight hide each other's latency.
+  // The loads that a lane has in flight hide each other's latency.
   constexpr std::uint64_t each = 8;
   const grid shape{(elements / each + loads::threads - 1) / loads::threads, loads::threads, 0};
   const auto sums = node.template allocate<std::uint32_t>(0, shape.blocks * loads::threads);

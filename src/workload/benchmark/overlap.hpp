@@ -22,7 +22,7 @@ struct overlap_producer {
   replicated<quad> data;
   std::uint32_t rounds = 0;
   std::uint32_t seed = 0;
-  std::uint32_t charged = 0;  // additional rounds, charged only in simulated time
+  std::uint32_t charged = 0;  // additional rounds, which only simulated time charges
 
   static INTERLACE_HOST_DEVICE quad value(std::uint64_t element, std::uint32_t rounds,
                                           std::uint32_t seed) {
@@ -73,7 +73,7 @@ class overlap {
     node_.exchange(data_);
   }
 
-  // The front of the view is what the last epoch delivered.
+  // A view of the region. Its front is the result of the last epoch.
   replicated<quad> view(std::uint32_t device) const { return node_.view(data_, device); }
 
  private:
