@@ -13,10 +13,10 @@
 // stresses stay on their device. In a region a plane's three components are stored one after
 // another, so that a halo is contiguous.
 //
-// For stresses a point loads 3 + 6 words and stores 6; for velocities it loads 6 + 3 and stores 3:
-// 108 bytes of memory a step. Each time it also reads 27 words of its neighbours, which other lanes
-// near it load. The addresses of the point and its neighbours take 130 integer operations each
-// time.
+// For stresses a point loads 3 + 6 words and stores 6. For velocities it loads 6 + 3 words and
+// stores 3. Together these are 108 bytes of memory in a step. Each time a point also reads 27 words
+// of its neighbours, which lanes near it load. The addresses of the point and its neighbours take
+// 130 integer operations each time.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,7 @@ struct elastic_plane {
   float buoyancy;  // dt / (rho dx)
 };
 
-inline constexpr std::uint32_t elastic_components = 3;  // of a region's points
+inline constexpr std::uint32_t elastic_components = 3;  // components of a region's point
 
 // The common part of both kernels: a block has some points of a plane, and a lane has one of them.
 template <class Points>
@@ -57,11 +57,11 @@ struct elastic_points {
   static constexpr std::uint32_t components = elastic_components;
 
   grid_shape shape;
-  std::uint32_t first_plane = 0;  // first plane of this device
+  std::uint32_t first_plane = 0;  // the first plane of this device
   std::uint32_t blocks_a_plane = 0;
 
-  // Component 0 of a point in the whole grid and in the device's part, and the grid lines through
-  // it.
+  // The index of a point's component 0 in the whole grid and in the device's part, and the grid
+  // lines through the point.
   struct place {
     std::uint32_t here, own, plane;
     grid_line x, y, z;
@@ -85,8 +85,9 @@ struct elastic_points {
             p.inside};
   }
 
-  // Differences of fourth order along a line through element `at`, whose value is `own`: between
-  // the point and the next one (behind), or between the previous one and the point (before).
+  // Differences of fourth order along a line through element `at`, whose value is `own`. One is
+  // between the point and the next one (behind), the other between the previous one and the point
+  // (before).
   template <class Lane, class View>
   static INTERLACE_KERNEL float behind(const Lane& lane, const View& v, std::uint32_t at, float own,
                                        const grid_line& line) {
@@ -126,9 +127,9 @@ struct renew_stresses : elastic_points<Points> {
   using base::place_of;
   using base::shape;
 
-  replicated<float> velocity;  // [plane][x, y, z][row][column]
-  replicated<float> across;    // [plane][xz, yz, zz][row][column], stresses
-  local<float> within;         // [own plane][xx, yy, xy][row][column], stresses
+  replicated<float> velocity;  // shape [plane][x, y, z][row][column]
+  replicated<float> across;    // stresses; shape [plane][xz, yz, zz][row][column]
+  local<float> within;         // stresses; shape [own plane][xx, yy, xy][row][column]
   local<const elastic_plane> medium;
 
   template <class Block>
@@ -210,15 +211,15 @@ struct renew_velocities : elastic_points<Points> {
 
 struct elastic_start {
   grid_shape shape;
-  const float* velocity = nullptr;        // [planes][x, y, z][rows][columns]; stresses are 0
+  const float* velocity = nullptr;        // shape [planes][x, y, z][rows][columns]; stresses are 0
   const elastic_plane* medium = nullptr;  // [planes]
 };
 
 template <class Node, class Points = point_runs>
 class eqwp {
  public:
-  // `options.boundaries`: device d owns the velocities [boundaries[d], boundaries[d + 1]), whole
-  // planes. Throws usage_error for an invalid grid.
+  // `options.boundaries`: device d owns the velocities [boundaries[d], boundaries[d + 1]), which
+  // are whole planes. Throws usage_error if the grid is invalid.
   eqwp(Node& node, const elastic_start& start, const kernel::region_options& options)
       : node_(node),
         start_(start),
@@ -245,14 +246,14 @@ class eqwp {
     }
   }
 
-  // Makes a time step. Steps have no residual: throws usage_error if one is requested.
+  // Makes a time step. Steps have no residual, so it throws usage_error if one is requested.
   void enqueue_iteration(bool track_residual) {
     if (track_residual) throw usage_error("eqwp makes a fixed number of steps");
     enqueue<renew_stresses<Points>>(across_);
     enqueue<renew_velocities<Points>>(velocity_);
   }
 
-  // Velocities as device `device` holds them: its own planes and the halo are current.
+  // The velocities of device `device`. Its own planes and the halo are up to date.
   std::vector<float> result(std::uint32_t device) const { return node_.front(velocity_, device); }
 
   double residual() const { return 0; }
@@ -317,7 +318,7 @@ struct eqwp_problem {
                   renew_velocities<point_runs>, renew_velocities<point_tiles>>;
 
   grid_shape shape;
-  const float* velocity = nullptr;    // [planes][x, y, z][rows][columns]
+  const float* velocity = nullptr;    // shape [planes][x, y, z][rows][columns]
   std::vector<elastic_plane> medium;  // [planes]
 
   point_kernel kernel = point_kernel::runs;
@@ -327,8 +328,8 @@ struct eqwp_problem {
     constexpr std::size_t values = sizeof(elastic_plane) / sizeof(float);
     eqwp_problem problem;
     problem.shape = shape_of(velocity);
-    // Planes of three components, stored one after another, come as planes with three times the
-    // rows.
+    // Python passes planes of three components, which are stored one after another, as planes with
+    // three times the rows.
     if (medium.extent(0) != problem.shape.planes || medium.extent(1) != values ||
         problem.shape.rows % elastic_components != 0) {
       throw usage_error("velocities and medium do not belong to the same grid");

@@ -1,16 +1,16 @@
 // Jacobi iteration for Laplace's equation on a grid whose rows are divided over devices, as in the
-// MPI program of NVIDIA's multi-GPU programming models: rows are periodic, the first and the last
-// column are fixed, and a device keeps the row next to its own on either side.
+// MPI program of NVIDIA's multi-GPU programming models. Rows are periodic, and the first and the
+// last column are fixed. A device also keeps the row before its own rows and the row after them.
 //
 //   next(y, x) = (a(y, x - 1) + a(y, x + 1) + a(y - 1, x) + a(y + 1, x)) / 4
 //
-// A block has 32 x 32 lanes, as in that program; the sum of the squared changes is computed in the
-// same kernel. Memory is the limit: a point is read once and written once, 8 bytes for 6
+// A block has 32 x 32 lanes, as in that program. The same kernel computes the sum of the squared
+// changes. Memory is the limit: a point is read once and written once, which is 8 bytes for 6
 // operations.
 //
-// The kernel works on rows in arrays of each device (local_rows; whoever launches it moves them) or
-// in a region (ring_rows; the region's mechanism moves them). A device's first row goes to the
-// previous device of the ring, and its last row to the next device.
+// The kernel works on rows in arrays of each device (local_rows) or in a region (ring_rows). The
+// code that launches it moves rows in arrays; the region's mechanism moves rows in a region. A
+// device's first row goes to the previous device of the ring, and its last row to the next device.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@
 
 namespace interlace::workload {
 
-// Rows of one device: row 0 belongs to the previous device, rows 1, 2, ... are its own, and the row
-// after them belongs to the next device.
+// The rows of one device. Row 0 belongs to the previous device, rows 1, 2, ... are the device's
+// own, and the row after them belongs to the next device.
 struct local_rows {
   // Operations for the addresses of a point and its neighbours, counted in the machine code.
   static constexpr std::uint32_t place_operations = 10;
@@ -54,7 +54,7 @@ struct ring_rows {
 
   replicated<float> grid;  // [all rows][columns]
   std::uint32_t columns = 0;
-  std::uint32_t first = 0;  // row of the grid that is row 1 here
+  std::uint32_t first = 0;  // the row of the grid that is row 1 here
   std::uint32_t all = 0;
 
   INTERLACE_HOST_DEVICE const replicated<float>& now() const { return grid; }
@@ -77,22 +77,22 @@ struct halo_jacobi_blocks {
   static std::uint64_t count(std::uint64_t columns, std::uint64_t rows) {
     return (columns + tile - 1) / tile * ((rows + tile - 1) / tile);
   }
-  // A lane's column, from 0, and its row, from 1.
+  // A lane's column, counted from 0, and its row, counted from 1.
   struct place {
     std::uint32_t x, y;
   };
   static INTERLACE_HOST_DEVICE place of(std::uint32_t block, std::uint32_t lane,
                                         std::uint32_t columns, std::uint32_t rows) {
-    std::uint32_t above = 0;  // tiles above this one
+    std::uint32_t above = 0;  // number of tiles above this one
     std::uint32_t before = block;
-    if (rows > tile) {  // otherwise no division is needed; it is half of a lane's computation
+    if (rows > tile) {  // otherwise no division is needed, which is half of a lane's computation
       const std::uint32_t across = (columns + tile - 1) / tile;
       above = block / across;
       before -= above * across;
     }
     return {before * tile + lane % tile, above * tile + lane / tile + 1};
   }
-  // Operations of `of`, and of the test whether the place exists.
+  // The operations of `of`, and of the test whether the place exists.
   static INTERLACE_HOST_DEVICE operations work(std::uint32_t rows) {
     return {.integer = rows > tile ? 28U : 12U, .special = rows > tile ? 3U : 0U};
   }
@@ -134,20 +134,20 @@ struct halo_jacobi_step {
   }
 };
 
-// Initial values of the grid. They differ from their neighbours' and are exact in single precision.
+// An initial value of the grid. Adjacent values differ, and each is exact in single precision.
 inline float halo_jacobi_value(std::uint64_t row, std::uint64_t column) {
   return static_cast<float>((row * 7919 + column * 104729) % 1021) / 1024.0F;
 }
 
 struct halo_jacobi_grid {
-  std::uint32_t rows = 0;     // of all devices
-  std::uint32_t columns = 0;  // at least 3
+  std::uint32_t rows = 0;     // rows of all devices together
+  std::uint32_t columns = 0;  // columns, at least 3
 
   std::uint64_t points() const { return std::uint64_t{rows} * columns; }
 };
 
-// Subscribers for a grid with periodic rows, where every device needs the row before its own and
-// the row after them.
+// Sets the subscribers for a grid with periodic rows, in which every device needs the row before
+// its own rows and the row after them.
 inline kernel::region_options with_ring(kernel::region_options options,
                                         const halo_jacobi_grid& grid) {
   const auto& cut = options.boundaries;
@@ -177,14 +177,14 @@ inline kernel::region_options with_ring(kernel::region_options options,
   return options;
 }
 
-// Owns the grid. In the buffer that the first exchange fills, the rows that a device receives are
-// NaN. A row that does not arrive, or that is read too early, therefore shows in every result that
-// depends on it.
+// Owns the grid. The first exchange fills a buffer in which the rows that a device receives are
+// NaN. If a row does not arrive, or is read too early, every result that depends on it is therefore
+// NaN.
 template <class Node>
 class halo_jacobi {
  public:
-  // `options.boundaries`: device d owns the points [boundaries[d], boundaries[d + 1]), whole rows.
-  // Throws usage_error for an invalid grid.
+  // `options.boundaries`: device d owns the points [boundaries[d], boundaries[d + 1]), which are
+  // whole rows. Throws usage_error if the grid is invalid.
   halo_jacobi(Node& node, const halo_jacobi_grid& grid, const kernel::region_options& options)
       : node_(node),
         grid_(grid),
@@ -198,7 +198,7 @@ class halo_jacobi {
     reset();
   }
 
-  // Sets the initial values again.
+  // Restores the initial values.
   void reset() {
     node_.set_front(points_, start_);
     const std::vector<float> nothing(grid_.columns, std::numeric_limits<float>::quiet_NaN());
@@ -228,7 +228,7 @@ class halo_jacobi {
     node_.exchange(points_, norm_);
   }
 
-  // The grid as device `device` holds it: its own rows and their neighbours are current.
+  // The grid of device `device`. Its own rows and the rows next to them are up to date.
   std::vector<float> result(std::uint32_t device) const { return node_.front(points_, device); }
 
   // The root of the sum of the squared changes in the last iteration.

@@ -4,15 +4,16 @@
 //
 //   du/dt = P(k) [u x w](k) - nu |k|^2 u,   w = ik x u,   P(k) a = a - k (k . a) / |k|^2
 //
-// where u x w is multiplied point by point in space, coefficients with a wavenumber of n / 3 or
-// more are dropped (the two-thirds rule), and the coefficient of the mean is left alone. The
-// viscous term is integrated exactly, the rest by the midpoint rule (Runge-Kutta of second order):
-// with E = exp(-nu |k|^2 dt / 2) and N(u) the first term,
+// where u x w is multiplied point by point in space. Coefficients with a wavenumber of n / 3 or
+// more are dropped (the two-thirds rule), and the coefficient of the mean is not changed. The
+// viscous term is integrated exactly, and the other term by the midpoint rule (Runge-Kutta of
+// second order): with E = exp(-nu |k|^2 dt / 2) and N(u) the first term,
 //
 //   m = E (u + dt / 2 N(u));   u' = E (E u + dt N(m))
 //
-// Wavenumbers are kx = 0 .. n / 2, since the velocity is real, and ky, kz = -n / 2 .. n / 2. Every
-// device has the coefficients of some ky, and in space the planes of some z. An evaluation of N is
+// Wavenumbers are kx = 0 .. n / 2, because the velocity is real, and ky, kz = -n / 2 .. n / 2.
+// Every device has the coefficients of some ky, and in space the planes of some z. An evaluation of
+// N is
 //
 //   rotate          u and w of the coefficients             [kz][6 fields][own ky][kx]
 //   fft             backward along z                        in place
@@ -26,15 +27,16 @@
 //   fft             forward along z                         in place
 //   advance         one stage of the step
 //
-// so that a step transposes four times, all to all. A part of a region is ordered by the device
-// that reads it: each other device subscribes to one range of the part, and to nothing else.
-// Transforms are library calls, which regions do not track, so sending is a copy from memory to
-// memory.
+// so a step transposes four times, from all devices to all devices. A part of a region is ordered
+// by the device that reads it: each other device subscribes to one range of the part, and to
+// nothing else. Transforms are library calls, whose accesses to regions are not tracked, so sending
+// copies from memory to the region.
 //
-// Memory limits the transforms, `cross`, `send_planes` and `take_lines`. The other kernels take 47
-// to 75 integer operations to compute an element's coefficient, which are their limit. The
-// operations that `compute` names were counted on a GPU. For tiles the machine code gave the
-// counts, without the operations that predicates skip; for the other kernels both methods agree.
+// Memory limits the transforms, `cross`, `send_planes` and `take_lines`. The other kernels are
+// limited by the 47 to 75 integer operations that compute an element's coefficient. The operations
+// that `compute` names were counted on a GPU. For tiles, the counts come from the machine code,
+// without the operations that predicates skip. For the other kernels, both ways of counting give
+// the same numbers.
 #pragma once
 
 #include <algorithm>
@@ -61,12 +63,12 @@ namespace interlace::workload {
 
 using kernel::complex_number;
 
-// The device's coefficients, [kz][fields][own ky][kx].
+// The device's coefficients, with shape [kz][fields][own ky][kx].
 struct spectral_part {
   static constexpr std::uint32_t threads = 256;
 
   std::uint32_t length = 0;    // n
-  std::uint32_t first_ky = 0;  // index of the first ky, 0 .. n - 1
+  std::uint32_t first_ky = 0;  // index of the first ky, in 0 .. n - 1
   std::uint32_t own_ky = 0;
 
   INTERLACE_HOST_DEVICE std::uint32_t half() const { return length / 2 + 1; }
@@ -83,7 +85,7 @@ struct spectral_part {
     return {kz, in_plane, static_cast<std::int32_t>(in_plane - line * half()),
             wavenumber(first_ky + line), wavenumber(kz)};
   }
-  // Index of a mode's element among `fields` fields.
+  // The index of a mode's element among `fields` fields.
   INTERLACE_HOST_DEVICE std::uint32_t at(const mode& m, std::uint32_t fields,
                                          std::uint32_t field) const {
     return (m.kz * fields + field) * plane() + m.in_plane;
@@ -123,7 +125,7 @@ struct rotate : spectral_part {
   }
 
  private:
-  // i (p a - q b)
+  // Computes i (p a - q b).
   static INTERLACE_KERNEL complex_number across(float p, const complex_number& a, float q,
                                                 const complex_number& b) {
     return {q * b.im - p * a.im, p * a.re - q * b.re};
@@ -137,9 +139,9 @@ struct send_planes {
 
   local<const complex_number> six;
   replicated<complex_number> planes;
-  std::uint32_t first = 0;  // first element of the part
-  std::uint32_t lines = 0;  // lines of kx
-  std::uint32_t half = 0;   // numbers of a line
+  std::uint32_t first = 0;  // the first element of the part
+  std::uint32_t lines = 0;  // number of lines of kx
+  std::uint32_t half = 0;   // count of numbers in a line
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -156,7 +158,7 @@ struct send_planes {
 };
 
 // The place of a ky's line in a device's part of `planes`, for z and field 0, and the distance from
-// there to the next field.
+// that place to the next field.
 struct line_place {
   std::uint32_t first, apart;
 };
@@ -215,20 +217,21 @@ struct cross {
   }
 };
 
-// The ky that a device has.
+// The device that has a ky.
 struct line_owner {
   std::uint32_t first, count;
 };
 
-// Stores to a device's part of the region, [device that reads][own z][3 fields][its ky][kx].
+// Stores to a device's part of the region, with shape [device that reads][own z][3 fields][its
+// ky][kx].
 template <class Points>
 struct send_lines {
   static constexpr std::uint32_t threads = Points::threads;
 
   local<const complex_number> spectrum;  // [3][own z][ky][kx]
-  local<const line_owner> owners;        // [ky], the device that has it
+  local<const line_owner> owners;        // for each ky, the device that has it
   replicated<complex_number> lines;
-  std::uint32_t first = 0;  // first element of the part
+  std::uint32_t first = 0;  // the first element of the part
   std::uint32_t length = 0;
   std::uint32_t own_z = 0;
 
@@ -240,7 +243,7 @@ struct send_lines {
                                        3 * own_z * length, half);
       if (!p.inside) return;
       const std::uint32_t line = p.row;
-      // For each ky before this device's there are as many lines as for each of its own.
+      // Each ky before this device's ky has as many lines as each of the device's own.
       const line_owner o = lane.load_index(owners, line / (3 * own_z));
       const std::uint32_t of_device = line - 3 * own_z * o.first;
       const std::uint32_t plane = of_device / o.count;
@@ -255,7 +258,7 @@ struct send_lines {
 
 struct take_lines : spectral_part {
   replicated<complex_number> lines;
-  local<const std::uint32_t> places;  // [z], where the coefficients of z begin
+  local<const std::uint32_t> places;  // for each z, the place where its coefficients begin
   local<complex_number> three;        // [z][3][own ky][kx]
 
   template <class Block>
@@ -272,8 +275,8 @@ struct take_lines : spectral_part {
 };
 
 struct advance : spectral_part {
-  local<const complex_number> product;  // of u x w, times n^3
-  local<const float> decay;             // [wavenumber], exp(-nu k^2 dt / 2)
+  local<const complex_number> product;  // coefficients of u x w, times n^3
+  local<const float> decay;             // for each wavenumber, exp(-nu k^2 dt / 2)
   local<complex_number> velocity;       // u
   local<complex_number> next;           // first stage: m; second stage: u', in place of u
   float step = 0;                       // dt / n^3; half of it in the first stage
@@ -290,7 +293,7 @@ struct advance : spectral_part {
       const auto kz = static_cast<float>(m.z);
       const float square = kx * kx + ky * ky + kz * kz;
       const std::uint32_t sizes[3] = {magnitude(m.x), magnitude(m.y), magnitude(m.z)};
-      // Nothing is added for the mean, and beyond two thirds of the wavenumbers.
+      // Nothing is added to the mean, and nothing beyond two thirds of the wavenumbers.
       bool keep = square > 0;
       float e = 1;
       for (const std::uint32_t size : sizes) {
@@ -322,13 +325,13 @@ struct advance : spectral_part {
 };
 
 struct turbulence_start {
-  std::uint32_t length = 0;         // n, points a side
-  const float* velocity = nullptr;  // [ky][3][kz][kx][re, im], without the factor n^3
+  std::uint32_t length = 0;         // n, the points of a side
+  const float* velocity = nullptr;  // shape [ky][3][kz][kx][re, im]; without the factor n^3
   float viscosity = 0;
   float step = 0;  // dt
 };
 
-// How a GPU transforms. Empty where the CPU does.
+// The function by which a GPU transforms. Empty if the CPU does.
 using fft_on_gpu =
     std::function<std::function<void(void* stream)>(std::uint32_t device, const kernel::fft&)>;
 
@@ -336,8 +339,8 @@ template <class Node, class Points = point_runs>
 class hit {
  public:
   // `options.boundaries`: device d owns the numbers [boundaries[d], boundaries[d + 1]) of the
-  // velocity's array, all of ky n d / devices and so on, rounded down. Throws usage_error for an
-  // invalid box.
+  // velocity's array. Each device has whole ky, beginning with number n d / devices, rounded down.
+  // Throws usage_error if the box is invalid.
   hit(Node& node, const turbulence_start& start, const kernel::region_options& options,
       const fft_on_gpu& on_gpu)
       : node_(node),
@@ -363,14 +366,14 @@ class hit {
     }
   }
 
-  // Makes a time step. Steps have no residual: throws usage_error if one is requested.
+  // Makes a time step. Steps have no residual, so it throws usage_error if one is requested.
   void enqueue_iteration(bool track_residual) {
     if (track_residual) throw usage_error("hit makes a fixed number of steps");
     enqueue_stage(false);
     enqueue_stage(true);
   }
 
-  // The velocity's array. Only the device's own ky are valid; others are NaN.
+  // The velocity's array. Only the device's own ky are valid; all others are NaN.
   std::vector<float> result(std::uint32_t device) const {
     std::vector<float> all(6 * std::size_t{start_.length} * start_.length * half(), NAN);
     const auto own = node_.download(parts_[device].velocity);
@@ -409,7 +412,7 @@ class hit {
     return start;
   }
 
-  // The ky, and the z, at which the devices' parts begin.
+  // The numbers of the ky, or z, at which the devices' parts begin.
   static std::vector<std::uint32_t> even_cut(const turbulence_start& start,
                                              const std::vector<std::uint64_t>& boundaries) {
     const std::uint64_t n = start.length;
@@ -428,7 +431,7 @@ class hit {
 
   std::uint64_t half() const { return start_.length / 2 + 1; }
   std::uint32_t count(std::uint32_t d) const { return cut_[d + 1] - cut_[d]; }
-  // First elements of the devices' parts.
+  // The first element of each device's part.
   std::uint64_t first_of_planes(std::uint32_t d) const {
     return 6 * half() * start_.length * cut_[d];
   }
@@ -436,8 +439,8 @@ class hit {
     return 3 * half() * start_.length * cut_[d];
   }
 
-  // The subscribers of a region with `fields` fields: what device `to` reads of `from`'s part has
-  // the same number of elements for each z, or ky.
+  // The subscribers of a region with `fields` fields. The elements of `from`'s part that device
+  // `to` reads are equally many for each z or ky.
   template <class First>
   kernel::region_options transposed(kernel::region_options options, std::uint64_t fields,
                                     const First& first) const {
@@ -546,7 +549,7 @@ class hit {
   void launch(std::uint32_t d, const Kernel& kernel, std::uint64_t lanes) {
     node_.launch(d, kernel, grid_of<Kernel>(lanes));
   }
-  // Launches a kernel that writes `lines` lines of kx, from `first` on.
+  // Launches a kernel that writes `lines` lines of kx, from number `first` on.
   template <class Kernel>
   void send(std::uint32_t d, const Kernel& kernel, std::uint64_t lines,
             const kernel::region<complex_number>& writes, std::uint64_t first) {

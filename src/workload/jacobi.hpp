@@ -6,9 +6,9 @@
 // lanes of a warp have a row each, so they read consecutive words of every diagonal and of x. Each
 // diagonal of a device's part begins at a line. The main diagonal is stored as its reciprocal.
 //
-// Memory is the limit: a row needs 2 K words of the matrix, the reciprocal, b, x and x'. These 8 K
-// + 16 bytes, which no cache can save, come with 2 K + 1 operations. The other 2 K words of x are
-// in a cache, because neighbouring rows have just read them.
+// Memory is the limit. A row needs 2 K words of the matrix, the reciprocal, b, x and x'. These are
+// 8 K + 16 bytes, which no cache can save, for 2 K + 1 operations. The other 2 K words of x are in
+// a cache, because neighbouring rows have just read them.
 #pragma once
 
 #include <algorithm>
@@ -31,12 +31,12 @@ namespace interlace::workload {
 struct jacobi_update {
   static constexpr std::uint32_t threads = 256;
   static constexpr std::uint32_t blocks_at_once = 2048 / threads;
-  // Distances from the main diagonal in one turn: 8 loads are in flight before the first is used,
-  // with few enough registers for all warps of a compute unit.
+  // The number of distances from the main diagonal that are handled together. 8 loads are then in
+  // flight before the first one is used, and registers suffice for all warps of a compute unit.
   static constexpr std::uint32_t batch = 2;
   static constexpr std::uint32_t shared_bytes = sum_bytes(1);
 
-  // Rows of this device. Diagonals -1, +1, -2, +2, ... are `pitch` words apart.
+  // The rows of this device. Diagonals -1, +1, -2, +2, ... are `pitch` words apart.
   local<const float> off_diagonals;
   local<const float> reciprocal;  // 1 / A(i, i)
   local<const float> right;       // b
@@ -92,8 +92,8 @@ struct jacobi_update {
 
 struct banded_system {
   std::uint64_t rows = 0;
-  std::uint32_t half_bandwidth = 0;  // less than rows
-  // [half_bandwidth + k][i] is A(i, i + k), |k| <= half_bandwidth
+  std::uint32_t half_bandwidth = 0;  // half of the band's width; less than rows
+  // Element [half_bandwidth + k][i] is A(i, i + k), for |k| <= half_bandwidth.
   const float* diagonals = nullptr;
   const float* right = nullptr;  // [rows]
 };
@@ -101,7 +101,7 @@ struct banded_system {
 template <class Node>
 class jacobi {
  public:
-  // `boundaries`: device d owns rows [boundaries[d], boundaries[d + 1]). With `halo` an element of
+  // `boundaries`: device d owns rows [boundaries[d], boundaries[d + 1]). With `halo`, an element of
   // x goes only to the devices whose rows need it.
   jacobi(Node& node, const banded_system& system, kernel::region_options options, bool halo)
       : node_(node),
@@ -114,7 +114,7 @@ class jacobi {
     reset();
   }
 
-  // Sets x = 0 again.
+  // Sets x to 0 again.
   void reset() {
     node_.set_front(x_, std::vector<float>(system_.rows, 0.0F));
     node_.set_front(change_, std::vector<double>{0.0});
@@ -140,11 +140,11 @@ class jacobi {
     }
   }
 
-  // Returns x as device `device` holds it. With a halo, only the device's own rows and the rows
-  // that these need are current.
+  // Returns the x of device `device`. With a halo, only the device's own rows and the rows that
+  // they need are up to date.
   std::vector<float> result(std::uint32_t device) const { return node_.front(x_, device); }
 
-  // Sum of |x' - x| over all rows in the last iteration that tracked it.
+  // The sum of |x' - x| over all rows in the last iteration that tracked it.
   double residual() const { return node_.front(change_, 0)[0]; }
 
  private:

@@ -2,12 +2,12 @@
 //
 //   rank'(v) = (1 - d) / n + d * (sum over edges u -> v of rank(u) / out_degree(u) + dangling / n)
 //
-// The region holds rank / max(out_degree, 1), which is the value that edges need: one gather an
-// edge. The rank itself is this value times max(out_degree, 1). `dangling` is the rank of all
-// vertices without an out-edge, which a reduction of the previous epoch sums.
+// The region holds rank / max(out_degree, 1), the value that edges need, so each edge takes one
+// gather. The rank itself is this value times max(out_degree, 1). `dangling` is the rank of all
+// vertices without an out-edge; a reduction of the previous epoch sums it.
 //
 // edge_units.hpp or row_warps.hpp sum the rows. Blocks that share a row add their results to one
-// word, which holds the sum in fixed point and the number of blocks.
+// word. This word holds the sum in fixed point and the number of blocks.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@
 
 namespace interlace::workload {
 
-// A sum of contributions, which is at most 1.
+// A sum of contributions. It is at most 1.
 struct rank_sum {
   using value = float;
   static INTERLACE_KERNEL float identity() { return 0; }
@@ -45,7 +45,7 @@ struct rank_sum {
   static INTERLACE_KERNEL operations gathers(std::uint32_t n) { return {.integer = 4 * n}; }
   static INTERLACE_KERNEL operations combines(std::uint32_t n) { return {.fp32 = n}; }
 
-  // 47 bits of fraction leave 16 for the count of blocks.
+  // 47 bits of fraction leave 16 bits for the number of blocks.
   static constexpr std::uint64_t one_block = std::uint64_t{1} << 48U;
   static constexpr double fixed_point = 140737488355328.0;
 
@@ -63,7 +63,7 @@ struct rank_sum {
   }
 };
 
-// The operations that lanes name were counted in its machine code for sm_90.
+// The numbers of operations in the lanes were counted in the kernel's machine code for sm_90.
 template <class Rows>
 struct rank_update {
   static constexpr std::uint32_t threads = Rows::threads;
@@ -71,9 +71,9 @@ struct rank_update {
       Rows::template shared_bytes<rank_sum> + sum_bytes(2);
 
   Rows units;                             // by in-edges
-  local<const std::uint32_t> out_degree;  // of the rows of this device
+  local<const std::uint32_t> out_degree;  // out-degrees of this device's rows
   replicated<float> contribution;
-  reduced<double> totals;  // [0] dangling rank, [1] sum of |rank' - rank|
+  reduced<double> totals;  // [0]: dangling rank; [1]: sum of |rank' - rank|
   float damping = 0.85F;
   double vertices = 0;
   bool track_residual = false;
@@ -100,7 +100,7 @@ struct rank_update {
           if (track_residual) {
             residual[lane] += fabsf(rank - lane.load(contribution, v) * divisor);
           }
-          // Five of the fp32 operations are a division's.
+          // Five of the fp32 operations belong to a division.
           lane.compute({.fp32 = track_residual ? 9U : 7U,
                         .integer = track_residual ? 12U : 10U,
                         .special = 1});
@@ -109,7 +109,7 @@ struct rank_update {
   }
 };
 
-// The graph by in-edges: row v lists the sources of edges into v.
+// The graph by in-edges. Row v lists the sources of the edges into v.
 struct pagerank_graph {
   std::uint64_t vertices = 0;
   const std::uint64_t* offsets = nullptr;     // [vertices + 1]
@@ -169,7 +169,7 @@ class pagerank {
     node_.exchange(rank_, totals_);
   }
 
-  // Ranks as device `device` holds them.
+  // The ranks of device `device`.
   std::vector<float> result(std::uint32_t device) const {
     std::vector<float> values = node_.front(rank_, device);
     for (std::uint64_t v = 0; v < graph_.vertices; ++v) {
@@ -177,7 +177,7 @@ class pagerank {
     }
     return values;
   }
-  // Sum of |rank' - rank| of the last iteration, if it tracked it.
+  // The sum of |rank' - rank| in the last iteration, if it was tracked.
   double residual() const { return node_.front(totals_, 0)[1]; }
 
  private:

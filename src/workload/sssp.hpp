@@ -3,18 +3,18 @@
 //
 //   distance'(v) = min(distance(v), min over edges u -> v of distance(u) + weight(u, v))
 //
-// with float32 weights of at least 0, and infinity where no path is known. After k iterations the
-// distances are at most the lengths of the shortest paths with k edges. An iteration that changes
-// no distance ends the search.
+// with float32 weights of at least 0, and infinity if no path is known. After k iterations, a
+// distance is at most the length of the shortest path with k edges. An iteration that changes no
+// distance ends the search.
 //
-// Every edge is read in every iteration: 8 B (column and weight, coalesced), and a gather of 4 B
-// that costs a sector of 32 B where it misses the caches. A row adds 12 B (its offset, and its
-// distance read and written). For a GPU whose L2 holds the distances, the limit is therefore memory
-// bandwidth / (8 B an edge + 12 B a row). For larger graphs it is the rate of L2 sectors. Two
-// operations an edge (an addition, a minimum) are far from limiting either.
+// Every edge is read in every iteration. It takes 8 B (column and weight, coalesced), and a gather
+// of 4 B that costs a sector of 32 B if it misses the caches. A row adds 12 B: its offset, and its
+// distance, which is read and written. If the L2 of a GPU holds the distances, the limit is
+// therefore memory bandwidth / (8 B an edge + 12 B a row). For larger graphs it is the rate of L2
+// sectors. The two operations of an edge (an addition and a minimum) are far below both limits.
 //
-// edge_units.hpp or row_warps.hpp reduce the rows. Distances are not negative, so they can be
-// compared by their bits as unsigned integers. Minima are exact: no order changes a result.
+// edge_units.hpp or row_warps.hpp reduce the rows. Distances are not negative, so their bits can be
+// compared as unsigned integers. Minima are exact, so no order changes a result.
 #pragma once
 
 #include <array>
@@ -57,9 +57,9 @@ struct path_min {
   }
   static INTERLACE_KERNEL operations combines(std::uint32_t n) { return {.integer = n}; }
 
-  // A tree over the parts. Where two groups of parts meet, the first to come leaves its minimum in
-  // a word, and the second continues with both. One addition carries a value and the mark that it
-  // is there.
+  // A tree over the parts. Two groups of parts meet at a word: the first group leaves its minimum
+  // in the word, and the second one continues with the minimum of both. One addition carries a
+  // value and the mark that says that the value is there.
   template <class Lane>
   static INTERLACE_KERNEL bool join(const Lane& lane, const local<std::uint64_t>& words,
                                     const row_part& part, std::uint32_t& least) {
@@ -68,7 +68,7 @@ struct path_min {
       const std::uint32_t left = part.index & ~(2 * size - 1);
       const std::uint32_t right = left + size;
       if (right >= part.count) continue;
-      // No other pair of groups has this first part on the right.
+      // No other pair of groups has this part as the first part of its right group.
       const std::uint64_t other = lane.atomic_add(words, part.unit + right, present + least);
       if (other == 0) return false;
       lane.store(words, part.unit + right, 0);
@@ -86,9 +86,9 @@ struct path_update {
       Rows::template shared_bytes<path_min> + sum_bytes<std::uint32_t>(1);
 
   Rows units;                  // by in-edges
-  local<const float> weights;  // of the edges of this device
+  local<const float> weights;  // weights of this device's edges
   replicated<float> distance;
-  reduced<double> totals;  // [0] vertices whose distance changed
+  reduced<double> totals;  // [0]: number of vertices whose distance changed
   bool track_residual = false;
 
   template <class Block>
@@ -111,7 +111,7 @@ struct path_update {
   }
 };
 
-// The graph by in-edges: row v lists the sources of edges into v.
+// The graph by in-edges. Row v lists the sources of the edges into v.
 struct sssp_graph {
   std::uint64_t vertices = 0;
   const std::uint64_t* offsets = nullptr;  // [vertices + 1]
@@ -140,7 +140,7 @@ class sssp {
     reset();
   }
 
-  // Resets: only the source is reached.
+  // Resets the distances: only the source is reached.
   void reset() {
     std::vector<float> start(vertices_, std::numeric_limits<float>::infinity());
     start[source_] = 0;
@@ -164,10 +164,10 @@ class sssp {
     }
   }
 
-  // Distances as device `device` holds them.
+  // The distances of device `device`.
   std::vector<float> result(std::uint32_t device) const { return node_.front(distance_, device); }
-  // Vertices whose distance changed in the last iteration, if it tracked them. 0: all distances are
-  // final.
+  // The number of vertices whose distance changed in the last iteration, if it was tracked. 0: all
+  // distances are final.
   double residual() const { return node_.front(totals_, 0)[0]; }
 
  private:

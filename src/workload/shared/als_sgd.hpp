@@ -1,6 +1,6 @@
 // Matrix factorisation by gradient steps in pull form: the variant of als.hpp that the PROACT paper
-// (Muthukrishnan et al., 2021) describes. With the other side's factors fixed, a row of n ratings
-// r, whose factors are y, makes a number of steps
+// (Muthukrishnan et al., 2021) describes. The other side's factors are fixed. A row of n ratings r,
+// whose factors are y, makes a number of steps
 //
 //   x' = x + rate * ((1 / n) * sum of (r - x . y) y - lambda * x)
 //
@@ -9,9 +9,9 @@
 //
 // In a step, a rating costs 2 F multiply-adds and 8 + 4 F bytes: 8 come from memory, and the
 // gathered factor comes from the L2 if the other side fits there. A row adds 8 F + 12 bytes. That
-// is less than one multiply-add a byte, so the limit is the rate at which the L2 gathers, or the
-// memory's where the other side does not fit. A rating is written to shared memory once and read
-// twice.
+// is less than one multiply-add for each byte. The limit is therefore the rate at which the L2
+// gathers, or the memory's rate if the other side does not fit. A rating is written to shared
+// memory once and read twice.
 #pragma once
 
 #include <cstdint>
@@ -137,7 +137,7 @@ struct gradient {
                lane.load(predictor_.staged(), factors + j * (F + 1) + k);
         }
         sum_[lane] = s;
-        // The loop is unrolled to four ratings, then two and one.
+        // The loop is unrolled to four ratings, then to two and one.
         const std::uint32_t turns = passes<F>(n, width_);
         lane.compute({.fp32 = turns,
                       .integer = 19 + 6 * (turns / 4) + 6 * (turns / 2 % 2) + 4 * (turns % 2)});
@@ -148,16 +148,16 @@ struct gradient {
     const rating_rows& ratings_;
     const replicated<float>& own_;
     std::uint32_t width_;
-    decltype(lane_state<float>(std::declval<Block&>())) number_;  // of the row's factor
+    decltype(lane_state<float>(std::declval<Block&>())) number_;  // a number of the row's factor
     decltype(lane_state<float>(std::declval<Block&>())) sum_;
   };
 };
 
 // The same steps with one lane for each row, as in programs with a thread for each vertex. Lanes
 // read and store one number of their rows at a time, and these numbers are F apart. Nothing
-// coalesces, and where factors go to other devices, each number is a store of its own. The PROACT
-// paper (section V-B) finds this in its ALS: 26 times the store transactions of copies. A warp
-// takes as long as its longest row.
+// coalesces. If factors go to other devices, each number is a store of its own. The PROACT paper
+// (section V-B) finds this in its ALS, which makes 26 times as many store transactions as copies
+// do. A warp takes as long as its longest row.
 template <std::uint32_t F>
 struct renew_rows_by_lane;
 

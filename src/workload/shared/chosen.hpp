@@ -1,4 +1,5 @@
-// A work that a problem chooses from several at run time, with the interface that a run needs.
+// A work that a problem selects from several types at run time, with the interface that a run
+// needs.
 #pragma once
 
 #include <cstdint>

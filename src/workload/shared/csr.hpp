@@ -1,4 +1,4 @@
-// A sparse matrix by rows: how kernels see it, and how a device's part of it gets to the device.
+// A sparse matrix by rows: the form in which kernels use it, and its way to a device.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace interlace::workload {
 
-// Rows [first_row, first_row + rows) of a matrix. `offsets` has rows + 1 elements and counts from
+// Rows [first_row, first_row + rows) of a matrix. `offsets` has rows + 1 elements, which count from
 // this part's first entry. `columns` are column numbers of the whole matrix.
 struct csr_view {
   local<const std::uint32_t> offsets;
@@ -29,8 +29,8 @@ struct entry_span {
   std::uint64_t count = 0;
 };
 
-// A device's part of a graph, whose rows [first_row, last_row) it owns. `Rows` determines how a
-// kernel goes over them: edge_units.hpp, row_warps.hpp.
+// A device's part of a graph: the rows [first_row, last_row), which the device owns. `Rows`
+// determines how a kernel goes over them (edge_units.hpp, row_warps.hpp).
 template <class Rows>
 struct placed_rows {
   Rows rows;
@@ -40,8 +40,8 @@ struct placed_rows {
 };
 
 // The entries of rows [first_row, last_row), which GPU `device` will own. Throws usage_error if
-// there are too many for 32-bit indices that step by `stride`. `what` is the user's word for
-// entries.
+// there are too many entries for 32-bit indices that advance by `stride`. `what` is the user's word
+// for entries.
 inline entry_span owned_entries(const std::uint64_t* offsets, std::uint64_t first_row,
                                 std::uint64_t last_row, std::uint32_t device, const char* what,
                                 std::uint32_t stride) {
@@ -55,7 +55,7 @@ inline entry_span owned_entries(const std::uint64_t* offsets, std::uint64_t firs
   return span;
 }
 
-// Offsets of the rows [first_row, last_row] relative to the first row's.
+// The offsets of the rows [first_row, last_row], relative to the first row's offset.
 inline std::vector<std::uint32_t> relative_offsets(const std::uint64_t* offsets,
                                                    std::uint64_t first_row,
                                                    std::uint64_t last_row) {
@@ -67,7 +67,7 @@ inline std::vector<std::uint32_t> relative_offsets(const std::uint64_t* offsets,
 }
 
 // Throws usage_error unless `offsets` describe rows of `columns`, and each column is below `limit`.
-// `what` is the user's word for what columns name.
+// `what` is the user's word for the things that columns number.
 inline void check_rows(const array_view<std::uint64_t>& offsets,
                        const array_view<std::uint32_t>& columns, std::size_t limit,
                        const char* what) {

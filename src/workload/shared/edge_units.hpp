@@ -1,14 +1,15 @@
-// Reductions over the edges of each row of a device, balanced however skewed the rows are.
+// Reductions over the edges of each row of a device. The work is balanced even if rows are very
+// uneven.
 //
-// Edges are cut into units of at most `tile`, one for each block. A unit is either a run of whole
-// rows, or a part of one row that has more edges than a tile. A block stages the gathered values of
-// its rows in shared memory, coalesced over edges, and reduces them by rows: a lane reduces a short
-// row, a warp a long one. Blocks that share a row join their results through words of device
-// memory. Each word carries a whole message, so no order between different words is needed. The
-// last block finishes the row; the result does not depend on which block that is, and the words are
-// ready for the next epoch.
+// Edges are cut into units of at most `tile` edges, one unit for each block. A unit is a run of
+// whole rows, or a part of one row that has more edges than a tile. A block stages the gathered
+// values of its rows in shared memory, coalesced over edges, and reduces them by rows: a lane
+// reduces a short row, and a warp a long one. Blocks that share a row join their results through
+// words of device memory. Each word carries a whole message, so the order between different words
+// does not matter. The last block finishes the row. The result does not depend on which block is
+// the last one, and the words are ready for the next epoch.
 //
-// A `Reduction` defines what is gathered and how it is reduced:
+// A `Reduction` defines the gathered values and their reduction:
 //
 //   value                                   type of a gathered value
 //   identity(), combine(a, b)               combine is commutative
@@ -32,35 +33,35 @@
 
 namespace interlace::workload {
 
-// One block's part of a row that several blocks share.
+// A block's part of a row that several blocks share.
 struct row_part {
-  std::uint32_t slot = 0;   // number of the row among the shared ones
-  std::uint32_t unit = 0;   // unit of the row's first part
-  std::uint32_t index = 0;  // index among the parts of the row
+  std::uint32_t slot = 0;   // number of the row among the shared rows
+  std::uint32_t unit = 0;   // the unit of the row's first part
+  std::uint32_t index = 0;  // the part's index among the parts of the row
   std::uint32_t count = 0;
 };
 
-// The units of a device as kernels see them.
+// The units of a device, in the form that kernels use.
 struct edge_units {
   static constexpr std::uint32_t threads = 256;
   static constexpr std::uint32_t tile = 2048;      // edges of a unit
   static constexpr std::uint32_t max_rows = 1024;  // rows of a unit
-  // a warp reduces rows with at least this many edges
+  // A warp reduces rows with at least this many edges.
   static constexpr std::uint32_t long_row = 64;
   static constexpr std::uint32_t most_parts = 65535;  // blocks that can share a row
-  // A device that held all blocks at a time would gather first and store last, with nothing to hide
-  // the transfers, and would wait for its longest block. So it gets at least this many rounds of
-  // blocks, unless units would become too small.
+  // If a device held all blocks at the same time, it would gather first and store last, so no work
+  // would hide the transfers, and it would wait for its longest block. Therefore a device gets at
+  // least this many rounds of blocks, unless units would become too small.
   static constexpr std::uint32_t least_rounds = 3;
   static constexpr std::uint32_t line_rows = 32;  // rows whose 4-byte values fill a line
 
   csr_view graph;
   local<const std::uint32_t> rows;   // unit b has the rows [rows[b], rows[b + 1])
-  local<const std::uint32_t> edges;  // and the edges [edges[b], edges[b + 1])
-  local<const std::uint32_t> slots;  // it is a part of a row if slots[b] != 0
-  local<std::uint64_t> words;        // one word a unit, by which parts of a row join
+  local<const std::uint32_t> edges;  // unit b has the edges [edges[b], edges[b + 1])
+  local<const std::uint32_t> slots;  // unit b is a part of a row if slots[b] != 0
+  local<std::uint64_t> words;        // one word for each unit, through which parts of a row join
 
-  // Shared memory that reduce needs in a block.
+  // The shared memory that reduce needs in a block.
   template <class Reduction>
   static constexpr std::uint32_t shared_bytes = tile * sizeof(typename Reduction::value);
 
@@ -71,7 +72,7 @@ struct edge_units {
                                        std::uint64_t first_row, std::uint64_t last_row);
 
   // gather(lane, edge) returns a value, and finish(lane, row, value) takes each row's result. Rows
-  // and edges count from the device's first ones.
+  // and edges count from the device's first row and edge.
   template <class Reduction, class Block, class Gather, class Finish>
   INTERLACE_KERNEL void reduce(Block& block, const Gather& gather, const Finish& finish) const {
     const std::uint32_t first_row = block.load(rows, block.index());
@@ -96,7 +97,7 @@ struct edge_units {
   }
 
  private:
-  // Turns of a loop from `first` to `last` over the lanes of a block.
+  // The number of turns of a loop from `first` to `last` over the lanes of a block.
   template <class Lane>
   INTERLACE_KERNEL static std::uint32_t turns(const Lane& lane, std::uint32_t first,
                                               std::uint32_t last) {
@@ -115,13 +116,13 @@ struct edge_units {
     auto is_long = lane_state<bool>(block);
     block.each_warp([&](auto warp) {
       const std::uint32_t width = block.warp_width();
-      // A warp's rows begin at a multiple of its width, so that it stores whole lines. A line that
-      // two warps store goes to the peers in two packets, each with a header.
+      // A warp's rows begin at a multiple of its width, so that it stores whole lines. If two warps
+      // stored one line, it would go to the peers in two packets, each with a header.
       const auto before = static_cast<std::uint32_t>((graph.first_row + first_row) % width);
       const std::uint32_t places = before + last_row - first_row;
       for (std::uint32_t place = warp.index() * width; place < places;
            place += warp.count() * width) {
-        // Modulo 2^32: lanes below `before` have no row.
+        // Computed modulo 2^32: lanes below `before` have no row.
         const std::uint32_t row = first_row + place - before;
         warp.each([&](auto lane) {
           const std::uint32_t own = row + lane.in_warp();
@@ -208,22 +209,24 @@ struct edge_units {
   }
 };
 
-// The units of rows [first_row, last_row). Rows count from first_row, edges from its first edge.
+// The units of rows [first_row, last_row). Rows count from first_row, and edges from its first
+// edge.
 struct unit_table {
   std::vector<std::uint32_t> rows{0};
   std::vector<std::uint32_t> edges{0};
   std::vector<std::uint32_t> slots;
-  std::uint32_t shared_rows = 0;  // rows that several units share
+  std::uint32_t shared_rows = 0;  // number of rows that several units share
 
   std::uint64_t count() const { return slots.size(); }
 };
 
-// Limits of units with several rows. They must not exceed the limits of edge_units.
+// Limits of units with several rows. They must be at most the limits of edge_units.
 struct unit_limits {
   std::uint32_t max_rows = edge_units::max_rows;
   std::uint32_t max_edges = edge_units::tile;
-  // Units end at multiples of this many rows of the graph if that shortens them by at most a
-  // quarter. A line that two blocks store goes to the peers in two packets, each with a header.
+  // Units end at multiples of this many rows of the graph, if that shortens them by at most a
+  // quarter. If two blocks stored one line, it would go to the peers in two packets, each with a
+  // header.
   std::uint32_t line_rows = 1;
 };
 
@@ -258,7 +261,7 @@ inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_r
     ++units.shared_rows;
     for (std::uint64_t edge = offsets[row]; edge < offsets[row + 1];) {
       edge = std::min<std::uint64_t>(edge + edge_units::tile, offsets[row + 1]);
-      // Every part but the last one ends at the row at which the next part begins.
+      // Every part except the last one ends at the row at which the next part begins.
       add(edge == offsets[row + 1] ? row + 1 : row, edge, units.shared_rows);
     }
     ++row;
@@ -266,8 +269,8 @@ inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_r
   return units;
 }
 
-// The units for a device that holds `at_once` blocks at a time: within `limits`, and as large as
-// the number of rounds allows.
+// The units for a device that holds `at_once` blocks at a time. They are as large as `limits` and
+// the number of rounds allow.
 inline unit_table units_in_rounds(const std::uint64_t* offsets, std::uint64_t first_row,
                                   std::uint64_t last_row, std::uint64_t at_once,
                                   unit_limits limits) {
@@ -291,7 +294,7 @@ placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
   // CPUs run blocks one after another, and simulated machines all run the same blocks.
   const auto cut = [&] {
     if constexpr (requires { node.threads_at_once(device); }) {
-      // Whole lines matter only to peers.
+      // Whole lines matter only if there are peers.
       const std::uint32_t lines = node.devices() > 1 ? line_rows : 1;
       return units_in_rounds(offsets, first_row, last_row, node.threads_at_once(device) / threads,
                              {.line_rows = lines});
@@ -309,7 +312,7 @@ placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
   p.rows.slots = put(node, device, units.slots);
   p.rows.words = put(node, device, std::vector<std::uint64_t>(units.count(), 0));
   p.blocks = units.count();
-  // The part of a shared row that comes last writes the row, so each of them may do so.
+  // The part that comes last writes a shared row, so each part of the row may write it.
   p.mapping = kernel::block_mapping::custom(
       [first_row, rows = units.rows, slots = units.slots](std::uint64_t block) {
         const std::uint64_t last = slots[block] != 0 ? rows[block] + 1 : rows[block + 1];

@@ -1,12 +1,12 @@
-// Matrix factorisation: ratings r(u, i) of users and items are approximated by x(u) . y(i), where
-// every user and every item has a factor of F numbers. An iteration is two epochs: the users'
-// factors are renewed from the items', then the items' from the users'. A `Method` defines how a
-// row is renewed (als.hpp, als_sgd.hpp).
+// Matrix factorisation. Ratings r(u, i) of users and items are approximated by x(u) . y(i), where
+// every user and every item has a factor of F numbers. An iteration is two epochs: the first renews
+// the users' factors from the items', and the second renews the items' from the users'. A `Method`
+// defines how a row is renewed (als.hpp, als_sgd.hpp).
 //
-// A warp renews a row, except for methods with a `rows_kernel` of their own, whose lanes renew a
-// row each (als_sgd.hpp). A warp's sums over the row's ratings form a record of a few hundred
-// numbers. Rows of more than `part_ratings` ratings are cut into parts. Another kernel first makes
-// a record of each part with one warp, so that no warp reads more than `part_ratings` ratings.
+// A warp renews a row. If a method has its own `rows_kernel`, each lane renews a row (als_sgd.hpp).
+// A warp's sums over the row's ratings form a record of a few hundred numbers. Rows of more than
+// `part_ratings` ratings are cut into parts. Another kernel first makes a record of each part with
+// one warp, so that no warp reads more than `part_ratings` ratings.
 //
 //   Method::factor, record                  F; numbers of a record
 //   rows_kernel                             a kernel with a row for each lane, constructed from
@@ -42,10 +42,10 @@ struct rating_rows {
   static constexpr std::uint32_t per_block = 4;  // rows or parts in a block
   static constexpr std::uint32_t part_ratings = 512;
 
-  local<const std::uint32_t> offsets;     // for each row, from the device's first rating
-  local<const std::uint32_t> others;      // first element of the other side's factor
+  local<const std::uint32_t> offsets;     // for each row, the offset from the device's first rating
+  local<const std::uint32_t> others;      // the first element of the other side's factor
   local<const float> values;              // the ratings
-  local<const std::uint32_t> first_part;  // first part of each row that is cut
+  local<const std::uint32_t> first_part;  // the first part of each row that is cut
   local<const std::uint32_t> part_rows;   // the row of each part
   std::uint64_t first_row = 0;
   std::uint32_t rows = 0;
@@ -77,7 +77,7 @@ template <class Block, class F>
 INTERLACE_KERNEL void for_each_task(Block& block, std::uint64_t block_index, std::uint32_t count,
                                     const F& f) {
   block.each_warp([&](auto warp) {
-    // In this form a compiler sees a single iteration if there are as many warps as tasks.
+    // In this form, a compiler sees a single iteration if there are as many warps as tasks.
     for (std::uint32_t k = 0; k < rating_rows::per_block / warp.count(); ++k) {
       const auto i = static_cast<std::uint32_t>(block_index) * rating_rows::per_block +
                      k * warp.count() + warp.index();
@@ -89,15 +89,15 @@ inline std::uint64_t blocks_of(std::uint32_t tasks) {
   return (tasks + rating_rows::per_block - 1) / rating_rows::per_block;
 }
 
-// How many rounds of loads a warp needs for `count` factors.
+// The number of rounds of loads that a warp needs for `count` factors.
 template <std::uint32_t F>
 INTERLACE_HOST_DEVICE std::uint32_t passes(std::uint32_t count, std::uint32_t width) {
   return (count * F + width - 1) / width;
 }
 
-// Gathers the other side's factors of ratings [first, first + count), and calls keep(lane, j, k,
-// number) for number k of the j-th. Loads are coalesced within each factor, and a lane has several
-// in flight.
+// Gathers the other side's factors of ratings [first, first + count). Calls keep(lane, j, k,
+// number) for number k of the j-th factor. Loads are coalesced within each factor, and a lane has
+// several loads in flight.
 template <std::uint32_t F, class Warp, class Keep>
 INTERLACE_KERNEL void gather_factors(const Warp& warp, std::uint32_t width,
                                      const rating_rows& ratings, const replicated<float>& other,
@@ -122,8 +122,7 @@ INTERLACE_KERNEL void gather_factors(const Warp& warp, std::uint32_t width,
       }
     }
     // Operations for the two addresses of each factor, for the bounds and steps of each batch, and
-    // once
-    // for the begin of all factors.
+    // once for the beginning of all factors.
     const std::uint32_t turns = passes<F>(count, width);
     lane.compute(operation::integer, 4 * turns + 15 * ((turns + batch - 1) / batch) + 9);
   });
@@ -132,7 +131,7 @@ INTERLACE_KERNEL void gather_factors(const Warp& warp, std::uint32_t width,
 template <std::uint32_t F>
 inline constexpr std::uint32_t predictor_floats = rating_rows::threads*(F + 1);
 
-// Errors of predictions, one rating a lane.
+// Computes errors of predictions, one rating in each lane.
 template <class Block, std::uint32_t F>
 class predictor {
  public:
@@ -142,7 +141,7 @@ class predictor {
         factor_(lane_state<numbers>(block)),
         error_(lane_state<float>(block)) {}
 
-  // From now on, predictions use the factor whose numbers the lanes below F hold, one each.
+  // From now on, predictions use this factor. The lanes below F hold its numbers, one in each lane.
   template <class Warp, class Number>
   INTERLACE_KERNEL void start(const Warp& warp, const Number& number) const {
     const std::uint32_t base = base_of(warp);
@@ -157,7 +156,7 @@ class predictor {
     });
   }
 
-  // Takes ratings [first, first + count), at most one for each lane.
+  // Takes the ratings [first, first + count), at most one for each lane.
   template <class Warp>
   INTERLACE_KERNEL void predict(const Warp& warp, const rating_rows& ratings,
                                 const replicated<float>& other, std::uint32_t first,
@@ -180,7 +179,7 @@ class predictor {
     });
   }
 
-  // Error of the lane's rating; 0 for lanes without one.
+  // The error of the lane's rating. 0 for lanes that have no rating.
   template <class Lane>
   INTERLACE_KERNEL float error(const Lane& lane) const {
     return error_[lane];
@@ -228,7 +227,8 @@ struct accumulate_parts {
         for (auto e : lane.range(lane.in_warp(), record, width)) {
           lane.store(records, std::uint64_t{p} * record + e, lane.load(work.staged, at + e));
         }
-        // For the bounds of the part, and for this loop, which takes four numbers a turn.
+        // Operations for the bounds of the part, and for this loop, which takes four numbers in a
+        // turn.
         lane.compute(operation::integer, 30 + 5 * (record / (4 * width)));
       });
     });
@@ -266,7 +266,7 @@ struct renew_rows {
               sum += lane.load(records, i);
             }
             lane.store(work.staged, at + e, sum);
-            // Four parts a turn.
+            // Four parts in a turn.
             lane.compute({.fp32 = parts, .integer = 32 + 6 * (parts / 4)});
           }
         });
@@ -314,12 +314,12 @@ struct squared_errors {
         warp.each([&](auto lane) {
           const double e = predict.error(lane);
           sum[lane] += e * e;
-          // Once for the bounds of the row, and for the steps of each turn.
+          // Operations for the bounds of the row, once, and for the steps of each turn.
           lane.compute({.fp64 = 1, .integer = first == some.begin ? 9U + 2U : 2U, .special = 1});
         });
       }
     };
-    // First the rows that are not cut, then the parts of the other rows.
+    // The rows that are not cut come first, then the parts of the other rows.
     const std::uint64_t row_blocks =
         (ratings.rows + rating_rows::per_block - 1) / rating_rows::per_block;
     if (block.index() < row_blocks) {
@@ -348,7 +348,7 @@ struct rating_matrix {
 };
 
 struct factors {
-  std::vector<float> users;  // F numbers each
+  std::vector<float> users;  // F numbers for each user
   std::vector<float> items;
 };
 
@@ -358,7 +358,7 @@ class factorisation {
   static constexpr std::uint32_t factor = Method::factor;
 
   // `users.boundaries`: device d owns elements [boundaries[d], boundaries[d + 1]) of the users'
-  // factors, F elements for each user. The same holds for items.
+  // factors, with F elements for each user. `items.boundaries` are the same for items.
   factorisation(Node& node, const rating_matrix& ratings, const kernel::region_options& users,
                 const kernel::region_options& items, Method method)
       : node_(node),
@@ -391,11 +391,11 @@ class factorisation {
     node_.exchange(totals_);
   }
 
-  // Factors as device `device` holds them.
+  // The factors of device `device`.
   workload::factors factors(std::uint32_t device) const {
     return {node_.front(users_.region, device), node_.front(items_.region, device)};
   }
-  // Sum of squared errors over the ratings after the last iteration that tracked it.
+  // The sum of squared errors over the ratings, after the last iteration that tracked it.
   double residual() const { return node_.front(totals_, 0)[0]; }
 
  private:

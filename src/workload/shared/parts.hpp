@@ -1,4 +1,4 @@
-// Helpers of several workloads for the parts that devices own.
+// Functions that several workloads use for the parts that devices own.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ local<T> put(Node& node, std::uint32_t device, const std::vector<T>& values) {
 // The most partial sums that add_sums keeps for a block: one for each warp.
 inline constexpr std::uint32_t most_warps = 32;
 
-// Shared memory that add_sums needs for `sums` sums.
+// The shared memory that add_sums needs for `sums` sums.
 template <class T = float>
 constexpr std::uint32_t sum_bytes(std::uint32_t sums) {
   return sums * most_warps * sizeof(T);
@@ -32,8 +32,8 @@ INTERLACE_HOST_DEVICE constexpr operation addition_of() {
   return sizeof(T) == sizeof(double) ? operation::fp64 : operation::fp32;
 }
 
-// Adds all lanes' states to totals[0], totals[1], ... in order, with one atomic for each block and
-// total. Only the first `used` states are added; there must be at least one.
+// Adds all lanes' states to totals[0], totals[1], ... in this order, with one atomic for each block
+// and total. Only the first `used` states are added; `used` must be at least 1.
 template <class T = float, class Block, class... State>
 INTERLACE_KERNEL void add_sums(Block& block, const reduced<double>& totals, std::uint32_t used,
                                const State&... states) {

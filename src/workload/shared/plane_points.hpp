@@ -1,5 +1,5 @@
-// How the lanes of blocks cover the points of a plane, which are stored row by row. Both ways write
-// the same points; they differ in how many adjacent points a warp writes.
+// Two ways in which the lanes of blocks cover the points of a plane, which are stored row by row.
+// Both write the same points. They differ in the number of adjacent points that a warp writes.
 #pragma once
 
 #include <algorithm>

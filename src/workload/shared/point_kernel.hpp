@@ -1,4 +1,4 @@
-// How blocks of a kernel cover the points of a grid.
+// The ways in which blocks of a kernel cover the points of a grid.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ enum class point_kernel : std::uint8_t {
   tiles,  // point_tiles
 };
 
-// Throws usage_error for names that do not exist.
+// Throws usage_error for an unknown name.
 inline point_kernel parse_point_kernel(const std::string& name) {
   if (name == "runs") return point_kernel::runs;
   if (name == "tiles") return point_kernel::tiles;

@@ -14,9 +14,8 @@
 
 namespace interlace::workload {
 
-// For each value of `columns` below `values`: the devices whose rows name it (bit d: device d).
-// Device d has the rows [rows[d], rows[d + 1]), and row r has the columns [offsets[r], offsets[r +
-// 1]).
+// For each column below `values`, the devices whose rows name the column (bit d: device d). Device
+// d has the rows [rows[d], rows[d + 1]), and row r has the columns [offsets[r], offsets[r + 1]).
 inline std::vector<std::uint16_t> readers_of_columns(const std::vector<std::uint64_t>& rows,
                                                      const std::uint64_t* offsets,
                                                      const std::uint32_t* columns,
@@ -58,8 +57,8 @@ inline kernel::region_options sent_to_readers(kernel::region_options options,
   return options;
 }
 
-// Whether values go only to devices that read them ("needed"), or to all devices ("all"). Throws
-// usage_error for other words.
+// Whether values go only to devices that read them ("needed") or to all devices ("all"). Throws
+// usage_error for any other word.
 inline bool parse_subscribers(const std::string& subscribe) {
   if (subscribe == "all" || subscribe == "needed") return subscribe == "needed";
   throw usage_error("unknown subscribers '" + subscribe + "'; there are all and needed");

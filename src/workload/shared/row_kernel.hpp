@@ -1,4 +1,4 @@
-// The kernel that goes over the rows of a graph.
+// The kernels that can go over the rows of a graph.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ enum class row_kernel : std::uint8_t {
   warp_per_row,  // row_warps
 };
 
-// Throws usage_error for names that do not exist.
+// Throws usage_error for an unknown name.
 inline row_kernel parse_row_kernel(const std::string& name) {
   if (name == "balanced") return row_kernel::balanced;
   if (name == "warp-per-row") return row_kernel::warp_per_row;

@@ -1,13 +1,13 @@
-// Reductions over the edges of each row of a device, with a warp for each row. Bell and Garland
-// (2009) call this kernel for sparse matrices by rows the vector kernel; most programs with a
-// sparse matrix have it.
+// Reductions over the edges of each row of a device, with a warp for each row. For sparse matrices
+// by rows, Bell and Garland (2009) call this the vector kernel. Most programs with a sparse matrix
+// have it.
 //
-// Lanes read adjacent edges of a row, and one lane stores the row's value. Where rows go to other
-// devices, each value is a store of its own. Short rows leave lanes idle, and a block lasts as long
+// Lanes read adjacent edges of a row, and one lane stores the row's value. If rows go to other
+// devices, each value is a store of its own. Short rows leave lanes idle, and a block takes as long
 // as its longest row. edge_units.hpp balances both, and stores whole lines.
 //
-// A `Reduction` defines what is gathered and how it is reduced, as in edge_units.hpp; nothing is
-// joined.
+// A `Reduction` defines the gathered values and their reduction, as in edge_units.hpp. No parts of
+// rows are joined.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@
 
 namespace interlace::workload {
 
-// The rows of a device as kernels see them.
+// The rows of a device, in the form that kernels use.
 struct row_warps {
   static constexpr std::uint32_t threads = 256;
   static constexpr std::uint32_t per_block = 8;  // rows of a block
 
   csr_view graph;
 
-  // Shared memory that reduce needs in a block.
+  // The shared memory that reduce needs in a block.
   template <class Reduction>
   static constexpr std::uint32_t shared_bytes = 0;
 
@@ -47,14 +47,14 @@ struct row_warps {
   }
 
   // gather(lane, edge) returns a value, and finish(lane, row, value) takes each row's result. Rows
-  // and edges count from the device's first ones.
+  // and edges count from the device's first row and edge.
   template <class Reduction, class Block, class Gather, class Finish>
   INTERLACE_KERNEL void reduce(Block& block, const Gather& gather, const Finish& finish) const {
     using value = typename Reduction::value;
     auto partial = lane_state<value>(block);
     const std::uint32_t width = block.warp_width();
     block.each_warp([&](auto warp) {
-      // Written so that a compiler sees a single iteration where there are as many warps as rows.
+      // Written so that a compiler sees a single iteration if there are as many warps as rows.
       for (std::uint32_t k = 0; k < per_block / warp.count(); ++k) {
         const std::uint32_t row =
             static_cast<std::uint32_t>(block.index()) * per_block + k * warp.count() + warp.index();

@@ -1,5 +1,5 @@
-// Helpers of programs that see several GPUs as one: their arrays are unified, one launch is spread
-// over all devices, and only the placement of pages says where data are.
+// Functions for programs that see several GPUs as one. Their arrays are unified, one launch is
+// spread over all devices, and only the placement of pages decides where data is.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace interlace::workload {
 
-// `pages`, if set, replaces the page placement that each array of a workload chooses.
+// If `pages` is set, it replaces the placement that each array of a workload chooses.
 struct unified_placement {
   std::optional<kernel::page_placement> pages;
   kernel::block_placement blocks = kernel::block_placement::contiguous;
@@ -29,8 +29,8 @@ std::vector<T> values_of(const array_view<T, Rank>& array) {
   return {array.begin(), array.end()};
 }
 
-// The number of rows (dimension 0) or columns of a matrix. Throws usage_error if there are too
-// many.
+// The number of rows (dimension 0) or columns (dimension 1) of a matrix. Throws usage_error if
+// there are too many.
 template <class T>
 std::uint32_t extent_of(const array_view<T, 2>& matrix, std::size_t dimension) {
   constexpr std::size_t most = std::size_t{1} << 20U;

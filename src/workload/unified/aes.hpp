@@ -1,5 +1,5 @@
 // AES-256 (FIPS 197) of independent blocks, from Hetero-Mark. A lane encrypts a block of 16 bytes
-// and looks up its bytes in the S-box. The round keys are the same for all lanes.
+// and looks its bytes up in the S-box. All lanes use the same round keys.
 #pragma once
 
 #include <array>
@@ -15,17 +15,17 @@ namespace interlace::workload {
 inline constexpr std::uint32_t aes_rounds = 14;
 inline constexpr std::uint32_t aes_key_bytes = 32;
 
-// Times x in GF(2^8), modulo x^8 + x^4 + x^3 + x + 1 (FIPS 197, section 4.2).
+// Multiplies by x in GF(2^8), modulo x^8 + x^4 + x^3 + x + 1 (FIPS 197, section 4.2).
 INTERLACE_HOST_DEVICE std::uint8_t aes_times_x(std::uint8_t a) {
   const std::uint32_t wide = a;
   return static_cast<std::uint8_t>((wide << 1U) ^ ((wide >> 7U) * 0x1bU));
 }
 
-// The substitution table (section 5.1.1): an inverse in GF(2^8), followed by an affine map of its
+// The substitution table (section 5.1.1): the inverse in GF(2^8), and then an affine map of its
 // bits.
 inline std::array<std::uint8_t, 256> aes_substitutions() {
   std::array<std::uint8_t, 256> table{};
-  // p runs through all values but 0 by factors of 3, and q through their inverses
+  // p takes all values except 0, by factors of 3, and q takes their inverses
   std::uint8_t p = 1;
   std::uint8_t q = 1;
   do {
@@ -44,7 +44,7 @@ inline std::array<std::uint8_t, 256> aes_substitutions() {
   return table;
 }
 
-// The round keys (section 5.2), 16 bytes for each of rounds + 1.
+// The round keys (section 5.2): 16 bytes for each of rounds + 1 keys.
 inline std::vector<std::uint8_t> aes_round_keys(const std::vector<std::uint8_t>& key) {
   const auto table = aes_substitutions();
   std::vector<std::uint8_t> keys = key;

@@ -1,6 +1,6 @@
 // y = A^T (A x), from PolyBench's atax. In the first kernel a lane has a row of A, so a warp
-// touches a line for each of its lanes. In the second a lane has a column, so a warp touches
-// adjacent elements. As in the original, sums are stored in every step.
+// touches one line for each of its lanes. In the second kernel a lane has a column, so a warp
+// touches adjacent elements. Every step stores its sum, as in the original.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace interlace::workload {
 
-// product(i) += the sum over j of A(i, j) vector(j), where A(i, j) is `matrix` at i * row_step +
-// j * column_step.
+// Adds to product(i) the sum over j of A(i, j) vector(j), where A(i, j) is element i * row_step + j
+// * column_step of `matrix`.
 struct atax_kernel {
   static constexpr std::uint32_t threads = 256;
 

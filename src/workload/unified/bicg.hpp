@@ -1,5 +1,5 @@
 // q = A p and s = A^T r, from PolyBench's bicg, a part of the biconjugate gradient method. The two
-// kernels are the kernels of atax, with different vectors.
+// kernels are those of atax, with different vectors.
 #pragma once
 
 #include <array>
@@ -66,7 +66,7 @@ class bicg {
       node_.exchange();
     }
   }
-  // q, followed by s.
+  // The vector q, followed by s.
   std::vector<float> result() const {
     std::vector<float> both = node_.download(first_.product);
     const std::vector<float> s = node_.download(second_.product);

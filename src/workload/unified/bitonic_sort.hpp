@@ -1,5 +1,5 @@
-// Bitonic sort, from the AMD APP SDK: a launch for every pass of every stage, in which a lane
-// orders two keys. A pass needs the whole previous pass.
+// Bitonic sort, from the AMD APP SDK. Every pass of every stage is a launch, in which a lane orders
+// two keys. A pass needs the results of the whole previous pass.
 #pragma once
 
 #include <array>
@@ -81,7 +81,7 @@ class bitonic_sort {
       }
     }
   }
-  // Exact for keys below 2^24.
+  // The values are exact, because keys are below 2^24.
   std::vector<float> result() const {
     const std::vector<std::uint32_t> sorted = node_.download(keys_);
     std::vector<float> values(sorted.size());

@@ -1,6 +1,6 @@
-// Levels of a breadth-first search, from SHOC's bfs (Hong et al., PPoPP 2011). A group of 32
-// lanes goes over 32 vertices one after another; the lanes share the neighbours of each vertex that
-// the last launch reached. The host launches until a level is empty.
+// Levels of a breadth-first search, from SHOC's bfs (Hong et al., PPoPP 2011). A group of 32 lanes
+// goes over 32 vertices one after another. The lanes share the neighbours of each vertex that the
+// last launch reached. The host repeats the launch until a level is empty.
 #pragma once
 
 #include <algorithm>
@@ -111,7 +111,8 @@ class breadth_first {
     ++kernel_.current;
     return true;
   }
-  // Edges from the source; -1 for a vertex without a path. Exact below 2^24.
+  // The number of edges from the source; -1 for a vertex without a path. The values are exact below
+  // 2^24.
   std::vector<float> result() const {
     const std::vector<std::uint32_t> levels = node_.download(kernel_.levels);
     std::vector<float> values(levels.size());

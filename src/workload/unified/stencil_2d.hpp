@@ -1,5 +1,5 @@
 // A stencil of nine points in two dimensions, from SHOC's stencil2d. A block of 64 lanes keeps a
-// tile of 16 rows and 64 columns with its halo in shared memory. The host swaps the grids.
+// tile of 16 rows and 64 columns, with its halo, in shared memory. The host swaps the grids.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ struct stencil_weights {
 
 struct stencil_2d_kernel {
   static constexpr std::uint32_t threads = 64;
-  static constexpr std::uint32_t rows = 16;  // of a tile
+  static constexpr std::uint32_t rows = 16;  // rows of a tile
   static constexpr std::uint32_t pitch = threads + 2;
   static constexpr std::uint32_t shared_bytes = (rows + 2) * pitch * sizeof(float);
 
@@ -34,7 +34,7 @@ struct stencil_2d_kernel {
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     const auto number = static_cast<std::uint32_t>(block.index());
-    // Position of the tile's first element, including the halo.
+    // The position of the tile's first element, including the halo.
     const std::uint32_t row = number % tiles_down * rows + 1;
     const std::uint32_t column = number / tiles_down * threads + 1;
     auto tile = shared<float>(block, (rows + 2) * pitch);
@@ -149,7 +149,7 @@ class stencil_2d {
       std::swap(kernel_.from, kernel_.to);
     }
   }
-  // Includes the halo, but not the padding of rows.
+  // The values include the halo, but not the padding of rows.
   std::vector<float> result() const {
     const std::vector<float> grid = node_.download(kernel_.from);
     std::vector<float> values;
@@ -161,7 +161,7 @@ class stencil_2d {
   }
 
  private:
-  static constexpr std::uint32_t alignment = 16;  // of rows, in elements
+  static constexpr std::uint32_t alignment = 16;  // alignment of rows, in elements
 
   Node& node_;
   kernel::block_placement blocks_;
