@@ -117,6 +117,10 @@ class group {
   // Throws device_error if a wait of any region expired, if a kernel announced elements wrongly, or
   // if the process of another rank ended. Does not block.
   void check() const;
+  // The chunk for which a stream of this process waits now, with its counter and target, as a
+  // sentence. Empty if none is known to wait: no stream waits, its epoch is in a graph, or the
+  // devices do not answer within 200 ms. Any thread may call it at any time.
+  std::string waits() const;
   // Blocks until all work that is enqueued on the stream has ended, and throws an error as soon as
   // there is one. The calling thread calls `regularly` about every 50 ms. An exception from
   // `regularly` ends the wait.

@@ -138,6 +138,7 @@ void bind_regions(nb::module_& module) {
       .def_prop_ro("local_devices", &group::local_devices)
       .def("ordinal", &group::ordinal, nb::arg("device"))
       .def("check", &group::check, nb::call_guard<nb::gil_scoped_release>())
+      .def("waits", &group::waits, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "synchronize",
           [](const group& g, std::uint32_t device, std::uintptr_t stream) {

@@ -410,6 +410,19 @@ TEST(region_deadline, a_stream_that_waits_for_a_chunk_is_reported) {
       << message;
 }
 
+TEST(region_deadline, a_wait_can_be_asked_for_before_its_deadline) {
+  INTERLACE_NEED_GPUS(2);
+  program p(2, program::make_spec("copy-engine", 20'000, 2048), 1);
+  EXPECT_EQ(p.devices.waits(), "");
+  p.enqueue_all(0);
+  p.enqueue_all(1, fault::all_stall);
+  std::string asked;
+  for (int k = 0; k < 50 && asked.empty(); ++k) asked = p.devices.waits();
+  EXPECT_TRUE(asked.starts_with("GPU 0 waits for chunk 0 of region 0, whose counter is 0 and not "))
+      << asked;
+  EXPECT_THROW(p.finish(), device_error);
+}
+
 TEST(region_deadline, work_in_front_of_an_epoch_takes_its_time) {
   INTERLACE_NEED_GPUS(2);
   program p(2, program::make_spec("copy-engine", 20'000, 2048), 0.1);

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import interlace
+from interlace.base import activities, user_folder
 from interlace.base.errors import UserError
 from interlace.model.mechanism_table import POLLING
 from interlace.runtime.regions import DeviceArray, Group, Region, dtype_name, stream_number
@@ -35,6 +38,9 @@ class FakeRegion:
 
     def back(self, device: int) -> int:
         return 1000 * device + (self.parity ^ 1)
+
+    def close(self) -> None:
+        self.calls.append(("close", 0, 0))
 
     def begin(self, device: int, stream: int) -> None:
         self.calls.append(("begin", device, stream))
@@ -75,6 +81,11 @@ class FakeGroup:
 
     def ordinal(self, device: int) -> int:
         return device + 2
+
+    def waits(self) -> str:
+        if self.devices == 0:
+            raise interlace.DeviceError("the driver failed")
+        return "GPU 0 waits for chunk 3 of a, whose counter is 5 and not 8"
 
 
 @pytest.fixture(autouse=True)
@@ -274,6 +285,38 @@ def test_what_cannot_be_asked_for_is_refused_on_all_ranks(
 def test_a_group_has_all_gpus_or_those_that_are_named() -> None:
     assert Group.local().local_devices == [0, 1, 2, 3]
     assert Group.local(range(2)).local_devices == [0, 1]
+
+
+def test_what_a_group_waits_for_is_shown_as_long_as_there_is_the_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(user_folder, "_places", lambda: iter([(tmp_path, False)]))
+    monkeypatch.setattr(activities, "_told", activities._Told())
+    group = Group.local([0, 1])
+    region = Region(group, 40, "float32", name="a")
+    other = Region(group, 40, "float32")
+    for device in (0, 1):
+        region.begin(device)
+    region.exchange(1)
+    (answer,) = activities.ask_all()
+    (one,) = answer["activities"]
+    assert one["what"] == "a group of 4 devices, of which this process has 0, 1"
+    assert [line.partition("; the last call was ")[0] for line in one["note"].splitlines()] == [
+        "a: device 0 has begun 1 epochs and exchanged 0",
+        "a: device 1 has begun 1 epochs and exchanged 1",
+        "region 1: device 0 has begun 0 epochs and exchanged 0",
+        "region 1: device 1 has begun 0 epochs and exchanged 0",
+        "GPU 0 waits for chunk 3 of a, whose counter is 5 and not 8",
+    ]
+    other.close()
+    region.close()
+    group._group.devices = 0
+    (answer,) = activities.ask_all()
+    assert answer["activities"][0]["note"] == "the driver failed"
+    del group, region, other
+    gc.collect()
+    assert activities.ask_all() == []
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

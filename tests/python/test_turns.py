@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interlace.base import turns
+from interlace.base import turns, user_folder
 from interlace.base.turns import turn
 
 SECONDS = 30
@@ -21,8 +21,8 @@ FORK = multiprocessing.get_context("fork")
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(turns, "RUNTIME", tmp_path / "run")
-    monkeypatch.setattr(turns, "SHARED", tmp_path / "shared")
+    monkeypatch.setattr(user_folder, "RUNTIME", tmp_path / "run")
+    monkeypatch.setattr(user_folder, "SHARED", tmp_path / "shared")
     monkeypatch.setattr(turns, "_told", False)
     tmp_path.chmod(0o700)
 
@@ -68,7 +68,7 @@ def test_a_process_that_died_holds_nobody_up() -> None:
 def test_without_a_place_for_the_lock_nobody_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "_places", lambda: iter([(tmp_path / "absent", False)]))
+    monkeypatch.setattr(user_folder, "_places", lambda: iter([(tmp_path / "absent", False)]))
     entered = []
     with turn():
         entered.append(1)

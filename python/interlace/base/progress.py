@@ -5,38 +5,29 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from interlace.base.activities import Activity, shown
 
 FIRST_LINE_S = 30.0  # if there is no terminal
 LINES_S = 30.0
 
 
 class Steps:
-    """Counts finished steps. Long work prints a line from time to time."""
+    """Counts finished steps, and shows them."""
 
-    def __init__(self, what: str, steps: int, unit: str) -> None:
-        self._what, self._steps, self._unit = what, steps, unit
-        self._done = 0
-        self._begun = time.monotonic()
-        self._next = FIRST_LINE_S
+    def __init__(self, activity: Activity, show: Callable[[], None]) -> None:
+        self._activity, self._show = activity, show
 
     def __call__(self) -> None:
         """Count one more finished step."""
-        self._done += 1
-        gone = time.monotonic() - self._begun
-        if gone < self._next or self._done >= self._steps:
-            return
-        self._next = gone + LINES_S
-        left = gone / self._done * (self._steps - self._done)
-        say(
-            f"{self._what}: {self._done} of {self._steps} {self._unit}, {gone:.0f} s gone, about "
-            f"{left:.0f} s left"
-        )
+        self._activity.step()
+        self._show()
 
     def expect(self, steps: int) -> None:
         """Set the expected total number of steps."""
-        self._steps = steps
+        self._activity.steps = steps
 
 
 def say(line: str) -> None:
@@ -49,10 +40,19 @@ def say(line: str) -> None:
 def progress(what: str, steps: int, unit: str = "runs") -> Iterator[Steps]:
     """Show a bar with the time left on standard error, or lines if that is not a terminal.
 
-    The caller must call the yielded function once for each finished step.
+    The caller must call the yielded function once for each finished step. `interlace ps` shows it,
+    too.
     """
+    activity = Activity(what, steps=steps, unit=unit)
+    with shown(lambda: activity), _printed(activity) as show:
+        yield Steps(activity, show)
+
+
+@contextmanager
+def _printed(activity: Activity) -> Iterator[Callable[[], None]]:
+    """Yield what prints the progress after a step."""
     if not sys.stderr.isatty():
-        yield Steps(what, steps, unit)
+        yield _Lines(activity)
         return
     from rich.console import Console
     from rich.progress import (
@@ -68,7 +68,7 @@ def progress(what: str, steps: int, unit: str = "runs") -> Iterator[Steps]:
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
         MofNCompleteColumn(),
-        TextColumn(f"{unit},"),
+        TextColumn(f"{activity.unit},"),
         TimeElapsedColumn(),
         TextColumn("gone,"),
         TimeRemainingColumn(),
@@ -78,16 +78,26 @@ def progress(what: str, steps: int, unit: str = "runs") -> Iterator[Steps]:
         speed_estimate_period=3600,
     )
     with bar:
-        task = bar.add_task(what, total=steps)
+        task = bar.add_task(activity.what, total=activity.steps)
+        yield lambda: bar.update(task, completed=activity.done, total=activity.steps)
 
-        class Shown(Steps):
-            def __init__(self) -> None:
-                pass
 
-            def __call__(self) -> None:
-                bar.advance(task)
+class _Lines:
+    """Long work prints a line now and then."""
 
-            def expect(self, steps: int) -> None:
-                bar.update(task, total=steps)
+    def __init__(self, activity: Activity) -> None:
+        self._activity = activity
+        self._begun = time.monotonic()
+        self._next = FIRST_LINE_S
 
-        yield Shown()
+    def __call__(self) -> None:
+        gone = time.monotonic() - self._begun
+        done, steps = self._activity.done, self._activity.steps
+        if gone < self._next or done >= steps:
+            return
+        self._next = gone + LINES_S
+        left = gone / done * (steps - done)
+        say(
+            f"{self._activity.what}: {done} of {steps} {self._activity.unit}, {gone:.0f} s gone, "
+            f"about {left:.0f} s left"
+        )

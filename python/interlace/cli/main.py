@@ -91,6 +91,11 @@ COMMANDS = {
         "doctor_command",
         "Say what Interlace can do on this machine, and why not.",
     ),
+    "ps": Command(
+        "interlace.cli.ps",
+        "ps_command",
+        "Say what your processes do, and whom they wait for.",
+    ),
     "locality": Command(
         "interlace.cli.locality",
         "locality_command",

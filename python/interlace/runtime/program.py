@@ -15,7 +15,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from interlace.base.activities import Activity, shown
 from interlace.base.errors import UserError
+from interlace.base.printable import printable
 from interlace.runtime.preload import COUNTERS, Counted, make_counters, read_counters
 
 NOT_EXECUTABLE = 126  # shells' exit codes
@@ -141,7 +143,9 @@ def run_counted(file: str, words: Sequence[str], library: Path) -> Ended:
         }
         sys.stdout.flush()
         began = time.monotonic()
-        code, failed = run_program(file, words, environment)
+        activity = Activity(f"interlace run -- {printable(' '.join(words))}")
+        with shown(lambda: _with_copies(activity, counters)):
+            code, failed = run_program(file, words, environment)
         elapsed_s = time.monotonic() - began
         counted = read_counters(counters) if failed is None else None
         return Ended(code, failed or "", elapsed_s, counted)
@@ -150,6 +154,25 @@ def run_counted(file: str, words: Sequence[str], library: Path) -> Ended:
         with suppress(OSError):
             (folder / "counters").unlink(missing_ok=True)
             folder.rmdir()
+
+
+def _with_copies(activity: Activity, counters: Path) -> Activity:
+    """What the program's processes copied so far."""
+    try:
+        counted = read_counters(counters)
+    except OSError:  # the program has ended
+        return activity
+    lines = []
+    for process in counted.processes:
+        taken = [one for one in process.tallies if one.outcome == counted.taken_over]
+        copies, size = sum(one.copies for one in process.tallies), sum(one.bytes for one in taken)
+        lines.append(
+            f"process {process.process} ({printable(process.name)}): {copies} copies, of which "
+            f"{sum(one.copies for one in taken)} were taken over with {size} bytes; the engine is "
+            f"{process.engine}"
+        )
+    activity.note = "\n".join(lines)
+    return activity
 
 
 def _uncounted(place: str, error: OSError) -> UserError:

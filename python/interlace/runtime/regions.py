@@ -23,13 +23,16 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from interlace.base.errors import UserError
+from interlace.base.activities import Activity, duration, shown
+from interlace.base.errors import DeviceError, UserError
 from interlace.base.native import load_cuda
 from interlace.model.mechanism_table import (
     AGENT_COPY,
@@ -178,6 +181,8 @@ class Group:
     def __init__(self, made: Any, gather: AllGather | None = None) -> None:
         self._group = made
         self._gather = gather
+        self._calls: list[_Calls] = []  # of each region
+        _show(self)
 
     @classmethod
     def local(cls, ordinals: Sequence[int] | None = None, *, deadline: float = 10.0) -> Group:
@@ -262,6 +267,23 @@ class Group:
         """Raise DeviceError if a device or another process reported an error. Does not wait."""
         self._group.check()
 
+    def waits(self) -> str:
+        """Return the chunk for which a stream of this process waits now, as a sentence.
+
+        The sentence names the device, the region, the chunk, its counter and its target. It is
+        empty if no stream is known to wait. Any thread may call this function. It takes 200 ms at
+        most. Streams that replay graphs are not seen.
+
+        Raises:
+            DeviceError: The driver failed.
+
+        Example::
+
+            group = interlace.Group.local([0])
+            assert group.waits() == ""
+        """
+        return str(self._group.waits())
+
     def synchronize(self, device: int, stream: object = None) -> None:
         """Wait until everything in the stream has run.
 
@@ -270,6 +292,46 @@ class Group:
             KeyboardInterrupt: Ctrl-C was pressed.
         """
         self._group.synchronize(device, stream_number(stream))
+
+
+class _Calls:
+    """How often each device of this process has called a region's begin and exchange."""
+
+    def __init__(self, region: str, devices: Sequence[int]) -> None:
+        self.region = region
+        self.begun = dict.fromkeys(devices, 0)
+        self.exchanged = dict.fromkeys(devices, 0)
+        self.last = time.time()
+
+    def lines(self) -> list[str]:
+        ago = duration(time.time() - self.last)
+        return [
+            f"{self.region}: device {device} has begun {self.begun[device]} epochs and exchanged "
+            f"{self.exchanged[device]}; the last call was {ago} ago"
+            for device in self.begun
+        ]
+
+
+def _show(group: Group) -> None:
+    """Show a group to `interlace ps` as long as the program has it."""
+    devices = ", ".join(map(str, group.local_devices))
+    activity = Activity(f"a group of {group.devices} devices, of which this process has {devices}")
+    found = weakref.ref(group)
+
+    def describe() -> Activity:
+        one = found()
+        if one is not None:
+            lines = [line for calls in one._calls for line in calls.lines()]
+            try:
+                lines.append(one.waits())
+            except DeviceError as error:
+                lines.append(str(error))
+            activity.note = "\n".join(lines)
+        return activity
+
+    entered = contextlib.ExitStack()
+    entered.enter_context(shown(describe))
+    weakref.finalize(group, entered.close)
 
 
 class _Memory:
@@ -463,6 +525,8 @@ class Region:
                 list(_memory),
             )
         self._region = load_cuda().Region(group._group, *asked)
+        self._calls = _Calls(name or f"region {len(group._calls)}", group.local_devices)
+        group._calls.append(self._calls)
 
     @classmethod
     def over(cls, group: Group, front: Any, back: Any, **options: Any) -> Region:
@@ -527,6 +591,8 @@ class Region:
             DeviceError: An earlier epoch failed.
         """
         self._region.begin(device, stream_number(stream))
+        self._calls.begun[device] += 1
+        self._calls.last = time.time()
 
     def exchange(self, device: int, stream: object = None) -> None:
         """End an epoch, after the kernels that write the back. Enqueues, and does not wait.
@@ -538,6 +604,8 @@ class Region:
             DeviceError: An earlier epoch failed.
         """
         self._region.exchange(device, stream_number(stream))
+        self._calls.exchanged[device] += 1
+        self._calls.last = time.time()
 
     def chunks(self, device: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The (begin, end) of each chunk of the device's part, in elements: shape (n, 2)."""
@@ -599,6 +667,8 @@ class Region:
     def close(self) -> None:
         """Wait for the devices and free the memory. All ranks close regions in the same order."""
         self._region.close()
+        if self._calls in self.group._calls:
+            self.group._calls.remove(self._calls)
 
     def __enter__(self) -> Region:
         return self

@@ -11,7 +11,19 @@ std::string seconds_text(double s) {
   return text;
 }
 
+std::string chunk_of(const wait_failure& f, const failure_words& words) {
+  return "chunk " + std::to_string(f.chunk) + " of " + words.region;
+}
+
+std::string counter_of(const wait_failure& f) {
+  return ", whose counter is " + std::to_string(f.seen) + " and not " + std::to_string(f.target);
+}
+
 }  // namespace
+
+std::string describe_wait(const wait_failure& f, const failure_words& words) {
+  return words.device(f.device) + " waits for " + chunk_of(f, words) + counter_of(f);
+}
 
 std::string describe_failure(const wait_failure& f, const failure_words& words) {
   const std::string device = words.device(f.device);
@@ -20,9 +32,8 @@ std::string describe_failure(const wait_failure& f, const failure_words& words) 
                                                   " s for each of " + std::to_string(words.turns) +
                                                   " processes that take turns on a GPU) ";
   const std::string waited = device + " waited " + seconds_text(words.deadline_s) + " s " + each;
-  const std::string chunk = "chunk " + std::to_string(f.chunk) + " of " + words.region;
-  const std::string count =
-      ", whose counter is " + std::to_string(f.seen) + " and not " + std::to_string(f.target);
+  const std::string chunk = chunk_of(f, words);
+  const std::string count = counter_of(f);
   const std::string element = "element " + std::to_string(f.element) + " of " + words.region;
   const std::string by = device + ": block " + std::to_string(f.block) + " ";
   switch (f.what) {

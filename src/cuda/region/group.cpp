@@ -240,10 +240,20 @@ std::optional<std::vector<counter>> group_state::progress() const {
   return all;
 }
 
-std::string group_state::late_chunk() const {
+std::string group_state::late_chunk(bool expired) const {
   for (const group_member* m : members_) {
-    std::string sentence = m->late_chunk();
-    if (!sentence.empty()) return sentence;
+    if (const auto late = m->late_chunk()) return m->describe(*late, expired);
+  }
+  return {};
+}
+
+std::string group_state::waits() const {
+  for (int k = 0; k < rounds_until_told; ++k) {
+    {
+      const std::lock_guard lock(looking_);
+      if (progress()) return late_chunk(false);
+    }
+    std::this_thread::sleep_for(between_rounds);
   }
   return {};
 }
@@ -285,7 +295,7 @@ void group_state::synchronize(std::uint32_t device, cudaStream_t stream,
       before = std::move(*seen);
       changed = now;
     } else if (now - changed >= deadline) {
-      const std::string sentence = late_chunk();
+      const std::string sentence = late_chunk(true);
       if (!sentence.empty()) fail(sentence, true);
     }
   }
@@ -327,6 +337,7 @@ int group::ordinal(std::uint32_t device) const {
   return state_->ordinal(device);
 }
 void group::check() const { state_->check(); }
+std::string group::waits() const { return state_->waits(); }
 void group::synchronize(std::uint32_t device, CUstream_st* stream,
                         const std::function<void()>& regularly) const {
   state_->synchronize(device, stream, regularly);

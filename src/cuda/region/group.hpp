@@ -35,9 +35,11 @@ class group_member {
   // Counters that grow while streams that wait for chunks make progress. No value while the
   // counters are still being read.
   virtual std::optional<std::vector<counter>> progress() = 0;
-  // The chunk for which a stream waited at the last call of progress(), as a sentence. Empty if no
-  // stream waited.
-  virtual std::string late_chunk() const = 0;
+  // The chunk for which a stream waited at the last call of progress(). No value if no stream
+  // waited.
+  virtual std::optional<wait_failure> late_chunk() const = 0;
+  // A late chunk as a sentence: its wait goes on, or has passed the deadline.
+  virtual std::string describe(const wait_failure& late, bool expired) const = 0;
 };
 
 class group_state {
@@ -88,6 +90,10 @@ class group_state {
   void synchronize(std::uint32_t device, cudaStream_t stream,
                    const std::function<void()>& regularly) const;
 
+  // The chunk for which a stream of this process waits, as a sentence. Empty if none is known to
+  // wait: no stream waits, or its work is in a graph, or the devices do not answer within 200 ms.
+  std::string waits() const;
+
   // Throws usage_error if a GPU that stands for several devices of this process has too few queues
   // for another region.
   void require_queues() const;
@@ -101,7 +107,7 @@ class group_state {
   bool look(bool finally) const;
   void fail(const std::string& sentence, bool tells) const;
   std::optional<std::vector<counter>> progress() const;
-  std::string late_chunk() const;
+  std::string late_chunk(bool expired) const;
 
   group_options options_;
   std::uint32_t rank_ = 0;

@@ -275,7 +275,7 @@ std::optional<std::vector<counter>> shared_region::progress() {
   return all;
 }
 
-std::string shared_region::late_chunk() const {
+std::optional<wait_failure> shared_region::late_chunk() const {
   for (const side& s : sides_) {
     if (s.seen == nullptr || running(s) == 0) continue;
     const counter over = s.seen[0];
@@ -289,10 +289,14 @@ std::string shared_region::late_chunk() const {
       late.chunk = static_cast<unsigned int>(c);
       late.seen = count;
       late.target = s.targets[c];
-      return describe(late);
+      return late;
     }
   }
-  return {};
+  return std::nullopt;
+}
+
+std::string shared_region::describe(const wait_failure& late, bool expired) const {
+  return expired ? describe_failure(late, words()) : describe_wait(late, words());
 }
 
 void shared_region::release() noexcept {
@@ -394,17 +398,17 @@ std::string shared_region::failure(bool& elsewhere) const {
     const volatile wait_failure& seen = *s.failure;
     if (seen.what == failed_wait::none) continue;
     elsewhere = seen.what == failed_wait::elsewhere;
-    return describe(*s.failure);
+    return describe(*s.failure, true);
   }
   return {};
 }
 
-std::string shared_region::describe(const wait_failure& f) const {
-  return describe_failure(f, {.device = [this](unsigned int d) { return group_->device_name(d); },
-                              .region = label_,
-                              .exchange = "the exchange of " + label_,
-                              .deadline_s = group_->deadline_s(),
-                              .turns = group_->turns()});
+failure_words shared_region::words() const {
+  return {.device = [this](unsigned int d) { return group_->device_name(d); },
+          .region = label_,
+          .exchange = "the exchange of " + label_,
+          .deadline_s = group_->deadline_s(),
+          .turns = group_->turns()};
 }
 
 shared_region::side& shared_region::side_of(std::uint32_t device) {

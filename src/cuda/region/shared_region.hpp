@@ -13,11 +13,13 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cuda/mechanism/region_mechanism.hpp"
 #include "cuda/memory/share.hpp"
+#include "cuda/region/failure.hpp"
 #include "cuda/region/group.hpp"
 #include "interlace/cuda/memory/memory.hpp"
 #include "interlace/cuda/region/exchange.hpp"
@@ -40,7 +42,8 @@ class shared_region final : public group_member {
   std::string failure(bool& elsewhere) const override;
   void abandon() const noexcept override;
   std::optional<std::vector<counter>> progress() override;
-  std::string late_chunk() const override;
+  std::optional<wait_failure> late_chunk() const override;
+  std::string describe(const wait_failure& late, bool expired) const override;
 
   const kernel::region_state& state() const { return state_; }
   const std::string& label() const { return label_; }
@@ -84,7 +87,7 @@ class shared_region final : public group_member {
   // The number of the watched epoch that is running. Epochs count from 1; 0 if none is known to
   // run.
   static std::size_t running(const side& s);
-  std::string describe(const wait_failure& f) const;
+  failure_words words() const;
   side& side_of(std::uint32_t device);
   const side& side_of(std::uint32_t device) const;
   // Topics of messages between processes about this region.

@@ -1,0 +1,340 @@
+"""What this process does and waits for, told to `interlace ps`.
+
+While something is entered here, a thread of the process waits at a socket that only its user can
+open, and answers with all that is entered. It costs nothing while nobody asks. SIGQUIT prints the
+same to standard error, where the program left that signal alone. A process that cannot have a
+socket works all the same, and nobody sees it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from interlace.base.printable import printable
+from interlace.base.user_folder import own_folders
+
+FOLDER = "interlace-ps"
+ENDING = ".socket"
+ANSWER_BYTES = 1 << 20
+PATIENCE_S = 1.0  # with a process that does not answer
+
+
+@dataclasses.dataclass
+class Activity:
+    """Something that a process does.
+
+    Attributes:
+        what: What it is, such as "pagerank on hgx-h200-4".
+        since: When it began, in seconds since 1970.
+        done: The steps that are done.
+        steps: The steps in all. 0: it has no steps.
+        unit: What a step is, such as "runs".
+        last: When a step was done last, in seconds since 1970.
+        note: What else there is to say.
+    """
+
+    what: str
+    since: float = dataclasses.field(default_factory=time.time)
+    done: int = 0
+    steps: int = 0
+    unit: str = ""
+    last: float | None = None
+    note: str = ""
+
+    def step(self) -> None:
+        """Note that one more step is done."""
+        self.done += 1
+        self.last = time.time()
+
+
+class _Told:
+    """All activities of this process and what it waits for, and the thread that tells them."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.activities: dict[int, Callable[[], Activity]] = {}
+        self.waits: dict[int, tuple[str, float]] = {}
+        self.number = 0
+        self.server: _Server | None = None
+
+    def answer(self) -> dict[str, Any]:
+        with self.lock:
+            activities = list(self.activities.values())
+            waits = list(self.waits.values())
+        return {
+            "process": os.getpid(),
+            "command": [printable(word) for word in sys.argv],
+            "activities": [dataclasses.asdict(_described(describe)) for describe in activities],
+            "waits": [{"for": who, "since": since} for who, since in waits],
+        }
+
+
+def _described(describe: Callable[[], Activity]) -> Activity:
+    try:
+        return describe()
+    except Exception as error:  # the other activities are told all the same
+        return Activity("unknown", note=f"{type(error).__name__}: {error}")
+
+
+class _Server:
+    """The socket, and the thread that waits at it. Raises OSError or RuntimeError without one."""
+
+    def __init__(self, answer: Callable[[], dict[str, Any]]) -> None:
+        self._answer = answer
+        with ExitStack() as undo:
+            self._folder, self._name = _place(undo)
+            self._listener = undo.enter_context(socket.socket(socket.AF_UNIX))
+            _bind(self._listener, self._folder, self._name)
+            undo.callback(self._remove_name)
+            self._listener.listen(16)
+            self._asked, self._end = socket.socketpair()
+            undo.callback(self._asked.close)
+            undo.callback(self._end.close)
+            self._asked.setblocking(False)
+            self._end.setblocking(False)
+            self._thread = threading.Thread(target=self._run, name="interlace-ps", daemon=True)
+            self._thread.start()
+            undo.enter_context(self._signals())
+            self._undo = undo.pop_all()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._end.send(b"\0")
+        self._thread.join(PATIENCE_S)
+        self._undo.close()
+
+    def forget(self) -> None:
+        """Close what a forked child has of its parent's socket."""
+        for one in (self._listener, self._asked, self._end):
+            with suppress(OSError):
+                one.close()
+        with suppress(OSError):
+            os.close(self._folder)
+
+    def _run(self) -> None:
+        while True:
+            ready, _, _ = select.select([self._listener, self._asked], [], [])
+            if self._asked in ready:
+                numbers = self._asked.recv(64)
+                if 0 in numbers:
+                    return
+                if signal.SIGQUIT in numbers:
+                    with suppress(OSError):
+                        os.write(2, ("\n".join(lines_of([self._answer()])) + "\n").encode())
+            if self._listener in ready:
+                with suppress(OSError):
+                    self._tell()
+
+    def _tell(self) -> None:
+        connection, _ = self._listener.accept()
+        with connection:
+            connection.settimeout(PATIENCE_S)
+            connection.sendall(json.dumps(self._answer()).encode())
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Answer SIGQUIT while the block runs, unless the program uses what that needs."""
+        if (
+            threading.current_thread() is not threading.main_thread()
+            or signal.getsignal(signal.SIGQUIT) is not signal.SIG_DFL
+        ):
+            yield
+            return
+        # The byte is written when the signal comes, whatever the main thread does then.
+        before = signal.set_wakeup_fd(self._end.fileno(), warn_on_full_buffer=False)
+        if before != -1:
+            signal.set_wakeup_fd(before)
+            yield
+            return
+        signal.signal(signal.SIGQUIT, _ignore)
+        try:
+            yield
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.set_wakeup_fd(-1)
+                if signal.getsignal(signal.SIGQUIT) is _ignore:
+                    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+    def _remove_name(self) -> None:
+        with suppress(OSError):
+            os.unlink(self._name, dir_fd=self._folder)
+
+
+def _ignore(*_: object) -> None:
+    pass
+
+
+_told = _Told()
+
+
+@contextmanager
+def shown(describe: Callable[[], Activity]) -> Iterator[None]:
+    """Show an activity to `interlace ps` while the block runs; a thread calls `describe`."""
+    with _entered(_told.activities, describe):
+        yield
+
+
+@contextmanager
+def waiting_for(who: str) -> Iterator[None]:
+    """Show that this process waits for somebody while the block runs."""
+    with _entered(_told.waits, (who, time.time())):
+        yield
+
+
+@contextmanager
+def _entered(entries: dict[int, Any], entry: Any) -> Iterator[None]:
+    told = _told
+    with told.lock:
+        told.number += 1
+        number = told.number
+        entries[number] = entry
+        if told.server is None:
+            with suppress(OSError, RuntimeError):
+                told.server = _Server(told.answer)
+    try:
+        yield
+    finally:
+        server = None
+        with told.lock:
+            del entries[number]
+            if not told.activities and not told.waits:
+                server, told.server = told.server, None
+        if server is not None:
+            server.close()
+
+
+def _after_fork() -> None:
+    """A child has no thread, and shows nothing until it enters something itself."""
+    global _told
+    if _told.server is not None:
+        if signal.getsignal(signal.SIGQUIT) is _ignore:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+        _told.server.forget()
+    _told = _Told()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+def ask_all() -> list[dict[str, Any]]:
+    """Return the answers of all processes of this user that show something, by process number."""
+    answers = {}
+    for parent in own_folders(make=False):
+        with suppress(OSError), ExitStack() as opened:
+            folder = os.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+            opened.callback(os.close, folder)
+            for name in os.listdir(folder):  # noqa: PTH208
+                number = name.removesuffix(ENDING)
+                if number != name and number.isdecimal():
+                    answer = _ask(folder, name, int(number))
+                    if answer is not None:
+                        answers[int(number)] = answer
+    return [answers[number] for number in sorted(answers)]
+
+
+def _ask(folder: int, name: str, process: int) -> dict[str, Any] | None:
+    """A process's answer; None if it has ended. Removes what a killed process left."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE_S)
+        try:
+            connection.connect(_address(folder, name))
+        except ConnectionRefusedError:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+            return None
+        except OSError:
+            return None
+        text = b""
+        try:
+            while (more := connection.recv(65536)) and len(text) < ANSWER_BYTES:
+                text += more
+            answer = json.loads(text)
+        except (OSError, ValueError):
+            return {
+                "process": process,
+                "command": [],
+                "activities": [],
+                "waits": [],
+                "silent": True,
+            }
+    return dict(answer)
+
+
+def lines_of(answers: list[dict[str, Any]], now: float | None = None) -> list[str]:
+    """What processes do and wait for, as lines: first each process, below it what it says."""
+    now = time.time() if now is None else now
+    lines = []
+    for answer in answers:
+        if answer.get("silent"):
+            lines.append(f"process {answer['process']} does not answer")
+            continue
+        lines.append(f"process {answer['process']}: {' '.join(answer['command'])}")
+        for one in answer["activities"]:
+            lines.append(f"  {_sentence(one, now)}")
+            lines += [f"    {line}" for line in one["note"].splitlines()]
+        lines += [
+            f"  waits for {wait['for']}, for {duration(now - wait['since'])}"
+            for wait in answer["waits"]
+        ]
+    return lines
+
+
+def _sentence(one: dict[str, Any], now: float) -> str:
+    text = f"{one['what']}, for {duration(now - one['since'])}"
+    if one["steps"]:
+        text += f": {one['done']} of {one['steps']} {one['unit']}"
+        if one["last"] is not None:
+            text += f", the last one {duration(now - one['last'])} ago"
+    return text
+
+
+def duration(seconds: float) -> str:
+    """A length of time for people, such as "3 s", "2 min 5 s" or "1 h 4 min"."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+# --- the place of the sockets ---------------------------------------------------------------------
+
+
+def _place(undo: ExitStack) -> tuple[int, str]:
+    """A descriptor of the folder of sockets, and this process's name in it; raises OSError."""
+    for parent in own_folders():
+        with suppress(OSError):
+            with suppress(FileExistsError):
+                os.mkdir(FOLDER, 0o700, dir_fd=parent)
+            flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            folder = os.open(FOLDER, flags, dir_fd=parent)
+            undo.callback(os.close, folder)
+            return folder, f"{os.getpid()}{ENDING}"
+    raise FileNotFoundError
+
+
+def _bind(listener: socket.socket, folder: int, name: str) -> None:
+    with suppress(FileNotFoundError):  # of a killed process that had this number
+        os.unlink(name, dir_fd=folder)
+    listener.bind(_address(folder, name))
+
+
+def _address(folder: int, name: str) -> str:
+    """A path of a socket that is short enough for the system, whatever the folder is called."""
+    return f"/proc/self/fd/{folder}/{name}"

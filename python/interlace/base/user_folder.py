@@ -1,0 +1,51 @@
+"""Folders that only their user may enter, for what the processes of one user share.
+
+They do not depend on TMPDIR: XDG_RUNTIME_DIR, /run/user/UID, /tmp/interlace-UID and
+~/.cache/interlace, those of them that are the user's own.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+RUNTIME = Path("/run/user")
+SHARED = Path("/tmp")
+
+
+def own_folders(*, make: bool = True) -> Iterator[int]:
+    """Yield a descriptor of each folder, the best first; it is closed when the loop goes on.
+
+    Args:
+        make: Make the folders that would be ours and are not there.
+    """
+    for place, ours in _places():
+        with suppress(OSError), ExitStack() as opened:
+            if ours and make:
+                place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Another user can put a link where only our folder may be.
+            flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if ours else 0)
+            folder = os.open(place, flags)
+            opened.callback(os.close, folder)
+            if is_own(os.fstat(folder)):
+                yield folder
+
+
+def _places() -> Iterator[tuple[Path, bool]]:
+    """Yield the folders, each with whether this program makes it."""
+    user = os.geteuid()
+    stated = os.environ.get("XDG_RUNTIME_DIR", "")
+    if stated.startswith("/"):
+        yield Path(stated), False
+    yield RUNTIME / str(user), False
+    yield SHARED / f"interlace-{user}", True
+    with suppress(RuntimeError):  # the system does not know this user's home
+        yield Path.home() / ".cache" / "interlace", True
+
+
+def is_own(status: os.stat_result) -> bool:
+    """Whether a file is this user's, and nobody else may use it."""
+    return status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077

@@ -1,0 +1,38 @@
+"""`interlace ps`: what this user's processes do, and whom they wait for."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from interlace.base.activities import ask_all, lines_of
+from interlace.base.files import check_writable, show_and_write
+from interlace.cli.shared_options import json_option
+
+
+def ps_command(
+    json_file: Annotated[Path | None, json_option("the answers as JSON")] = None,
+) -> None:
+    """Say what your processes do on this computer, and what they wait for.
+
+    It lists commands of Interlace, programs under `interlace run`, and groups of regions in Python:
+    since when they run, how far they are, when they got there, and whom they wait for. Any terminal
+    of the same user will do. SIGQUIT (kill -QUIT, or Ctrl-backslash) makes a process print the same
+    about itself, and it goes on.
+    """
+    if json_file is not None:
+        check_writable(json_file, "--json")
+    answers = ask_all()
+    texts = {}
+    if json_file is not None:
+        from interlace.model.results import json_text, provenance
+
+        document = {"format": 1, **provenance(), "processes": answers}
+        texts[json_file] = lambda: json_text(document)
+    show_and_write(partial(_show, lines_of(answers)), texts)
+
+
+def _show(lines: list[str]) -> None:
+    for line in lines or ["No process of yours shows anything."]:
+        print(line)

@@ -1,0 +1,216 @@
+"""What a process does and waits for is told to whoever of its user asks."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from interlace.base import activities, user_folder
+from interlace.base.activities import Activity, ask_all, duration, lines_of, shown, waiting_for
+from interlace.base.progress import progress
+from study_helpers import Run
+
+SECONDS = 30
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that only its user may enter, with a name too long for a socket's address."""
+    place = tmp_path / ("x" * 120)
+    place.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(user_folder, "RUNTIME", tmp_path / "run")
+    monkeypatch.setattr(user_folder, "SHARED", tmp_path / "shared")
+    monkeypatch.setattr(activities, "_told", activities._Told())
+    return place
+
+
+def _sockets(folder: Path) -> list[str]:
+    return [file.name for file in (folder / activities.FOLDER).iterdir()]
+
+
+def test_progress_and_waits_are_told(folder: Path) -> None:
+    assert ask_all() == []
+    threads = threading.active_count()
+    with progress("pagerank on a", 4) as tick, waiting_for("process 7"):
+        tick()
+        (answer,) = ask_all()
+        (one,) = answer["activities"]
+        assert (one["what"], one["done"], one["steps"]) == ("pagerank on a", 1, 4)
+        assert answer["process"] == os.getpid()
+        assert answer["waits"][0]["for"] == "process 7"
+    assert ask_all() == []
+    assert _sockets(folder) == []
+    assert threading.active_count() == threads
+
+
+def test_lines_say_since_when_and_how_far() -> None:
+    answer = {
+        "process": 3,
+        "command": ["interlace", "study"],
+        "activities": [
+            {"what": "ct on b", "since": 0.0, "done": 2, "steps": 5, "unit": "runs", "last": 60.0,
+             "note": "first\nsecond"},
+        ],
+        "waits": [{"for": "process 4", "since": 95.0}],
+    }  # fmt: skip
+    assert lines_of([answer], now=100.0) == [
+        "process 3: interlace study",
+        "  ct on b, for 1 min 40 s: 2 of 5 runs, the last one 40 s ago",
+        "    first",
+        "    second",
+        "  waits for process 4, for 5 s",
+    ]
+    assert [duration(s) for s in (-1, 59.4, 61, 3600, 90000)] == [
+        "0 s", "59 s", "1 min 1 s", "1 h 0 min", "25 h 0 min",
+    ]  # fmt: skip
+
+
+def _busy(has_begun: object, may_end: object) -> None:
+    with shown(lambda: Activity("the work of a child")):
+        has_begun.set()  # type: ignore[attr-defined]
+        may_end.wait(SECONDS)  # type: ignore[attr-defined]
+
+
+def test_other_processes_are_asked_and_dead_ones_are_forgotten(folder: Path) -> None:
+    has_begun, may_end = FORK.Event(), FORK.Event()
+    with shown(lambda: Activity("the work of a parent")):
+        child = FORK.Process(target=_busy, args=(has_begun, may_end))
+        child.start()
+        assert has_begun.wait(SECONDS)
+        told = {answer["process"]: answer["activities"][0]["what"] for answer in ask_all()}
+        assert told == {os.getpid(): "the work of a parent", child.pid: "the work of a child"}
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGKILL)
+        child.join(SECONDS)
+        assert len(_sockets(folder)) == 2
+        assert [answer["process"] for answer in ask_all()] == [os.getpid()]
+        assert _sockets(folder) == [f"{os.getpid()}.socket"]
+
+
+def test_a_process_that_does_not_answer_holds_nobody_up(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(activities, "PATIENCE_S", 0.05)
+    with shown(lambda: Activity("x")):
+        pass
+    monkeypatch.chdir(folder / activities.FOLDER)
+    with socket.socket(socket.AF_UNIX) as stopped:
+        stopped.bind("12.socket")
+        stopped.listen()
+        assert lines_of(ask_all()) == ["process 12 does not answer"]
+
+
+def test_only_the_user_can_ask(folder: Path) -> None:
+    with shown(lambda: Activity("x")):
+        assert (folder / activities.FOLDER).stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o755)  # others may enter: it is not taken
+    with shown(lambda: Activity("x")):
+        assert _sockets(folder) == []
+        assert len(ask_all()) == 1
+
+
+def test_without_a_place_the_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_folder, "_places", lambda: iter([(Path("/absent"), False)]))
+    done = []
+    with progress("x", 1) as tick:
+        tick()
+        done.append(ask_all())
+    assert done == [[]]
+
+
+PROGRAM = """
+import signal, sys, time
+from interlace.base.activities import Activity, shown
+with shown(lambda: Activity("long work")):
+    print("begun", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_sigquit_prints_the_same_and_the_program_goes_on() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    ) as program:  # fmt: skip
+        assert program.stdin and program.stdout and program.stderr  # noqa: PT018
+        assert program.stdout.readline() == "begun\n"
+        program.send_signal(signal.SIGQUIT)
+        assert program.stderr.readline() == f"process {program.pid}: -c\n"
+        assert program.stderr.readline().startswith("  long work, for ")
+        program.stdin.write("\n")
+        program.stdin.close()
+        assert program.wait(SECONDS) == 0
+
+
+OWN = """
+import os, signal
+from interlace.base.activities import Activity, shown
+with shown(lambda: Activity("x")):
+    assert signal.getsignal(signal.SIGQUIT) is not signal.SIG_DFL
+assert signal.getsignal(signal.SIGQUIT) is signal.SIG_DFL
+taken = []
+signal.signal(signal.SIGQUIT, lambda *_: taken.append(1))
+with shown(lambda: Activity("x")):
+    os.kill(os.getpid(), signal.SIGQUIT)
+assert taken == [1]
+"""
+
+
+def test_sigquit_stays_with_a_program_that_uses_it() -> None:
+    ran = subprocess.run([sys.executable, "-c", OWN], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_an_activity_that_cannot_be_described_hides_no_other() -> None:
+    def broken() -> Activity:
+        raise ValueError("no")
+
+    with shown(broken), shown(lambda: Activity("x")):
+        (answer,) = ask_all()
+    assert [one["what"] for one in answer["activities"]] == ["unknown", "x"]
+    assert answer["activities"][0]["note"] == "ValueError: no"
+
+
+def test_a_program_under_run_is_told() -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "interlace",
+        "run",
+        "--quiet",
+        "--",
+        "sh",
+        "-c",
+        "echo x; read y",
+    ]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as ran:
+        assert ran.stdin and ran.stdout  # noqa: PT018
+        assert ran.stdout.readline() == "x\n"
+        (answer,) = ask_all()
+        assert answer["process"] == ran.pid
+        assert answer["activities"][0]["what"] == "interlace run -- sh -c echo x; read y"
+        ran.stdin.write("\n")
+        ran.stdin.close()
+        ran.wait(SECONDS)
+
+
+def test_the_command_prints_lines_and_json(run: Run, tmp_path: Path) -> None:
+    assert run("ps").out == "No process of yours shows anything.\n"
+    with shown(lambda: Activity("some work")):
+        ran = run("ps", "--json", str(tmp_path / "out.json"))
+    assert ran.code == 0
+    assert "  some work, for 0 s\n" in ran.out
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert document["processes"][0]["activities"][0]["what"] == "some work"
