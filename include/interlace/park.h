@@ -29,6 +29,8 @@ extern "C" {
 
 /* The number of the interface that this header describes; see INTERLACE_COPY_ABI. */
 #define INTERLACE_PARK_ABI 1
+
+/* The number of the library's interface; see INTERLACE_PARK_ABI. */
 INTERLACE_EXPORT int interlace_park_abi(void);
 
 /* Makes a pool, if there is none of that name. It lasts until the process ends. */
@@ -73,6 +75,7 @@ typedef struct interlace_pool_facts {
   int parked;          /* 1 or 0 */
   int place;           /* of the contents, if the pool is parked */
 } interlace_pool_facts;
+/* Writes the state of a pool. */
 INTERLACE_EXPORT interlace_result interlace_pool_look_up(const char* pool,
                                                          interlace_pool_facts* facts);
 /* Writes the name of the pool that has the memory, with its terminating zero, into `name`. */
@@ -83,13 +86,16 @@ INTERLACE_EXPORT interlace_result interlace_park_idle_bytes(uint64_t* bytes);
 INTERLACE_EXPORT interlace_result interlace_park_free_idle(void);
 
 /* For allocators of frameworks, which know no pool: the pool that the calling thread entered last
- * gets the memory. Pools are left in the opposite order. */
+ * gets the memory. */
 INTERLACE_EXPORT interlace_result interlace_pool_enter(const char* pool);
+/* Leaves the pool that the calling thread entered last. */
 INTERLACE_EXPORT interlace_result interlace_pool_leave(void);
-/* The pair of functions of a pluggable allocator of PyTorch. The first returns null, and both write
- * a line to standard error, if they fail. */
+/* The function that allocates, for a pluggable allocator of PyTorch. If it fails, it returns null
+ * and writes a line to standard error. */
 INTERLACE_EXPORT void* interlace_park_torch_allocate(ptrdiff_t bytes, int gpu,
                                                      struct CUstream_st* stream);
+/* The function that frees, for the same allocator. If it fails, it writes a line to standard error.
+ */
 INTERLACE_EXPORT void interlace_park_torch_free(void* memory, size_t bytes, int gpu,
                                                 struct CUstream_st* stream);
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from interlace.base.errors import DeviceError, ModelError, UserError
     from interlace.runtime.copying import all_gather, all_reduce, all_to_all, copy
     from interlace.runtime.loading import load, save
+    from interlace.runtime.parking import park, parkable, parked_memory, resume
     from interlace.runtime.regions import DeviceArray, Group, Region
     from interlace.runtime.safe_open import PrefetchLoader, TensorSlice, safe_open
     from interlace.runtime.streaming import stream
@@ -36,7 +37,11 @@ _HOMES = {
     "all_to_all": "runtime.copying",
     "copy": "runtime.copying",
     "load": "runtime.loading",
+    "park": "runtime.parking",
+    "parkable": "runtime.parking",
+    "parked_memory": "runtime.parking",
     "region_options": "tuning.region_tuning",
+    "resume": "runtime.parking",
     "safe_open": "runtime.safe_open",
     "save": "runtime.loading",
     "stream": "runtime.streaming",
@@ -63,7 +68,11 @@ __all__ = [
     "all_to_all",
     "copy",
     "load",
+    "park",
+    "parkable",
+    "parked_memory",
     "region_options",
+    "resume",
     "safe_open",
     "save",
     "stream",

@@ -482,7 +482,7 @@ def test_what_the_library_says(library: Library, code: int) -> None:
 def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "installed", lambda _: None)
     with pytest.raises(UserError, match=r"has no libinterlace\.so, which copies"):
-        copying._library.__wrapped__()
+        copying.open_library.__wrapped__()
 
 
 # --- the library itself ---------------------------------------------------------------------------

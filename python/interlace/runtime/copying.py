@@ -53,7 +53,8 @@ class _Statistics(ctypes.Structure):
 
 
 @cache
-def _library() -> Any:
+def open_library() -> Any:
+    """Return the library, of which each caller describes the functions that it calls."""
     file = installed(SHARED_OBJECT)
     if file is None:
         raise UserError(
@@ -67,9 +68,16 @@ def _library() -> Any:
             raise UserError(f"{file} is older than this module; install Interlace anew")
     except (OSError, AttributeError) as error:
         raise UserError(f"{file} cannot be loaded ({error}); install Interlace anew") from None
+    library.interlace_last_error.argtypes = []
+    library.interlace_last_error.restype = ctypes.c_char_p
+    return library
+
+
+@cache
+def _library() -> Any:
+    library = open_library()
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     for name, arguments, result in (
-        ("interlace_last_error", [], ctypes.c_char_p),
         (
             "interlace_copier_copy_async",
             [pointer, ctypes.c_int, pointer, pointer, size, pointer],
@@ -104,7 +112,8 @@ def _library() -> Any:
     return library
 
 
-def _check(library: Any, result: int) -> None:
+def check(library: Any, result: int) -> None:
+    """Raise the error of a call to the library that did not succeed."""
     if result == 0:
         return
     text = library.interlace_last_error().decode("utf-8", "replace")
@@ -131,7 +140,7 @@ class _Array(NamedTuple):
 def _place(address: int, size: int) -> int:
     library = _library()
     place = ctypes.c_int()
-    _check(library, library.interlace_memory_place(address, size, ctypes.byref(place)))
+    check(library, library.interlace_memory_place(address, size, ctypes.byref(place)))
     return place.value
 
 
@@ -272,24 +281,24 @@ class _Event:
     def __init__(self, library: Any, number: int, gpu: int) -> None:
         self._library = library
         self._event = ctypes.c_void_p()
-        _check(library, library.interlace_event_record(gpu, number, ctypes.byref(self._event)))
+        check(library, library.interlace_event_record(gpu, number, ctypes.byref(self._event)))
 
     def __del__(self) -> None:
         self._library.interlace_event_destroy(self._event)
 
     def hold(self, number: int, gpu: int) -> None:
         """Make all later work of the stream wait for the event."""
-        _check(self._library, self._library.interlace_event_wait(self._event, gpu, number))
+        check(self._library, self._library.interlace_event_wait(self._event, gpu, number))
 
     def done(self) -> bool:
         answer = ctypes.c_int()
-        _check(self._library, self._library.interlace_event_done(self._event, ctypes.byref(answer)))
+        check(self._library, self._library.interlace_event_done(self._event, ctypes.byref(answer)))
         return answer.value == 1
 
 
 def _is_capturing(library: Any, number: int, gpu: int) -> bool:
     answer = ctypes.c_int()
-    _check(library, library.interlace_stream_is_capturing(gpu, number, ctypes.byref(answer)))
+    check(library, library.interlace_stream_is_capturing(gpu, number, ctypes.byref(answer)))
     return answer.value == 1
 
 
@@ -400,7 +409,7 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
     capturing = (across or on_host) and _is_capturing(library, number, gpu)
     if across and not capturing:
         _Event(library, *other).hold(number, gpu)
-    _check(
+    check(
         library,
         library.interlace_copier_copy_async(
             None, gpu, to.address, source.address, to.bytes, number
@@ -495,7 +504,7 @@ def _collect(
     for one in others:
         _Event(library, *one).hold(*main)
     pointers = ctypes.c_void_p * len(to)
-    _check(
+    check(
         library,
         getattr(library, f"interlace_copier_{name}_async")(
             None,
@@ -646,7 +655,7 @@ def copy_statistics() -> dict[str, int | float]:
     """Return the counts, bytes and times of this process's copies (interlace::copy_statistics)."""
     library = _library()
     counted = _Statistics()
-    _check(
+    check(
         library,
         library.interlace_copier_statistics(None, ctypes.byref(counted), ctypes.sizeof(counted)),
     )

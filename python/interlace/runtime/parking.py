@@ -1,0 +1,355 @@
+"""Parked memory: tensors leave the GPU and come back to the same addresses.
+
+    with interlace.parkable("weights"):
+        model = Model().cuda()
+    interlace.park("weights")    # to page-locked host memory; the GPU's memory is free
+    interlace.resume("weights")  # captured graphs and pointers are valid again
+
+A pool of PyTorch or CuPy allocates through libinterlace.so (interlace/park.h), which maps physical
+memory to addresses that stay reserved. The promises of that header hold here too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any, NamedTuple
+
+from interlace.base.errors import DeviceError, UserError
+from interlace.base.installation import installed
+from interlace.runtime import tensor_memory
+from interlace.runtime.copying import SHARED_OBJECT, check, open_library
+
+# Constants of interlace/park.h.
+ABI = 1
+ON_HOST, NOWHERE = -1, -2
+MOST_NAME_BYTES = 255
+
+Device = Any  # "cuda", "cuda:1", 1, torch.device, cupy.cuda.Device
+
+
+class _Report(ctypes.Structure):
+    _fields_ = (
+        ("bytes", ctypes.c_uint64),
+        ("gpu_bytes", ctypes.c_uint64),
+        ("locked_bytes", ctypes.c_uint64),
+        ("seconds", ctypes.c_double),
+    )
+
+
+class _Facts(ctypes.Structure):
+    _fields_ = (
+        ("allocations", ctypes.c_uint64),
+        ("bytes", ctypes.c_uint64),
+        ("host_bytes", ctypes.c_uint64),
+        ("parked", ctypes.c_int),
+        ("place", ctypes.c_int),
+    )
+
+
+class ParkReport(NamedTuple):
+    """What a call of `park` or `resume` moved."""
+
+    bytes: int  # of contents
+    gpu_bytes: int  # physical memory that the GPUs got back, or that came back
+    locked_bytes: int  # host memory that was page-locked anew
+    seconds: float
+
+
+class PoolState(NamedTuple):
+    """A pool of parkable memory."""
+
+    allocations: int
+    bytes: int  # of all allocations
+    parked: bool
+    place: str | None  # of parked contents: "host", "gpu:1" or "drop"
+    host_bytes: int  # page-locked memory that the contents occupy
+
+
+@cache
+def _library() -> Any:
+    library = open_library()
+    pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
+    for name, arguments in (
+        ("pool_create", [text]),
+        ("pool_enter", [text]),
+        ("pool_leave", []),
+        ("pool_allocate", [text, ctypes.c_int, size, pointer]),
+        ("pool_free", [pointer]),
+        ("pool_park", [text, ctypes.c_int, ctypes.c_int, pointer, size, pointer]),
+        ("pool_resume", [text, pointer]),
+        ("pool_look_up", [text, pointer]),
+        ("pool_of", [pointer, pointer, size]),
+        ("park_idle_bytes", [pointer]),
+        ("park_free_idle", []),
+    ):
+        function = getattr(library, f"interlace_{name}")
+        function.argtypes, function.restype = arguments, ctypes.c_int
+    return library
+
+
+def _call(name: str, *arguments: Any) -> None:
+    library = _library()
+    check(library, getattr(library, f"interlace_{name}")(*arguments))
+
+
+def _encoded(name: object) -> bytes:
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise UserError(f"{name!r} is no name of a pool; give a text")
+    if len(encoded := name.encode()) > MOST_NAME_BYTES:
+        raise UserError(f"the name of a pool has {len(encoded)} bytes; give at most 255")
+    return encoded
+
+
+# --- pools of frameworks --------------------------------------------------------------------------
+
+# The frameworks' pools, by name and GPU.
+_torch_pools: dict[str, dict[int, Any]] = {}
+_cupy_pools: dict[str, dict[int, Any]] = {}
+_names: dict[str, None] = {}  # of all pools of this module, in the order in which they were made
+
+
+@cache
+def _torch_allocator() -> Any:
+    torch: Any = importlib.import_module("torch")
+    return torch.cuda.memory.CUDAPluggableAllocator(
+        str(installed(SHARED_OBJECT)),
+        "interlace_park_torch_allocate",
+        "interlace_park_torch_free",
+    )
+
+
+def _use_torch_pool(name: str, gpu: int) -> Any:
+    torch: Any = importlib.import_module("torch")
+    pools = _torch_pools.setdefault(name, {})
+    if gpu not in pools:
+        with torch.cuda.device(gpu):
+            pools[gpu] = torch.cuda.MemPool(_torch_allocator().allocator())
+    return torch.cuda.use_mem_pool(pools[gpu], device=gpu)
+
+
+def _use_cupy_pool(name: str, gpu: int) -> Any:
+    cupy: Any = importlib.import_module("cupy")
+    encoded = _encoded(name)
+
+    def allocate(size: int, _: int) -> int:
+        memory = ctypes.c_void_p()
+        try:
+            _call("pool_allocate", encoded, gpu, size, ctypes.byref(memory))
+        except DeviceError:
+            raise cupy.cuda.memory.OutOfMemoryError(size, 0, 0) from None
+        return memory.value or 0
+
+    def free(memory: int, _: int) -> None:
+        _call("pool_free", memory)
+
+    pools = _cupy_pools.setdefault(name, {})
+    if gpu not in pools:
+        pools[gpu] = cupy.cuda.MemoryPool(cupy.cuda.PythonFunctionAllocator(allocate, free).malloc)
+    return cupy.cuda.using_allocator(pools[gpu].malloc)
+
+
+@contextmanager
+def parkable(name: str, device: Device = "cuda", *, framework: str | None = None) -> Iterator[None]:
+    """Allocate this thread's tensors in a pool that can be parked.
+
+    Contexts can be nested: the innermost pool gets the memory. A name can be used again, also for
+    another GPU; the pool then has memory on both.
+
+    Args:
+        name: The name of the pool.
+        device: "cuda" (the current GPU), "cuda:1" or the like. Tensors on other devices are
+            allocated as always.
+        framework: "torch" (the default if it is installed) or "cupy".
+
+    Raises:
+        UserError: The pool is parked. Resume it before it gets more memory.
+
+    The pool lasts until the process ends; PyTorch keeps freed memory in it for later tensors.
+    PyTorch refuses pools while `expandable_segments` is on. Tensors that other threads make, such
+    as those of a backward pass, do not go to the pool.
+    """
+    encoded = _encoded(name)
+    used = tensor_memory.framework_named(framework, gpu=True)
+    gpu = tensor_memory.gpu_of(device)
+    if gpu is None:
+        raise UserError(f"{device!r} has no parkable memory; give a GPU")
+    if gpu == -1:
+        gpu = tensor_memory.current_gpu(used)
+    _call("pool_create", encoded)
+    _call("pool_enter", encoded)
+    _names.setdefault(name)
+    try:
+        with (_use_torch_pool if used == "torch" else _use_cupy_pool)(name, gpu):
+            yield
+    finally:
+        _call("pool_leave")
+
+
+# --- parking --------------------------------------------------------------------------------------
+
+
+def _place(to: object) -> int:
+    kind, _, number = str(to).partition(":")
+    if kind in ("host", "drop") and str(to) == kind:
+        return ON_HOST if kind == "host" else NOWHERE
+    if kind in ("gpu", "cuda") and number.isascii() and number.isdigit():
+        return int(number)
+    raise UserError(f"to={to!r}: give host, drop, or another GPU such as gpu:1")
+
+
+def _address(tensor: Any) -> int:
+    if hasattr(tensor, "data_ptr"):
+        return int(tensor.data_ptr())
+    if hasattr(tensor, "__cuda_array_interface__"):
+        return int(tensor.__cuda_array_interface__["data"][0])
+    raise UserError(f"a {type(tensor).__name__} is no tensor on a GPU")
+
+
+def _pools(what: Any) -> list[str]:
+    """The names of pools: of one that is named, or of those that have the tensors."""
+    if isinstance(what, str):
+        _encoded(what)
+        return [what]
+    one = hasattr(what, "data_ptr") or hasattr(what, "__cuda_array_interface__")
+    if not one and not isinstance(what, Iterable):
+        raise UserError(f"{what!r} is neither the name of a pool nor tensors")
+    tensors = [what] if one else list(what)
+    if not tensors:
+        raise UserError("no tensor is given")
+    found: dict[str, None] = {}
+    name = ctypes.create_string_buffer(MOST_NAME_BYTES + 1)
+    for number, tensor in enumerate(tensors):
+        try:
+            _call("pool_of", _address(tensor), name, MOST_NAME_BYTES + 1)
+        except UserError:
+            raise UserError(
+                f"tensor {number} is not in parkable memory; make it inside of interlace.parkable"
+            ) from None
+        found.setdefault(name.value.decode())
+    return list(found)
+
+
+def _without_contents(name: str) -> list[int]:
+    """The segments that PyTorch keeps for later tensors, and that no tensor uses."""
+    return [
+        int(segment["address"])
+        for pool in _torch_pools.get(name, {}).values()
+        for segment in pool.snapshot()
+        if segment["active_size"] == 0
+    ]
+
+
+def _refuse_during_capture() -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_current_stream_capturing():
+        raise UserError("memory cannot be parked while this stream is being captured")
+
+
+def _sum(reports: list[_Report]) -> ParkReport:
+    return ParkReport(
+        sum(one.bytes for one in reports),
+        sum(one.gpu_bytes for one in reports),
+        sum(one.locked_bytes for one in reports),
+        sum(one.seconds for one in reports),
+    )
+
+
+def park(what: Any, to: str = "host", *, keep_pool: bool = True) -> ParkReport:
+    """Move the contents of pools away and give their physical memory back to the GPUs.
+
+    The call waits for all work on the pools' GPUs, in all streams, and returns when the memory is
+    free. The addresses stay reserved. Until `resume`, no work may use the tensors, and no graph
+    that uses them may be launched.
+
+    Args:
+        what: The name of a pool, or tensors. All pools that have one of the tensors are parked as
+            a whole, with all other tensors in them.
+        to: "host" (page-locked memory), "gpu:1" (free memory of another GPU), or "drop": the
+            contents are undefined after `resume`.
+        keep_pool: Keep the page-locked memory for later parks after the pool has resumed. False
+            gives it back to the system then.
+
+    Raises:
+        UserError: There is no such pool, or it is parked already.
+        MemoryError: The host has too little memory. Nothing has changed.
+        DeviceError: A GPU has too little memory or failed. Nothing has changed, or the message asks
+            for `resume`.
+    """
+    place = _place(to)
+    names = _pools(what)
+    _refuse_during_capture()
+    reports: list[_Report] = []
+    for name in names:
+        without = _without_contents(name)
+        report = _Report()
+        try:
+            _call(
+                "pool_park",
+                _encoded(name),
+                place,
+                int(keep_pool),
+                (ctypes.c_void_p * len(without))(*without),
+                len(without),
+                ctypes.byref(report),
+            )
+        except (UserError, DeviceError, MemoryError):
+            for parked in names[: len(reports)]:
+                with suppress(DeviceError):
+                    _call("pool_resume", _encoded(parked), None)
+            raise
+        reports.append(report)
+    return _sum(reports)
+
+
+def resume(what: Any) -> ParkReport:
+    """Make the physical memory of parked pools again and bring their contents back.
+
+    The call returns when the contents are in place.
+
+    Args:
+        what: The name of a pool, or tensors, as for `park`.
+
+    Raises:
+        UserError: There is no such pool, or it is not parked.
+        DeviceError: A GPU has too little memory or failed. The pool is still parked.
+    """
+    _refuse_during_capture()
+    reports: list[_Report] = []
+    for name in _pools(what):
+        reports.append(_Report())
+        _call("pool_resume", _encoded(name), ctypes.byref(reports[-1]))
+    return _sum(reports)
+
+
+def parked_memory() -> dict[str, PoolState]:
+    """Return the state of every pool that `parkable` has made, by name."""
+    states = {}
+    for name in _names:
+        facts = _Facts()
+        _call("pool_look_up", _encoded(name), ctypes.byref(facts))
+        place = {ON_HOST: "host", NOWHERE: "drop"}.get(facts.place, f"gpu:{facts.place}")
+        states[name] = PoolState(
+            facts.allocations,
+            facts.bytes,
+            bool(facts.parked),
+            place if facts.parked else None,
+            facts.host_bytes,
+        )
+    return states
+
+
+def idle_host_bytes() -> int:
+    """Return the bytes of page-locked memory that is kept for later parks."""
+    size = ctypes.c_uint64()
+    _call("park_idle_bytes", ctypes.byref(size))
+    return size.value
+
+
+def free_idle_host_memory() -> None:
+    """Give that memory back to the system."""
+    _call("park_free_idle")
