@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ from interlace.model.mechanism_table import NCCL, NVSHMEM
 from interlace.study import doctor, doctor_probes
 from interlace.study.doctor import NO, NOTE, WORKS, Answer, Finding
 from interlace.study.doctor_probes import Host
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -301,6 +305,12 @@ def test_a_driver_that_does_not_start_and_a_lost_gpu(tmp_path: Path) -> None:
     assert [one.name for one in doctor.broken(doctor.findings(answers(tmp_path / "b", lost)))] == [
         "lost GPU"
     ]
+
+
+def test_every_dependency_is_looked_at() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    names = [re.split(r"[<>=]", one)[0] for one in project["dependencies"]]
+    assert sorted(names) == sorted(doctor_probes.REQUIRED)
 
 
 # --- probes in processes of their own -------------------------------------------------------------

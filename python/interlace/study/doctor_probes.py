@@ -37,7 +37,8 @@ ACS_REDIRECTS = (
     0b1100  # requests or completions between devices below the bridge go to the processor
 )
 CAP_SYS_PTRACE = 19
-REQUIRED = ("numpy", "msgspec", "rich", "typer")  # the dependencies in pyproject.toml
+# The dependencies in pyproject.toml.
+REQUIRED = ("msgspec", "numpy", "plotly", "rich", "scipy", "tomlkit", "typer", "zstandard")
 OPTIONAL = ("torch", "cupy", "triton")
 MODULES = ("_core", "_driver", "_cuda")
 LIBRARIES = ("libinterlace.so", "libinterlace_preload.so")
