@@ -1,4 +1,4 @@
-"""Fixtures."""
+"""Fixtures that several tests use."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from interlace.base import progress
 from interlace.cli import main as cli
 from study_helpers import Ran, Run
 
-# A background process starts with Ctrl-C ignored. The tests send Ctrl-C and expect an answer.
+# # A background process starts with Ctrl-C ignored. The tests send Ctrl-C and expect a reaction.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
 def _no_profiles(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The user's own profiles change no test."""
+    """Keep the user's own profiles from changing a test."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
 
 
 @pytest.fixture(autouse=True)
 def _no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow machines change nothing that a test reads."""
+    """Keep slow machines from printing progress, which tests would read."""
     monkeypatch.setattr(progress, "FIRST_LINE_S", math.inf)
 
 
 @pytest.fixture
 def core(monkeypatch: pytest.MonkeyPatch) -> Fake:
-    """The fake core in place of the compiled one; no CUDA."""
+    """The fake core in place of the compiled one. There is no CUDA."""
     fake = Fake()
     monkeypatch.setitem(sys.modules, "interlace._core", fake)
     monkeypatch.setitem(sys.modules, "interlace._cuda", None)
@@ -45,7 +45,7 @@ def core(monkeypatch: pytest.MonkeyPatch) -> Fake:
 
 @pytest.fixture
 def cuda(core: Fake, monkeypatch: pytest.MonkeyPatch) -> FakeCuda:  # noqa: ARG001
-    """Four fake GPUs, beside the fake core."""
+    """Four fake GPUs, together with the fake core."""
     fake = FakeCuda()
     monkeypatch.setitem(sys.modules, "interlace._cuda", fake)
     return fake
@@ -68,7 +68,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the work of a reproduction in this process: its pieces are too small for processes."""
+    """Run the work of a reproduction in this process: its pieces are too small for others."""
 
     def here(work: Any, cases: Any, jobs: int) -> Any:
         assert len(work) == len(cases)

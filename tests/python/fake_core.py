@@ -1,4 +1,4 @@
-"""A stand-in for the compiled modules: the same functions, right results, times by a formula."""
+"""A stand-in for the compiled modules. Its functions give right results, and times by a formula."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from interlace.model.mechanism_table import (
 )
 from interlace.model.mechanisms import BEHIND_KERNELS
 
-ENTRY_S = 2e-11  # one GPU's time for an edge or an entry of a matrix
+ENTRY_S = 2e-11  # the time of one GPU for an edge or an entry of a matrix
 BYTE_S = 1 / 25e9
 LAUNCH_S = 4e-6
-PENALTIES = {"all-gather": 2e-6, "send-receive": 1e-6, "none": 1e-6}  # times of variants
+PENALTIES = {"all-gather": 2e-6, "send-receive": 1e-6, "none": 1e-6}  # additional times of variants
 
-REAL: Any = None  # the search of `tune` is the real one: it computes the same on every node
+REAL: Any = None  # the search of `tune` is the real one, because it does not depend on the node
 with contextlib.suppress(ImportError):
     REAL = importlib.import_module("interlace._core")
 
@@ -62,7 +62,7 @@ def only_read(
 
 
 class Described(SimpleNamespace):
-    """A struct of a machine, with its values by key."""
+    """A struct of a machine, with values by key."""
 
     def __init__(self) -> None:
         super().__init__(values={})
@@ -90,17 +90,17 @@ class Asked(NamedTuple):
     boundaries: NDArray[np.uint64]
     iterations: int
     tolerance: float
-    how: tuple[int, int, int, str]  # ranges, bytes of a chunk, threads of an agent, variant
+    how: tuple[int, int, int, str]  # ranges, bytes of a chunk, threads of an agent, and variant
 
 
 def run_faked(core: Fake, name: str, asked: Asked, data: tuple[Any, ...]) -> dict[str, Any]:
-    """A workload's run; the workload's own test file says what the run returns."""
+    """Make a run of a workload. The workload's own test file defines the result."""
     result: dict[str, Any] = importlib.import_module(f"test_{name}").faked(core, asked, *data)
     return result
 
 
 class Fake:
-    """The functions of `_core` and `_cuda`, with switches for what may go wrong."""
+    """The functions of `_core` and `_cuda`, with switches that make them fail."""
 
     __spec__ = ModuleSpec("interlace._core", None)  # a module without a file
 
@@ -116,18 +116,19 @@ class Fake:
         ]
 
     def __init__(self) -> None:
-        self.wrong: tuple[str, int, int, int] | None = None  # mechanism, gpus, device, element
+        self.wrong: tuple[str, int, int, int] | None = None  # mechanism, GPUs, device and element
         self.wrong_by = 1e-3
-        # Parts of an iteration: shares of what it sends, and of the time in front of each share.
+        # # The parts of an iteration. Each has a share of the sent bytes, and a share of the time
+        # before it.
         self.exchanges: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
         self.interrupt: str | None = None  # the mechanism that Ctrl-C hits
         self.crash: str | None = None
         self.usage: str | None = None
-        self.no_place_for_bulk = False  # agents that copy in bulk find no place
-        self.bulk_s = 0.0  # agents that copy in bulk take so much longer
+        self.no_place_for_bulk = False  # whether agents that copy in bulk find no place
+        self.bulk_s = 0.0  # additional time of agents that copy in bulk
         self.sleep_s = 0.0
         self.gpus = 4
-        self.most_managed = 1 << 30  # elements in unified memory
+        self.most_managed = 1 << 30  # most elements in unified memory
         self.counters = True
         self.calls: list[tuple[Any, ...]] = []
 
@@ -245,10 +246,10 @@ class Fake:
             on_gpus = node == "cuda"
             assert mechanism in (*tracked, BULK_COPY if on_gpus else PROACT_HARDWARE)
             if on_gpus:
-                values[:] = np.nan  # nobody got anything
+                values[:] = np.nan  # no device received anything
             exposed, sent = 0.0, 0
         epoch = compute + exposed + extra
-        # The time in separate runs with events between their parts.
+        # # The time in separate runs that have events between their parts.
         copied = exposed / 3 if node == "cuda" else exposed
         timeline = []
         for first in (0.0, epoch):
@@ -292,7 +293,7 @@ class Fake:
     def _work(
         gpus: int, kernel: str, entries: int, elements: int, done: int
     ) -> list[dict[str, Any]]:
-        """A launch of the kernel and a small one of another, on each GPU in each iteration."""
+        """Each iteration launches the kernel and a small second one on each GPU."""
         update = {
             "loaded_bytes": 12 * (entries // gpus), "stored_bytes": 4 * (elements // gpus),
             "touched_bytes": 16 * (entries // gpus), "fp32": entries // gpus, "fp64": 0,
@@ -311,14 +312,14 @@ class Fake:
 
 
 class FakeCuda(Fake):
-    """`_cuda`."""
+    """A stand-in for `_cuda`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.overlaps: list[tuple[Any, ...]] = []
-        self.nccl: str | None = None  # the version, if the library is there
-        self.nccl_files: list[str] = []  # files that were offered
-        self.rate = 3.5e11  # bytes a second, of an exchange's copies
+        self.nccl: str | None = None  # NCCL's version, if the library exists
+        self.nccl_files: list[str] = []  # the files that were offered
+        self.rate = 3.5e11  # bytes a second of an exchange's copies
         self.rates: list[int] = []  # numbers of GPUs whose rate was measured
         self.of_gpu = {
             "read_bytes_per_s": 4e12, "write_bytes_per_s": 2e12, "fp32_per_s": 3e13,
@@ -326,11 +327,13 @@ class FakeCuda(Fake):
             "cache_bytes": 96,
         }  # fmt: skip
         self.gpu_rates_measured = 0
-        self.rank: tuple[int, int] | None = None  # and how many there are, once they have met
+        self.rank: tuple[int, int] | None = (
+            None  # this process's rank and the number of ranks, once they have met
+        )
         self.copies: list[tuple[Any, ...]] = []  # requests to measure
         self.collectives: list[tuple[Any, ...]] = []
         self.relay_costs: list[tuple[Any, ...]] = []
-        self.wrong_bytes: dict[str, int] = {}  # wrong bytes by method
+        self.wrong_bytes: dict[str, int] = {}  # the number of wrong bytes by method
         self.streams: list[tuple[Any, bool]] = []  # copies, and whether the host times them
         self.kernels: list[tuple[Any, ...]] = []
 
@@ -352,7 +355,7 @@ class FakeCuda(Fake):
         if candidates == [f"dies on {rank}"]:
             os.kill(os.getpid(), signal.SIGKILL)
         if candidates[0].startswith(("fails", "dies")):
-            time.sleep(60)  # waits for a process that does not come
+            time.sleep(60)  # waits for a process that never comes
         self.rank = rank, ranks
         return "3.4.5"
 
@@ -382,7 +385,7 @@ class FakeCuda(Fake):
     def measure_streams(
         self, copies: list[tuple[int, int, int, int]], *, by_host: bool, repeats: int
     ) -> list[float]:
-        """Copies are under way together if their streams differ."""
+        """Measure copies. Copies with different streams are in flight together."""
         self.streams.append((copies, by_host))
         assert all(max(a, b) < self.gpus for a, b, _, _ in copies)
         if self.crash == "streams":
@@ -455,8 +458,7 @@ class FakeCuda(Fake):
         warmup: int,
         repeats: int,
     ) -> dict[str, Any]:
-        """Kernels on GPUs that relay run at four fifths of their rate, messages take a fourth
-        longer."""
+        """Measure relays: kernels run at 4/5 of their rate, messages take 1/4 longer."""
         self.relay_costs.append((size, to, method, kernels, window_s, warmup, repeats))
         if self.crash == "relay":
             raise DeviceError("a kernel beside copies ran into its deadline")
@@ -471,8 +473,11 @@ class FakeCuda(Fake):
         }
 
     def copy_time_s(self, messages: list[tuple[int, int]], size: int, method: str) -> float:
-        """Paths through GPUs make copies of the host three times as fast, the host's path those
-        between GPUs by half; every chunk costs time."""
+        """The time of a copy.
+
+        GPU paths make host copies three times as fast, and the host path makes GPU copies 1.5 times
+        as fast. Every chunk costs time.
+        """
         of_host = any(-1 in pair for pair in messages)
         direct = 10e-6 + len(messages) * size / (50e9 if of_host else 400e9)
         if method == "memcpy":

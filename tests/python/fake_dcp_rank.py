@@ -1,8 +1,8 @@
 """One rank of a program that saves and loads a distributed checkpoint.
 
-RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are in the environment. Arguments: the folder, the
-dimension in which tensors are cut, the writer or reader ("interlace" or "torch"), and "save" or
-"load". Loading compares every value.
+RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are in the environment. The arguments are the folder,
+the dimension in which tensors are cut, the writer or reader ("interlace" or "torch"), and "save"
+or "load". A program that loads compares every value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from interlace.integrations.distributed_checkpoint import InterlaceReader, Inter
 
 
 def whole(name: str) -> Any:
-    """What a tensor has."""
+    """The contents of a whole tensor."""
     values = {
         "weight": torch.arange(24 * 36, dtype=torch.float32).reshape(24, 36),
         "bias": torch.arange(12, dtype=torch.bfloat16),

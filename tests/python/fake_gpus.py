@@ -1,7 +1,8 @@
-"""A program whose GPUs are host memory: it copies, saves and loads, and compares every byte.
+"""A program that copies, saves and loads, and compares every byte. Its GPUs are host memory.
 
-It runs with the stand-in libcuda.so.1 and libnvidia-ml.so.1 of tests/cpp/preload, and has a
-stand-in for CuPy over that driver. Prints one line of JSON; a refusal is its sentence.
+The program runs with the stand-in libcuda.so.1 and libnvidia-ml.so.1 of tests/cpp/preload, and has
+a stand-in for CuPy that uses this driver. It prints one line of JSON. If a call is refused, the
+line has the sentence of the refusal.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def check(result: int) -> None:
 
 
 class Device:
-    """CuPy's device: the current GPU inside of its `with`."""
+    """A stand-in for CuPy's device. Inside of a `with` it is the current GPU."""
 
     current = 0
 
@@ -49,11 +50,11 @@ class Device:
         Device.current = self.before
 
 
-ranges: list[tuple[int, int, int]] = []  # begin, end, GPU
+ranges: list[tuple[int, int, int]] = []  # begin, end and GPU
 
 
 class Array(np.ndarray[Any, Any]):
-    """CuPy's."""
+    """A stand-in for CuPy's array."""
 
     @property
     def data(self) -> Any:
@@ -65,7 +66,7 @@ class Array(np.ndarray[Any, Any]):
         return SimpleNamespace(id=next(gpu for begin, end, gpu in ranges if begin <= at < end))
 
     def exported(self) -> Any:
-        """A view of the array without its class, which copies would take for NumPy's."""
+        """A view of the array that copies do not take for CuPy's."""
         return SimpleNamespace(__cuda_array_interface__=dict(self.__array_interface__))
 
 

@@ -1,7 +1,7 @@
 """A program that parks memory of GPUs that are host memory, in pools of stand-ins for PyTorch and
 CuPy. Prints one line of JSON: the answers to the questions of test_parking.py.
 
-It runs with the stand-in libcuda.so.1 of tests/cpp/preload.
+The program runs with the stand-in libcuda.so.1 of tests/cpp/preload.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from interlace.runtime import parking
 
 driver: Any = ctypes.CDLL("libcuda.so.1")
 MIB = 1 << 20
-current = 0  # GPU
+current = 0  # the current GPU
 capturing = False
 
 
 class Allocator:
-    """PyTorch's pluggable allocator."""
+    """A stand-in for PyTorch's pluggable allocator."""
 
     def __init__(self, library: str, allocate: str, free: str) -> None:
         loaded = ctypes.CDLL(library)
@@ -41,7 +41,7 @@ class Allocator:
 
 
 class Pool:
-    """PyTorch's pool, with a segment for each tensor; freed segments stay."""
+    """A stand-in for PyTorch's pool. Each tensor has a segment, and freed segments stay."""
 
     def __init__(self, allocator: Allocator) -> None:
         self.allocator = allocator
@@ -206,7 +206,7 @@ def big() -> None:
 
 
 def in_cupy() -> dict[str, Any]:
-    """CuPy's pool calls the allocator of Python functions."""
+    """Test CuPy's pool, which calls an allocator made of Python functions."""
     functions: list[Any] = []
 
     class OutOfMemoryError(MemoryError):

@@ -1,4 +1,4 @@
-"""The process of a rank, as `python -m interlace.nodes.ranks` is, with the fake `_cuda`."""
+"""Runs the process of a rank like `python -m interlace.nodes.ranks`, but with the fake `_cuda`."""
 
 from __future__ import annotations
 

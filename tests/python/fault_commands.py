@@ -1,4 +1,4 @@
-"""Commands that tests of faults and of power losses run, with a library that is preloaded."""
+"""Commands that tests of faults and of power losses run with a preloaded library."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COMMANDS = {
 
 
 def build_library(folder: Path) -> Path:
-    """Compile the library that is preloaded."""
+    """Compile the library that will be preloaded."""
     compiler = shutil.which("c++") or shutil.which("g++")
     if compiler is None:
         pytest.skip("there is no C++ compiler")
@@ -52,7 +52,7 @@ def build_library(folder: Path) -> Path:
 
 
 def run_child(script: str, words: list[str], library: Path, folder: Path) -> str:
-    """Run a test's own file as a program with the library. Returns what it printed."""
+    """Run a test's own file as a program with the library. Return the output."""
     environment = {**os.environ, "LD_PRELOAD": str(library), "HOME": str(folder)}
     ended = subprocess.run(
         [sys.executable, script, *words, str(library)], cwd=folder, env=environment,
@@ -66,7 +66,7 @@ def run_child(script: str, words: list[str], library: Path, folder: Path) -> str
 
 
 def prepare(command: str) -> set[str]:
-    """Make folders and inputs, and go there. Returns the names of the inputs."""
+    """Make folders and inputs, and change to them. Return the names of the inputs."""
     import numpy as np
 
     import interlace
@@ -88,7 +88,7 @@ def prepare(command: str) -> set[str]:
 
 
 def call(command: str) -> int:
-    """Run the command in this process. Returns its exit code."""
+    """Run the command in this process. Return its exit code."""
     import numpy as np
 
     import interlace
@@ -111,7 +111,10 @@ def call(command: str) -> int:
 
 
 def forked(work: Callable[[], int]) -> tuple[int, str]:
-    """The exit code of a child that does some work, minus a signal's number; its messages."""
+    """Run work in a child.
+
+    Return the child's exit code, or minus the number of its signal, and its messages.
+    """
     with Path("../messages").open("w+b") as messages:
         child = os.fork()
         if child == 0:

@@ -1,7 +1,7 @@
-"""Packages of others that tests fetch at the versions that they were checked with.
+"""Packages that tests fetch, in the versions with which the tests were checked.
 
-They lie in build/fetched and are kept there. A test that needs one skips itself, visibly, unless
-INTERLACE_TEST_FETCHED is set, as `./check --long` does, and where there is no network.
+They are in build/fetched and stay there. A test that needs one of them skips itself, visibly, if
+there is no network or if INTERLACE_TEST_FETCHED is not set. `./check --long` sets it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ needs_fetching = pytest.mark.skipif(
     not WANTED, reason="it fetches packages; ./check --long runs it (INTERLACE_TEST_FETCHED=1)"
 )
 
-# pip asks the build of a source package for its name before it saves the package. This one answers
-# from the package's own PKG-INFO, so that nothing has to be built.
+# # pip asks the build of a source package for the package's name before it saves the package. This
+# backend answers from the package's own PKG-INFO, so nothing has to be built.
 BACKEND = """
 from email import message_from_string
 from pathlib import Path
@@ -65,7 +65,7 @@ def _pip(*words: str, **environment: str) -> None:
 
 
 def source(name: str, version: str, sha256: str) -> Path:
-    """The folder of a package's sources, whose archive has the given hash."""
+    """The folder of a package's sources. The archive must have this hash."""
     folder = FETCHED / f"{name}-{version}"
     if folder.is_dir():
         return folder
@@ -91,7 +91,7 @@ def source(name: str, version: str, sha256: str) -> Path:
 
 
 def packages(name: str, *requirements: str) -> Path:
-    """A folder with installed packages, for PYTHONPATH."""
+    """A folder with installed packages, for use in PYTHONPATH."""
     folder = FETCHED / f"{name}-{hashlib.sha256(' '.join(requirements).encode()).hexdigest()[:8]}"
     if not folder.is_dir():
         part = FETCHED / f"{name}.part"

@@ -1,5 +1,4 @@
-"""Checks for any text that is given as a machine or a sweep: the text is read, or refused by one
-sentence that names the file."""
+"""Checks that hold for any text that is given as a machine or a sweep."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from interlace.study.design_space import parse_design_space
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = sorted((ROOT / "machines").glob("*.toml"))
 SWEEPS = sorted((ROOT / "docs" / "example").glob("*.toml"))
-LONGEST = 4000  # characters of an error
+LONGEST = 4000  # the most characters of an error
 
 
 def _check_sentence(error: UserError, where: str) -> None:
@@ -24,7 +23,7 @@ def _check_sentence(error: UserError, where: str) -> None:
 
 
 def check_machine(text: str) -> bool:
-    """Whether the text is a machine. A machine that is read, written and read again is the same."""
+    """Whether the text is a machine. A machine that is written and read again must be the same."""
     try:
         machine = parse_machine(text, "fuzzed", "fuzzed.toml", sources=True)
     except UserError as error:
@@ -37,7 +36,7 @@ def check_machine(text: str) -> bool:
 
 
 def check_sweep(text: str) -> bool:
-    """Whether the text is a sweep. Every point of a sweep has a machine."""
+    """Whether the text is a sweep. Every point of a sweep must have a machine."""
     file = ROOT / "docs" / "example" / "fuzzed.toml"
     try:
         space = parse_design_space(text, file)

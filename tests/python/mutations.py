@@ -1,4 +1,4 @@
-"""Mutations of files that people write, from a random source: for tests and for long fuzzing."""
+"""Random mutations of files that people write, for tests and for long fuzzing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Runs kernels written in PTX on the host, thread by thread, for the few instructions they use.
+"""Runs kernels in PTX on the host, thread by thread. Knows only the instructions that they use.
 
-An entry becomes a generator in Python. A thread yields at a barrier. Memory is what a test
-registers. An access outside of it, or a misaligned one, raises an error.
+An entry becomes a generator in Python. A thread yields at a barrier. A test registers the memory
+that kernels may access. An access outside of it, or a misaligned access, raises an error.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Memory:
 
 
 def entries(text: str) -> dict[str, list[str]]:
-    """The instructions and labels of each entry."""
+    """The instructions and the labels of each entry."""
     text = re.sub(r"//[^\n]*", "", text)
     found = {}
     for name, body in re.findall(
@@ -122,7 +122,10 @@ def _statement(instruction: str) -> str:
 
 
 def compiled(instructions: list[str], symbols: dict[str, int]) -> Callable[..., Iterator[None]]:
-    """A generator function of an entry; `symbols` are addresses of variables and parameters."""
+    """A generator function for an entry.
+
+    `symbols` are the addresses of variables and parameters.
+    """
     names = sorted(set(re.findall(r"(?<![\w.%])[a-z]\w*", " ".join(instructions))))
     lines = ["def thread(tid, ntid, ctaid, nctaid, param, shared, generic):", " global_ = generic"]
     lines += [f" r_{name} = {symbols.get(name, 0)}" for name in names]
@@ -159,9 +162,9 @@ def compiled(instructions: list[str], symbols: dict[str, int]) -> Callable[..., 
 def launch(
     text: str, name: str, groups: int, threads: int, arguments: bytes, memory: Memory, shared: int
 ) -> None:
-    """Runs a grid of an entry with one structure of arguments and dynamic shared memory."""
+    """Run a grid of an entry, with one structure of arguments and with dynamic shared memory."""
     given, places = 1 << 60, 1 << 10
-    memory.add(given, bytearray(arguments))  # cvta.param makes its addresses generic
+    memory.add(given, bytearray(arguments))  # cvta.param makes the arguments' addresses generic
     run = compiled(entries(text)[name], {"given": given, "places": places})
     for group in range(groups):
         own = Memory()

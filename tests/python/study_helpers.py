@@ -1,4 +1,4 @@
-"""Shared code of the tests of the command line, the study and the report."""
+"""Code that the tests of the command line, the study and the report share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Run = Callable[..., Ran]
 
 
 def study_of(graph: Path, *words: object) -> list[object]:
-    """The words of a small simulated study."""
+    """The command line of a small simulated study."""
     return ["study", "pagerank", "--data", graph, "--machine", MACHINE, *words]
 
 

@@ -25,7 +25,7 @@ FORK = multiprocessing.get_context("fork")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that only its user may enter, with a name too long for a socket's address."""
+    """A folder that only its user may enter. Its name is too long for a socket's address."""
     place = tmp_path / ("x" * 120)
     place.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
@@ -115,7 +115,7 @@ def test_a_process_that_does_not_answer_holds_nobody_up(
 def test_only_the_user_can_ask(folder: Path) -> None:
     with shown(lambda: Activity("x")):
         assert (folder / activities.FOLDER).stat().st_mode & 0o777 == 0o700
-    folder.chmod(0o755)  # others may enter: it is not taken
+    folder.chmod(0o755)  # other users may enter, so the folder is not used
     with shown(lambda: Activity("x")):
         assert _sockets(folder) == []
         assert len(ask_all()) == 1

@@ -1,4 +1,4 @@
-"""Matrix factorisation: ratings, the references, verification, the command."""
+"""Matrix factorisation: ratings, references, verification and the command."""
 
 from __future__ import annotations
 
@@ -25,16 +25,8 @@ from interlace.model.run import Case, RunFailure
 from interlace.workloads.als import Als, AlsInputs
 from study_helpers import MACHINE, Run
 
-TINY = (
-    "--users",
-    90,
-    "--items",
-    60,
-    "--ratings",
-    700,
-    "--iterations",
-    1,
-)  # for tests of every workload
+# Also used by tests of all workloads.
+TINY = ("--users", 90, "--items", 60, "--ratings", 700, "--iterations", 1)
 
 
 def faked(
@@ -84,7 +76,7 @@ METHODS = ["als", "sgd"]
 
 
 def entries(rated: Ratings) -> list[tuple[int, int, float]]:
-    """User, item and value of all ratings, by users."""
+    """The user, item and value of all ratings, in the order of users."""
     side = rated.users
     return [
         (int(u), int(i), float(v))
@@ -315,7 +307,7 @@ def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -
 def test_no_wrong_number_passes(core: Fake, method: str, rank: int) -> None:
     workload = small(method=method, rank=rank)
     case = Case(2, SPLIT, Config(ranges=4))
-    for at in (0, 70 * rank - 1, 70 * rank, 100 * rank - 1):  # users, then items
+    for at in (0, 70 * rank - 1, 70 * rank, 100 * rank - 1):  # users come first, then items
         for value in (np.nan, np.inf, -np.inf, -1.0):
             outcome = workload.simulate(core, "machine", case)
             assert workload.verify(outcome) < 1e-7

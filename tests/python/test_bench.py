@@ -111,10 +111,10 @@ def test_what_is_measured(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     assert asked_of == {"", "bulk"}
     assert {call[7] for call in cuda.overlaps if not call[2].startswith(POLLING)} == {""}
     copied = [row["config"]["chunk_bytes"] for row in rows if row["mechanism"] == COPY_ENGINE]
-    assert copied == sizes[5:]  # the sizes that streams can wait for
+    assert copied == sizes[5:]  # sizes with few enough chunks for streams to wait for
     ranges = [row["config"]["ranges"] for row in rows if row["mechanism"] == SPLIT]
     assert ranges == [2, 4, 8, 16, 32]
-    # 4 MiB in 1 GiB are too many to wait for, but not in 256 MiB
+    # # 1 GiB has too many chunks of 4 MiB to wait for, but 256 MiB does not
     first = next(row for row in rows if row["config"].get("chunk_bytes") == copied[0] and
                  row["mechanism"] == COPY_ENGINE)  # fmt: skip
     assert first["rate_bytes"] == 256 * MIB
@@ -147,7 +147,10 @@ def test_chunks_beyond_the_transfer_are_one(run: Run, tmp_path: Path) -> None:
             found[row["mechanism"]].append(row["config"]["chunk_bytes"])
     # Chunks grow and shrink, so a chunk size of 4 MiB still cuts 1 MiB. 16 MiB and more do not.
     sizes = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB]
-    sizes_of_both = [*sizes, *sizes]  # agents that copy by threads, and in bulk
+    sizes_of_both = [
+        *sizes,
+        *sizes,
+    ]  # one list for agents that copy by threads, and one for bulk agents
     assert found == {POLLING: sizes_of_both, COPY_ENGINE: sizes[1:]}
     assert {row["rate_bytes"] for row in document["rows"] if row["mechanism"] != COPY_ENGINE} == {
         4 * MIB
@@ -165,11 +168,13 @@ def test_the_best_that_track_say_what_that_costs(run: Run, cuda: FakeCuda, tmp_p
             assert row["best"]
             found = statistics.median(row["untransferred_epoch_s"])
             assert row["tracking"] == found / bulk - 1
-            assert row["tracking"] == pytest.approx(0.01, abs=0.01)  # the fake's, and its drift
+            assert row["tracking"] == pytest.approx(
+                0.01, abs=0.01
+            )  # the fake's cost, and its drift
         others = [row for row in rows[1:] if row["tracking"] is None]
         assert {row["mechanism"] for row in others if row["best"]} == {SPLIT, INLINE}
         assert all(row["untransferred_epoch_s"] == [] for row in others)
-    # nothing is moved in the configuration that was the fastest, with the same computation
+    # # the same computation without transfers, in the configuration that was the fastest
     best = {
         (
             row["peers"],
@@ -205,7 +210,7 @@ def test_agents_copy_in_bulk_where_they_fit(run: Run, cuda: FakeCuda, tmp_path: 
     document = result(run, tmp_path, *words, "--threads", "8192,16384")
     configs = [row["config"] for row in document["rows"][1:]]
     vectors = [{"chunk_bytes": MIB, "agent_threads": n} for n in (8192, 16384)]
-    bulk = {"chunk_bytes": MIB, "bulk_threads": 8192}  # 16384 take too much memory
+    bulk = {"chunk_bytes": MIB, "bulk_threads": 8192}  # 16384 threads take too much memory
     assert configs == [*vectors, bulk]
     assert all(row["reason"] is None for row in document["rows"])
     assert [row["best"] for row in document["rows"]] == [False, False, False, True]
@@ -248,7 +253,10 @@ def test_the_table(run: Run) -> None:
     assert lines[5].startswith("    1  inline ")
     assert lines[6].startswith("    1  polling (256 KiB, 4096 threads) ")
     assert lines[8].startswith("    1  polling (256 KiB, 4096 threads, bulk) ")
-    assert [n for n in range(4, 9) if lines[n].endswith("  best")] == [5, 8]  # each mechanism's
+    assert [n for n in range(4, 9) if lines[n].endswith("  best")] == [
+        5,
+        8,
+    ]  # the best of each mechanism
     assert lines[9] == ""
     assert lines[10].split()[:2] == ["3", BULK_COPY]
     assert max(map(len, lines[:15])) <= 100

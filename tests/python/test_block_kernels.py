@@ -1,4 +1,7 @@
-"""The kernels that copy batches of blocks: run thread by thread, and compiled for each GPU."""
+"""The kernels that copy batches of blocks.
+
+They run thread by thread, and are compiled for each GPU.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ FIELDS = (
     "bytes",
 )
 EVEN, ANY = "interlace_copy_even_blocks", "interlace_copy_any_blocks"
-TO, FROM, LISTS = 1 << 20, 1 << 30, 1 << 40  # where memory lies
+TO, FROM, LISTS = 1 << 20, 1 << 30, 1 << 40  # the addresses of the memories
 WIDE_TO, WIDE_FROM, INSIDE = 1, 2, 4
 HEAD = 80
 ptxas = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
@@ -35,7 +38,7 @@ ptxas = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin
 def arguments(
     count: int, *, run: int = 1, bits: int = 0, lists: bytes = b"", **given: int
 ) -> bytes:
-    """block_arguments of block_arguments.hpp."""
+    """The struct block_arguments of block_arguments.hpp."""
     values = {"to_scale": 1, "from_scale": 1, **given}
     head = struct.pack("<8Q4I", *(values.get(name, 0) for name in FIELDS), count, run, bits, 0)
     return (head + lists).ljust(4080, b"\0")
@@ -58,7 +61,7 @@ def test_even_blocks_arrive(seed: int) -> None:
     count = chance.randint(1, min(30, rows))
     to, origin = chance.sample(range(rows), count), [chance.randrange(rows) for _ in range(count)]
     run = chance.randint(1, 16)
-    if seed % 3 == 0:  # addresses, in the arguments
+    if seed % 3 == 0:  # addresses that are in the arguments
         lists = struct.pack(
             f"<{2 * count}Q", *(TO + size * k for k in to), *(FROM + size * k for k in origin)
         )
@@ -66,7 +69,7 @@ def test_even_blocks_arrive(seed: int) -> None:
             count, run=run, bytes=size, bits=WIDE_TO | WIDE_FROM | INSIDE,
             to_list=HEAD, from_list=HEAD + 8 * count, lists=lists,
         )  # fmt: skip
-    elif seed % 3 == 1:  # rows of 4 and 8 bytes, in memory
+    elif seed % 3 == 1:  # rows of 4 and 8 bytes that are in memory
         memory.add(LISTS, bytearray(struct.pack(f"<{count}Q{count}I", *to, *origin)))
         given = arguments(
             count, run=run, bytes=size, bits=WIDE_TO, to_base=TO, to_scale=size, from_base=FROM,
@@ -111,7 +114,7 @@ def test_blocks_of_any_size_arrive(seed: int) -> None:
 def test_every_residue_of_both_addresses(shift: int) -> None:
     _, source, target, wanted, memory = buffers(shift, 1 << 13)
     lists: tuple[list[int], list[int]] = ([], [])
-    size = 75 + shift  # vectors of each width, and bytes before and after them
+    size = 75 + shift  # has vectors of each width, and bytes before and after them
     for k in range(16):
         to, origin = 512 * k + shift, 256 * k + k
         lists[0].append(TO + to)
@@ -132,7 +135,7 @@ def test_ptxas_accepts_the_kernels(architecture: str, tmp_path: Path) -> None:
     made = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert made.returncode == 0, made.stderr
     assert made.stderr.count(" 0 bytes spill stores") == 2  # no kernel spills
-    # 512 threads of a kernel find room on a multiprocessor.
+    # # 512 threads of a kernel fit on a multiprocessor.
     used = [
         int(line.split("Used ")[1].split()[0])
         for line in made.stderr.splitlines()

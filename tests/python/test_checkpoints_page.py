@@ -1,4 +1,4 @@
-"""The page of checkpoints: its code runs in host memory, and its messages are printed."""
+"""The page on checkpoints: its code runs in host memory, and its messages are the printed ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOST = ', framework="numpy")'
 
 
 def in_host_memory(code: str) -> str:
-    """The code with host memory in place of GPUs."""
+    """The page's code with host memory in place of GPUs."""
     code = re.sub(r"(load\(.*)\)$", rf"\1{HOST}", code, flags=re.MULTILINE)
     return re.sub(r'"cuda:\d"', '"cpu"', code)
 

@@ -1,4 +1,4 @@
-"""tools/clang_tidy.py: which sources it looks at."""
+"""tools/clang_tidy.py: the sources that it checks."""
 
 import importlib.util
 import json

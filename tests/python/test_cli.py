@@ -1,4 +1,4 @@
-"""The command line: wrong input is one sentence and exit code 2, whatever it is."""
+"""The command line: any wrong input gives one sentence and exit code 2."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_wrong_input(
     assert ran.err == f"interlace: {sentence.format(**names)}\n"
     assert ran.code == 2
     assert sorted(tmp_path.iterdir()) == before
-    if "/dev/full" not in words:  # the only error that is not known before the study
+    if "/dev/full" not in words:  # only this error cannot be found before the study
         assert ran.out == ""
         assert core.calls == []
 
@@ -374,7 +374,7 @@ def test_no_input_is_overwritten(run: Run, graph: Path, tmp_path: Path) -> None:
 
 
 def test_a_device_cannot_keep_runs(run: Run) -> None:
-    ran = run("sweep", SWEEP, "--runs", "/dev/full")  # it has bytes without end
+    ran = run("sweep", SWEEP, "--runs", "/dev/full")  # its bytes never end
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "interlace: /dev/full is not a regular file; give the name of one\n"
 
@@ -409,7 +409,7 @@ def test_ctrl_c_while_modules_are_loaded(tmp_path: Path, start: list[str]) -> No
     (tmp_path / "typer.py").write_text(
         "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(30)\n"
     )
-    entry = "from interlace.cli.start import main; main()"  # like the installed script
+    entry = "from interlace.cli.start import main; main()"  # the code of the installed script
     done = subprocess.run(
         [sys.executable, *(word.format(start=entry) for word in start), "topo"],
         capture_output=True,
@@ -463,7 +463,7 @@ def test_the_command_starts_quickly() -> None:
         assert interlace("study", "--help").returncode == 0
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(times) < 0.5  # CPU seconds, which a busy machine does not lengthen; 0.25 is usual
+    assert min(times) < 0.5  # CPU seconds, which do not depend on other load; 0.25 is usual
 
 
 @pytest.mark.parametrize("words", [["--version"], ["study", "--help"], ["bench", "--help"]])

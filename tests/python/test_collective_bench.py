@@ -1,4 +1,4 @@
-"""`interlace bench collective`: methods, rows, files and what it refuses, over fake GPUs."""
+"""`interlace bench collective`: methods, rows, files and refusals, with fake GPUs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def test_the_table_and_the_file(cuda: FakeCuda, run: Run, tmp_path: Path) -> Non
     assert [row["method"] for row in found["rows"]] == methods * 4 + methods[1:] * 2
     first = found["rows"][0]
     assert first["messages"] == 12
-    # the rate of each GPU, as nccl-tests define it: three blocks, at 350 GB/s
+    # # the rate of each GPU in nccl-tests' definition: three blocks at 350 GB/s
     assert first["gb_per_s"] / 4 == pytest.approx(350)
     assert "350.00" in ran.out
     last = found["rows"][-1]
-    assert last["messages"] == 24  # three blocks of each GPU to be added, and three sums
+    assert last["messages"] == 24  # each GPU sends three blocks and then three sums
     assert last["speedup"] is None  # a plain copy adds nothing
     assert "all-reduce: sums of float32; each GPU has 4 blocks" in ran.out
 

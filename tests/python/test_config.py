@@ -1,4 +1,4 @@
-"""`interlace config`: its list is what the sources read, with the values that they have."""
+"""`interlace config` lists exactly the variables that the sources read, with their values."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ OURS = re.compile(r"INTERLACE_[A-Z_]*[A-Z]")
 @pytest.fixture(autouse=True)
 def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in environment.variables(core):
-        if name != "XDG_CONFIG_HOME":  # the tests' own
+        if name != "XDG_CONFIG_HOME":  # the tests set this one
             monkeypatch.delenv(name, raising=False)
 
 
 def read_by_sources() -> set[str]:
-    """Find the variables named by getenv, os.environ, the tables of settings and the build."""
+    """The variables that getenv, os.environ, the tables of settings and the build read."""
     found: set[str] = set()
     for file in (ROOT / "src").rglob("*.[ch]pp"):
         text = file.read_text("utf-8")
@@ -42,7 +42,7 @@ def read_by_sources() -> set[str]:
 
 
 def test_everything_that_is_read_is_listed() -> None:
-    read = read_by_sources() - {"LD_PRELOAD"}  # for the programs that `interlace run` starts
+    read = read_by_sources() - {"LD_PRELOAD"}  # set for the programs that `interlace run` starts
     assert {"INTERLACE_COPY", "INTERLACE_NCCL", "INTERLACE_CUFFT", "INTERLACE_COMMIT"} <= read
     assert set(environment.variables(core)) | set(environment.INTERNAL) == read
 

@@ -1,4 +1,4 @@
-"""`interlace bench copy`: patterns, rows, files and what it refuses, over fake GPUs."""
+"""`interlace bench copy`: patterns, rows, files and refusals, with fake GPUs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_patterns(pattern: str, gpus: int) -> None:
         assert len(set(pairs)) == len(pairs)
     if pattern.startswith("all-"):
         assert len(pairs) == (gpus * (gpus - 1) if pattern == "all-to-all" else gpus)
-    if pattern == "all-to-all":  # ordered so that no two senders meet
+    if pattern == "all-to-all":  # ordered so that no two senders have the same receiver
         for turn in range(0, len(pairs), gpus):
             assert len({target for _, target in pairs[turn : turn + gpus]}) == gpus
 
@@ -79,7 +79,7 @@ def test_the_table_and_the_file(cuda: FakeCuda, run: Run, tmp_path: Path) -> Non
     assert found["machine"]["node"] == "cuda"
     assert [(row["pattern"], row["bytes"], row["method"]) for row in found["rows"]] == [
         (pattern, size, method)
-        for pattern in ("h2d", "p2p")  # ordered like the list of patterns
+        for pattern in ("h2d", "p2p")  # in the order of the list of patterns
         for size in (1 << 20, 4 << 20)
         for method in ("memcpy", "auto")
     ]
@@ -199,7 +199,7 @@ def test_the_format_of_the_osu_benchmarks(cuda: FakeCuda, run: Run, tmp_path: Pa
     ]
     rows = json.loads(file.read_text())["rows"]
     tables = ran.out.rstrip("\n").split("\n\n")
-    assert len(tables) == 6  # three of each method
+    assert len(tables) == 6  # three tables for each method
     for text in tables:
         head, buffers, columns, *lines = text.splitlines()
         assert head.startswith("# Interlace put ")
@@ -227,7 +227,7 @@ def test_osu_tables_of_one_message_and_of_wrong_bytes(cuda: FakeCuda, run: Run) 
     ran = run("bench", "copy", "-b", "1M", "-e", "1M", "--osu", "--window", "1")
     assert ran.code == 1
     assert "10 bytes wrong" in ran.err
-    assert len(cuda.copies) == 2  # what is the same is measured once
+    assert len(cuda.copies) == 2  # equal messages are measured only once
     ran = run("bench", "copy", "--osu", "--patterns", "h2d")
     assert ran.code == 2
     assert "--osu measures between two GPUs" in ran.err

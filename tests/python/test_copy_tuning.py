@@ -1,4 +1,4 @@
-"""`interlace tune copy`: what it picks, keeps and writes; the compiled search is real."""
+"""`interlace tune copy`: what it picks, keeps and writes. The compiled search is the real one."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_it_goes_where_the_engine_looks(cuda: FakeCuda, run: Run) -> None:  # no
     ("model", "word"),
     [
         ("NVIDIA H200", "nvidia-h200"),
-        ("-A (1.5)_-x. ", "a-1.5-x"),  # the same case as in copy_profile_test.cpp
+        ("-A (1.5)_-x. ", "a-1.5-x"),  # copy_profile_test.cpp has the same case
         ("x" * 50, "x" * 40),
     ],
 )

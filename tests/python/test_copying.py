@@ -1,4 +1,4 @@
-"""interlace.copy: what it asks of the library, and what it refuses, without a GPU."""
+"""interlace.copy without a GPU: its calls of the library, and its refusals."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from interlace.runtime import copying
 
 
 class Library:
-    """libinterlace.so with a memory of who lives where, and copies that happen at once."""
+    """A stand-in for libinterlace.so that knows where memory is and makes copies immediately."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
-        self.places: dict[int, int] = {}  # GPU by address; all other memory is page-locked
+        self.places: dict[int, int] = {}  # the GPU of each address; all other memory is page-locked
         self.capturing: set[tuple[int, int]] = set()
-        self.open: dict[int, tuple[int, int]] = {}  # events
+        self.open: dict[int, tuple[int, int]] = {}  # open events
         self.done: set[int] = set()
         self.fails: tuple[int, bytes] | None = None
 
@@ -186,7 +186,7 @@ def torch_stream(number: int, gpu: int) -> SimpleNamespace:
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
-    """PyTorch, whose current stream on GPU g is 100 + g, and CuPy, whose is 200 + g."""
+    """The current stream on GPU g is 100 + g in this PyTorch and 200 + g in this CuPy."""
     made = Library()
     torch = SimpleNamespace(
         Tensor=Tensor,
@@ -278,7 +278,7 @@ def test_a_stream_of_one_gpu_needs_no_other(library: Library) -> None:
     copying.copy(Tensor(poison(), "cuda:1"), Tensor(values(), "cuda:1"))
     assert [call[0] for call in library.calls] == ["copy"]
     library.calls.clear()
-    # Two frameworks with a stream each.
+    # # Two frameworks, each with its own stream.
     copying.copy(Tensor(poison(), "cuda:1"), CupyArray(values(), 1))
     assert [call[0] for call in library.calls] == ["record", "wait", "copy", "record", "wait"]
     library.calls.clear()
@@ -398,7 +398,7 @@ def test_pageable_memory_is_told_of_once(library: Library) -> None:
     library.places[pageable.ctypes.data] = copying.PAGEABLE
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        copying.copy(Tensor(poison(), "cuda:0"), values())  # page-locked
+        copying.copy(Tensor(poison(), "cuda:0"), values())  # the values are page-locked
     into = poison()
     with pytest.warns(RuntimeWarning, match="not page-locked is copied plainly") as told:
         copying.copy(Tensor(into, "cuda:0"), pageable)

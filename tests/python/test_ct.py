@@ -1,4 +1,4 @@
-"""Tomographic reconstruction: the scan, the reference, verification, the command."""
+"""Tomographic reconstruction: the scan, the reference, verification and the command."""
 
 from __future__ import annotations
 
@@ -23,16 +23,8 @@ from interlace.workloads import ct
 from interlace.workloads.ct import Ct, CtInputs, System, generate, least_detectors
 from study_helpers import MACHINE, Run
 
-TINY = (
-    "--size",
-    16,
-    "--angles",
-    12,
-    "--subsets",
-    2,
-    "--iterations",
-    1,
-)  # for tests of every workload
+# Also used by tests of all workloads.
+TINY = ("--size", 16, "--angles", 12, "--subsets", 2, "--iterations", 1)
 
 
 def faked(
@@ -66,7 +58,7 @@ def small(**options: Any) -> Ct:
 
 
 def whole(system: System) -> csr_array:
-    """The system's matrix."""
+    """The whole matrix of the system."""
     return csr_array(vstack(list(system.matrices(range(system.angles)))))
 
 
@@ -89,12 +81,12 @@ def test_the_system_is_the_one_that_ships() -> None:
 @pytest.mark.parametrize(("size", "least"), [(2, 4), (3, 5), (64, 92), (65, 93), (100, 142)])
 def test_the_fewest_detectors_see_everything(size: int, least: int) -> None:
     assert least_detectors(size) == least
-    # At every angle some ray crosses every pixel, at the edges as in the middle.
+    # # At every angle, a ray crosses every pixel, also at the edges.
     system = System(size, 8, least)
     for matrix in system.matrices(range(8)):
         seen = matrix.sum(axis=0)
         assert seen.min() > 0.5
-        if size >= 64:  # rays 1 apart see each pixel's area, on the average
+        if size >= 64:  # on average, rays at distance 1 see each pixel's area
             assert seen.mean() == pytest.approx(1, abs=0.01)
 
 
@@ -102,7 +94,7 @@ def test_line_integrals_are_those_of_a_fine_image() -> None:
     size, fine = 16, 25
     detectors = least_detectors(size)
     exact = ct.phantom_scan(size, 6, detectors)
-    # The same rays through an image of pixels `fine` times smaller.
+    # # The same rays through an image whose pixels are `fine` times smaller.
     system = System(size * fine, 6, detectors)
     image = ct.phantom(size * fine).ravel()
     distance = (np.arange(detectors) - (detectors - 1) / 2) * fine
@@ -254,7 +246,7 @@ def test_an_old_part_is_found(iterations: int) -> None:
     image, magnitude = workload.reference(iterations)
     before = ct.reconstruct(workload.scan, iterations - 1).image.ravel()
     wrong = np.abs(image - before) / magnitude
-    for row in range(4, 36):  # above and below there is nothing but air
+    for row in range(4, 36):  # the rows above and below are air
         assert wrong.reshape(40, 40)[row].max() > workload.allowed_error()
 
 

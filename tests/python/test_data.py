@@ -1,4 +1,4 @@
-"""The shipped inputs: made again by their scripts, and against independent formulas."""
+"""The shipped inputs: made again by their scripts, and compared with independent formulas."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ DEBIAN, PHANTOM, SIDDON = (
     for name in ("debian12_dependencies", "shepp_logan", "siddon_projector")
 )
 
-# Each entry tests a rule of the Debian script: fields over two lines, versions, qualifiers,
-# alternatives, virtual packages, a name that nothing has, a package that satisfies itself,
+# # Each entry tests a rule of the Debian script: fields over two lines, versions, qualifiers,
+# alternatives, virtual packages, a name that no package has, a package that satisfies itself,
 # duplicates, a name in two versions, and relations that do not count.
 INDEX = """\
 Package: apple
@@ -63,17 +63,17 @@ EDGES = [(1, 2), (1, 3), (1, 4), (2, 3), (2, 6), (3, 1), (5, 4)]
 
 
 def script(path: Path, *options: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a script of data/ as a user does."""
+    """Run a script of data/ in the way of a user."""
     command = [sys.executable, path, *options]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def remade(path: Path, output: Path, *options: str) -> bool:
-    """Whether a script makes the shipped file of output's name again."""
+    """Whether a script makes the shipped file with this name again."""
     done = script(path, *options, "--output", output)
     assert done.returncode == 0, done.stderr
     shipped = (DATA / output.name).read_bytes()
-    # Only the text is compared: another zlib may pack it differently.
+    # # Only the text is compared, because another zlib may pack it differently.
     assert shipped[:8] == output.read_bytes()[:8] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
     return gzip.decompress(shipped) == gzip.decompress(output.read_bytes())
 
@@ -105,7 +105,7 @@ def test_debian_bytes_depend_on_the_index_alone(tmp_path: Path) -> None:
     for output in outputs:
         assert script(DEBIAN, tmp_path / "Packages", "--output", output).returncode == 0
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
-    # an index in another order of packages gives the same edges
+    # # an index with its packages in another order gives the same edges
     (tmp_path / "Packages").write_text("\n\n".join(reversed(INDEX.rstrip().split("\n\n"))) + "\n")
     assert script(DEBIAN, tmp_path / "Packages", "--output", outputs[1]).returncode == 0
     first, second = (load_graph(output) for output in outputs)
@@ -148,7 +148,7 @@ def test_debian_bad_index(tmp_path: Path, content: bytes, words: str) -> None:
 
 
 def refused(done: subprocess.CompletedProcess[str], words: str) -> None:
-    """Exit code 2 and one line that holds the words."""
+    """Check that exit code 2 comes with one line that contains the words."""
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
@@ -166,7 +166,7 @@ def test_bad_options(tmp_path: Path) -> None:
 
 # --- Phantom ------------------------------------------------------------------------------------
 
-# centre, half axes, degrees, level of Table 1 of the paper, and the usual level
+# # centre, half axes, degrees, the level in Table 1 of the paper, and the usual level
 TABLE = [
     ((0, 0), (0.69, 0.92), 0, 2, 1),
     ((0, -0.0184), (0.6624, 0.874), 0, -0.98, -0.8),
@@ -186,7 +186,7 @@ def dense(path: Path) -> NDArray[np.float64]:
 
 
 def point_value(x: float, y: float, level: int) -> float:
-    """The phantom's level at a point, by quadratic forms; complex numbers turn the ellipses."""
+    """The phantom's level at a point, by quadratic forms. Complex numbers turn the ellipses."""
     total = 0.0
     for (cx, cy), (a, b), degrees, *levels in TABLE:
         z = complex(x - cx, y - cy) * cmath.rect(1, -math.radians(degrees))
@@ -208,10 +208,10 @@ def test_phantom_values() -> None:
     for row, column in generator.integers(0, 256, (4000, 2)).tolist():
         x, y = (column + 0.5) / 128 - 1, 1 - (row + 0.5) / 128
         assert image[row, column] == pytest.approx(point_value(x, y, 1), abs=1e-9)
-    # the whole is the sum of the ellipses' areas times their levels, up to the pixels at edges
+    # # the total is the sum of the ellipses' areas times their levels, except for pixels at edges
     mass = sum(math.pi * a * b * levels[1] for _, (a, b), _, *levels in TABLE)
     assert image.sum() * (2 / 256) ** 2 == pytest.approx(mass, rel=2e-3)
-    # the head is upright: the small round ellipse is low, the large one is high
+    # # the head is upright: the small round ellipse is at the bottom, the large one at the top
     assert image[int(128 * 1.605), 128] == pytest.approx(0.3)
     assert image[int(128 * 0.395), 128] == pytest.approx(0.2)
     assert sorted(set(image.ravel().tolist())) == [0, 0.1, 0.2, 0.3, 0.4, 1]
@@ -239,7 +239,7 @@ def projector() -> csr_array:
 
 
 def chord(ray: int, low: tuple[float, float], side: float, bins: int = BINS) -> float:
-    """Length of a ray in a square with the lower left corner `low`, by clipping (Liang-Barsky)."""
+    """Clip a ray to the square whose lower left corner is `low` (Liang-Barsky); its length."""
     turn = math.radians(4 * (ray // bins))
     distance = ray % bins - (bins - 1) / 2
     start = (distance * math.cos(turn), distance * math.sin(turn))
@@ -278,8 +278,8 @@ def test_projector_entries_are_chords_of_pixels(projector: csr_array) -> None:
 
 
 def test_projector_sum_rule(projector: csr_array) -> None:
-    # Rays one apart see the area of a pixel, exactly at angle 0 and within a fraction elsewhere,
-    # and each angle sees the area of the image.
+    # # Rays at distance one see the area of a pixel, exactly at angle 0 and nearly at other
+    # angles. Each angle sees the area of the whole image.
     by_angle = [projector[a * BINS : (a + 1) * BINS] for a in range(ANGLES)]
     assert np.array_equal(np.asarray(by_angle[0].sum(axis=0)).ravel(), np.ones(SIZE * SIZE))
     for part in by_angle:
@@ -314,7 +314,7 @@ def test_projector_of_other_sizes(tmp_path: Path, size: int, angles: int, bins: 
     assert done.returncode == 0, done.stderr
     matrix = csr_array(mmread(output))
     assert matrix.shape == (angles * bins, size * size)
-    # angle 0 looks along y: a ray within the image is as long as its side
+    # # at angle 0 rays run along y, so a ray within the image is as long as the image's side
     inside = np.abs(np.arange(bins) - (bins - 1) / 2) < size / 2
     assert np.array_equal(np.asarray(matrix[:bins].sum(axis=1)).ravel(), inside * float(size))
 

@@ -1,4 +1,4 @@
-"""The same command gives the same counters: twice, and in eight processes as on one core."""
+"""The same command gives the same counters again, and in eight processes as on one core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heat and Burgers' equation: the start, the reference, verification, the command."""
+"""Heat and Burgers' equation: the start, the reference, verification and the command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from interlace.workloads import diffusion
 from interlace.workloads.diffusion import Diffusion, DiffusionInputs
 from study_helpers import MACHINE, Run
 
-TINY = ("--size", 16, "--iterations", 2)  # for tests of every workload
+TINY = ("--size", 16, "--iterations", 2)  # also used by tests of all workloads
 
 
 def faked(
@@ -74,7 +74,7 @@ def test_heat_spreads_a_bell() -> None:
 
 
 def test_burgers_keeps_a_smooth_wave_to_fifth_order() -> None:
-    # Until a front forms, u is constant along x - u t.
+    # # Until a front forms, u is constant on the lines x - u t.
     errors = []
     for n in (100, 200):
         x = (np.arange(n) + 0.5) / n

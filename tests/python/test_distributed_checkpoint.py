@@ -1,4 +1,4 @@
-"""The plug-in for PyTorch's distributed checkpoint, in PyTorch, by one process and by several."""
+"""The plug-in for PyTorch's distributed checkpoint, in one process and in several."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_one_process(tmp_path: Path) -> None:
         "model-00001-of-00001.safetensors",
         "model.safetensors.index.json",
     ]
-    found = interlace.load(tmp_path, framework="torch")  # an ordinary checkpoint
+    found = interlace.load(tmp_path, framework="torch")  # the folder is an ordinary checkpoint
     assert all(torch.equal(found[name], saved[name]) for name in saved)
     for reader in (plug_in.InterlaceReader, checkpoint.HuggingFaceStorageReader):
         read = {name: torch.zeros_like(tensor) for name, tensor in saved.items()}
@@ -109,7 +109,10 @@ def ranks(count: int, *words: str) -> None:
 
 @pytest.mark.parametrize(("writer", "reader"), [("interlace", "torch"), ("torch", "interlace")])
 def test_several_ranks(tmp_path: Path, writer: str, reader: str) -> None:
-    """Two ranks save, cut by rows; three load, cut by columns; with DCP's own on the other side."""
+    """Two ranks save, cut by rows.
+
+    Three ranks load, cut by columns. DCP's own code is on the other side.
+    """
     ranks(2, str(tmp_path), "0", writer, "save")
     assert len(list(tmp_path.glob("shard-*.safetensors"))) == 2
     ranks(3, str(tmp_path), "1", reader, "load")

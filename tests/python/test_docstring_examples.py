@@ -23,7 +23,7 @@ ON_GPUS = (
     "copy",
     "tune_region",
 )
-# These need other processes, or kernels of the reader's own.
+# # These need other processes, or kernels that the reader writes.
 NOT_ALONE = ("Group.join", "tune_region")
 
 

@@ -1,7 +1,7 @@
-"""`interlace doctor`: what is said of machines with and without GPUs, healthy and broken.
+"""`interlace doctor`: its findings about machines with and without GPUs, healthy and broken.
 
-The probes look at a /proc and a /sys of the test, and the driver's report is made up.
-tests/cpp/machine/driver_report_test.cpp tests that report.
+The probes see a /proc and a /sys that the test makes, and the driver's report is invented.
+tests/cpp/machine/driver_report_test.cpp tests the real report.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ DOCUMENTS = sorted(
 )
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCS = ROOT / "docs"
-LONGEST_README = 150  # lines
+LONGEST_README = 150  # the most lines of the README
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 RESULT = re.compile(r"\bbench/results/[\w.*-]*\w\.json|[\w-]+\.json(?=`\]\(bench)")
@@ -59,11 +59,11 @@ def test_result_files_that_are_named_exist(name: str) -> None:
 
 
 def command_lines(text: str) -> list[str]:
-    """The command lines of `interlace` in a document: lines of blocks, and spans in the text."""
+    """The command lines of `interlace` in a document, from code blocks and from code spans."""
     lines = []
     for _, block in FENCE.findall(text):
         joined = re.sub(r"\s*\\\n\s*", " ", block).splitlines()
-        prompted = [line for line in joined if line.startswith("$ ")]  # the others are output
+        prompted = [line for line in joined if line.startswith("$ ")]  # all other lines are output
         for line in prompted or joined:
             if found := PROMPT.match(line):
                 lines.append(found[1])
@@ -73,12 +73,12 @@ def command_lines(text: str) -> list[str]:
 
 @cache
 def parser(wanted: str, variant: str | None) -> Any:
-    """The parser of a command, as `interlace` itself would make it."""
+    """The parser of a command, as `interlace` itself makes it."""
     return typer.main.get_command(cli._app(wanted, variant))
 
 
 def wrong_words(line: str) -> list[str]:
-    """The words of a command line that are not commands or options of `interlace`."""
+    """The words of a command line that are neither commands nor options of `interlace`."""
     words = shlex.split(line, comments=True)[1:]
     if words[0].startswith("-"):
         return [word for word in words if word not in ("--help", "--version")]
@@ -91,7 +91,7 @@ def wrong_words(line: str) -> list[str]:
         if rest[0] not in commands:
             return rest[:1]
         command, rest = commands[rest[0]], rest[1:]
-    for word in ("--", "|"):  # another program's words follow
+    for word in ("--", "|"):  # the words of another program follow
         if word in rest:
             rest = rest[: rest.index(word)]
     known = {option for param in command.params for option in param.opts} | {"--help", "-h"}

@@ -30,7 +30,7 @@ needs_compiler = pytest.mark.skipif(compiler is None, reason="there is no C++ co
 
 @pytest.fixture(scope="module")
 def gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the stand-ins."""
+    """The folder of the stand-in libraries."""
     folder = tmp_path_factory.mktemp("gpus")
     options = [
         "-std=c++20",

@@ -1,4 +1,4 @@
-"""Seismic waves: the medium, the reference, verification, the command."""
+"""Seismic waves: the medium, the reference, verification and the command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from interlace.workloads import eqwp
 from interlace.workloads.eqwp import Eqwp, EqwpInputs
 from study_helpers import MACHINE, Run
 
-TINY = ("--size", 16, "--iterations", 2)  # for tests of every workload
+TINY = ("--size", 16, "--iterations", 2)  # also used by tests of all workloads
 
 
 def faked(
@@ -70,13 +70,16 @@ def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(("component", "speed"), [(0, 0.4), (1, 0.4 / 3**0.5)])
 def test_plane_waves_go_at_the_speed_of_their_kind(component: int, speed: float) -> None:
-    # Motion along the direction of travel is a P wave, motion across it an S wave. Half of the wave
-    # travels each way. The grid is so wide that its edges do not affect the middle.
+    # # Motion along the direction of travel is a P wave, and motion across it is an S wave. Half
+    # of the wave travels in each direction. The grid is so wide that its edges do not affect the
+    # middle.
     side, n, steps = 33, 48, 32
     bell = np.exp(-(((np.arange(n) - n // 2) / 2) ** 2) / 2)
     velocity = np.zeros((side, 3, side, n), dtype=np.float32)
     velocity[:, component] = bell
-    medium = np.tile(eqwp.generate(8).medium[-1], (side, 1))  # the fastest layer everywhere
+    medium = np.tile(
+        eqwp.generate(8).medium[-1], (side, 1)
+    )  # the whole medium is the fastest layer
     found = eqwp.propagate(eqwp.Start(velocity, medium), steps)[side // 2, component]
     ahead = found[side // 2, n // 2 :]
     assert abs(int(ahead.argmax()) - steps * speed) <= 1

@@ -1,8 +1,8 @@
-"""Every operation of a command fails once: disk, memory, thread; or the command is killed there.
+"""Every operation of a command on disk, memory or threads fails once, or ends the command.
 
-The command says one sentence or gives its whole result. Nothing is half-written or left open, and
-the same command works afterwards. A library that is preloaded (tests/faults/faults.cpp) makes the
-n-th operation fail; a child of this process is forked for each n, after everything is loaded.
+The command must print one sentence or give its whole result. It must leave nothing half-written or
+open, and the same command must work afterwards. A preloaded library (tests/faults/faults.cpp)
+makes the n-th operation fail. For each n, this process forks a child after everything is loaded.
 
 `./check` takes a sample of the operations. INTERLACE_TEST_FAULTS=all takes all.
 """
@@ -29,10 +29,11 @@ from fault_commands import COMMANDS, call, forked, prepare, run_child
 
 KINDS = ("write", "read", "open", "sync", "name", "size", "map", "thread", "memory")
 ONCE, FROM_THEN_ON, KILLED = range(3)
-# nanobind converts the arguments of a call in functions that may not throw: without memory there,
-# nanobind ends the process. After so many allocations the module itself is at work.
+# # nanobind converts the arguments of a call in functions that may not throw. Without memory in
+# such a function, nanobind ends the process. After this many allocations the module itself is at
+# work.
 CONVERSIONS = 2
-SAMPLE = 1  # operation of each command, kind and mode
+SAMPLE = 1  # number of operations of each command, kind and mode
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
 SEED = 1
 
@@ -51,7 +52,7 @@ def test_every_operation_may_fail(command: str, faults_library: Path, tmp_path: 
 
 
 class Faults:
-    """The library that is preloaded."""
+    """Controls the preloaded library."""
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
@@ -78,7 +79,9 @@ def _descriptors() -> dict[str, str]:
     gc.collect()
     found = {}
     for link in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # the folder that is being listed
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # the descriptor of the folder that is being listed
             found[link.name] = str(link.readlink())
     return found
 
@@ -94,7 +97,7 @@ def _work(faults: Faults, command: str, kind: str, how: int, at: int) -> int:
 
 
 def _whole(folder: Path, name: str) -> bool:
-    """Whether a file of results is one."""
+    """Whether a file of results is complete."""
     from interlace.base.native import load_core
     from interlace.runtime import loading
 
@@ -149,13 +152,13 @@ def _main(command: str, path: str) -> None:
     inputs = prepare(command)
 
     def clean() -> None:
-        for left in Path("../tmp").iterdir():  # a killed command left it
+        for left in Path("../tmp").iterdir():  # files that a killed command left
             shutil.rmtree(left)
         for file in Path().iterdir():
             if file.name not in inputs:
                 file.unlink()
 
-    assert call(command) == 0  # loads all modules, and starts what is started once
+    assert call(command) == 0  # loads all modules, and starts threads that start only once
     faults = Faults(path)
     tried = 0
     for kind in KINDS:

@@ -1,4 +1,4 @@
-"""Output files: whole or not there, on the disk, with the right permissions; no parts left."""
+"""Output files: complete or absent, on the disk, with the right permissions, and no parts left."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ with files.whole_file(Path(sys.argv[1])) as descriptor:
 
 @pytest.fixture(params=["unnamed", "named"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With parts that have no name, and as on file systems that give each file one."""
+    """With parts that have no name, and with named parts as on some file systems."""
     if request.param == "named":
         monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)  # fails: Is a directory
     return str(request.param)
@@ -54,7 +54,7 @@ def test_a_writer_that_is_killed_leaves_nothing_for_long(
     assert path.read_text() == "old"
     assert len(list(tmp_path.iterdir())) == (2 if way == "named" else 1)
     other = tmp_path / "file.other"
-    files.write_all({other: "new"})  # removes parts of its own name alone
+    files.write_all({other: "new"})  # removes only parts of its own name
     assert len(list(tmp_path.iterdir())) == (3 if way == "named" else 2)
     files.write_all({path: "new"})
     assert path.read_text() == "new"
@@ -153,7 +153,7 @@ def test_a_link_of_another_user_in_a_folder_for_everybody_is_refused(tmp_path: P
     victim.write_text("old")
     link = folder / "out.json"
     link.symlink_to(victim)
-    files.write_all({link: "new"})  # one's own link
+    files.write_all({link: "new"})  # a link of the same user
     assert victim.read_text() == "new"
     os.lchown(link, 12345, 12345)
     for write in (

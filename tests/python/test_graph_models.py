@@ -1,4 +1,4 @@
-"""Graphs with the character of published ones, and the workloads that take them."""
+"""Graphs that resemble published ones, and the workloads that use them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZES = {"cage": 11397, "crawl": 30000, "rgg": 32768}
 
 
 def ends(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sources and targets."""
+    """The sources and the targets of all edges."""
     targets = np.repeat(np.arange(graph.rows), np.diff(graph.offsets))
     return graph.columns.astype(np.int64), targets
 
@@ -37,7 +37,7 @@ def between_parts(graph: Graph, parts: int) -> float:
 
 
 def within(graph: Graph, distance: int) -> float:
-    """The share of edges that reach at most so far."""
+    """The share of edges whose ends are at most this far apart."""
     sources, targets = ends(graph)
     return float((np.abs(sources - targets) <= distance).mean())
 
@@ -53,7 +53,7 @@ def test_a_graph_is_sound_and_the_same_each_time(model: str, rows: int) -> None:
     assert graph.rows == rows
     assert sources.max(initial=0) < rows
     keys = targets * rows + sources
-    assert (np.diff(keys) > 0).all()  # each once, in order
+    assert (np.diff(keys) > 0).all()  # each edge once, in order
     assert np.array_equal(np.bincount(sources, minlength=rows), graph.out_degree)
     again = MODELS[model].make(rows, 3)
     assert np.array_equal(again.columns, graph.columns)
@@ -98,7 +98,7 @@ def test_a_cage_is_banded_at_every_scale() -> None:
     graph = cage(3**9)
     sources, targets = ends(graph)
     distances = np.unique(np.abs(sources - targets))
-    assert distances.size < 60  # bands
+    assert distances.size < 60  # the edges form bands
     assert within(graph, 3**5) == pytest.approx(0.65, abs=0.1)
     assert 0.05 < between_parts(graph, 4) < 0.25
 
@@ -121,7 +121,8 @@ def test_cage_moves_exchange_two_symbols_or_change_the_last() -> None:
 
 
 def test_an_rgg_is_that_of_the_challenge() -> None:
-    # rgg_n_2_15_s0: a vertex has 9.78 edges on average, at most 24; nearly all reach at most 170.
+    # # In rgg_n_2_15_s0 a vertex has 9.78 edges on average and 24 at most. Nearly all edges span
+    # at most 170.
     graph = rgg(32768)
     degree = np.diff(graph.offsets)
     assert degree.mean() == pytest.approx(0.55**2 * np.pi * np.log(32768), rel=0.03)
@@ -145,8 +146,9 @@ def test_rgg_edges_are_the_near_points() -> None:
 
 
 def test_a_crawl_is_local_and_has_popular_pages() -> None:
-    # cnr-2000: 9.9 links a page, a quarter of all pages without any, half of the links within 256
-    # pages, an eleventh between four parts; 1 in 100 pages has more than half of the links to it.
+    # # cnr-2000 has 9.9 links a page. A quarter of all pages has none, half of the links stay
+    # within 256 pages, and an eleventh goes between four parts. 1 in 100 pages has more than half
+    # of the links to it.
     graph = crawl(60000, 2)
     links, linked = np.sort(graph.out_degree), np.sort(np.diff(graph.offsets))[::-1]
     assert graph.edges / graph.rows == pytest.approx(9.9, rel=0.2)

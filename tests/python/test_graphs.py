@@ -36,13 +36,13 @@ BANNER = "%%MatrixMarket matrix coordinate pattern general\n"
 
 
 def pairs_of(graph: Graph) -> Edges:
-    """The edges as (source, target), ascending."""
+    """The edges as (source, target), in ascending order."""
     targets = np.repeat(np.arange(graph.rows), np.diff(graph.offsets))
     return sorted(zip(graph.columns.tolist(), targets.tolist(), strict=True))
 
 
 def check_whole(graph: Graph) -> None:
-    """Check properties of every graph."""
+    """Check the properties that every graph must have."""
     assert graph.offsets.dtype == np.int64
     assert graph.columns.dtype == graph.out_degree.dtype == np.uint32
     assert graph.offsets.shape == (graph.rows + 1,)
@@ -132,7 +132,7 @@ def test_scipy_writes_what_is_read(tmp_path: Path) -> None:
 
 
 def test_values_do_not_matter(tmp_path: Path) -> None:
-    # the integers and the last value are beyond what fits: the slow reader has to take over
+    # # the integers and the last value do not fit, so the slow reader must take over
     real = "3 3 5\n1 2 nan\n2 3 -1\n3 1 0\n1 1 inf\n1 2 1e999\n"
     (tmp_path / "real.mtx").write_text(BANNER.replace("pattern", "real") + real)
     whole = "3 3 2\n1 2 99999999999999999999999\n2 3 -5\n"
@@ -370,7 +370,7 @@ def test_numbers_with_gaps_are_refused(tmp_path: Path) -> None:
 
 
 def seeds() -> dict[str, bytes]:
-    """Small valid files by name."""
+    """Small valid files, by their names."""
     edges = [(1, 2), (2, 3), (3, 1), (3, 3), (5, 4), (1, 12)]
     body = "".join(f"{i} {j}\n" for i, j in edges)
     valued = "".join(f"{i} {j} {i / j:.2f}\n" for i, j in edges)
@@ -390,7 +390,7 @@ def seeds() -> dict[str, bytes]:
 
 
 def mutated(data: bytes, generator: random.Random) -> bytes:
-    """Data with one to four bytes changed, inserted, removed or doubled, or cut at its end."""
+    """The data with one to four bytes changed, inserted, removed or doubled, or cut at its end."""
     out = bytearray(data)
     for _ in range(generator.randint(1, 4)):
         at = generator.randrange(len(out) + 1)
@@ -437,7 +437,7 @@ def test_what_scipys_reader_crashes_on(tmp_path: Path, content: str, refusal: st
 
 
 def test_a_last_line_that_scipys_reader_crashes_on(tmp_path: Path) -> None:
-    (tmp_path / "a.mtx").write_text(BANNER + "3 3 1\n1 2 9")  # more than a pattern has
+    (tmp_path / "a.mtx").write_text(BANNER + "3 3 1\n1 2 9")  # a pattern has no value
     graph = load_graph(tmp_path / "a.mtx")
     assert (graph.rows, graph.offsets.tolist(), graph.columns.tolist()) == (3, [0, 0, 1, 1], [0])
 
@@ -446,7 +446,7 @@ def test_a_last_line_that_scipys_reader_crashes_on(tmp_path: Path) -> None:
 def test_loaders_survive_mutations(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "memory_bytes", lambda: 32_000_000)  # so that none is slow
+    monkeypatch.setattr(reading, "memory_bytes", lambda: 32_000_000)  # so that no case is slow
     generator = random.Random(f"mutations of {name}")
     data = seeds()[name]
     file = tmp_path / name
@@ -471,7 +471,7 @@ def test_loaders_survive_mutations(
 
 
 def rmat_edge(scale: int, k: int, seed: int, thresholds: tuple[int, int, int]) -> tuple[int, int]:
-    """One edge by the definition, in Python's integers."""
+    """One edge by the definition, with Python's integers."""
     mask = 2**64 - 1
     source = target = 0
     for level in range(scale):
@@ -499,7 +499,7 @@ def test_rmat_edges_are_the_defined_ones(scale: int, first: int, seed: int) -> N
 
 
 def test_rmat_known_edges() -> None:
-    # what a twin on another device has to give
+    # # the edges that an implementation on another device must give
     sources, targets = rmat_edges(20, 0, 4)
     assert sources.tolist() == [32912, 393249, 540672, 6280]
     assert targets.tolist() == [478722, 106388, 870920, 155659]
@@ -535,8 +535,8 @@ def test_rmat_quadrants_and_skew() -> None:
         assert share == pytest.approx([0.57, 0.19, 0.19, 0.05], abs=0.005)
     graph = rmat(14)
     needed = np.sort(np.diff(graph.offsets))[::-1]
-    assert needed[0] > 50 * graph.edges / graph.rows  # a hub
-    assert needed[: graph.rows // 100].sum() > 0.15 * graph.edges  # and many in few
+    assert needed[0] > 50 * graph.edges / graph.rows  # one vertex is a hub
+    assert needed[: graph.rows // 100].sum() > 0.15 * graph.edges  # a few vertices have many edges
     assert np.count_nonzero(needed == 0) > graph.rows // 10
     even = np.diff(rmat(14, a=0.25, b=0.25, c=0.25).offsets)
     assert even.max() < 60  # no skew without a reason: Poisson with mean 16
@@ -615,7 +615,7 @@ def test_partition_of_a_skewed_graph_is_balanced() -> None:
 
 
 def heaviest(offsets: NDArray[np.int64], bounds: Sequence[int]) -> int:
-    """The larger of work and stores to other parts, for the part where it is largest."""
+    """The larger of work and stores to other parts, for the part in which it is largest."""
     rows = np.diff(bounds)
     work = np.diff(offsets[np.asarray(bounds)]) + rows
     return int(max(work.max(), (len(bounds) - 2) * rows.max()))
@@ -645,7 +645,7 @@ def test_a_part_of_many_light_rows_gives_some_away() -> None:
     even, found = (cut(graph.offsets, 4) for cut in (partition_by_edges, partition))
     assert np.diff(even).max() > 0.4 * graph.rows
     assert np.diff(found).max() < 0.34 * graph.rows
-    dense = rmat(12, 64)  # what is computed decides
+    dense = rmat(12, 64)  # the computation decides
     assert partition(dense.offsets, 4) == partition_by_edges(dense.offsets, 4)
 
 
@@ -653,7 +653,7 @@ def test_a_part_of_many_light_rows_gives_some_away() -> None:
 
 
 def dense_pagerank(rows: int, edges: Edges, damping: float, iterations: int) -> NDArray[np.float64]:
-    """Power iteration with the dense Google matrix."""
+    """Compute PageRank by power iteration with the dense Google matrix."""
     matrix = np.zeros((rows, rows))
     for source, target in edges:
         matrix[target, source] += 1
@@ -690,10 +690,10 @@ def test_reference_tolerance() -> None:
     again = pagerank_reference(graph, iterations=tight.iterations)
     assert np.array_equal(again.ranks, tight.ranks)
     assert again.residual == tight.residual
-    # whichever comes first
+    # # the first of the two conditions ends it
     assert pagerank_reference(graph, tolerance=1e-10, iterations=3).iterations == 3
     assert pagerank_reference(graph, tolerance=1e-3, iterations=500).iterations == loose.iterations
-    # the stationary vector is an eigenvector: one more step changes next to nothing
+    # # the stationary vector is an eigenvector, so one more step changes almost nothing
     assert np.abs(tight.ranks - dense_pagerank(1024, pairs_of(graph), 0.85, 200)).sum() < 1e-9
 
 

@@ -1,8 +1,8 @@
 """Plug-ins for programs that serve models, and for libraries that load them.
 
 `fastsafetensors`, `transformers` and `diffusers` are installed and run. vLLM and SGLang are too
-large for that: stand-ins of the few names that the plug-ins use run here, and a contract test
-compares these names with the programs' sources.
+large for that. The tests run stand-ins for the few names that the plug-ins use, and a contract
+test compares these names with the programs' sources.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def files(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes modules with the given names."""
+    """A function that makes modules with the given names."""
 
     def make(**named: dict[str, Any]) -> None:
         for name, members in named.items():

@@ -33,7 +33,14 @@ from interlace.workloads import jacobi
 from interlace.workloads.jacobi import Jacobi, JacobiInputs, generate, jacobi_reference, load_banded
 from study_helpers import MACHINE, Run
 
-TINY = ("--rows", 600, "--half-bandwidth", 9, "--iterations", 3)  # for tests of every workload
+TINY = (
+    "--rows",
+    600,
+    "--half-bandwidth",
+    9,
+    "--iterations",
+    3,
+)  # also used by tests of all workloads
 
 
 def faked(
@@ -65,7 +72,7 @@ def dense(system: jacobi.BandedSystem) -> NDArray[np.float64]:
 
 
 def mixed_system(rows: int, half: int, seed: int) -> jacobi.BandedSystem:
-    """Entries of both signs, so that sums cancel."""
+    """A system with entries of both signs, so that sums cancel."""
     random = np.random.default_rng(seed)
     made = generate(rows, half, seed)
     flip = random.choice(np.array([-1, 1], dtype=np.float32), made.diagonals.shape)
@@ -311,7 +318,7 @@ def small(**options: Any) -> Jacobi:
 @pytest.mark.parametrize("halo", [None, True])
 def test_no_wrong_number_passes(core: Fake, value: float, halo: bool | None) -> None:
     workload = small(halo=halo)
-    for row in (41, 45, 89):  # GPU 0's rows that GPU 1 needs, and GPU 1's own
+    for row in (41, 45, 89):  # rows of GPU 0 that GPU 1 needs, and rows of GPU 1
         outcome = workload.simulate(core, "machine", Case(2, SPLIT, Config(ranges=4)))
         assert workload.verify(outcome) < 1e-7
         outcome.values[1, row] = value
@@ -334,7 +341,7 @@ def test_with_a_halo_only_what_a_gpu_needs_is_compared(core: Fake) -> None:
 
 
 def test_one_old_value_is_found() -> None:
-    # A row that was computed from a neighbour's value of the previous iteration.
+    # # A row that was computed with a neighbour's value from the iteration before.
     workload = small()
     system = workload.system
     old, new = (jacobi_reference(system, n).x for n in (9, 10))

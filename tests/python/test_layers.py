@@ -1,9 +1,9 @@
-"""The layer rule: which of our headers the files of each folder of src/ and include/ may include,
+"""The layer rule: the headers of ours that files in each folder of src/ and include/ may include,
 and what the modules of each package of python/interlace may import. Public headers (in include/)
 include no private header.
 
-The tables are in docs/explanation/architecture.md. Every #include counts, also one that an #if
-leaves out. Every import counts, also one inside a function or for types alone.
+The tables are in docs/explanation/architecture.md. Every #include counts, even one that an #if
+excludes. Every import counts, even one inside a function or for types alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # layer -> the layers that it may include; each may include itself
 LAYERS: dict[str, frozenset[str]] = {
-    "c-interface": frozenset(),  # the copy engine's C header, which stands alone
+    "c-interface": frozenset(),  # the C headers, which include no other layer
     "base": frozenset(),
     "machine": frozenset({"base"}),
     "plan": frozenset({"base", "machine"}),
@@ -43,8 +43,8 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
 }
 
-# Inside sim: folder -> the folders of sim that it may include. A file that lies in src/sim itself
-# joins them and may include all; the folders may not include it.
+# # Inside sim: folder -> the folders of sim that it may include. A file directly in src/sim
+# connects the folders and may include all of them; the folders may not include it.
 SIM_FOLDERS: dict[str, frozenset[str]] = {
     "engine": frozenset(),
     "fabric": frozenset({"engine"}),
@@ -56,8 +56,8 @@ SIM_FOLDERS: dict[str, frozenset[str]] = {
     "transfer": frozenset({"engine", "fabric"}),
 }
 
-# Public headers are in the folder of their layer, below include/interlace. This table has the
-# layers of the headers in include/interlace itself.
+# # A public header is in the folder of its layer, below include/interlace. This table has the
+# layers of the headers directly in include/interlace.
 PUBLIC: dict[str, str] = {
     "kernel.hpp": "kernel",
     "copy.h": "c-interface",
@@ -72,7 +72,7 @@ PUBLIC: dict[str, str] = {
     "region_device.cuh": "cuda",
 }
 
-# Public headers that the build makes.
+# # Public headers that the build generates.
 GENERATED = frozenset({"interlace/version.hpp"})
 
 # Layers that compile without a CUDA toolkit, and the headers that they therefore may not include.
@@ -82,14 +82,15 @@ PURE = frozenset(
 )
 CUDA_HEADER = re.compile(r"^(cuda|nvml|nvtx|cub/|thrust/|cooperative_groups|cufft|cusparse|nccl)")
 
-# Streams are not used (src/base/cut_text.hpp says why); these headers bring them.
+# # Streams are not used, for the reason in src/base/cut_text.hpp. These headers contain streams.
 STREAM_HEADER = re.compile(r"^([a-z]*stream|streambuf|ios|iosfwd|iomanip|locale|regex)$")
 
-# Folders of our files that includes name in <...>. <cuda/...> may also be libcu++.
+# # Folders of ours that includes name in <...>. <cuda/...> can also be libcu++.
 OUR_FOLDERS = {*LAYERS, "interlace"} - {"cuda"}
 
-# The packages of python/interlace, lowest first: each imports only from itself and lower packages.
-# `interlace` itself is the public face: it imports from all, and no package imports from it.
+# # The packages of python/interlace, lowest first. Each imports only from itself and from lower
+# packages. `interlace` itself is the public face: it imports from all packages, and none imports
+# from it.
 PACKAGES = (
     "base",
     "machine",
@@ -105,11 +106,10 @@ PACKAGES = (
     "reproduce",
     "cli",
 )
-# Plug-ins use what programs use, and nothing of ours imports them.
+# # Plug-ins use the modules that programs use, and no module of ours imports plug-ins.
 ONLY = {"integrations": {"base", "runtime", "integrations"}}
-COMPILED = frozenset(
-    {"interlace._core", "interlace._cuda", "interlace._driver"}
-)  # which every package may import
+# Every package may import these.
+COMPILED = frozenset({"interlace._core", "interlace._cuda", "interlace._driver"})
 
 SUFFIXES = {".hpp", ".cpp", ".cu", ".cuh", ".h", ".c", ".inl"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
@@ -133,7 +133,7 @@ def layer_of(file: Path, root: Path) -> tuple[str, str | None] | None:
 
 
 def resolve(name: str, quoted: bool, includer: Path, root: Path) -> Path | None:
-    """Return our file that an #include names, or None for somebody else's header."""
+    """Return our file that an #include names, or None if it names another library's header."""
     folders = [root / "src", root / "include"]
     for folder in [includer.parent, *folders] if quoted else folders:
         file = (folder / name).resolve()
@@ -174,7 +174,7 @@ def violations(root: Path) -> list[str]:
         if source[0] == "sim" and source[1] is not None and source[1] not in SIM_FOLDERS:
             found.append(f"{where}: sim/{source[1]} is not a folder of sim; enter it in the table")
             continue
-        # a comment keeps its lines, so that the numbers stay right
+        # # a comment keeps its line breaks, so that line numbers stay right
         text = COMMENT.sub(lambda match: "\n" * match[0].count("\n"), file.read_text("utf-8"))
         for match in INCLUDE.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
@@ -316,7 +316,8 @@ def imports(name: str, file: Path, known: Mapping[str, Path]) -> Iterator[tuple[
                 package = package.rpartition(".")[0]
             base = ".".join(filter(None, (package if node.level else "", node.module or "")))
             inner = [f"{base}.{alias.name}" for alias in node.names]
-            # what is imported from a package is one of its modules, or a name of its own
+            # # a name that is imported from a package is one of its modules, or the package's own
+            # name
             found = [one if one in known or one in COMPILED else base for one in inner]
         elif isinstance(node, ast.Call) and node.args:
             called = getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -331,12 +332,12 @@ def imports(name: str, file: Path, known: Mapping[str, Path]) -> Iterator[tuple[
 
 
 def package_of(module: str) -> str:
-    """The package of a module; "" for `interlace` itself and for modules that lie in it."""
+    """The package of a module. "" for `interlace` itself and for modules directly in it."""
     return module.split(".")[1] if module.count(".") else ""
 
 
 def import_violations(root: Path) -> list[str]:
-    """One line for each import that breaks the rule, and for each circle of modules."""
+    """One line for each import that breaks the rule, and one for each circle of modules."""
     known = modules(root)
     found: list[str] = []
     graph: dict[str, set[str]] = {}
@@ -366,7 +367,7 @@ def import_violations(root: Path) -> list[str]:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """The groups of modules that reach each other by imports."""
+    """The groups of modules that import each other in a circle."""
 
     def reached(start: str) -> set[str]:
         seen: set[str] = set()

@@ -1,7 +1,7 @@
 """The part of PyTorch that a tutorial and the README use, over the driver of tests/cpp/preload.
 
-The programs of both import this module in place of PyTorch. It calls the driver as the CUDA
-runtime does, so that the preload library sees its copies.
+The programs of the tutorial and of the README import this module in place of PyTorch. It calls the
+driver like the CUDA runtime, so that the preload library sees its copies.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The part of PyTorch and interlace._cuda that docs/example/overlap_torch.py uses, on NumPy.
 
-Importing this module replaces the extension by a stand-in: two GPUs that are memory of the host,
-and regions that move what a mechanism moves and nothing else. Elements that an exchange does not
-bring to a device are NaN there, so a program that forgets a store, a publication or a flag gives
-wrong results. Kernels run when they are launched, so the stand-in cannot show the order on a
-stream.
+Importing this module replaces the extension by a stand-in. It has two GPUs that are memory of the
+host, and regions that move exactly the elements that a mechanism moves. Elements that an exchange
+does not bring to a device are NaN on that device, so a program that forgets a store, a publication
+or a flag gives wrong results. Kernels run when they are launched, so the stand-in cannot check the
+order on a stream.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from interlace.model.mechanism_table import BULK_COPY, COPY_ENGINE, INLINE, POLL
 
 GPUS = 2
 int64, int32, float32, float64 = np.int64, np.int32, np.float32, np.float64
-_arrays: dict[int, Any] = {}  # by address
+_arrays: dict[int, Any] = {}  # arrays by their address
 
 
 def _allocate(count: int, dtype: Any) -> Any:

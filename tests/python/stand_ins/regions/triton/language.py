@@ -8,7 +8,7 @@ import numpy as np
 
 int32, int64, float32 = np.int32, np.int64, np.float32
 constexpr = object
-program = 0  # the block that runs
+program = 0  # the number of the block that runs
 
 
 class pointer_type:  # noqa: N801  (Triton's name)
@@ -17,7 +17,7 @@ class pointer_type:  # noqa: N801  (Triton's name)
 
 
 class Value(np.ndarray):  # type: ignore[type-arg]
-    """Numbers that can be converted as Triton converts them."""
+    """Numbers with the conversions of Triton."""
 
     def to(self, dtype: Any) -> Any:
         if isinstance(dtype, pointer_type):
@@ -73,11 +73,11 @@ def static_range(count: int) -> range:
 
 
 def debug_barrier() -> None:
-    """A block's operations run in their order."""
+    """Do nothing, because the operations of a block run in order."""
 
 
 def _lanes(pointer: Pointer, mask: Any) -> tuple[Any, Any]:
-    """The offsets, and which of them count; those must be inside of the array."""
+    """The offsets, and which of them are enabled. These must be inside of the array."""
     offsets = np.atleast_1d(np.asarray(pointer.offset))
     lanes = np.broadcast_to(True if mask is None else np.asarray(mask), offsets.shape)
     inside = (offsets >= 0) & (offsets < pointer.array.size)
