@@ -8,6 +8,7 @@ from interlace.cli.bench_collective import collective_command
 from interlace.cli.bench_copy import copy_command
 from interlace.cli.bench_load import load_command
 from interlace.cli.bench_overlap import overlap_command
+from interlace.cli.bench_park import park_command
 from interlace.cli.bench_simulator import simulator_command
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -15,5 +16,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "copy": copy_command,
     "load": load_command,
     "overlap": overlap_command,
+    "park": park_command,
     "simulator": simulator_command,
 }

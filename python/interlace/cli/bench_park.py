@@ -1,0 +1,54 @@
+"""`interlace bench park`: compares parked memory with vLLM's sleep mode and torch_memory_saver."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from interlace.base import files
+from interlace.base.errors import UserError
+from interlace.cli.failures import failure_ends
+from interlace.cli.shared_options import ResultsFile, count_option
+from interlace.model.options import size_between, whole
+from interlace.model.results import json_text
+from interlace.show.park_bench import print_parks
+from interlace.study.park_bench import METHODS, run
+
+LEAST, MOST, DEFAULT_BYTES = "64M", "1024G", "16G"
+DEFAULT_REPEATS = 5
+
+
+def park_command(
+    size: Annotated[
+        str, typer.Option("--bytes", "-b", metavar="SIZE", help="The largest sum of all tensors.")
+    ] = DEFAULT_BYTES,
+    methods: Annotated[
+        str, typer.Option("--methods", metavar="LIST", help="Separated by commas.")
+    ] = ",".join(METHODS),
+    repeats: Annotated[
+        str | None,
+        count_option("--repeats", "Later cycles; the median is shown.", DEFAULT_REPEATS, "-n"),
+    ] = None,
+    json_file: ResultsFile = None,
+) -> None:
+    """Compare interlace.park with a replica of vLLM's sleep mode and with torch_memory_saver.
+
+    The tensors of a transformer leave the GPU and come back. Each method runs in a process of its
+    own; the bytes are verified after the last cycle.
+    """
+    most = size_between("--bytes", size, LEAST, MOST)
+    count = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
+    wanted = methods.split(",")
+    for name in wanted:
+        if name not in METHODS or wanted.count(name) > 1:
+            raise UserError(
+                f"--methods {methods}: give some of {', '.join(METHODS)}, each at most once"
+            )
+    if json_file is not None:
+        files.check_writable(json_file, "--json")
+    with failure_ends():
+        results = run(most, wanted, count)
+    texts = {} if json_file is None else {json_file: partial(json_text, results)}
+    files.show_and_write(partial(print_parks, results), texts)

@@ -1,0 +1,119 @@
+"""`interlace bench park` without GPUs: what it measures, and what it prints and writes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from interlace.model.mechanisms import GIB, MIB
+from interlace.model.run import RunFailure
+from interlace.study import park_bench
+from study_helpers import Run
+
+
+@pytest.mark.parametrize("most", [64 * MIB, GIB, 16 * GIB, 60 * GIB])
+def test_the_tensors_fill_what_they_may(most: int) -> None:
+    found = park_bench.sizes(most)
+    assert all(size > 0 and size % 8 == 0 for size in found)
+    assert most - park_bench.LEAST_BYTES < sum(found) <= most or most <= park_bench.LEAST_BYTES
+
+
+def row(method: str) -> dict[str, Any]:
+    return {
+        "method": method,
+        "bytes": 4000,
+        "allocations": 2,
+        "first_park_s": 1.0,
+        "first_resume_s": 1.0,
+        "park_s": [0.5, 0.25, 0.5],
+        "resume_s": [0.5, 0.25, 0.5],
+        "first_park_gb_per_s": 4e-6,
+        "park_gb_per_s": 8e-6 if method == "interlace" else 2e-6,
+        "resume_gb_per_s": 8e-6,
+        "freed_bytes": 4000,
+        "wrong": 0 if method == "interlace" else 1,
+    }
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A GPU that nothing of these tests uses."""
+    made: Any = ModuleType("torch")
+    made.__version__ = "0"
+    made.__spec__ = importlib.util.spec_from_loader("torch", None)
+    made.cuda = SimpleNamespace(is_available=lambda: True)
+    monkeypatch.setitem(sys.modules, "torch", made)
+    return made  # type: ignore[no-any-return]
+
+
+@pytest.mark.usefixtures("torch")
+def test_the_file_and_the_table(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(method: str, most: int, repeats: int) -> dict[str, Any]:
+        assert (most, repeats) == (64 * MIB, 3)
+        return {"row": row(method), "link": [55.0, 54.0], "gpu": "H9", "cuda": "13.0"}
+
+    monkeypatch.setattr(park_bench, "_run_method", measured)
+    out = tmp_path / "out.json"
+    ran = run("bench", "park", "-b", "64M", "-n", 3, "--json", out)
+    assert ran.code == 0, ran.err
+    document = json.loads(out.read_text())
+    assert document["benchmark"] == "park"
+    assert document["bytes"] == sum(park_bench.sizes(64 * MIB))
+    assert document["link_to_host_gb_per_s"] == 55
+    assert [one["method"] for one in document["rows"]] == ["interlace", "cumem"]
+    assert document["left_out"] == {"torch_memory_saver": "it is not installed"}
+    assert "torch_memory_saver is left out: it is not installed." in ran.out
+    assert "1 tensors wrong." in ran.out
+    assert re.search(r"^interlace +1\.0+ +0\.00 +0\.50* +", ran.out, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("torch")
+def test_a_peer_that_fails_is_left_out(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(method: str, *_: int) -> dict[str, Any]:
+        if method == "cumem":
+            raise RunFailure("cumem ended with code 1: no memory")
+        return {"row": row(method), "link": [55.0, 54.0], "gpu": "H9", "cuda": "13.0"}
+
+    monkeypatch.setattr(park_bench, "_run_method", measured)
+    ran = run("bench", "park", "--methods", "interlace,cumem")
+    assert ran.code == 0, ran.err
+    assert "cumem is left out: cumem ended with code 1: no memory." in ran.out
+    ran = run("bench", "park", "--methods", "cumem")
+    assert (ran.code, ran.err) == (1, "interlace: cumem: cumem ended with code 1: no memory\n")
+
+
+def test_a_process_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = SimpleNamespace(returncode=1, stdout="", stderr="Traceback\nRuntimeError: no GPU\n\n")
+    monkeypatch.setattr(park_bench.subprocess, "run", lambda *_, **__: ended)
+    with pytest.raises(RunFailure, match=r"^interlace ended with code 1: RuntimeError: no GPU$"):
+        park_bench._run_method("interlace", GIB, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--methods", "a"], "--methods a: give some of interlace, cumem, torch_memory_saver"),
+        (["--methods", "cumem,cumem"], "each at most once"),
+        (["--bytes", "1M"], "--bytes"),
+    ],
+)
+def test_bad_options(run: Run, words: list[str], sentence: str) -> None:
+    ran = run("bench", "park", *words)
+    assert ran.code == 2
+    assert sentence in ran.err
+
+
+def test_without_pytorch(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(park_bench, "find_spec", lambda _: None)
+    ran = run("bench", "park")
+    assert (ran.code, ran.err) == (
+        2,
+        "interlace: bench park needs torch, which is not installed\n",
+    )
