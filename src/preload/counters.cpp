@@ -9,7 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <string_view>
+
+#include "preload/entries.hpp"
 
 namespace interlace::preload {
 namespace {
@@ -21,6 +24,8 @@ constexpr std::string_view names =
     "GPU to GPU\n"
     "\n"
     "taken over\n"
+    "taken over by one kernel\n"
+    "\n"
     "smaller than the threshold\n"
     "calls that wait for their copy\n"
     "into a graph that is being captured\n"
@@ -35,9 +40,23 @@ constexpr std::string_view names =
     "context that is not a primary one\n"
     "memory that the driver does not know\n"
     "switched off, or of no use\n"
-    "the engine failed\n";
+    "batches that the driver moves as fast\n"
+    "copies of several dimensions\n"
+    "batches whose sources are read during the call\n"
+    "batches that ask to overlap with compute\n"
+    "batches for the driver to judge\n"
+    "batches with overlapping destinations\n"
+    "before the kernel had been loaded\n"
+    "the engine failed\n"
+    "\n"
+    "neither end is the host\n"
+    "page-locked\n"
+    "pageable\n"
+    "managed\n"
+    "\n";
 
-static_assert(std::count(names.begin(), names.end(), '\n') == direction_count + 1 + outcome_count);
+static_assert(std::count(names.begin(), names.end(), '\n') ==
+              direction_count + outcome_count + host_memory_count + 4);
 
 counters_slot unshared;
 counters_header* mapped = nullptr;
@@ -45,9 +64,27 @@ std::atomic<counters_slot*> claimed{nullptr};
 std::atomic<bool> seen{false};
 pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER;
 
+char* slots() { return reinterpret_cast<char*>(mapped) + slots_offset; }
+
 counters_slot& slot_at(std::uint64_t index) {
-  char* base = reinterpret_cast<char*>(mapped);
-  return *reinterpret_cast<counters_slot*>(base + slots_offset + index * slot_bytes);
+  return *reinterpret_cast<counters_slot*>(slots() + index * slot_bytes);
+}
+
+void write_names(char* page) {
+  std::string text(names);
+  for (std::size_t index = 0; index < entry_count; ++index)
+    text.append(facts_of(static_cast<entry>(index)).name).append("\n");
+  std::memcpy(page, text.data(), std::min(text.size(), slots_offset - names_offset - 1));
+}
+
+// Whether a file of this size has room for what its header says.
+bool has_room(const counters_header& header, std::size_t size) {
+  const std::uint64_t most = size / call_bytes;
+  const std::uint64_t slots = header.slots.load();
+  const std::uint64_t sites = header.sites.load();
+  const std::uint64_t calls = header.calls.load();
+  return slots > 0 && slots <= most && sites <= most && calls <= most &&
+         slots_offset + slots * slot_bytes + sites * site_bytes + calls * call_bytes <= size;
 }
 
 }  // namespace
@@ -62,10 +99,8 @@ void counters_open(const char* file) {
     void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (memory != MAP_FAILED) {
       auto* header = static_cast<counters_header*>(memory);
-      const std::uint64_t slots = header->slots.load();
-      if (header->magic == counters_magic && slots > 0 &&
-          slots <= (size - slots_offset) / slot_bytes) {
-        std::memcpy(static_cast<char*>(memory) + names_offset, names.data(), names.size());
+      if (header->magic == counters_magic && has_room(*header, size)) {
+        write_names(static_cast<char*>(memory) + names_offset);
         header->loaded.fetch_add(1);
         mapped = header;
       } else {
@@ -95,6 +130,27 @@ counters_slot& counters() {
   pthread_mutex_unlock(&claiming);
   return *own;
 }
+
+std::uint32_t counters_slot_number() {
+  const auto* own = reinterpret_cast<const char*>(&counters());
+  return mapped == nullptr ? 0 : static_cast<std::uint32_t>((own - slots()) / slot_bytes);
+}
+
+std::span<call_site> call_sites() {
+  if (mapped == nullptr) return {};
+  char* first = slots() + mapped->slots.load() * slot_bytes;
+  return {reinterpret_cast<call_site*>(first), mapped->sites.load()};
+}
+
+std::span<seen_call> seen_calls() {
+  if (mapped == nullptr) return {};
+  char* first = slots() + mapped->slots.load() * slot_bytes + mapped->sites.load() * site_bytes;
+  return {reinterpret_cast<seen_call*>(first), mapped->calls.load()};
+}
+
+std::uint64_t claim_site() { return mapped->claimed_sites.fetch_add(1); }
+
+std::uint64_t claim_call() { return mapped->claimed_calls.fetch_add(1); }
 
 void counters_seen_driver() {
   if (mapped == nullptr || seen.exchange(true)) return;

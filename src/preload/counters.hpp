@@ -3,9 +3,15 @@
 // file and reads it.
 //
 //   offset 0      counters_header
-//   offset 4096   names, a line each: the directions, an empty line, the outcomes
+//   offset 4096   names, a line each, in groups with an empty line between them: the directions,
+//   the
+//                 outcomes of copies that were taken over, all other outcomes, the kinds of host
+//                 memory, the functions of the driver
 //   offset 8192   slots, each of slot_bytes: one for each process image that copied on GPUs; if
 //                 there are too many images, the last of them share a slot
+//   then          call sites, each of site_bytes, and then calls, each of call_bytes, as many as
+//   the
+//                 header says; none where nobody asked for them
 //
 // All numbers are little-endian. Counts only grow.
 #pragma once
@@ -14,15 +20,17 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace interlace::preload {
 
 enum class copy_direction : std::uint8_t { unknown, host_to_gpu, gpu_to_host, gpu_to_gpu };
 inline constexpr std::size_t direction_count = 4;
 
-// The outcome of a copy. The program made the copy itself in all cases but the first.
+// The outcome of a copy. The program made the copy itself in all cases but the first two.
 enum class outcome : std::uint8_t {
   taken_over,
+  one_kernel,
   small,
   synchronous,
   capturing,
@@ -37,8 +45,16 @@ enum class outcome : std::uint8_t {
   other_context,
   unknown_memory,
   switched_off,
+  driver_as_fast,
+  several_dimensions,
+  read_early,
+  overlap_wanted,
+  refused,
+  overlapping,
+  no_kernel,
   failed,
 };
+inline constexpr std::size_t taken_over_count = 2;
 inline constexpr std::size_t outcome_count = static_cast<std::size_t>(outcome::failed) + 1;
 
 enum class engine_state : std::uint64_t { none, starting, ready, useless };
@@ -55,24 +71,76 @@ struct counters_slot {
   std::array<std::atomic<std::uint64_t>, direction_count> predicted_ns{};
   std::array<std::atomic<std::uint64_t>, direction_count> direct_ns{};
   std::array<std::array<tally, outcome_count>, direction_count> tallies{};
-  std::array<char, 64> name{};   // of the program
-  std::array<char, 512> note{};  // the first sentence of the engine; UTF-8
+  std::atomic<std::uint64_t> batches{0};  // that were taken over
+  std::array<char, 64> name{};            // of the program
+  std::array<char, 512> note{};           // the first sentence of the engine; UTF-8
 };
 
 inline constexpr std::size_t slot_bytes = 4096;
 inline constexpr std::size_t names_offset = 4096;
 inline constexpr std::size_t slots_offset = 8192;
 static_assert(sizeof(counters_slot) <= slot_bytes);
+
+enum class host_memory : std::uint8_t { none, locked, pageable, managed };
+inline constexpr std::size_t host_memory_count = 4;
+
+inline constexpr std::size_t site_library_bytes = 64;
+inline constexpr std::size_t site_symbol_bytes = 128;
+
+// A place in the program that copies. Its counts stand for all of its calls, some of which were
+// sampled.
+struct call_site {
+  struct tally {
+    std::atomic<std::uint64_t> copies{0};
+    std::atomic<std::uint64_t> bytes{0};
+    std::atomic<std::uint64_t> host_ns{0};  // in the driver's function
+  };
+  std::atomic<std::uint32_t> named{0};  // 1: the texts are complete
+  std::uint32_t slot = 0;
+  std::uint32_t function = 0;             // an entry
+  std::atomic<std::uint32_t> sampled{0};  // calls
+  std::array<std::array<tally, host_memory_count>, direction_count> tallies{};
+  std::atomic<std::uint64_t> taken_over{0};  // bytes
+  // Copies by the logarithm of their size: the first are smaller than 2 bytes, the last all others.
+  std::array<std::atomic<std::uint64_t>, 32> sizes{};
+  std::array<char, site_library_bytes>
+      library{};  // whose code calls the driver or the CUDA runtime
+  std::array<char, site_symbol_bytes> symbol{};
+  std::array<char, site_library_bytes> outer_library{};  // the next library outwards
+  std::array<char, site_symbol_bytes> outer_symbol{};
+};
+inline constexpr std::size_t site_bytes = 1048;
+static_assert(sizeof(call_site) == site_bytes);
+
+// One call, for a timeline.
+struct seen_call {
+  std::uint64_t begin_ns = 0;  // of the monotonic clock
+  std::uint64_t took_ns = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t pieces = 0;
+  std::uint32_t slot = 0;
+  std::uint32_t thread = 0;
+  std::uint8_t function = 0;   // an entry
+  std::uint8_t direction = 0;  // a copy_direction
+  std::uint8_t what = 0;       // an outcome
+  std::atomic<std::uint8_t> complete{0};
+};
+inline constexpr std::size_t call_bytes = 40;
+static_assert(sizeof(seen_call) == call_bytes);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 struct counters_header {
-  std::array<char, 8> magic{};               // counters_magic, written by `interlace run`
-  std::atomic<std::uint64_t> slots{0};       // written by `interlace run`
-  std::atomic<std::uint64_t> loaded{0};      // process images that loaded this library
-  std::atomic<std::uint64_t> saw_driver{0};  // process images that looked up driver functions
-  std::atomic<std::uint64_t> claimed{0};     // slots that process images asked for
+  std::array<char, 8> magic{};                  // counters_magic, written by `interlace run`
+  std::atomic<std::uint64_t> slots{0};          // written by `interlace run`
+  std::atomic<std::uint64_t> loaded{0};         // process images that loaded this library
+  std::atomic<std::uint64_t> saw_driver{0};     // process images that looked up driver functions
+  std::atomic<std::uint64_t> claimed{0};        // slots that process images asked for
+  std::atomic<std::uint64_t> sites{0};          // written by `interlace run`
+  std::atomic<std::uint64_t> claimed_sites{0};  // can be more than there are
+  std::atomic<std::uint64_t> calls{0};          // written by `interlace run`
+  std::atomic<std::uint64_t> claimed_calls{0};  // can be more than there are
 };
-inline constexpr std::array<char, 8> counters_magic{'I', 'L', 'P', 'R', 'E', 'L', 'D', '1'};
+inline constexpr std::array<char, 8> counters_magic{'I', 'L', 'P', 'R', 'E', 'L', 'D', '2'};
 
 // Maps the file, if it exists.
 void counters_open(const char* file);
@@ -83,11 +151,29 @@ void counters_seen_driver();
 // To be called in the child of a fork, which must claim a slot of its own.
 void counters_forked();
 
-inline void count(copy_direction moves, outcome what, std::uint64_t bytes) {
+// The outcome and the direction that this thread counted last.
+struct last_count {
+  outcome what = outcome::failed;
+  copy_direction moves = copy_direction::unknown;
+};
+inline thread_local last_count counted_last;
+
+inline void count(copy_direction moves, outcome what, std::uint64_t bytes,
+                  std::uint64_t copies = 1) {
   auto& tally = counters().tallies[static_cast<std::size_t>(moves)][static_cast<std::size_t>(what)];
-  tally.copies.fetch_add(1, std::memory_order_relaxed);
+  tally.copies.fetch_add(copies, std::memory_order_relaxed);
   tally.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  counted_last = {what, moves};
 }
+
+// The call sites and calls that `interlace run` has room for; none where it asked for none.
+std::span<call_site> call_sites();
+std::span<seen_call> seen_calls();
+// The number of the next one; more than there are where they are full.
+std::uint64_t claim_site();
+std::uint64_t claim_call();
+// The number of this process's slot.
+std::uint32_t counters_slot_number();
 
 // Keeps the first sentence of a process; later ones are dropped.
 void counters_note(const char* sentence);

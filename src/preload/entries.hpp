@@ -31,6 +31,15 @@ enum class entry : std::uint8_t {
   synchronous_gpu_to_gpu_per_thread,
   synchronous_peer,
   synchronous_peer_per_thread,
+  // Many copies in one call. The first forms, of CUDA 12.8, also say which copy failed.
+  batch_old,
+  batch_old_per_thread,
+  batch,
+  batch_per_thread,
+  batch_3d_old,
+  batch_3d_old_per_thread,
+  batch_3d,
+  batch_3d_per_thread,
   // These change peer access or contexts that the engine uses.
   enable_peer,
   disable_peer,

@@ -1,5 +1,7 @@
 // dlsym, as programs see it. For a driver function that this library replaces, it returns the
 // replacement. Everything else goes to the real dlsym, as if this one did not exist.
+#include "preload/lookups.hpp"
+
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -16,13 +18,14 @@ extern const char _end __attribute__((visibility("hidden")));          // NOLINT
 }
 
 namespace interlace::preload {
-namespace {
 
 bool within_this_library(const void* address) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   return at >= reinterpret_cast<std::uintptr_t>(&__ehdr_start) &&
          at < reinterpret_cast<std::uintptr_t>(&_end);
 }
+
+namespace {
 
 std::string_view folder_of(const char* file) {
   const std::string_view path = file == nullptr ? "" : file;

@@ -4,6 +4,7 @@
 
 #include "preload/counters.hpp"
 #include "preload/settings.hpp"
+#include "preload/watched_call.hpp"
 
 namespace interlace::preload {
 namespace {
@@ -14,6 +15,7 @@ void in_parent() { take_over_after_fork(false); }
 
 void in_child() {
   counters_forked();
+  watched_calls_forked();
   stand_ins_forked();
   take_over_after_fork(true);
 }
@@ -21,6 +23,7 @@ void in_child() {
 // A process that does not copy on GPUs does no more than this.
 __attribute__((constructor)) void begin() {
   counters_open(process_settings().counters.c_str());
+  watching = !call_sites().empty() || !seen_calls().empty();
   pthread_atfork(before_fork, in_parent, in_child);
 }
 

@@ -6,12 +6,15 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <utility>
 
+#include "preload/batches.hpp"
 #include "preload/counters.hpp"
 #include "preload/entries.hpp"
 #include "preload/process.hpp"
 #include "preload/take_over.hpp"
+#include "preload/watched_call.hpp"
 
 namespace interlace::preload {
 namespace {
@@ -60,6 +63,7 @@ constexpr copy_direction direction_of(entry which) {
 
 template <entry Which, bool Linked>
 int copy(address to, address from, std::size_t bytes, CUstream_st* stream) {
+  const watched_call seen(Which, to, from, bytes);
   if (take_over({.moves = direction_of(Which),
                  .to = to,
                  .from = from,
@@ -73,6 +77,7 @@ int copy(address to, address from, std::size_t bytes, CUstream_st* stream) {
 template <entry Which, bool Linked>
 int peer_copy(address to, void* to_context, address from, void* from_context, std::size_t bytes,
               CUstream_st* stream) {
+  const watched_call seen(Which, to, from, bytes);
   if (take_over({.moves = direction_of(Which),
                  .to = to,
                  .from = from,
@@ -84,6 +89,7 @@ int peer_copy(address to, void* to_context, address from, void* from_context, st
 
 template <entry Which, bool Linked>
 int synchronous_copy(address to, address from, std::size_t bytes) {
+  const watched_call seen(Which, to, from, bytes);
   count_synchronous(direction_of(Which), bytes);
   return call_next(Which, Linked, to, from, bytes);
 }
@@ -91,8 +97,75 @@ int synchronous_copy(address to, address from, std::size_t bytes) {
 template <entry Which, bool Linked>
 int synchronous_peer_copy(address to, void* to_context, address from, void* from_context,
                           std::size_t bytes) {
+  const watched_call seen(Which, to, from, bytes);
   count_synchronous(direction_of(Which), bytes);
   return call_next(Which, Linked, to, to_context, from, from_context, bytes);
+}
+
+// --- batches
+// --------------------------------------------------------------------------------------
+
+address first_of(const address* list, std::size_t count) {
+  return list == nullptr || count == 0 ? 0 : list[0];
+}
+
+template <entry Which>
+requested_batch batch_of(address* to, address* from, std::size_t* bytes, std::size_t count,
+                         copy_attributes* attributes, std::size_t* firsts, std::size_t kinds,
+                         CUstream_st* stream) {
+  return {.to = to,
+          .from = from,
+          .bytes = bytes,
+          .count = count,
+          .attributes = attributes,
+          .firsts = firsts,
+          .kinds = kinds,
+          .stream = stream_of(Which, stream)};
+}
+
+template <entry Which, bool Linked>
+int batch_old(address* to, address* from, std::size_t* bytes, std::size_t count,
+              copy_attributes* attributes, std::size_t* firsts, std::size_t kinds,
+              std::size_t* failed, CUstream_st* stream) {
+  const auto asked = batch_of<Which>(to, from, bytes, count, attributes, firsts, kinds, stream);
+  const batch_bytes sizes = bytes_of(asked);
+  const watched_call seen(Which, first_of(to, count), first_of(from, count), sizes.total, count);
+  if (take_over_batch(asked, sizes)) {
+    // As the driver does where no copy failed.
+    if (failed != nullptr) *failed = std::numeric_limits<std::size_t>::max();
+    return 0;
+  }
+  return call_next(Which, Linked, to, from, bytes, count, attributes, firsts, kinds, failed,
+                   stream);
+}
+
+template <entry Which, bool Linked>
+int batch(address* to, address* from, std::size_t* bytes, std::size_t count,
+          copy_attributes* attributes, std::size_t* firsts, std::size_t kinds,
+          CUstream_st* stream) {
+  const auto asked = batch_of<Which>(to, from, bytes, count, attributes, firsts, kinds, stream);
+  const batch_bytes sizes = bytes_of(asked);
+  const watched_call seen(Which, first_of(to, count), first_of(from, count), sizes.total, count);
+  if (take_over_batch(asked, sizes)) return 0;
+  return call_next(Which, Linked, to, from, bytes, count, attributes, firsts, kinds, stream);
+}
+
+template <entry Which, bool Linked>
+int batch_3d_old(std::size_t count, volume_copy* operations, std::size_t* failed,
+                 unsigned long long flags, CUstream_st* stream) {
+  const volumes all = volumes_of(operations, count);
+  const watched_call seen(Which, all.to, all.from, all.bytes, count);
+  count_volumes(all.bytes, count);
+  return call_next(Which, Linked, count, operations, failed, flags, stream);
+}
+
+template <entry Which, bool Linked>
+int batch_3d(std::size_t count, volume_copy* operations, unsigned long long flags,
+             CUstream_st* stream) {
+  const volumes all = volumes_of(operations, count);
+  const watched_call seen(Which, all.to, all.from, all.bytes, count);
+  count_volumes(all.bytes, count);
+  return call_next(Which, Linked, count, operations, flags, stream);
 }
 
 // --- peer access
@@ -335,6 +408,22 @@ void* stand_in(entry which) {
       return address_of(synchronous_peer_copy<entry::synchronous_peer, false>);
     case entry::synchronous_peer_per_thread:
       return address_of(synchronous_peer_copy<entry::synchronous_peer_per_thread, false>);
+    case entry::batch_old:
+      return address_of(batch_old<entry::batch_old, false>);
+    case entry::batch_old_per_thread:
+      return address_of(batch_old<entry::batch_old_per_thread, false>);
+    case entry::batch:
+      return address_of(batch<entry::batch, false>);
+    case entry::batch_per_thread:
+      return address_of(batch<entry::batch_per_thread, false>);
+    case entry::batch_3d_old:
+      return address_of(batch_3d_old<entry::batch_3d_old, false>);
+    case entry::batch_3d_old_per_thread:
+      return address_of(batch_3d_old<entry::batch_3d_old_per_thread, false>);
+    case entry::batch_3d:
+      return address_of(batch_3d<entry::batch_3d, false>);
+    case entry::batch_3d_per_thread:
+      return address_of(batch_3d<entry::batch_3d_per_thread, false>);
     case entry::enable_peer:
       return address_of(enable_peer<false>);
     case entry::disable_peer:
@@ -391,6 +480,31 @@ void remember_own_contexts() noexcept {
       (address to, void* to_context, address from, void* from_context, std::size_t bytes), \
       synchronous_peer_copy<entry::which, true>(to, to_context, from, from_context, bytes))
 
+#define INTERLACE_EXPORT_BATCH_OLD(which, symbol)                                            \
+  INTERLACE_EXPORT(which, symbol,                                                            \
+                   (address * to, address * from, std::size_t * bytes, std::size_t count,    \
+                    copy_attributes * attributes, std::size_t * firsts, std::size_t kinds,   \
+                    std::size_t * failed, CUstream_st * stream),                             \
+                   batch_old<entry::which, true>(to, from, bytes, count, attributes, firsts, \
+                                                 kinds, failed, stream))
+#define INTERLACE_EXPORT_BATCH(which, symbol)                                 \
+  INTERLACE_EXPORT(                                                           \
+      which, symbol,                                                          \
+      (address * to, address * from, std::size_t * bytes, std::size_t count,  \
+       copy_attributes * attributes, std::size_t * firsts, std::size_t kinds, \
+       CUstream_st * stream),                                                 \
+      batch<entry::which, true>(to, from, bytes, count, attributes, firsts, kinds, stream))
+#define INTERLACE_EXPORT_BATCH_3D_OLD(which, symbol)                                   \
+  INTERLACE_EXPORT(which, symbol,                                                      \
+                   (std::size_t count, volume_copy * operations, std::size_t * failed, \
+                    unsigned long long flags, CUstream_st* stream),                    \
+                   batch_3d_old<entry::which, true>(count, operations, failed, flags, stream))
+#define INTERLACE_EXPORT_BATCH_3D(which, symbol)                                           \
+  INTERLACE_EXPORT(which, symbol,                                                          \
+                   (std::size_t count, volume_copy * operations, unsigned long long flags, \
+                    CUstream_st* stream),                                                  \
+                   batch_3d<entry::which, true>(count, operations, flags, stream))
+
 INTERLACE_EXPORT_COPY(copy, "cuMemcpyAsync")
 INTERLACE_EXPORT_COPY(copy_per_thread, "cuMemcpyAsync_ptsz")
 INTERLACE_EXPORT_COPY(host_to_gpu, "cuMemcpyHtoDAsync_v2")
@@ -411,6 +525,14 @@ INTERLACE_EXPORT_SYNCHRONOUS(synchronous_gpu_to_gpu, "cuMemcpyDtoD_v2")
 INTERLACE_EXPORT_SYNCHRONOUS(synchronous_gpu_to_gpu_per_thread, "cuMemcpyDtoD_v2_ptds")
 INTERLACE_EXPORT_SYNCHRONOUS_PEER(synchronous_peer, "cuMemcpyPeer")
 INTERLACE_EXPORT_SYNCHRONOUS_PEER(synchronous_peer_per_thread, "cuMemcpyPeer_ptds")
+INTERLACE_EXPORT_BATCH_OLD(batch_old, "cuMemcpyBatchAsync")
+INTERLACE_EXPORT_BATCH_OLD(batch_old_per_thread, "cuMemcpyBatchAsync_ptsz")
+INTERLACE_EXPORT_BATCH(batch, "cuMemcpyBatchAsync_v2")
+INTERLACE_EXPORT_BATCH(batch_per_thread, "cuMemcpyBatchAsync_v2_ptsz")
+INTERLACE_EXPORT_BATCH_3D_OLD(batch_3d_old, "cuMemcpy3DBatchAsync")
+INTERLACE_EXPORT_BATCH_3D_OLD(batch_3d_old_per_thread, "cuMemcpy3DBatchAsync_ptsz")
+INTERLACE_EXPORT_BATCH_3D(batch_3d, "cuMemcpy3DBatchAsync_v2")
+INTERLACE_EXPORT_BATCH_3D(batch_3d_per_thread, "cuMemcpy3DBatchAsync_v2_ptsz")
 
 INTERLACE_EXPORT(enable_peer, "cuCtxEnablePeerAccess", (CUctx_st * peer, unsigned flags),
                  enable_peer<true>(peer, flags))

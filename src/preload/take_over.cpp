@@ -17,6 +17,7 @@
 #include "cuda/transfer/copy_engine.hpp"
 #include "cuda/transfer/memory_view.hpp"
 #include "preload/entries.hpp"
+#include "preload/own_call.hpp"
 #include "preload/process.hpp"
 #include "preload/settings.hpp"
 
@@ -43,33 +44,6 @@ std::atomic<bool> start_attempted{false};
 pthread_mutex_t phase_mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_t starter_thread{};
 bool starter_runs = false;  // under the lock
-
-// Calls that the engine or the driver makes are not the program's. Such calls nest: the first copy
-// can make the engine.
-thread_local bool in_own_call = false;
-
-class own_call {
- public:
-  own_call() = default;
-  ~own_call() { in_own_call = before_; }
-  own_call(const own_call&) = delete;
-  own_call& operator=(const own_call&) = delete;
-
- private:
-  bool before_ = std::exchange(in_own_call, true);
-};
-
-// A thread that another thread cancels must not end inside the engine.
-class without_cancellation {
- public:
-  without_cancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~without_cancellation() { pthread_setcancelstate(before_, nullptr); }
-  without_cancellation(const without_cancellation&) = delete;
-  without_cancellation& operator=(const without_cancellation&) = delete;
-
- private:
-  int before_ = PTHREAD_CANCEL_ENABLE;
-};
 
 class phase_lock {
  public:
@@ -185,22 +159,6 @@ void start() {
 // --- a copy
 // ---------------------------------------------------------------------------------------
 
-// Null where the driver cannot be used. Then no copy is taken over.
-const cuda::driver_table* driver() noexcept {
-  static std::atomic<const cuda::driver_table*> table{nullptr};
-  const cuda::driver_table* found = table.load(std::memory_order_acquire);
-  if (found != nullptr || current_phase.load() == phase::ended) return found;
-  const phase_lock locked;
-  try {
-    found = &cuda::real_driver();
-    table.store(found, std::memory_order_release);
-  } catch (const std::exception& error) {
-    counters_note(error.what());
-    current_phase.store(phase::ended);
-  }
-  return found;
-}
-
 outcome outcome_of(copy_result result) {
   switch (result) {
     case copy_result::streams:
@@ -301,7 +259,7 @@ decision decide(requested_copy& asked) {
   if (!process_settings().problem.empty() || current_phase.load() == phase::ended ||
       process_settings().start == start_mode::never)
     return {outcome::switched_off, false};
-  const cuda::driver_table* calls = driver();
+  const cuda::driver_table* calls = usable_driver();
   if (calls == nullptr) return {outcome::failed, false};
   // A copy without a context is an error, which the program must get.
   if (current_context() == nullptr) return {outcome::other_context, false};
@@ -328,6 +286,21 @@ decision decide(requested_copy& asked) {
 }
 
 }  // namespace
+
+const cuda::driver_table* usable_driver() noexcept {
+  static std::atomic<const cuda::driver_table*> table{nullptr};
+  const cuda::driver_table* found = table.load(std::memory_order_acquire);
+  if (found != nullptr || current_phase.load() == phase::ended) return found;
+  const phase_lock locked;
+  try {
+    found = &cuda::real_driver();
+    table.store(found, std::memory_order_release);
+  } catch (const std::exception& error) {
+    counters_note(error.what());
+    current_phase.store(phase::ended);
+  }
+  return found;
+}
 
 bool take_over(const requested_copy& asked) noexcept {
   if (in_own_call) return false;
@@ -368,7 +341,7 @@ void stop_engine() noexcept {
 }
 
 CUctx_st* current_context() noexcept {
-  const cuda::driver_table* calls = driver();
+  const cuda::driver_table* calls = usable_driver();
   CUctx_st* context = nullptr;
   if (calls == nullptr || calls->current(&context) != success) return nullptr;
   return context;

@@ -433,7 +433,7 @@ def taken_over(counted: dict[str, Any]) -> int:
     return sum(
         one["copies"]
         for one in counted.get("copies", [])
-        if one["outcome"] == counted["taken_over"]
+        if one["outcome"] in counted["taken_over"]
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import math
 import os
@@ -22,6 +23,7 @@ import pytest
 from interlace.cli import main as cli
 from interlace.cli import run as run_command
 from interlace.runtime import preload, program
+from interlace.show import call_sites
 from interlace.show.preload import lines_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -164,7 +166,7 @@ def test_the_counters_have_their_place_on_the_disk(
     assert ended.code == 2
     assert one_sentence(ended) == (
         f"the file of counters cannot be made in {tmp_path}: No space left on device; "
-        "set TMPDIR to a folder with 5 MB of space"
+        "set TMPDIR to a folder with 8 MB of space"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -351,7 +353,7 @@ def test_rates_and_gains_are_of_all_processes() -> None:
         2,
         2,
         2,
-        "taken over",
+        ["taken over"],
         [
             preload.Process(
                 1,
@@ -391,6 +393,101 @@ def test_rates_and_gains_are_of_all_processes() -> None:
     ]
 
 
+# --- who copies, and when -------------------------------------------------------------------------
+
+LINK = 50e9  # bytes a second
+
+
+def site(function: str, *tallies: preload.SiteTally, size: int = 4096) -> preload.Site:
+    copies = sum(one.copies for one in tallies)
+    return preload.Site(1, function, "liba.so", "f(int)", "", "", 1, 0, {size: copies}, [*tallies])
+
+
+def test_what_a_call_site_loses_and_what_to_change() -> None:
+    def lost(one: preload.Site, rate: float | None = LINK) -> call_sites.Loss | None:
+        return call_sites.loss_of(one, one.tallies[0], rate)
+
+    pageable = preload.SiteTally("host to GPU", "pageable", 10, 1_000_000_000, 0.12)
+    loss = lost(site("cuMemcpyHtoDAsync", pageable, size=100_000_000))
+    assert loss is not None
+    assert loss.seconds == pytest.approx(0.1)
+    assert "page-lock" in loss.change
+    small = preload.SiteTally("GPU to host", "page-locked", 100_000, 409_600_000, 0.2)
+    loss = lost(site("cuMemcpyDtoHAsync", small))
+    assert loss is not None
+    assert "cuMemcpyBatchAsync" in loss.change
+    waits = preload.SiteTally("GPU to host", "page-locked", 10, 10_000_000, 0.2)
+    loss = lost(site("cuMemcpyDtoH", waits, size=1 << 20))
+    assert loss is not None
+    assert "asynchronously" in loss.change
+    # Nothing is lost where the link is the limit, where no link is known, and beside the host.
+    assert lost(site("cuMemcpyDtoHAsync", waits._replace(host_s=1e-4))) is None
+    assert lost(site("cuMemcpyHtoDAsync", pageable), None) is None
+    inside = preload.SiteTally("GPU to GPU", "neither end is the host", 10, 1000, 9.0)
+    assert lost(site("cuMemcpyDtoDAsync", inside)) is None
+
+
+def test_the_report_of_call_sites() -> None:
+    pageable = preload.SiteTally("host to GPU", "pageable", 2, 3_000_000_000, 0.5)
+    counted = preload.Counted(
+        1, 1, 1, ["taken over"], [], [site("cuMemcpyHtoD", pageable, size=1 << 30)], 2
+    )
+    assert call_sites.lines_of_sites(counted, LINK) == [
+        "call sites, the most bytes first:",
+        "  1. liba.so f(int)",
+        "     cuMemcpyHtoD, host to GPU: 2 copies, 3.000 GB, pageable host memory, "
+        "500.0 ms in calls",
+        "     lost: 440.0 ms to pageable memory, which the driver copies twice while the caller "
+        "waits",
+        "     change: page-lock the host's memory: pin_memory=True, cudaHostAlloc or "
+        "cudaHostRegister",
+        "     sizes from: 1 GiB 100 %",
+        "     2 call sites found no room and are one: elsewhere",
+        "     lost: the host's time in calls beyond what a link of 50.0 GB/s needs",
+    ]
+    assert call_sites.lines_of_sites(counted._replace(sites=[]), LINK) == []
+
+
+@needs_compiler
+def test_sites_and_calls_of_a_program(call: Call, copying: Path, tmp_path: Path) -> None:
+    file, trace = tmp_path / "counted.json", tmp_path / "trace.json"
+    ended = call(
+        "--report", "--json", file, "--timeline", trace, "--", copying, *[100] * 40, *[3000] * 20
+    )
+    assert ended.code == 0
+    lines = [line.removeprefix("interlace: ") for line in ended.err.splitlines()]
+    begin = lines.index("call sites, the most bytes first:")
+    assert re.fullmatch(r" +1\. program \S.*", lines[begin + 1])
+    assert re.match(r" +cuMemcpyHtoDAsync, .*: 60 copies, 64\.00 kB, ", lines[begin + 2])
+    assert "     sizes from: 64 B 67 %, 2 KiB 33 %" in lines
+    [found] = json.loads(file.read_text())["sites"]
+    assert (found["library"], found["sampled"]) == ("program", 60)
+    assert sum(one["bytes"] for one in found["tallies"]) == 64_000
+    document = json.loads(trace.read_text())
+    spans = [event for event in document["traceEvents"] if event["ph"] == "X"]
+    assert [span["args"]["bytes"] for span in spans] == [100] * 40 + [3000] * 20
+    assert {span["name"] for span in spans} == {"cuMemcpyHtoDAsync"}
+    assert {span["args"]["outcome"] for span in spans} == {"smaller than the threshold"}
+    for one, following in itertools.pairwise(spans):
+        assert one["ts"] + one["dur"] <= following["ts"]
+    assert document["otherData"]["calls_without_room"] == 0
+
+
+@needs_compiler
+def test_what_is_remembered_is_bounded(
+    call: Call, copying: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_command, "CALLS", 10)
+    monkeypatch.setattr(run_command, "SITES", 1)  # the one that stands for all others
+    trace = tmp_path / "trace.json"
+    ended = call("--report", "--timeline", trace, "--", copying, *[100] * 40)
+    assert "note: the timeline lacks the last 30 calls" in ended.err
+    assert "  1. elsewhere" in ended.err
+    assert "1 call sites found no room" in ended.err
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert sum(event["ph"] == "X" for event in events) == 10
+
+
 # --- what the library and the command have to agree on --------------------------------------------
 
 
@@ -418,6 +515,13 @@ def test_the_layout_of_counters_is_that_of_the_library() -> None:
         "names_offset": preload.NAMES_AT,
         "slots_offset": preload.SLOTS_AT,
         "direction_count": preload.DIRECTIONS,
+    }.items():
+        assert re.search(rf"std::size_t {name} = {value};", text), name
+    for name, value in {
+        "site_bytes": preload.SITE_BYTES,
+        "call_bytes": preload.CALL.size,
+        "site_library_bytes": preload.SITE_TEXTS[0],
+        "site_symbol_bytes": preload.SITE_TEXTS[1],
     }.items():
         assert re.search(rf"std::size_t {name} = {value};", text), name
     magic = "".join(re.findall(r"'(\w)'", text.partition("counters_magic{")[2].partition("}")[0]))

@@ -12,12 +12,13 @@ from typing import Annotated
 
 import typer
 
-from interlace.base.files import check_writable, write_all
+from interlace.base.files import check_outputs, write_all
 from interlace.cli.failures import warn
 from interlace.cli.shared_options import json_option
 from interlace.model.results import json_text
-from interlace.runtime.preload import check_environment, preload_library, to_json
+from interlace.runtime.preload import CALLS, SITES, check_environment, preload_library, to_json
 from interlace.runtime.program import find_program, run_counted
+from interlace.show.call_sites import lines_of_sites
 from interlace.show.preload import lines_of, warnings
 
 
@@ -36,6 +37,18 @@ def run_command(
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Say nothing at the end but warnings.")
     ] = False,
+    report: Annotated[
+        bool,
+        typer.Option(
+            "--report", help="List the program's call sites, what they lose, and what to change."
+        ),
+    ] = False,
+    timeline_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--timeline", metavar="FILE", help="Write the calls that copy, for ui.perfetto.dev."
+        ),
+    ] = None,
 ) -> int:
     """Run an unchanged program, and send its CUDA copies over several paths where that is faster.
 
@@ -45,24 +58,42 @@ def run_command(
     INTERLACE_PRELOAD_AFTER (256M) the bytes of copies before the engine starts, and
     INTERLACE_PRELOAD_START (background, wait, never) says whether copies wait for the start.
     """
-    if json_file is not None:
-        check_writable(json_file, "--json")
+    check_outputs({"--json": json_file, "--timeline": timeline_file})
     check_environment(os.environ)
     preloaded = preload_library()
     file, code, refused = find_program(program[0], os.environ)
     if file is None:
         warn(refused)
         return code
-    ended = run_counted(file, program, preloaded)
+    ended = run_counted(
+        file,
+        program,
+        preloaded,
+        sites=SITES if report else 0,
+        calls=CALLS if timeline_file is not None else 0,
+    )
     if ended.counted is None:
         warn(ended.failed)
         return ended.code
     said = warnings(ended.counted, program[0])
     if not said and not quiet:
         said = lines_of(ended.counted)
+        if report:
+            from interlace.study.topo import host_link_bytes_per_s
+
+            said += lines_of_sites(ended.counted, host_link_bytes_per_s())
     for line in said:
         warn(line)
+    texts: dict[Path, str] = {}
     if json_file is not None:
         document = to_json(ended.counted, program, ended.code, ended.elapsed_s)
-        write_all({json_file: json_text(document)})
+        texts[json_file] = json_text(document)
+    if timeline_file is not None:
+        from interlace.show.timeline import program_trace
+
+        texts[timeline_file] = program_trace(ended.counted, program)
+        if ended.counted.lost_calls:
+            warn(f"note: the timeline lacks the last {ended.counted.lost_calls} calls")
+    if texts:
+        write_all(texts)
     return ended.code

@@ -1,7 +1,8 @@
 """The library that takes over a program's copies: its environment variables and its counts.
 
 The library counts the copies that it took over or passed through in a file that all processes of
-the program share (src/preload/counters.hpp). This module reads the file after the program's end.
+the program share (src/preload/counters.hpp). Where asked, the file also has the program's call
+sites and a list of its calls. This module reads the file after the program's end.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 from interlace.base.errors import UserError
 from interlace.base.installation import installed
 
-FORMAT = 1  # of the JSON file
+FORMAT = 2  # of the JSON file
 LIBRARY = "libinterlace_preload.so"
 
 
@@ -82,19 +83,26 @@ def preload_library() -> Path:
     )
 
 
-MAGIC = b"ILPRELD1"
+MAGIC = b"ILPRELD2"
 SLOTS = 1024
+SITES = 512  # of a report
+CALLS = 65536  # of a timeline
 NAMES_AT = 4096
 SLOTS_AT = 8192
 SLOT_BYTES = 4096
 DIRECTIONS = 4
-HEADER = struct.Struct("<8s4Q")  # magic, slots, loaded, saw_driver, claimed
+HEADER = struct.Struct("<8s8Q")  # magic; slots, loaded, saw_driver; slots', sites', calls' numbers
 SLOT = struct.Struct("<3Q")  # process, engine, started_ns
 TIMES = struct.Struct(f"<{DIRECTIONS}Q")
 NAME_BYTES = 64
 NOTE_BYTES = 512
 ENGINE = ("none", "starting", "ready", "useless")
-TAKEN_OVER = 0  # index of this outcome
+SITE = struct.Struct("<4I")  # named, slot, function, sampled
+SITE_TALLY = struct.Struct("<3Q")  # copies, bytes, host_ns
+SITE_SIZES = struct.Struct("<32Q")
+SITE_TEXTS = (64, 128, 64, 128)  # library, symbol, outer library, outer symbol
+SITE_BYTES = 1048
+CALL = struct.Struct("<3Q3I4B")  # begin_ns, took_ns, bytes; pieces, slot, thread; function, ...
 
 
 class Tally(NamedTuple):
@@ -114,6 +122,45 @@ class Gain(NamedTuple):
     direct_s: float
 
 
+class SiteTally(NamedTuple):
+    """The copies of a call site with the same direction and the same kind of host memory."""
+
+    direction: str
+    memory: str
+    copies: int
+    bytes: int
+    host_s: float  # in the driver's function
+
+
+class Site(NamedTuple):
+    """A place in the program that copies; its counts are estimated where calls were sampled."""
+
+    process: int
+    function: str  # of the driver
+    library: str
+    symbol: str
+    outer_library: str  # the next library outwards
+    outer_symbol: str
+    sampled: int  # calls
+    taken_over_bytes: int
+    sizes: dict[int, int]  # copies by the largest power of two that is not larger than their bytes
+    tallies: list[SiteTally]
+
+
+class Call(NamedTuple):
+    """A call of the driver, for a timeline."""
+
+    begin_s: float  # of the machine's clock
+    took_s: float
+    bytes: int
+    pieces: int
+    slot: int
+    thread: int
+    function: str
+    direction: str
+    outcome: str
+
+
 class Process(NamedTuple):
     """A process image that copied on GPUs."""
 
@@ -124,6 +171,7 @@ class Process(NamedTuple):
     note: str
     tallies: list[Tally]
     gains: list[Gain]
+    batches: int = 0  # that were taken over
 
 
 class Counted(NamedTuple):
@@ -132,8 +180,12 @@ class Counted(NamedTuple):
     loaded: int
     saw_driver: int
     claimed: int
-    taken_over: str  # the name of the outcome TAKEN_OVER
+    taken_over: list[str]  # the names of these outcomes
     processes: list[Process]
+    sites: list[Site] = []  # noqa: RUF012 - nothing changes it
+    lost_sites: int = 0  # that found no room
+    calls: list[Call] = []  # noqa: RUF012
+    lost_calls: int = 0
 
     def tallies(self) -> list[Tally]:
         """Return the tallies over all processes, in a fixed order."""
@@ -153,16 +205,31 @@ class Counted(NamedTuple):
         return [Gain(key, *value) for key, value in sums.items()]
 
 
-def make_counters(file: Path) -> None:
+def make_counters(file: Path, *, sites: int = 0, calls: int = 0) -> None:
     """Make the file of counters, with disk space for all its bytes. Raises OSError.
 
     The program maps the file. If a page had no space on the disk yet and the disk filled up later,
     SIGBUS would kill the program.
     """
     with file.open("wb") as out:
-        out.write(HEADER.pack(MAGIC, SLOTS, 0, 0, 0))
+        out.write(HEADER.pack(MAGIC, SLOTS, 0, 0, 0, sites, 0, calls, 0))
         out.flush()
-        os.posix_fallocate(out.fileno(), 0, SLOTS_AT + SLOTS * SLOT_BYTES)
+        size = SLOTS_AT + SLOTS * SLOT_BYTES + sites * SITE_BYTES + calls * CALL.size
+        os.posix_fallocate(out.fileno(), 0, size)
+
+
+class _Names(NamedTuple):
+    """The words that numbers in the file stand for."""
+
+    directions: list[str]
+    taken_over: list[str]
+    passed: list[str]
+    memories: list[str]
+    functions: list[str]
+
+    @property
+    def outcomes(self) -> list[str]:
+        return self.taken_over + self.passed
 
 
 def read_counters(file: Path) -> Counted:
@@ -170,26 +237,100 @@ def read_counters(file: Path) -> Counted:
     with file.open("rb") as source:
         view = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
     with view:
-        _, slots, loaded, saw_driver, claimed = HEADER.unpack_from(view, 0)
-        directions, outcomes = _names(view[NAMES_AT:SLOTS_AT])
+        header = HEADER.unpack_from(view, 0)
+        _, slots, loaded, saw_driver, claimed, sites, site_number, calls, call_number = header
+        names = _names(view[NAMES_AT:SLOTS_AT])
         processes = [
-            _process(view, SLOTS_AT + index * SLOT_BYTES, directions, outcomes)
+            _process(view, SLOTS_AT + index * SLOT_BYTES, names)
             for index in range(min(claimed, slots))
         ]
-    return Counted(loaded, saw_driver, claimed, outcomes[TAKEN_OVER], processes)
+        at = SLOTS_AT + slots * SLOT_BYTES
+        found = [
+            site
+            for index in range(sites)
+            if (site := _site(view, at + index * SITE_BYTES, names, processes)) is not None
+        ]
+        at += sites * SITE_BYTES
+        seen = [
+            call
+            for index in range(min(call_number, calls))
+            if (call := _call(view, at + index * CALL.size, names)) is not None
+        ]
+    return Counted(
+        loaded,
+        saw_driver,
+        claimed,
+        names.taken_over,
+        processes,
+        found,
+        max(0, site_number - max(0, sites - 1)),
+        seen,
+        max(0, call_number - calls),
+    )
 
 
-def _names(page: bytes) -> tuple[list[str], list[str]]:
+def _names(page: bytes) -> _Names:
     text = page.partition(b"\0")[0].decode()
     if not text:  # no process loaded the library
-        return [], [""]
-    directions, outcomes = text.split("\n\n")
-    return directions.splitlines(), outcomes.splitlines()
+        return _Names([], [], [], [], [])
+    return _Names(*(group.splitlines() for group in text.split("\n\n")))
 
 
-def _process(
-    view: mmap.mmap, at: int, directions: Sequence[str], outcomes: Sequence[str]
-) -> Process:
+def _text(view: mmap.mmap, at: int, size: int) -> str:
+    return view[at : at + size].partition(b"\0")[0].decode(errors="replace")
+
+
+def _site(view: mmap.mmap, at: int, names: _Names, processes: Sequence[Process]) -> Site | None:
+    named, slot, function, sampled = SITE.unpack_from(view, at)
+    if sampled == 0:
+        return None
+    at += SITE.size
+    tallies = []
+    for direction in names.directions:
+        for memory in names.memories:
+            copies, size, host_ns = SITE_TALLY.unpack_from(view, at)
+            at += SITE_TALLY.size
+            if copies:
+                tallies.append(SiteTally(direction, memory, copies, size, host_ns / 1e9))
+    (taken_over,) = struct.unpack_from("<Q", view, at)
+    at += 8
+    sizes = SITE_SIZES.unpack_from(view, at)
+    at += SITE_SIZES.size
+    texts = []
+    for size in SITE_TEXTS:
+        texts.append(_text(view, at, size) if named else "")
+        at += size
+    return Site(
+        processes[slot].process if named and slot < len(processes) else 0,
+        names.functions[function] if named else "",
+        *texts,
+        sampled,
+        taken_over,
+        {1 << power: copies for power, copies in enumerate(sizes) if copies},
+        tallies,
+    )
+
+
+def _call(view: mmap.mmap, at: int, names: _Names) -> Call | None:
+    begin, took, size, pieces, slot, thread, function, direction, outcome, complete = (
+        CALL.unpack_from(view, at)
+    )
+    if not complete:
+        return None
+    return Call(
+        begin / 1e9,
+        took / 1e9,
+        size,
+        pieces,
+        slot,
+        thread,
+        names.functions[function],
+        names.directions[direction],
+        names.outcomes[outcome],
+    )
+
+
+def _process(view: mmap.mmap, at: int, names: _Names) -> Process:
     process, engine, started_ns = SLOT.unpack_from(view, at)
     at += SLOT.size
     predicted = TIMES.unpack_from(view, at)
@@ -197,29 +338,28 @@ def _process(
     at += 2 * TIMES.size
     pair = struct.Struct("<2Q")
     tallies = []
-    for direction in directions:
-        for outcome in outcomes:
+    for direction in names.directions:
+        for outcome in names.outcomes:
             copies, size = pair.unpack_from(view, at)
             at += pair.size
             if copies:
                 tallies.append(Tally(direction, outcome, copies, size))
     gains = [
         Gain(name, one / 1e9, other / 1e9)
-        for name, one, other in zip(directions, predicted, direct, strict=True)
+        for name, one, other in zip(names.directions, predicted, direct, strict=True)
         if other
     ]
-
-    def text(offset: int, size: int) -> str:
-        return view[offset : offset + size].partition(b"\0")[0].decode(errors="replace")
-
+    (batches,) = struct.unpack_from("<Q", view, at)
+    at += 8
     return Process(
         process,
-        text(at, NAME_BYTES),
+        _text(view, at, NAME_BYTES),
         ENGINE[engine],
         started_ns / 1e9,
-        text(at + NAME_BYTES, NOTE_BYTES),
+        _text(view, at + NAME_BYTES, NOTE_BYTES),
         tallies,
         gains,
+        batches,
     )
 
 
@@ -240,6 +380,7 @@ def to_json(counted: Counted, words: Sequence[str], code: int, elapsed_s: float)
         "saw_driver": counted.saw_driver,
         "copying_processes": counted.claimed,
         "taken_over": counted.taken_over,
+        "batches": sum(process.batches for process in counted.processes),
         "copies": tallies(counted.tallies()),
         "gains": [gain._asdict() for gain in counted.gains()],
         "processes": [
@@ -250,4 +391,9 @@ def to_json(counted: Counted, words: Sequence[str], code: int, elapsed_s: float)
             }
             for process in counted.processes
         ],
+        "sites": [
+            {**site._asdict(), "tallies": [one._asdict() for one in site.tallies]}
+            for site in counted.sites
+        ],
+        "sites_without_room": counted.lost_sites,
     }

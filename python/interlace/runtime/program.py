@@ -123,8 +123,13 @@ class Ended(NamedTuple):
     counted: Counted | None  # None if it did not start
 
 
-def run_counted(file: str, words: Sequence[str], library: Path) -> Ended:
-    """Run a program to its end with the library loaded first, and read the library's counters."""
+def run_counted(
+    file: str, words: Sequence[str], library: Path, *, sites: int = 0, calls: int = 0
+) -> Ended:
+    """Run a program to its end with the library loaded first, and read the library's counters.
+
+    `sites` and `calls` are the most call sites and calls that the library lists.
+    """
     try:
         folder = Path(tempfile.mkdtemp(prefix="interlace-run-"))
     except OSError as error:
@@ -132,7 +137,7 @@ def run_counted(file: str, words: Sequence[str], library: Path) -> Ended:
     try:
         counters = folder / "counters"
         try:
-            make_counters(counters)
+            make_counters(counters, sites=sites, calls=calls)
         except OSError as error:
             raise _uncounted(str(folder.parent), error) from None
         others = os.environ.get("LD_PRELOAD", "")
@@ -178,5 +183,5 @@ def _with_copies(activity: Activity, counters: Path) -> Activity:
 def _uncounted(place: str, error: OSError) -> UserError:
     return UserError(
         f"the file of counters cannot be made in {place}: {error.strerror or error}; set TMPDIR to "
-        "a folder with 5 MB of space"
+        "a folder with 8 MB of space"
     )

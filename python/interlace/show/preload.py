@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from interlace.base.table import BYTES, SECONDS, fixed, scale
 from interlace.runtime.preload import Counted
+from interlace.show.call_sites import quantity
 
 
 def _plural(count: int, word: str, words: str | None = None) -> str:
     return f"{count} {word if count == 1 else words or word + 's'}"
-
-
-def _quantity(value: float, units: Sequence[tuple[float, str]]) -> str:
-    size, name = scale([value], units)
-    return f"{fixed([value / size])[0]} {name}"
 
 
 def warnings(counted: Counted, program: str) -> list[str]:
@@ -35,14 +29,22 @@ def lines_of(counted: Counted) -> list[str]:
     """The lines of the report: copies that were taken over, other copies and why, and the gain."""
     rows: list[tuple[str, int, int]] = []
     tallies = counted.tallies()
-    taken = [one for one in tallies if one.outcome == counted.taken_over]
+    taken = [one for one in tallies if one.outcome in counted.taken_over]
     passed: dict[str, tuple[int, int]] = {}
     for one in tallies:
-        if one.outcome != counted.taken_over:
+        if one.outcome not in counted.taken_over:
             copies, size = passed.get(one.outcome, (0, 0))
             passed[one.outcome] = (copies + one.copies, size + one.bytes)
     rows.append(("taken over", sum(o.copies for o in taken), sum(o.bytes for o in taken)))
-    rows += [(f"  {one.direction}", one.copies, one.bytes) for one in taken]
+    first = counted.taken_over[:1]  # copies of their own, over several paths
+    rows += [
+        (
+            f"  {one.direction}" + ("" if one.outcome in first else ", by one kernel a batch"),
+            one.copies,
+            one.bytes,
+        )
+        for one in taken
+    ]
     rows.append(
         (
             "passed through",
@@ -67,14 +69,14 @@ def lines_of(counted: Counted) -> list[str]:
     direct = sum(gain.direct_s for gain in gains)
     if predicted > 0:
         lines_of.append(
-            f"predicted for what was taken over: {_quantity(predicted, SECONDS)} of copying, "
-            f"{_quantity(direct, SECONDS)} as plain copies; {direct / predicted:.2f} x"
+            f"predicted for what was taken over: {quantity(predicted, SECONDS)} of copying, "
+            f"{quantity(direct, SECONDS)} as plain copies; {direct / predicted:.2f} x"
         )
     started = [process.started_s for process in counted.processes if process.engine == "ready"]
     if started:
         lines_of.append(
             f"the engine started in {_plural(len(started), 'process', 'processes')}, in "
-            f"{_quantity(max(started), SECONDS)}"
+            f"{quantity(max(started), SECONDS)}"
         )
     notes = dict.fromkeys(process.note for process in counted.processes if process.note)
     return [*lines_of, *(f"note: {note}" for note in notes)]

@@ -6,15 +6,17 @@ The format is described in "Trace Event Format", Google, 2016. Times are in micr
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from interlace.model.mechanisms import Config, label
+from interlace.model.results import provenance
 
 if TYPE_CHECKING:
     from interlace.model.inside import Inside
     from interlace.model.results import Study, Timelines
     from interlace.model.run import Event
+    from interlace.runtime.preload import Counted
 
 TRACKS = ("kernel", "agent", "copy", "exchange")  # all other tracks follow by name
 
@@ -61,16 +63,9 @@ def chrome_trace(study: Study, timelines: Timelines) -> str:
                 events.append(_named("thread_name", process, thread, {"name": lane}))
                 events.append(_named("thread_sort_index", process, thread, {"sort_index": thread}))
                 for event in spans:
+                    took_s = event.end_s - event.start_s
                     events.append(
-                        {
-                            "ph": "X",
-                            "name": event.name,
-                            "cat": event.track,
-                            "pid": process,
-                            "tid": thread,
-                            "ts": round(event.start_s * 1e6, 6),
-                            "dur": round((event.end_s - event.start_s) * 1e6, 6),
-                        }
+                        _span(event.name, event.track, process, thread, event.start_s, took_s)
                     )
     for shown in study.rows:
         seen = shown.inside
@@ -79,9 +74,8 @@ def chrome_trace(study: Study, timelines: Timelines) -> str:
             name = f"{label(shown.mechanism, Config.of(shown.config))}: links"
             events += _link_counters(process, name, seen)
     first = study.rows[0]
-    document = {
-        "displayTimeUnit": "ns",
-        "otherData": {
+    return _document(
+        {
             "command": study.command,
             "version": study.version,
             "machine": first.machine,
@@ -89,9 +83,61 @@ def chrome_trace(study: Study, timelines: Timelines) -> str:
             "data": first.data,
             "gpus": timelines.gpus,
         },
-        "traceEvents": events,
-    }
+        events,
+    )
+
+
+def program_trace(counted: Counted, words: Sequence[str]) -> str:
+    """The calls of a program that copied, as a trace: a process and a thread for each of its own.
+
+    A span is the time that a call of the driver took on the host. The copy itself can take longer.
+    """
+    events: list[dict[str, Any]] = []
+    first_s = min((call.begin_s for call in counted.calls), default=0.0)
+    for slot in sorted({call.slot for call in counted.calls}):
+        process = counted.processes[slot]
+        events.append(_named("process_name", process.process, 0, {"name": process.name}))
+        own = [call for call in counted.calls if call.slot == slot]
+        for thread in sorted({call.thread for call in own}):
+            name = {"name": f"thread {thread}"}
+            events.append(_named("thread_name", process.process, thread, name))
+        for call in sorted(own, key=lambda one: one.begin_s):
+            span = _span(
+                call.function,
+                call.direction,
+                process.process,
+                call.thread,
+                call.begin_s - first_s,
+                call.took_s,
+            )
+            span["args"] = {
+                "bytes": call.bytes,
+                "copies": call.pieces,
+                "direction": call.direction,
+                "outcome": call.outcome,
+            }
+            events.append(span)
+    about = {"program": list(words), "calls_without_room": counted.lost_calls, **provenance()}
+    return _document(about, events)
+
+
+def _document(about: dict[str, Any], events: list[dict[str, Any]]) -> str:
+    document = {"displayTimeUnit": "ns", "otherData": about, "traceEvents": events}
     return json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def _span(
+    name: str, category: str, process: int, thread: int, start_s: float, took_s: float
+) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": category,
+        "pid": process,
+        "tid": thread,
+        "ts": round(start_s * 1e6, 6),
+        "dur": round(took_s * 1e6, 6),
+    }
 
 
 def _link_counters(process: int, name: str, seen: Inside) -> list[dict[str, Any]]:

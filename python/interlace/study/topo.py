@@ -120,6 +120,16 @@ def discover(command: str = "interlace topo") -> Topology:
     return Topology(machine, _routes(machine, core), found)
 
 
+def host_link_bytes_per_s() -> float | None:
+    """The rate of this computer's fastest link between the host and a GPU; None if not known."""
+    try:
+        routes = discover().routes.values()
+    except UserError:
+        return None
+    rates = [route.gb_per_s for route in routes if "host" in (route.start, route.end)]
+    return max(rates) * 1e9 if rates else None
+
+
 def _sources(found: Any, source: Machine | None) -> dict[str, str]:
     """The source of every figure of a discovered machine, as comments of its file."""
     driver = f"NVIDIA driver {found.driver_version}" if found.driver_version else "the CUDA driver"

@@ -30,7 +30,7 @@ using address = unsigned long long;
 
 constexpr int success = 0, invalid_value = 1, not_initialized = 3, invalid_device = 101,
               invalid_context = 201, peer_already = 704, peer_not = 705, not_found = 500,
-              not_ready = 600, launch_failed = 719, not_supported = 801;
+              not_ready = 600, launch_failed = 719, not_supported = 801, capture_unsupported = 900;
 
 }  // namespace
 
@@ -683,6 +683,12 @@ int cuPointerGetAttributes(unsigned count, int* which, void** into, address at) 
       case 10:
         put(target, one != nullptr && one->of == kind::gpu ? 1U : 0U);
         break;
+      case 11:
+        put(target, one == nullptr ? address{0} : one->begin);
+        break;
+      case 12:
+        put(target, one == nullptr ? std::size_t{0} : one->bytes);
+        break;
       case 16:
         put(target, one != nullptr && reaches(current(), one) ? 3U : 0U);
         break;
@@ -751,6 +757,103 @@ FAKE_COPY_NOW(cuMemcpyDtoD_v2, address, address)
 int cuMemcpyHtoDAsync(unsigned to, const void* from, unsigned bytes, CUstream_st* stream) {
   count("cuMemcpyHtoDAsync");
   return add_copy(to, (address)from, bytes, stream, false);
+}
+
+// --- batches
+// --------------------------------------------------------------------------------------
+
+namespace {
+
+// The copies of a batch run in any order, and all of them after earlier work of the stream.
+int add_batch(address* to, address* from, std::size_t* bytes, std::size_t count,
+              fake_attributes* attributes, std::size_t* firsts, std::size_t kinds,
+              std::size_t* failed, CUstream_st* given) {
+  const locked lock(mutex);
+  const auto fail = [&](int code, std::size_t at) {
+    if (failed != nullptr) *failed = at;
+    return code;
+  };
+  constexpr auto whole = static_cast<std::size_t>(-1);
+  const auto number = reinterpret_cast<std::uintptr_t>(given);
+  if (!state().started) return fail(not_initialized, whole);
+  if (number < 2 || to == nullptr || from == nullptr || bytes == nullptr || attributes == nullptr ||
+      firsts == nullptr || count == 0 || kinds == 0 || kinds > count)
+    return fail(invalid_value, whole);
+  for (std::size_t at = 0; at < kinds; ++at) {
+    if (at == 0 ? firsts[0] != 0 : firsts[at] <= firsts[at - 1] || firsts[at] >= count)
+      return fail(invalid_value, whole);
+    const fake_attributes& one = attributes[at];
+    if (one.order < 1 || one.order > 3 || one.flags > 1 || one.hints[0] > 3 || one.hints[2] > 3)
+      return fail(invalid_value, whole);
+  }
+  CUstream_st* stream = resolve(given);
+  if (stream == nullptr) return fail(invalid_context, whole);
+  if (stream->captured != nullptr) return fail(capture_unsupported, whole);
+  std::vector<shared_operation> all;
+  for (std::size_t at = 0; at < count; ++at) {
+    // The copies ahead of one that fails are made.
+    for (const address end : {to[at], from[at]}) {
+      const allocation* one = find(end);
+      if (bytes[at] != 0 && end != 0 &&
+          (one == nullptr || end + bytes[at] <= one->begin + one->bytes))
+        continue;
+      stream->last = enqueue(std::move(all), nullptr);
+      return fail(invalid_value, at);
+    }
+    const auto copy = [to = to[at], from = from[at], size = bytes[at]] {
+      std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), size);
+    };
+    // In practice the last of two copies to a place wins.
+    std::vector<shared_operation> after = before(stream);
+    if (!all.empty()) after.push_back(all.back());
+    all.push_back(enqueue(std::move(after), copy));
+    std::size_t kind = 0;
+    while (kind + 1 < kinds && firsts[kind + 1] <= at) ++kind;
+    if (attributes[kind].order == 2 || find(to[at]) == nullptr || find(from[at]) == nullptr)
+      finish(all.back());
+  }
+  stream->last = enqueue(std::move(all), nullptr);
+  return fail(success, whole);
+}
+
+CUstream_st* of_thread(CUstream_st* given) {
+  return given == nullptr ? reinterpret_cast<CUstream_st*>(2) : given;
+}
+
+}  // namespace
+
+int cuMemcpyBatchAsync(address* to, address* from, std::size_t* bytes, std::size_t number,
+                       fake_attributes* attributes, std::size_t* firsts, std::size_t kinds,
+                       std::size_t* failed, CUstream_st* stream) {
+  count("cuMemcpyBatchAsync");
+  return add_batch(to, from, bytes, number, attributes, firsts, kinds, failed, stream);
+}
+int cuMemcpyBatchAsync_ptsz(address* to, address* from, std::size_t* bytes, std::size_t number,
+                            fake_attributes* attributes, std::size_t* firsts, std::size_t kinds,
+                            std::size_t* failed, CUstream_st* stream) {
+  count("cuMemcpyBatchAsync_ptsz");
+  return add_batch(to, from, bytes, number, attributes, firsts, kinds, failed, of_thread(stream));
+}
+int cuMemcpyBatchAsync_v2(address* to, address* from, std::size_t* bytes, std::size_t number,
+                          fake_attributes* attributes, std::size_t* firsts, std::size_t kinds,
+                          CUstream_st* stream) {
+  count("cuMemcpyBatchAsync_v2");
+  return add_batch(to, from, bytes, number, attributes, firsts, kinds, nullptr, stream);
+}
+int cuMemcpyBatchAsync_v2_ptsz(address* to, address* from, std::size_t* bytes, std::size_t number,
+                               fake_attributes* attributes, std::size_t* firsts, std::size_t kinds,
+                               CUstream_st* stream) {
+  count("cuMemcpyBatchAsync_v2_ptsz");
+  return add_batch(to, from, bytes, number, attributes, firsts, kinds, nullptr, of_thread(stream));
+}
+// These two only count.
+int cuMemcpy3DBatchAsync(std::size_t, void*, std::size_t*, unsigned long long, CUstream_st*) {
+  count("cuMemcpy3DBatchAsync");
+  return success;
+}
+int cuMemcpy3DBatchAsync_v2(std::size_t, void*, unsigned long long, CUstream_st*) {
+  count("cuMemcpy3DBatchAsync_v2");
+  return success;
 }
 
 // --- streams and events
@@ -1058,19 +1161,6 @@ int cuStreamUpdateCaptureDependencies_v2(CUstream_st*, CUgraphNode_st**, const v
                                          unsigned) {
   return not_supported;
 }
-// CUDA 12.8's form; CUDA 13 has another one of the same name, without the index of a failure.
-int cuMemcpyBatchAsync(address* to, address* from, std::size_t* bytes, std::size_t size, void*,
-                       std::size_t*, std::size_t, std::size_t*, CUstream_st* given) {
-  count("cuMemcpyBatchAsync");
-  const locked lock(mutex);
-  CUstream_st* stream = resolve(given);
-  if (stream == nullptr) return invalid_context;
-  if (stream->legacy || stream->captured != nullptr || size == 0) return invalid_value;
-  for (std::size_t at = 0; at < size; ++at)
-    if (const int result = add_copy(to[at], from[at], bytes[at], given, false); result != success)
-      return result;
-  return success;
-}
 
 // --- lookups
 // --------------------------------------------------------------------------------------
@@ -1083,8 +1173,9 @@ struct listed {
 };
 #define FAKE(name, version, symbol) \
   { name, version, false, (void*)symbol }
-#define FAKE_PER_THREAD(name, symbol) \
-  { name, 7000, true, (void*)symbol }
+#define FAKE_PER_THREAD_SINCE(name, version, symbol) \
+  { name, version, true, (void*)symbol }
+#define FAKE_PER_THREAD(name, symbol) FAKE_PER_THREAD_SINCE(name, 7000, symbol)
 
 // As with the real driver, a function found here need not have the address of the exported one.
 static int found_host_to_gpu(address to, const void* from, std::size_t bytes, CUstream_st* on) {
@@ -1159,6 +1250,11 @@ static const listed all[] = {
     FAKE("cuStreamUpdateCaptureDependencies", 11030, cuStreamUpdateCaptureDependencies),
     FAKE("cuStreamUpdateCaptureDependencies", 12030, cuStreamUpdateCaptureDependencies_v2),
     FAKE("cuMemcpyBatchAsync", 12080, cuMemcpyBatchAsync),
+    FAKE_PER_THREAD_SINCE("cuMemcpyBatchAsync", 12080, cuMemcpyBatchAsync_ptsz),
+    FAKE("cuMemcpyBatchAsync", 13000, cuMemcpyBatchAsync_v2),
+    FAKE_PER_THREAD_SINCE("cuMemcpyBatchAsync", 13000, cuMemcpyBatchAsync_v2_ptsz),
+    FAKE("cuMemcpy3DBatchAsync", 12080, cuMemcpy3DBatchAsync),
+    FAKE("cuMemcpy3DBatchAsync", 13000, cuMemcpy3DBatchAsync_v2),
     FAKE("cuDriverGetVersion", 2020, cuDriverGetVersion),
     FAKE("cuThreadExchangeStreamCaptureMode", 10010, cuThreadExchangeStreamCaptureMode),
     FAKE("cuEventCreate", 2000, cuEventCreate),

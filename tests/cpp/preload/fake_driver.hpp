@@ -55,6 +55,23 @@ int cuMemcpyPeerAsync_ptsz(unsigned long long, CUctx_st*, unsigned long long, CU
 int cuMemcpyHtoD_v2(unsigned long long, const void*, std::size_t);
 int cuMemcpyDtoH_v2(void*, unsigned long long, std::size_t);
 
+struct fake_attributes {
+  int order = 1;
+  int hints[4] = {};
+  unsigned flags = 0;
+};
+int cuMemcpyBatchAsync(unsigned long long*, unsigned long long*, std::size_t*, std::size_t,
+                       fake_attributes*, std::size_t*, std::size_t, std::size_t*, CUstream_st*);
+int cuMemcpyBatchAsync_ptsz(unsigned long long*, unsigned long long*, std::size_t*, std::size_t,
+                            fake_attributes*, std::size_t*, std::size_t, std::size_t*,
+                            CUstream_st*);
+int cuMemcpyBatchAsync_v2(unsigned long long*, unsigned long long*, std::size_t*, std::size_t,
+                          fake_attributes*, std::size_t*, std::size_t, CUstream_st*);
+int cuMemcpyBatchAsync_v2_ptsz(unsigned long long*, unsigned long long*, std::size_t*, std::size_t,
+                               fake_attributes*, std::size_t*, std::size_t, CUstream_st*);
+int cuMemcpy3DBatchAsync(std::size_t, void*, std::size_t*, unsigned long long, CUstream_st*);
+int cuMemcpy3DBatchAsync_v2(std::size_t, void*, unsigned long long, CUstream_st*);
+
 int cuStreamCreate(CUstream_st**, unsigned);
 int cuStreamDestroy_v2(CUstream_st*);
 int cuStreamSynchronize(CUstream_st*);

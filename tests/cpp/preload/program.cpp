@@ -16,6 +16,8 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "fake_driver.hpp"
@@ -120,6 +122,46 @@ const functions& cu() {
   return loaded;
 }
 
+// Functions that a driver for CUDA 12.2 has not.
+struct batch_functions {
+  decltype(&::cuMemcpyBatchAsync) old = nullptr;
+  decltype(&::cuMemcpyBatchAsync_ptsz) old_per_thread = nullptr;
+  decltype(&::cuMemcpyBatchAsync_v2) now = nullptr;
+  decltype(&::cuMemcpyBatchAsync_v2_ptsz) now_per_thread = nullptr;
+  decltype(&::cuMemcpy3DBatchAsync) volumes_old = nullptr;
+  decltype(&::cuMemcpy3DBatchAsync_v2) volumes = nullptr;
+};
+
+batch_functions load_batches() {
+  batch_functions made;
+#if defined(LINKED)
+  made = {::cuMemcpyBatchAsync,         ::cuMemcpyBatchAsync_ptsz, ::cuMemcpyBatchAsync_v2,
+          ::cuMemcpyBatchAsync_v2_ptsz, ::cuMemcpy3DBatchAsync,    ::cuMemcpy3DBatchAsync_v2};
+#else
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  auto find =
+      reinterpret_cast<decltype(&::cuGetProcAddress_v2)>(dlsym(library, "cuGetProcAddress_v2"));
+  const auto take = [&](auto& function, const char* name, int version, std::uint64_t flags) {
+    void* found = nullptr;
+    int status = 0;
+    CHECK(find(name, &found, version, flags, &status));
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
+  };
+  take(made.old, "cuMemcpyBatchAsync", 12080, 0);
+  take(made.old_per_thread, "cuMemcpyBatchAsync", 12090, 2);
+  take(made.now, "cuMemcpyBatchAsync", 13000, 0);
+  take(made.now_per_thread, "cuMemcpyBatchAsync", 13000, 2);
+  take(made.volumes_old, "cuMemcpy3DBatchAsync", 12080, 0);
+  take(made.volumes, "cuMemcpy3DBatchAsync", 13000, 0);
+#endif
+  return made;
+}
+
+const batch_functions& cu_batches() {
+  static const batch_functions loaded = load_batches();
+  return loaded;
+}
+
 std::atomic<long> copies{0};
 std::atomic<long> copied{0};
 
@@ -187,6 +229,11 @@ class work {
     return result;
   }
   CUstream_st* own_stream() { return free_; }
+  CUstream_st* blocking_stream() { return blocking_; }
+  std::mt19937_64& random() { return random_; }
+  buffer& of_gpu() { return buffers_[static_cast<std::size_t>(gpu_)]; }
+  buffer& locked() { return buffers_[gpus]; }
+  buffer& pageable() { return buffers_[gpus + 2]; }
   // Gives it contents that differ from the expected ones of its GPU buffer.
   void scramble() {
     for (std::size_t index = 0; index < buffer_bytes; index += 8) {
@@ -286,6 +333,198 @@ class work {
   CUstream_st* blocking_ = nullptr;
   CUstream_st* free_ = nullptr;
 };
+
+// Blocks at random places of two buffers, each at a place of its own.
+struct blocks {
+  std::vector<address> to, from;
+  std::vector<std::size_t> bytes;
+  fake_attributes attributes;
+  std::size_t first = 0;
+
+  blocks(work& in, buffer& target, buffer& source, std::size_t size, std::size_t count) {
+    const std::size_t places = buffer_bytes / size;
+    std::vector<std::size_t> order(places), other(places);
+    for (std::size_t at = 0; at < places; ++at) order[at] = other[at] = at * size;
+    std::shuffle(order.begin(), order.end(), in.random());
+    std::shuffle(other.begin(), other.end(), in.random());
+    for (std::size_t at = 0; at < std::min(places, count); ++at) {
+      const std::size_t length = in.random()() % 4 == 0 ? 1 + in.random()() % size : size;
+      to.push_back(target.at + order[at]);
+      from.push_back(source.at + other[at]);
+      bytes.push_back(length);
+      std::memcpy(target.shadow.data() + order[at], source.shadow.data() + other[at], length);
+    }
+    attributes.order = in.random()() % 2 == 0 ? 1 : 3;
+  }
+  void count_them() const {
+    copies += static_cast<long>(bytes.size());
+    for (const std::size_t one : bytes) copied += static_cast<long>(one);
+  }
+  int old(CUstream_st* stream, std::size_t* failed = nullptr) {
+    count_them();
+    return cu_batches().old(to.data(), from.data(), bytes.data(), bytes.size(), &attributes, &first,
+                            1, failed, stream);
+  }
+  int now(CUstream_st* stream) {
+    count_them();
+    return cu_batches().now(to.data(), from.data(), bytes.data(), bytes.size(), &attributes, &first,
+                            1, stream);
+  }
+};
+
+// Batches that a kernel can make, in every form, between copies of the same buffers.
+void batches(unsigned seed) {
+  begin();
+  work one(static_cast<int>(seed % gpus), seed);
+  for (int round = 0; round < 12; ++round) {
+    const std::size_t size = std::size_t{512} << one.random()() % 7;
+    const bool out = one.random()() % 2 == 0;
+    buffer& target = out ? one.locked() : one.of_gpu();
+    buffer& source = out ? one.of_gpu() : one.locked();
+    CUstream_st* stream = one.random()() % 2 == 0 ? one.own_stream() : one.blocking_stream();
+    blocks made(one, target, source, size, 4000);
+    std::size_t failed = 77;
+    switch (one.random()() % 4) {
+      case 0:
+        CHECK(made.old(stream, &failed));
+        break;
+      case 1:
+        CHECK(made.now(stream));
+        break;
+      case 2:
+        made.count_them();
+        CHECK(cu_batches().old_per_thread(made.to.data(), made.from.data(), made.bytes.data(),
+                                          made.bytes.size(), &made.attributes, &made.first, 1,
+                                          &failed, nullptr));
+        stream = reinterpret_cast<CUstream_st*>(2);
+        break;
+      default:
+        made.count_them();
+        CHECK(cu_batches().now_per_thread(made.to.data(), made.from.data(), made.bytes.data(),
+                                          made.bytes.size(), &made.attributes, &made.first, 1,
+                                          nullptr));
+        stream = reinterpret_cast<CUstream_st*>(2);
+    }
+    if (failed != 77 && failed != static_cast<std::size_t>(-1))
+      die("a batch without a failure names one");
+    // The program may use its lists for something else at once.
+    std::fill(made.to.begin(), made.to.end(), 0);
+    std::fill(made.from.begin(), made.from.end(), 0);
+    std::fill(made.bytes.begin(), made.bytes.end(), 0);
+    if (round % 3 == 0) CHECK(one.large(stream));
+    CHECK(cu().cuStreamSynchronize(stream));
+    one.compare();
+  }
+  CHECK(cu().cuCtxSynchronize());
+  one.compare();
+}
+
+// Batches that no kernel may make: the driver's answers, and its bytes.
+void refused(unsigned seed) {
+  begin();
+  work one(0, seed);
+  CUstream_st* stream = one.own_stream();
+  const auto expect = [](int found, int wanted, const char* what) {
+    if (found == wanted) return;
+    std::fprintf(stderr, "%s: %d, not %d\n", what, found, wanted);
+    std::exit(1);
+  };
+  const auto fresh = [&] { return blocks(one, one.of_gpu(), one.locked(), 4096, 1000); };
+  const auto whole = static_cast<std::size_t>(-1);
+  std::size_t failed = 0;
+  {
+    blocks made = fresh();
+    expect(made.old(nullptr, &failed), 1, "the default stream");
+    expect(static_cast<int>(failed == whole), 1, "which copy failed");
+    expect(made.now(reinterpret_cast<CUstream_st*>(1)), 1, "the legacy stream");
+    CHECK(made.now(stream));  // the expected bytes
+    CHECK(cu().cuStreamSynchronize(stream));
+    made.attributes.order = 0;
+    expect(made.now(stream), 1, "no order");
+    made.attributes.order = 1;
+    made.attributes.flags = 2;
+    expect(made.now(stream), 1, "an unknown flag");
+    made.attributes.flags = 1;
+    CHECK(made.now(stream));  // asks to leave compute alone
+    made.attributes.flags = 0;
+    made.attributes.order = 2;
+    CHECK(made.now(stream));  // reads during the call
+    made.attributes.order = 1;
+    made.first = 1;
+    expect(made.now(stream), 1, "attributes that begin too late");
+    made.first = 0;
+    made.attributes.hints[0] = 77;
+    expect(made.now(stream), 1, "a hint of no place");
+    made.attributes.hints[0] = 0;
+    const std::size_t length = std::exchange(made.bytes[9], 0);
+    expect(made.old(stream, &failed), 1, "an empty block");
+    expect(static_cast<int>(failed), 9, "which block is empty");
+    made.bytes[9] = length;
+    made.from[7] = one.locked().at + buffer_bytes - 100;
+    expect(made.old(stream, &failed), 1, "beyond the end");
+    expect(static_cast<int>(failed), 7, "which copy is beyond the end");
+    expect(cu_batches().now(nullptr, made.from.data(), made.bytes.data(), 1, &made.attributes,
+                            &made.first, 1, stream),
+           1, "no destinations");
+    copies += 1;
+    copied += static_cast<long>(made.bytes[0]);
+    expect(cu_batches().old(nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0, &failed, stream), 1,
+           "nothing at all");
+  }
+  {
+    blocks made = fresh();  // the last one wins
+    made.to[900] = made.to[3];
+    made.bytes[900] = made.bytes[3] = 4096;
+    std::memcpy(one.of_gpu().shadow.data() + (made.to[3] - one.of_gpu().at),
+                reinterpret_cast<void*>(made.from[900]), 4096);
+    // What the shadow has at the place that the last block leaves is still the old contents.
+    std::vector<unsigned char> now(buffer_bytes);
+    CHECK(made.now(stream));
+    CHECK(cu().cuStreamSynchronize(stream));
+    std::memcpy(now.data(), reinterpret_cast<void*>(one.of_gpu().at), buffer_bytes);
+    if (std::memcmp(now.data() + (made.to[3] - one.of_gpu().at),
+                    reinterpret_cast<void*>(made.from[900]), 4096) != 0)
+      die("not the last one wins");
+    one.of_gpu().shadow = now;
+  }
+  {
+    blocks made(one, one.of_gpu(), one.pageable(), 4096, 1000);
+    made.attributes.order = 1;
+    CHECK(made.now(stream));
+    // Pageable sources are read before the call returns.
+    for (auto& byte : one.pageable().own) byte = 0;
+    one.pageable().shadow.assign(buffer_bytes, 0);
+  }
+  {
+    blocks made = fresh();
+    CHECK(cu().cuStreamBeginCapture_v2(stream, 0));
+    expect(made.now(stream), 900, "a stream that is being captured");
+    CUgraph_st* graph = nullptr;
+    CHECK(cu().cuStreamEndCapture(stream, &graph));
+    CHECK(made.now(stream));
+  }
+  {
+    blocks made = fresh();
+    CHECK(cu().cuCtxSetCurrent(contexts[1]));
+    CHECK(made.now(stream));  // the stream of another context than the current one
+    CHECK(cu().cuCtxSetCurrent(contexts[0]));
+  }
+  {
+    blocks made(one, one.of_gpu(), one.locked(), std::size_t{1} << 20, 4);
+    CHECK(made.now(stream));  // large pieces
+  }
+  {
+    unsigned char volume[112] = {};
+    const std::size_t extent[3] = {16, 4, 2};
+    std::memcpy(volume + 80, extent, sizeof extent);
+    CHECK(cu_batches().volumes_old(1, volume, &failed, 0, stream));
+    CHECK(cu_batches().volumes(1, volume, 0, stream));
+    copies += 2;
+    copied += 256;
+  }
+  CHECK(cu().cuCtxSynchronize());
+  one.compare();
+}
 
 void report() {
   std::printf("made %ld %ld\n", copies.load(), copied.load());
@@ -484,6 +723,10 @@ int main(int count, char** words) {
     peers(seed);
   else if (mode == "failing")
     failing(seed);
+  else if (mode == "batches")
+    batches(seed);
+  else if (mode == "refused")
+    refused(seed);
   else if (mode == "module")
     module(words[2]);
   else

@@ -172,6 +172,29 @@ TEST(TakeOver, WithoutPeerAccessEveryCopyPassesThrough) {
   EXPECT_EQ(counters.copies(outcome::taken_over), 0U);
 }
 
+TEST(Batches, EveryFormIsAsWithoutIt) {
+  for (const char* program : programs)
+    for (int seed = 1; seed <= 3; ++seed) {
+      EXPECT_EQ(run(seeded(program, "batches", seed), nullptr, {"LD_PRELOAD="}).status, 0);
+      const counters_file counters;
+      expect_whole(run(seeded(program, "batches", seed), &counters), counters);
+    }
+}
+
+TEST(Batches, WhatIsNotTheSameIsLeftToTheDriver) {
+  for (const char* program : programs) {
+    const ended alone = run(seeded(program, "refused", 5), nullptr, {"LD_PRELOAD="});
+    EXPECT_EQ(alone.status, 0) << alone.text;
+    const counters_file counters;
+    expect_whole(run(seeded(program, "refused", 5), &counters), counters);
+    EXPECT_EQ(counters.copies(outcome::several_dimensions), 2U);
+    for (const outcome what : {outcome::read_early, outcome::overlap_wanted, outcome::overlapping,
+                               outcome::pageable, outcome::capturing, outcome::other_context})
+      EXPECT_EQ(counters.copies(what), 1000U) << static_cast<int>(what);
+    EXPECT_EQ(counters.copies(outcome::refused), 7 * 1000U);
+  }
+}
+
 TEST(TakeOver, ManyThreads) {
   const counters_file counters;
   expect_whole(run(seeded(LOOKING_PROGRAM, "threads", 3), &counters), counters);

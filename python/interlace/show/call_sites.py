@@ -1,0 +1,131 @@
+"""Where a program copies, what its copies lose, and what to change: `interlace run --report`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from interlace.base.table import BYTES, SECONDS, fixed, scale
+from interlace.runtime.preload import Counted, Site, SiteTally
+
+MOST = 20  # call sites that are listed
+SMALL = 64 << 10  # bytes below which a copy alone cannot fill a link
+WORTH = 1e-4  # s: a smaller loss is not worth a word
+LOCKED, PAGEABLE = "page-locked", "pageable"
+WAITING = frozenset(
+    {"cuMemcpy", "cuMemcpyHtoD", "cuMemcpyDtoH"}  # they return after the copy
+)
+BATCH = "cuMemcpyBatchAsync"
+
+
+class Loss(NamedTuple):
+    """The host's time that copies take beyond what the link needs, and what ends that."""
+
+    seconds: float
+    why: str
+    change: str
+
+
+def quantity(value: float, units: Sequence[tuple[float, str]]) -> str:
+    """The value in the largest unit that it reaches."""
+    size, name = scale([value], units)
+    return f"{fixed([value / size])[0]} {name}"
+
+
+def size_text(size: int) -> str:
+    """Bytes in powers of 1024, as programs choose them."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size} B"
+
+
+def loss_of(site: Site, tally: SiteTally, bytes_per_s: float | None) -> Loss | None:
+    """What these copies of a site lose; nothing where the link's rate is not known."""
+    if bytes_per_s is None or tally.direction not in ("host to GPU", "GPU to host"):
+        return None
+    lost = tally.host_s - tally.bytes / bytes_per_s
+    if lost < WORTH:
+        return None
+    if tally.memory == PAGEABLE:
+        return Loss(
+            lost,
+            "to pageable memory, which the driver copies twice while the caller waits",
+            "page-lock the host's memory: pin_memory=True, cudaHostAlloc or cudaHostRegister",
+        )
+    if tally.memory == LOCKED and tally.bytes / tally.copies < SMALL:
+        if site.function == BATCH:
+            return Loss(
+                lost,
+                "to small pieces, each of which the driver prepares by itself",
+                "nothing, where the batch is taken over; else see the reasons above",
+            )
+        return Loss(
+            lost,
+            "to small pieces, one call of the driver each",
+            f"put neighbours together, or give all pieces to one {BATCH} or interlace.copy_blocks",
+        )
+    if tally.memory == LOCKED and site.function in WAITING:
+        return Loss(
+            lost,
+            "to calls that wait for their copy",
+            "copy asynchronously on a stream (non_blocking=True), and wait for an event later",
+        )
+    return None
+
+
+def _sizes(site: Site) -> str:
+    """The histogram of a site's sizes: each power of two with the share of its copies."""
+    copies = sum(site.sizes.values())
+    parts = [
+        f"{size_text(size)} {100 * count / copies:.0f} %"
+        for size, count in sorted(site.sizes.items())
+        if 100 * count >= copies
+    ]
+    return ", ".join(parts)
+
+
+def _name(site: Site) -> str:
+    if not site.library:
+        return "elsewhere"
+    name = f"{site.library} {site.symbol}"
+    if site.outer_library:
+        name += f", from {site.outer_library} {site.outer_symbol}"
+    return name
+
+
+def lines_of_sites(counted: Counted, bytes_per_s: float | None) -> list[str]:
+    """The call sites by bytes, each with its copies, its losses and what to change."""
+    if not counted.sites:
+        return []
+    rows = sorted(counted.sites, key=lambda site: -sum(one.bytes for one in site.tallies))
+    lines = ["call sites, the most bytes first:"]
+    for number, site in enumerate(rows[:MOST], start=1):
+        lines.append(f"{number:3}. {_name(site)}")
+        moved = sum(one.bytes for one in site.tallies)
+        for one in site.tallies:
+            host = "" if one.memory.startswith("neither") else f", {one.memory} host memory"
+            lines.append(
+                f"     {site.function}, {one.direction}: {one.copies} copies, "
+                f"{quantity(one.bytes, BYTES)}{host}, {quantity(one.host_s, SECONDS)} in calls"
+            )
+            loss = loss_of(site, one, bytes_per_s)
+            if loss is not None:
+                lines.append(f"     lost: {quantity(loss.seconds, SECONDS)} {loss.why}")
+                lines.append(f"     change: {loss.change}")
+        lines.append(f"     sizes from: {_sizes(site)}")
+        if site.taken_over_bytes:
+            lines.append(f"     taken over: {100 * site.taken_over_bytes / moved:.0f} %")
+    if len(rows) > MOST:
+        rest = sum(one.bytes for site in rows[MOST:] for one in site.tallies)
+        lines.append(f"     and {len(rows) - MOST} more with {quantity(rest, BYTES)}")
+    if counted.lost_sites:
+        lines.append(f"     {counted.lost_sites} call sites found no room and are one: elsewhere")
+    if bytes_per_s is None:
+        lines.append("     losses are not known: this machine does not tell the rate of its link")
+    else:
+        lines.append(
+            f"     lost: the host's time in calls beyond what a link of "
+            f"{bytes_per_s / 1e9:.1f} GB/s needs"
+        )
+    return lines

@@ -1,0 +1,14 @@
+// Whether blocks of memory overlap.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "cuda/transfer/driver_table.hpp"
+
+namespace interlace::preload {
+
+// Whether any two of the blocks share a byte. Takes some ns for each block.
+bool overlap(std::span<const cuda::device_address> addresses, std::span<const std::size_t> bytes);
+
+}  // namespace interlace::preload

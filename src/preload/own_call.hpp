@@ -1,0 +1,42 @@
+// What every decision about a call of the program needs.
+#pragma once
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "cuda/transfer/driver_table.hpp"
+
+namespace interlace::preload {
+
+// Calls that the engine or the driver makes are not the program's. Such calls nest: the first copy
+// can make the engine.
+inline thread_local bool in_own_call = false;
+
+class own_call {
+ public:
+  own_call() = default;
+  ~own_call() { in_own_call = before_; }
+  own_call(const own_call&) = delete;
+  own_call& operator=(const own_call&) = delete;
+
+ private:
+  bool before_ = std::exchange(in_own_call, true);
+};
+
+// A thread that another thread cancels must not end inside the engine.
+class without_cancellation {
+ public:
+  without_cancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~without_cancellation() { pthread_setcancelstate(before_, nullptr); }
+  without_cancellation(const without_cancellation&) = delete;
+  without_cancellation& operator=(const without_cancellation&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+// Null where the driver cannot be used. Then no copy is taken over.
+const cuda::driver_table* usable_driver() noexcept;
+
+}  // namespace interlace::preload

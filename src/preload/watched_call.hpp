@@ -1,0 +1,60 @@
+// What `interlace run --report` and `--timeline` want to know about the program's calls: who makes
+// them, how long the driver takes, and between which memories they copy.
+//
+// A call site is the first function outwards that belongs neither to this library nor to the CUDA
+// runtime or the driver. Finding it means walking the stack, so only some calls of small copies are
+// sampled; each stands for those before it. Every large copy is looked at. Memory is bounded: the
+// sites and calls have their places in the file of counters, and a process remembers a fixed number
+// of stacks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/transfer/driver_table.hpp"
+#include "preload/counters.hpp"
+#include "preload/entries.hpp"
+
+namespace interlace::preload {
+
+// Whether anybody asked for sites or calls. Set before the program starts.
+extern bool watching;
+
+// Lives as long as a call of the program. It costs nothing but a test where nobody asked.
+class watched_call {
+ public:
+  // `pieces` copies of `bytes` in all; the addresses are those of the first.
+  watched_call(entry which, cuda::device_address to, cuda::device_address from, std::size_t bytes,
+               std::size_t pieces = 1) noexcept
+      : which_(which) {
+    if (!watching) return;
+    to_ = to;
+    from_ = from;
+    bytes_ = bytes;
+    pieces_ = pieces;
+    begin();
+  }
+  ~watched_call() {
+    if (wanted_) end();
+  }
+  watched_call(const watched_call&) = delete;
+  watched_call& operator=(const watched_call&) = delete;
+
+ private:
+  void begin() noexcept;
+  void end() noexcept;
+
+  entry which_;
+  bool wanted_ = false;
+  std::uint32_t weight_ = 0;  // the calls that this one stands for; 0: not sampled
+  cuda::device_address to_ = 0;
+  cuda::device_address from_ = 0;
+  std::size_t bytes_ = 0;
+  std::size_t pieces_ = 0;
+  std::uint64_t begin_ns_ = 0;
+};
+
+// After a fork, in the child: its sites are its own.
+void watched_calls_forked() noexcept;
+
+}  // namespace interlace::preload
