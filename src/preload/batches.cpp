@@ -1,12 +1,20 @@
 #include "preload/batches.hpp"
 
+#include <pthread.h>
+#include <sched.h>
+
+#include <array>
+#include <atomic>
 #include <exception>
+#include <memory>
 #include <optional>
 
+#include "cuda/transfer/block_copier.hpp"
 #include "cuda/transfer/memory_view.hpp"
 #include "preload/counters.hpp"
 #include "preload/overlap.hpp"
 #include "preload/own_call.hpp"
+#include "preload/process.hpp"
 #include "preload/settings.hpp"
 #include "preload/take_over.hpp"
 
@@ -88,9 +96,124 @@ std::optional<outcome> judge_first(const cuda::driver_table& driver, const reque
   return std::nullopt;
 }
 
+// --- the kernel
+// ---------------------------------------------------------------------------------
+
+// Page-locked memory for lists of blocks, in each context that has the kernel. It is taken ahead:
+// later, taking memory could wait for work of the program.
+constexpr std::size_t large_list = std::size_t{4} << 20U;
+constexpr std::size_t small_list = std::size_t{512} << 10U;
+constexpr std::array<std::size_t, 5> lists{large_list, small_list, small_list, small_list,
+                                           small_list};
+constexpr std::size_t list_bytes = large_list + 4 * small_list;
+
+// In the primary context of a GPU.
+struct loaded_kernel {
+  std::atomic<CUctx_st*> context{nullptr};
+  std::atomic<cuda::block_copier*> copier{nullptr};
+  std::atomic<int> users{0};  // threads that are in a call of the copier
+};
+std::array<loaded_kernel, 64> kernels;
+std::atomic<int> kernel_count{0};                           // GPUs that may have one
+pthread_mutex_t kernels_mutex = PTHREAD_MUTEX_INITIALIZER;  // held while kernels are loaded
+
+// Keeps the kernel of a context from being forgotten.
+class kernel_use {
+ public:
+  explicit kernel_use(const CUctx_st* context) {
+    for (int gpu = 0; gpu < kernel_count.load(std::memory_order_acquire); ++gpu) {
+      loaded_kernel& one = kernels.at(static_cast<std::size_t>(gpu));
+      if (one.context.load(std::memory_order_acquire) != context) continue;
+      one.users.fetch_add(1);  // before the copier is read: forget_kernel reads in the other order
+      used_ = &one;
+      copier_ = one.copier.load();
+      return;
+    }
+  }
+  ~kernel_use() {
+    if (used_ != nullptr) used_->users.fetch_sub(1);
+  }
+  kernel_use(const kernel_use&) = delete;
+  kernel_use& operator=(const kernel_use&) = delete;
+
+  cuda::block_copier* copier() const { return copier_; }
+
+ private:
+  loaded_kernel* used_ = nullptr;
+  cuda::block_copier* copier_ = nullptr;
+};
+
+outcome outcome_of(cuda::block_ends ends) {
+  switch (ends) {
+    case cuda::block_ends::pageable:
+      return outcome::pageable;
+    case cuda::block_ends::managed:
+      return outcome::managed;
+    case cuda::block_ends::other_gpu:
+    case cuda::block_ends::no_access:
+      return outcome::unreachable;
+    case cuda::block_ends::other_context:
+      return outcome::other_context;
+    case cuda::block_ends::one_gpu:
+    case cuda::block_ends::mixed:
+    case cuda::block_ends::too_many:
+      return outcome::mixed;
+    case cuda::block_ends::outside:
+      break;
+  }
+  return outcome::refused;
+}
+
+outcome outcome_of(const cuda::block_report& report) {
+  switch (report.result) {
+    case cuda::block_result::enqueued:
+      return outcome::one_kernel;
+    case cuda::block_result::another_way:
+      return outcome::driver_as_fast;
+    case cuda::block_result::memory:
+      return outcome_of(report.ends);
+    case cuda::block_result::capturing:
+      return outcome::capturing;
+    case cuda::block_result::no_kernels:
+      return outcome::no_kernel;
+    case cuda::block_result::no_room:
+      return outcome::no_staging;
+    case cuda::block_result::nothing:
+      break;
+  }
+  return outcome::refused;
+}
+
+void add_prediction(copy_direction moves, const plan::block_choice& choice) {
+  const auto nanoseconds = [&](plan::block_way way) {
+    return static_cast<std::uint64_t>(choice.predicted_us.at(static_cast<std::size_t>(way)) * 1e3);
+  };
+  const auto at = static_cast<std::size_t>(moves);
+  counters().predicted_ns.at(at).fetch_add(nanoseconds(plan::block_way::kernel));
+  counters().direct_ns.at(at).fetch_add(nanoseconds(plan::block_way::driver_batch));
+}
+
+outcome launch(const requested_batch& asked, const CUctx_st* context, copy_direction moves) {
+  const kernel_use kernel(context);
+  if (kernel.copier() == nullptr) return outcome::no_kernel;
+  const plan::block_list list{.to = {.numbers = asked.to},
+                              .from = {.numbers = asked.from},
+                              .sizes = asked.bytes,
+                              .count = asked.count};
+  static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));
+  const cuda::block_report report = kernel.copier()->try_kernel(list, asked.stream);
+  const outcome what = outcome_of(report);
+  if (what == outcome::one_kernel) add_prediction(moves, report.choice);
+  return what;
+}
+
+bool wanted() {
+  const settings& chosen = process_settings();
+  return chosen.problem.empty() && chosen.start != start_mode::never && chosen.most_blocks != 0U;
+}
+
 outcome decide(const requested_batch& asked, copy_direction& moves) {
-  if (!process_settings().problem.empty() || process_settings().start == start_mode::never)
-    return outcome::switched_off;
+  if (!wanted()) return outcome::switched_off;
   if (const auto reason = judge_arguments(asked)) return *reason;
   const cuda::driver_table* driver = usable_driver();
   if (driver == nullptr) return outcome::failed;
@@ -98,7 +221,7 @@ outcome decide(const requested_batch& asked, copy_direction& moves) {
   if (const auto reason = judge_stream(*driver, asked.stream, context)) return *reason;
   if (const auto reason = judge_first(*driver, asked, moves)) return *reason;
   if (overlap({asked.to, asked.count}, {asked.bytes, asked.count})) return outcome::overlapping;
-  return outcome::no_kernel;
+  return launch(asked, context, moves);
 }
 
 }  // namespace
@@ -151,7 +274,49 @@ void count_volumes(std::uint64_t bytes, std::size_t copies) noexcept {
   if (!in_own_call) count(copy_direction::unknown, outcome::several_dimensions, bytes, copies);
 }
 
-void load_kernel(int /*gpu*/, CUctx_st* /*context*/) noexcept {}
-void forget_kernel(int /*gpu*/) noexcept {}
+void load_kernel(int gpu, CUctx_st* context) noexcept {
+  if (in_own_call || !wanted()) return;
+  const cuda::driver_table* driver = usable_driver();
+  // A driver without batches needs no kernel for them.
+  if (driver == nullptr || driver->copy_batch == nullptr) return;
+  const own_call own;
+  const without_cancellation whole;
+  loaded_kernel& one = kernels.at(static_cast<std::size_t>(gpu));
+  pthread_mutex_lock(&kernels_mutex);
+  if (one.copier.load() == nullptr) {
+    try {
+      auto made = std::make_unique<cuda::block_copier>(
+          *driver,
+          cuda::block_options{.most_thread_blocks = process_settings().most_blocks.value_or(0),
+                              .room_bytes = list_bytes});
+      made->prepare(context, lists);
+      one.context.store(context, std::memory_order_release);
+      one.copier.store(made.release());
+      if (kernel_count.load() <= gpu) kernel_count.store(gpu + 1, std::memory_order_release);
+    } catch (const std::exception& error) {
+      counters_note(error.what());
+    }
+  }
+  pthread_mutex_unlock(&kernels_mutex);
+}
+
+// The end of the context frees what the kernel has there. The copier is not destroyed: that would
+// wait for its work, which the program may be about to end.
+void forget_kernel(int gpu) noexcept {
+  if (in_own_call) return;
+  loaded_kernel& one = kernels.at(static_cast<std::size_t>(gpu));
+  if (one.copier.exchange(nullptr) == nullptr) return;
+  one.context.store(nullptr);
+  while (one.users.load() != 0) sched_yield();
+}
+
+void kernels_forked() noexcept {
+  kernels_mutex = PTHREAD_MUTEX_INITIALIZER;
+  for (loaded_kernel& one : kernels) {
+    one.context.store(nullptr);
+    one.copier.store(nullptr);
+    one.users.store(0);
+  }
+}
 
 }  // namespace interlace::preload

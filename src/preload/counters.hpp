@@ -84,7 +84,7 @@ static_assert(sizeof(counters_slot) <= slot_bytes);
 enum class host_memory : std::uint8_t { none, locked, pageable, managed };
 inline constexpr std::size_t host_memory_count = 4;
 
-inline constexpr std::size_t site_library_bytes = 64;
+inline constexpr std::size_t site_module_bytes = 64;
 inline constexpr std::size_t site_symbol_bytes = 128;
 
 // A place in the program that copies. Its counts stand for all of its calls, some of which were
@@ -103,10 +103,9 @@ struct call_site {
   std::atomic<std::uint64_t> taken_over{0};  // bytes
   // Copies by the logarithm of their size: the first are smaller than 2 bytes, the last all others.
   std::array<std::atomic<std::uint64_t>, 32> sizes{};
-  std::array<char, site_library_bytes>
-      library{};  // whose code calls the driver or the CUDA runtime
+  std::array<char, site_module_bytes> module{};  // whose code calls the driver or the CUDA runtime
   std::array<char, site_symbol_bytes> symbol{};
-  std::array<char, site_library_bytes> outer_library{};  // the next library outwards
+  std::array<char, site_module_bytes> outer_module{};  // the next library outwards
   std::array<char, site_symbol_bytes> outer_symbol{};
 };
 inline constexpr std::size_t site_bytes = 1048;

@@ -17,6 +17,7 @@ void in_child() {
   counters_forked();
   watched_calls_forked();
   stand_ins_forked();
+  kernels_forked();
   take_over_after_fork(true);
 }
 

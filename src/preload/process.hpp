@@ -9,6 +9,7 @@ namespace interlace::preload {
 void take_over_before_fork() noexcept;
 void take_over_after_fork(bool child) noexcept;
 void stand_ins_forked() noexcept;
+void kernels_forked() noexcept;  // in the child, which has no context of its parent
 
 // Notes which primary contexts the program retains itself. Called before the engine starts.
 void remember_own_contexts() noexcept;

@@ -1,7 +1,9 @@
 #include "preload/settings.hpp"
 
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <system_error>
 
 #include "base/size_text.hpp"
 
@@ -35,11 +37,24 @@ void read_start(start_mode& start, std::string& problem) {
               "' is not a way to start; there are background, wait and never";
 }
 
+void read_blocks(std::optional<unsigned>& blocks, std::string& problem) {
+  const std::string_view text = value_of("INTERLACE_PRELOAD_BLOCKS");
+  if (text.empty() || text == "auto") return;
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size() && value <= 1024)
+    blocks = value;
+  else
+    problem = "INTERLACE_PRELOAD_BLOCKS='" + std::string(text) +
+              "' is not a number of multiprocessors; give 0 to 1024, or auto";
+}
+
 settings settings_of_environment() {
   settings found;
   read_bytes("INTERLACE_PRELOAD_THRESHOLD", found.threshold_bytes, found.problem);
   read_bytes("INTERLACE_PRELOAD_AFTER", found.after_bytes, found.problem);
   read_start(found.start, found.problem);
+  read_blocks(found.most_blocks, found.problem);
   found.counters = value_of("INTERLACE_PRELOAD_COUNTERS");
   return found;
 }

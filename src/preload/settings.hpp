@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace interlace::preload {
@@ -21,6 +22,9 @@ struct settings {
   std::uint64_t after_bytes = std::uint64_t{256} << 20U;
   // INTERLACE_PRELOAD_START: background, wait or never.
   start_mode start = start_mode::background;
+  // INTERLACE_PRELOAD_BLOCKS: the most multiprocessors that the kernel for a batch of small blocks
+  // takes; 0: no batch is taken over; auto: the fewest that fill the link.
+  std::optional<unsigned> most_blocks;  // nothing: auto
   // INTERLACE_PRELOAD_COUNTERS: the file of counters, which `interlace run` makes. Without a file,
   // nothing is counted.
   std::string counters;

@@ -274,7 +274,7 @@ int primary_retain(CUctx_st** context, int device) {
   const int result = call_next(entry::primary_retain, Linked, context, device);
   if (result == 0 && is_tracked(device)) {
     primaries[static_cast<std::size_t>(device)].store(*context);
-    retained[static_cast<std::size_t>(device)].fetch_add(1);
+    if (retained[static_cast<std::size_t>(device)].fetch_add(1) == 0) load_kernel(device, *context);
   }
   return result;
 }
@@ -292,6 +292,7 @@ template <entry Which, bool Linked>
 int primary_release(int device) {
   if (!is_tracked(device)) return call_next(Which, Linked, device);
   std::atomic<int>& count = retained[static_cast<std::size_t>(device)];
+  if (count.load() <= 1) forget_kernel(device);
   if (count.load() <= 1 && retained_before[static_cast<std::size_t>(device)].load()) stop_engine();
   const int result = call_next(Which, Linked, device);
   if (result == 0 && count.fetch_sub(1) == 1) forget_peers_of(device);
@@ -301,6 +302,7 @@ int primary_release(int device) {
 template <entry Which, bool Linked>
 int primary_reset(int device) {
   stop_engine();
+  if (is_tracked(device)) forget_kernel(device);
   forget_peers_of(device);
   return call_next(Which, Linked, device);
 }

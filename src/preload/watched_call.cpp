@@ -127,9 +127,9 @@ void put(std::array<char, Size>& into, std::string_view text) {
 
 // As long as there is room for them in a call_site.
 struct place {
-  std::string library;
+  std::string module;
   std::string symbol;
-  std::string outer_library;
+  std::string outer_module;
   std::string outer_symbol;
 };
 
@@ -144,12 +144,12 @@ place place_of(const stack& calls) {
     Dl_info known{};
     if (dladdr(calls.frames.at(at), &known) == 0) continue;
     const std::string_view library = file_name(known.dli_fname);
-    if (is_part_of_cuda(library) || library == found.library) continue;
-    if (found.library.empty()) {
-      found.library = fitting(std::string(library), site_library_bytes);
+    if (is_part_of_cuda(library) || library == found.module) continue;
+    if (found.module.empty()) {
+      found.module = fitting(std::string(library), site_module_bytes);
       found.symbol = fitting(symbol_at(known, calls.frames.at(at)), site_symbol_bytes);
     } else {
-      found.outer_library = fitting(std::string(library), site_library_bytes);
+      found.outer_module = fitting(std::string(library), site_module_bytes);
       found.outer_symbol = fitting(symbol_at(known, calls.frames.at(at)), site_symbol_bytes);
       break;
     }
@@ -189,8 +189,8 @@ std::uint32_t site_named(const place& named, entry which) {
   const auto sites = call_sites();
   for (std::size_t at = 0; at < site_count; ++at) {
     const call_site& one = sites[own_sites.at(at)];
-    if (one.function == static_cast<std::uint32_t>(which) && named.library == one.library.data() &&
-        named.symbol == one.symbol.data() && named.outer_library == one.outer_library.data() &&
+    if (one.function == static_cast<std::uint32_t>(which) && named.module == one.module.data() &&
+        named.symbol == one.symbol.data() && named.outer_module == one.outer_module.data() &&
         named.outer_symbol == one.outer_symbol.data())
       return own_sites.at(at);
   }
@@ -201,9 +201,9 @@ std::uint32_t site_named(const place& named, entry which) {
   call_site& made = sites[number];
   made.slot = counters_slot_number();
   made.function = static_cast<std::uint32_t>(which);
-  put(made.library, named.library);
+  put(made.module, named.module);
   put(made.symbol, named.symbol);
-  put(made.outer_library, named.outer_library);
+  put(made.outer_module, named.outer_module);
   put(made.outer_symbol, named.outer_symbol);
   made.named.store(1, std::memory_order_release);
   own_sites.at(site_count++) = static_cast<std::uint32_t>(number);

@@ -212,6 +212,8 @@ def test_what_cannot_be_run(
             "soon",
             "is not a way to start; there are background, wait and never",
         ),
+        ("INTERLACE_PRELOAD_BLOCKS", "all", "is not a number of multiprocessors; give 0 to 1024"),
+        ("INTERLACE_PRELOAD_BLOCKS", "1025", "is not a number of multiprocessors; give 0 to 1024"),
     ],
 )
 def test_a_wrong_setting_is_refused_before_the_program_starts(
@@ -461,7 +463,7 @@ def test_sites_and_calls_of_a_program(call: Call, copying: Path, tmp_path: Path)
     assert re.match(r" +cuMemcpyHtoDAsync, .*: 60 copies, 64\.00 kB, ", lines[begin + 2])
     assert "     sizes from: 64 B 67 %, 2 KiB 33 %" in lines
     [found] = json.loads(file.read_text())["sites"]
-    assert (found["library"], found["sampled"]) == ("program", 60)
+    assert (found["module"], found["sampled"]) == ("program", 60)
     assert sum(one["bytes"] for one in found["tallies"]) == 64_000
     document = json.loads(trace.read_text())
     spans = [event for event in document["traceEvents"] if event["ph"] == "X"]
@@ -502,6 +504,8 @@ def test_settings_are_those_of_the_library() -> None:
             assert default == f"start_mode::{setting.standard}"
             for word in setting.words:
                 assert re.search(rf"^  {word},", text, re.MULTILINE)
+        elif setting.standard == "auto":
+            assert "std::optional<unsigned> most_blocks;  // nothing: auto" in after
         else:
             found = re.fullmatch(r"std::uint64_t\{(\d+)\} << 20U", default)
             assert found is not None
@@ -520,7 +524,7 @@ def test_the_layout_of_counters_is_that_of_the_library() -> None:
     for name, value in {
         "site_bytes": preload.SITE_BYTES,
         "call_bytes": preload.CALL.size,
-        "site_library_bytes": preload.SITE_TEXTS[0],
+        "site_module_bytes": preload.SITE_TEXTS[0],
         "site_symbol_bytes": preload.SITE_TEXTS[1],
     }.items():
         assert re.search(rf"std::size_t {name} = {value};", text), name

@@ -40,7 +40,13 @@ SETTINGS = {
         "copies wait for the engine's start or not, or it never starts",
         ("background", "wait", "never"),
     ),
+    "INTERLACE_PRELOAD_BLOCKS": Setting(
+        "auto",
+        "the most multiprocessors that the kernel for a batch of small blocks takes; 0: it takes "
+        "over no batch; auto: the fewest that fill the link",
+    ),
 }
+MOST_BLOCKS = 1024
 COUNTERS = "INTERLACE_PRELOAD_COUNTERS"
 LARGEST = 2**64
 
@@ -51,7 +57,14 @@ def check_environment(environment: Mapping[str, str]) -> None:
         value = environment.get(name, "")
         if not value:
             continue
-        if setting.words:
+        if name == "INTERLACE_PRELOAD_BLOCKS":
+            number = re.fullmatch(r"\d{1,9}", value, re.ASCII)
+            if value != "auto" and (number is None or int(value) > MOST_BLOCKS):
+                raise UserError(
+                    f"{name}={value!r} is not a number of multiprocessors; give 0 to "
+                    f"{MOST_BLOCKS}, or auto"
+                )
+        elif setting.words:
             if value not in setting.words:
                 *first, last = setting.words
                 raise UserError(
@@ -100,7 +113,7 @@ ENGINE = ("none", "starting", "ready", "useless")
 SITE = struct.Struct("<4I")  # named, slot, function, sampled
 SITE_TALLY = struct.Struct("<3Q")  # copies, bytes, host_ns
 SITE_SIZES = struct.Struct("<32Q")
-SITE_TEXTS = (64, 128, 64, 128)  # library, symbol, outer library, outer symbol
+SITE_TEXTS = (64, 128, 64, 128)  # module, symbol, outer module, outer symbol
 SITE_BYTES = 1048
 CALL = struct.Struct("<3Q3I4B")  # begin_ns, took_ns, bytes; pieces, slot, thread; function, ...
 
@@ -137,9 +150,9 @@ class Site(NamedTuple):
 
     process: int
     function: str  # of the driver
-    library: str
+    module: str  # a library, or the program
     symbol: str
-    outer_library: str  # the next library outwards
+    outer_module: str  # the next one outwards
     outer_symbol: str
     sampled: int  # calls
     taken_over_bytes: int

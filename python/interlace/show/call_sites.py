@@ -86,11 +86,11 @@ def _sizes(site: Site) -> str:
 
 
 def _name(site: Site) -> str:
-    if not site.library:
+    if not site.module:
         return "elsewhere"
-    name = f"{site.library} {site.symbol}"
-    if site.outer_library:
-        name += f", from {site.outer_library} {site.outer_symbol}"
+    name = f"{site.module} {site.symbol}"
+    if site.outer_module:
+        name += f", from {site.outer_module} {site.outer_symbol}"
     return name
 
 

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <optional>
+#include <vector>
 
 #include "interlace/base/errors.hpp"
 
@@ -82,13 +83,17 @@ block_copier::resources* block_copier::resources_of(CUctx_st* context) {
   return contexts_.emplace(context, std::move(made)).first->second.get();
 }
 
-void block_copier::prepare(CUctx_st* context) {
+void block_copier::prepare(CUctx_st* context, std::span<const std::size_t> lists) {
   const relaxed_capture_mode relaxed(driver_);
   resources* const by = resources_of(context);
   if (by == nullptr)
     throw device_error("the driver does not load the kernels for batches of blocks");
   const in_context on(driver_, context);
-  if (pinned_rooms::room* const first = by->rooms.take(1)) by->rooms.give_unused(first);
+  std::vector<pinned_rooms::room*> taken;
+  taken.reserve(lists.size());
+  for (const std::size_t bytes : lists) taken.push_back(by->rooms.take(bytes));
+  for (pinned_rooms::room* const one : taken)
+    if (one != nullptr) by->rooms.give_unused(one);
 }
 
 // False if there is no memory for the lists.

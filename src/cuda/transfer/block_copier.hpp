@@ -9,11 +9,13 @@
 // | memory for lists that a kernel reads         | pinned_rooms                              |
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "cuda/transfer/block_kernels.hpp"
 #include "cuda/transfer/block_memory.hpp"
@@ -50,6 +52,8 @@ struct block_options {
 // Thread-safe.
 class block_copier {
  public:
+  static constexpr std::array<std::size_t, 1> one_list{1};
+
   // The costs must outlive the copier.
   explicit block_copier(const driver_table& driver, const block_options& options = {},
                         const plan::block_costs& costs = plan::costs_of_h200());
@@ -58,9 +62,9 @@ class block_copier {
   block_copier(const block_copier&) = delete;
   block_copier& operator=(const block_copier&) = delete;
 
-  // Loads the kernels into a context and takes the first memory for lists, so that no later call
-  // does. Throws device_error.
-  void prepare(CUctx_st* context);
+  // Loads the kernels into a context and takes memory for lists, a piece of each of these sizes, so
+  // that later calls do not. Throws device_error.
+  void prepare(CUctx_st* context, std::span<const std::size_t> lists = one_list);
 
   // Enqueues the batch as one kernel on the stream, if that is possible and predicted to be the
   // fastest way, and the stream is not being captured. If not, nothing is enqueued and the report

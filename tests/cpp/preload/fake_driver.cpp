@@ -683,12 +683,6 @@ int cuPointerGetAttributes(unsigned count, int* which, void** into, address at) 
       case 10:
         put(target, one != nullptr && one->of == kind::gpu ? 1U : 0U);
         break;
-      case 11:
-        put(target, one == nullptr ? address{0} : one->begin);
-        break;
-      case 12:
-        put(target, one == nullptr ? std::size_t{0} : one->bytes);
-        break;
       case 16:
         put(target, one != nullptr && reaches(current(), one) ? 3U : 0U);
         break;

@@ -178,7 +178,19 @@ TEST(Batches, EveryFormIsAsWithoutIt) {
       EXPECT_EQ(run(seeded(program, "batches", seed), nullptr, {"LD_PRELOAD="}).status, 0);
       const counters_file counters;
       expect_whole(run(seeded(program, "batches", seed), &counters), counters);
+      EXPECT_GT(counters.copies(outcome::one_kernel), 4000U);
+      EXPECT_GT(counters.slot(0).batches.load(), 3U);
+      EXPECT_EQ(counters.copies(outcome::no_kernel), 0U);
+      EXPECT_STREQ(counters.slot(0).note.data(), "");
     }
+}
+
+TEST(Batches, TheKernelCanBeSwitchedOffAndNeedsADriverThatLoadsIt) {
+  for (const char* way : {"INTERLACE_PRELOAD_BLOCKS=0", "FAKE_NO_KERNELS=1"}) {
+    const counters_file counters;
+    expect_whole(run(seeded(LOOKING_PROGRAM, "batches", 4), &counters, {way}), counters);
+    EXPECT_EQ(counters.copies(outcome::one_kernel), 0U) << way;
+  }
 }
 
 TEST(Batches, WhatIsNotTheSameIsLeftToTheDriver) {
@@ -191,7 +203,7 @@ TEST(Batches, WhatIsNotTheSameIsLeftToTheDriver) {
     for (const outcome what : {outcome::read_early, outcome::overlap_wanted, outcome::overlapping,
                                outcome::pageable, outcome::capturing, outcome::other_context})
       EXPECT_EQ(counters.copies(what), 1000U) << static_cast<int>(what);
-    EXPECT_EQ(counters.copies(outcome::refused), 7 * 1000U);
+    EXPECT_EQ(counters.copies(outcome::refused), 8 * 1000U);
   }
 }
 
