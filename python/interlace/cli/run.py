@@ -53,10 +53,11 @@ def run_command(
     """Run an unchanged program, and send its CUDA copies over several paths where that is faster.
 
     At the end, a report on standard error lists the copies that were taken over and passed through,
-    and the time gained. The exit code is the program's. Three variables control the library:
-    INTERLACE_PRELOAD_THRESHOLD (2M) is the smallest copy that is taken over,
-    INTERLACE_PRELOAD_AFTER (256M) the bytes of copies before the engine starts, and
-    INTERLACE_PRELOAD_START (background, wait, never) says whether copies wait for the start.
+    and the time gained. The exit code is the program's. Four variables control the library:
+    INTERLACE_PRELOAD_THRESHOLD (2M) is the smallest copy or batch that is taken over,
+    INTERLACE_PRELOAD_AFTER (256M) the bytes of copies before the engine starts,
+    INTERLACE_PRELOAD_START (background, wait, never) says whether copies wait for the start, and
+    INTERLACE_PRELOAD_BLOCKS (auto) bounds the multiprocessors that a batch of blocks takes.
     """
     check_outputs({"--json": json_file, "--timeline": timeline_file})
     check_environment(os.environ)
