@@ -34,15 +34,8 @@ void node::adding(std::uint32_t id, const kernel::region_state& state) {
 }
 
 void node::exchange_one(std::uint32_t id) {
-  kernel::region_state& state = states_[id];
-  if (state.is_reduction) {
-    fold(id);
-    return;
-  }
-  const std::uint32_t back = state.parity ^ 1U;
-  for (const kernel::delivery& d : state.deliveries()) deliver(id, d, back);
-  state.parity = back;
-  if (checker_) checker_->end_epoch(id);
+  exchange_now(id);
+  if (checker_ && !states_[id].is_reduction) checker_->end_epoch(id);
 }
 
 double node::sent_bytes(std::uint32_t id) const {

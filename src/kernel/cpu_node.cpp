@@ -31,4 +31,15 @@ void cpu_node::deliver(std::uint32_t id, const delivery& d, std::uint32_t parity
               (d.end - d.begin) * state.element_bytes);
 }
 
+void cpu_node::exchange_now(std::uint32_t id) {
+  region_state& state = states_[id];
+  if (state.is_reduction) {
+    fold(id);
+    return;
+  }
+  const std::uint32_t back = state.parity ^ 1U;
+  for (const delivery& d : state.deliveries()) deliver(id, d, back);
+  state.parity = back;
+}
+
 }  // namespace interlace::kernel

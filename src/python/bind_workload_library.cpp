@@ -33,12 +33,14 @@ void bind_workload_library(nb::module_& module) {
              const machine::machine* described, const std::string& mechanism,
              const boundaries_in& boundaries, std::uint32_t iterations, double tolerance,
              std::uint32_t split_ranges, std::uint64_t chunk_bytes, std::uint32_t agent_threads,
-             const std::string& variant, const nb::args& data, const std::string& record) {
+             const std::string& variant, const nb::args& data, const std::string& record,
+             bool whole) {
             const auto problem = library.problem(data);
             run::request asked =
                 make_request(mechanism, boundaries, problem->elements(), iterations, tolerance,
                              split_ranges, chunk_bytes, agent_threads, variant);
             asked.record = record;
+            asked.whole = whole;
             const auto on = [&](const machine::machine* machine) {
               run::result found;
               check(problem->run(asked, machine, interrupted, found));
@@ -54,12 +56,12 @@ void bind_workload_library(nb::module_& module) {
           nb::arg("node"), nb::arg("machine").none(), nb::arg("mechanism"), nb::arg("boundaries"),
           nb::arg("iterations"), nb::arg("tolerance"), nb::arg("split_ranges"),
           nb::arg("chunk_bytes"), nb::arg("agent_threads"), nb::arg("variant"), nb::arg("data"),
-          nb::arg("record") = "", "Run it; the result as a dict.",
+          nb::arg("record") = "", nb::arg("whole") = true, "Run it; the result as a dict.",
           // Given as text, because a generated stub would leave out the type of `data`.
           nb::sig("def run(self, node: str, machine: Machine | None, mechanism: str, "
                   "boundaries: object, iterations: int, tolerance: float, split_ranges: int, "
                   "chunk_bytes: int, agent_threads: int, variant: str, *data: object, "
-                  "record: str = '') -> dict[str, object]"));
+                  "record: str = '', whole: bool = True) -> dict[str, object]"));
 }
 
 }  // namespace interlace::python

@@ -135,6 +135,7 @@ nb::dict make_result(run::result result) {
   d["time_s"] = result.run.time_s;
   d["copy_s"] = result.run.copy_s;
   d["iterations"] = result.iterations;
+  d["timed_iterations"] = result.timed;
   d["residual"] = result.residual;
   d["accesses"] = result.run.accesses;
   d["remote_transactions"] = result.run.remote_transactions;

@@ -7,6 +7,7 @@
 #include "interlace/base/errors.hpp"
 #include "interlace/kernel/use_tracker.hpp"
 #include "interlace/sim/gpu/subscribed_pages.hpp"
+#include "sim/engine/add_counts.hpp"
 #include "sim/mechanism/load_mechanisms.hpp"
 #include "sim/mechanism/region_mechanisms.hpp"
 #include "sim/mechanism/streams.hpp"
@@ -43,6 +44,23 @@ machine::machine first_gpus(machine::machine m, std::uint32_t devices) {
 }
 
 struct node::parts {
+  // Everything that a node counts, and that adds up over iterations.
+  struct totals {
+    gpu_counters gpus;
+    traffic copies;
+    traffic flags;
+    std::uint64_t walk_wire = 0;
+    std::uint64_t copy_stores = 0;
+    std::uint64_t used_bytes = 0;
+  };
+
+  // The end of an iteration on all devices.
+  struct iteration_end {
+    picoseconds time = 0;  // since the run began
+    totals counted;        // each GPU's when the iteration ends there
+    std::uint32_t devices = 0;
+  };
+
   parts(const machine::machine& described, std::uint32_t devices,
         std::function<void()> check_interrupt, std::vector<kernel::region_state>& states)
       : memory(devices + 1),
@@ -58,8 +76,25 @@ struct node::parts {
   // By id; null where every subscriber of the region holds all its pages.
   std::vector<std::unique_ptr<subscribed_pages>> subscribed;
   streams tasks;
-  std::string record_to;  // the file's path; empty: nothing is recorded
+  std::vector<iteration_end> iterations;  // of all runs, in order
+  iteration_end run;                      // the end of the last run
+  std::string record_to;                  // the file's path; empty: nothing is recorded
   std::unique_ptr<trace::writer> recording;
+
+  // Counts all but `gpus`, to which they are added.
+  totals counted(const std::vector<kernel::region_state>& states, const gpu_counters& gpus) const {
+    totals found;
+    found.gpus = gpus;
+    found.copies = simulated.copies();
+    found.flags = simulated.flags();
+    found.walk_wire = found.gpus.translations.wire + simulated.walked().wire;
+    found.copy_stores = simulated.copy_stores();
+    for (std::uint32_t id = 0; id < states.size(); ++id) {
+      if (trackers[id]) found.used_bytes += trackers[id]->used() * states[id].element_bytes;
+    }
+    return found;
+  }
+  void add_counts_to(kernel::run_result& result, const totals& all) const;
 };
 
 node::node(const machine::machine& described, std::uint32_t devices,
@@ -228,6 +263,10 @@ void node::enqueue_share(std::uint32_t device, grid shape, const block_function&
 }
 
 void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
+  if (untimed_) {
+    for (const std::uint32_t id : ids) exchange_now(id);
+    return;
+  }
   region_exchange work;
   std::uint32_t payload = 0;
   for (const std::uint32_t id : ids) {
@@ -264,13 +303,18 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
 
 void node::call(std::uint32_t device, kernel::library_call c) {
   kernel::check_call(c, c.on_cpu, device, devices());
+  if (untimed_) {
+    c.on_cpu();
+    untimed_work_[device] += c.bytes_read + c.bytes_written;
+    return;
+  }
   auto& last = parts_->tasks[device].last;
   last = {parts_->simulated.add_call(device, std::move(c), last)};
 }
 
 kernel::run_result node::finish() {
-  kernel::run_result result;
-  result.time_s = seconds_of(parts_->simulated.run());
+  if (untimed_) throw model_error("a run after iterations that were not timed");
+  const picoseconds time = parts_->simulated.run();
   bool open = false;
   for (std::uint32_t d = 0; d < devices(); ++d) {
     streams::stream& s = parts_->tasks[d];
@@ -280,76 +324,126 @@ kernel::run_result node::finish() {
     s.tracked.clear();
   }
   if (open) throw model_error("a run ends with a launch whose region is not exchanged");
-  const gpu_counters c = parts_->simulated.counters();
-  const traffic& copies = parts_->simulated.copies();
-  const traffic& flags = parts_->simulated.flags();
-  double used = 0;
-  for (std::uint32_t id = 0; id < states_.size(); ++id) {
-    if (parts_->trackers[id])
-      used += static_cast<double>(parts_->trackers[id]->used() * states_[id].element_bytes);
-  }
-  const load_mechanism::outcome treated = parts_->simulated.treated_loads();
-  const page_traffic& pages = treated.moved;
-  const auto payload = static_cast<double>(c.stored_payload() + copies.payload);
-  const std::uint64_t walk_wire = c.translations.wire + parts_->simulated.walked().wire;
-  const auto wire = static_cast<double>(c.stored_wire() + c.read_wire + copies.wire + flags.wire +
-                                        pages.wire + walk_wire);
-  const auto reads = static_cast<double>(c.read_payload + pages.payload);
-  result.wire_known = true;
-  result.wire.useful = std::min(used, payload) + static_cast<double>(flags.payload) + reads;
-  result.wire.wasted = payload - std::min(used, payload);
-  result.wire.protocol = wire - payload - reads - static_cast<double>(flags.payload);
+  parts_->run = {time, parts_->counted(states_, parts_->simulated.counters()), devices()};
+  kernel::run_result result;
+  result.time_s = seconds_of(time);
   result.timeline = parts_->simulated.take_timeline();
   result.observed = parts_->simulated.observe();
-  result.accesses = c.accesses;
-  result.remote_transactions = c.remote_transactions() + parts_->simulated.copy_stores();
-  if (!parts_->simulated.addresses().homes.empty()) {
-    const auto mean = [](picoseconds sum, std::uint64_t n) {
-      return n == 0 ? 0.0 : seconds_of(sum) / static_cast<double>(n);
-    };
-    kernel::remote_load_counts& loads = result.loads;
-    loads.vector_accesses = c.accesses - c.scalar;
-    loads.scalar_accesses = c.scalar;
-    loads.local = c.loads.local;
-    loads.remote = c.loads.remote;
-    loads.hits = c.loads.hits;
-    loads.useful_bytes = c.loads.words * 4;
-    loads.local_stores = c.loads.local_stores;
-    loads.remote_stores = c.loads.remote_stores;
-    loads.requests = c.reads;
-    loads.reply_bytes = c.read_payload;
-    loads.wire = c.read_wire;
-    loads.mean_latency_s = mean(c.read_latency, c.reads);
-    loads.bypassed = c.loads.bypassed;
-    loads.mask_hits = c.loads.mask_hits;
-    loads.mask_misses = c.loads.mask_misses;
-    loads.coalesced = c.loads.coalesced;
-    loads.timeouts = c.loads.timeouts;
-    loads.pieces = c.loads.pieces;
-    loads.cache_hits = c.loads.cache_hits;
-    loads.cache_misses = c.loads.cache_misses;
-    loads.by_words = c.loads.by_words;
-    loads.coalesced_pages = treated.coalesced_pages;
-    loads.cached_pages = treated.cached_pages;
-    loads.migrated_pages = pages.pages;
-    loads.migrated_again = treated.moved_again;
-    loads.delayed_touches = treated.delayed;
-    loads.migration_batches = treated.batches;
-    loads.l2_loads = c.loads.l2_loads;
-    loads.l2_hits = c.loads.l2_hits;
-    loads.mean_wait_s = mean(c.loads.waited, c.loads.instructions);
-    loads.mean_in_links_s = mean(c.loads.in_links, c.reads);
-    loads.tlb_hits = c.translations.l1_hits;
-    loads.tlb_misses = c.translations.l1_misses;
-    loads.l2_tlb_hits = c.translations.l2_hits;
-    loads.l2_tlb_misses = c.translations.l2_misses;
-    loads.walks = c.translations.walks;
-    loads.walk_wire = walk_wire;
-    loads.mean_walk_s = mean(c.translations.walk_latency, c.translations.walks);
-    loads.decisions = treated.decisions;
-  }
-  result.stores = static_cast<const kernel::remote_store_counts&>(c.stores);
+  parts_->add_counts_to(result, parts_->run.counted);
   return result;
+}
+
+void node::end_iteration() {
+  std::vector<std::vector<task_id>> after;
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    after.push_back(parts_->tasks[d].last);
+    after.back().insert(after.back().end(), parts_->tasks[d].copies.begin(),
+                        parts_->tasks[d].copies.end());
+  }
+  parts_->iterations.emplace_back();
+  const auto ended = [this, index = parts_->iterations.size() - 1](std::uint32_t device,
+                                                                   picoseconds time) {
+    parts::iteration_end& end = parts_->iterations[index];
+    add_counts(end.counted.gpus, parts_->simulated.counters_of(device));
+    if (++end.devices != devices()) return;
+    end.time = time;
+    end.counted = parts_->counted(states_, end.counted.gpus);
+  };
+  parts_->simulated.end_iteration(after, ended);
+}
+
+bool node::iterations_repeat() const {
+  const auto work = [this](std::size_t back) { return parts_->simulated.work_of_ended(back); };
+  return parts_->iterations.size() > 2 && work(0) == work(1) && work(1) == work(2);
+}
+
+void node::begin_untimed() {
+  if (!parts_->simulated.idle()) throw model_error("untimed work inside of run");
+  untimed_ = true;
+  untimed_work_.assign(devices(), 0);
+}
+
+bool node::same_work() const {
+  return !parts_->iterations.empty() && untimed_work_ == parts_->simulated.work_of_ended(0);
+}
+
+kernel::run_result node::with_more(kernel::run_result run, std::uint64_t times) const {
+  const auto& ends = parts_->iterations;
+  if (ends.size() < 3) throw model_error("a run of fewer than three iterations does not repeat");
+  const parts::iteration_end& begin = ends[ends.size() - 3];
+  picoseconds time = parts_->run.time;
+  parts::totals counted = parts_->run.counted;
+  const auto add = [&](const parts::iteration_end& until, std::uint64_t more) {
+    time += more * (until.time - begin.time);
+    counted = counts_with_more(counted, begin.counted, until.counted, more);
+  };
+  add(ends.back(), times / 2);
+  add(ends[ends.size() - 2], times % 2);
+  run.time_s = seconds_of(time);
+  parts_->add_counts_to(run, counted);
+  return run;
+}
+
+void node::parts::add_counts_to(kernel::run_result& result, const totals& all) const {
+  const gpu_counters& c = all.gpus;
+  const load_mechanism::outcome treated = simulated.treated_loads();
+  const page_traffic& pages = treated.moved;
+  const auto used = static_cast<double>(all.used_bytes);
+  const auto payload = static_cast<double>(c.stored_payload() + all.copies.payload);
+  const auto wire = static_cast<double>(c.stored_wire() + c.read_wire + all.copies.wire +
+                                        all.flags.wire + pages.wire + all.walk_wire);
+  const auto reads = static_cast<double>(c.read_payload + pages.payload);
+  result.wire_known = true;
+  result.wire.useful = std::min(used, payload) + static_cast<double>(all.flags.payload) + reads;
+  result.wire.wasted = payload - std::min(used, payload);
+  result.wire.protocol = wire - payload - reads - static_cast<double>(all.flags.payload);
+  result.accesses = c.accesses;
+  result.remote_transactions = c.remote_transactions() + all.copy_stores;
+  result.stores = static_cast<const kernel::remote_store_counts&>(c.stores);
+  if (simulated.addresses().homes.empty()) return;
+  const auto mean = [](picoseconds sum, std::uint64_t n) {
+    return n == 0 ? 0.0 : seconds_of(sum) / static_cast<double>(n);
+  };
+  kernel::remote_load_counts& loads = result.loads;
+  loads.vector_accesses = c.accesses - c.scalar;
+  loads.scalar_accesses = c.scalar;
+  loads.local = c.loads.local;
+  loads.remote = c.loads.remote;
+  loads.hits = c.loads.hits;
+  loads.useful_bytes = c.loads.words * 4;
+  loads.local_stores = c.loads.local_stores;
+  loads.remote_stores = c.loads.remote_stores;
+  loads.requests = c.reads;
+  loads.reply_bytes = c.read_payload;
+  loads.wire = c.read_wire;
+  loads.mean_latency_s = mean(c.read_latency, c.reads);
+  loads.bypassed = c.loads.bypassed;
+  loads.mask_hits = c.loads.mask_hits;
+  loads.mask_misses = c.loads.mask_misses;
+  loads.coalesced = c.loads.coalesced;
+  loads.timeouts = c.loads.timeouts;
+  loads.pieces = c.loads.pieces;
+  loads.cache_hits = c.loads.cache_hits;
+  loads.cache_misses = c.loads.cache_misses;
+  loads.by_words = c.loads.by_words;
+  loads.coalesced_pages = treated.coalesced_pages;
+  loads.cached_pages = treated.cached_pages;
+  loads.migrated_pages = pages.pages;
+  loads.migrated_again = treated.moved_again;
+  loads.delayed_touches = treated.delayed;
+  loads.migration_batches = treated.batches;
+  loads.l2_loads = c.loads.l2_loads;
+  loads.l2_hits = c.loads.l2_hits;
+  loads.mean_wait_s = mean(c.loads.waited, c.loads.instructions);
+  loads.mean_in_links_s = mean(c.loads.in_links, c.reads);
+  loads.tlb_hits = c.translations.l1_hits;
+  loads.tlb_misses = c.translations.l1_misses;
+  loads.l2_tlb_hits = c.translations.l2_hits;
+  loads.l2_tlb_misses = c.translations.l2_misses;
+  loads.walks = c.translations.walks;
+  loads.walk_wire = all.walk_wire;
+  loads.mean_walk_s = mean(c.translations.walk_latency, c.translations.walks);
+  loads.decisions = treated.decisions;
 }
 
 }  // namespace interlace::sim

@@ -74,7 +74,8 @@ WRONG: list[tuple[list[str], str]] = [
         "there is no option '--gpu' (did you mean --gpus?); there are "
         f"{', '.join(map(option_of, options_of_all()))}, "
         "--machine, --gpus, --share-gpu, --mechanisms, --split, --chunks, --threads, --warmup, "
-        "--repeats, --profile, --no-profile, --jobs, --json, --inside, --html, --timeline, --help",
+        "--repeats, --profile, --no-profile, --whole, --jobs, --json, --inside, --html, "
+        "--timeline, --help",
     ),
     (["--verson"], "there is no option '--verson' (did you mean --version?); "
                    "there are --version, --help"),
@@ -280,7 +281,7 @@ def test_only_commands_that_exist_are_listed(run: Run, monkeypatch: pytest.Monke
 def test_errors_of_a_program_are_not_hidden(
     run: Run, core: Fake, graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(*_: object) -> None:
+    def wrong(*_: object, **__: object) -> None:
         raise TypeError("a bug")
 
     monkeypatch.setattr(core, "run_pagerank", wrong)

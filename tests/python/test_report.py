@@ -165,8 +165,8 @@ def test_names_cannot_break_the_page(run: Run, graph: Path, tmp_path: Path) -> N
 def test_many_events_are_cut(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:
     whole = core.run_pagerank
 
-    def longer(*arguments: Any) -> dict[str, Any]:
-        made = whole(*arguments)
+    def longer(*arguments: Any, **named: Any) -> dict[str, Any]:
+        made = whole(*arguments, **named)
         made["timeline"] = [
             {"device": 0, "track": "copy", "name": "x", "start_s": n / 1e6, "end_s": (n + 2) / 1e6}
             for n in range(4000)

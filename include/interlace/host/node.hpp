@@ -115,10 +115,7 @@ class node : public kernel::cpu_node {
       kernel(block);
       checker_->end_block();
     } else {
-      kernel::silent_observer observer;
-      kernel::serial_block<kernel::silent_observer> block(observer, memory_, b, shape,
-                                                          options_.warp_width);
-      kernel(block);
+      run_block(kernel, shape, b, options_.warp_width);
     }
   }
   template <class Kernel>
@@ -139,7 +136,6 @@ class node : public kernel::cpu_node {
   kernel::wire_bytes delivered() const;
 
   options options_;
-  kernel::block_memory memory_;
   std::vector<std::unique_ptr<std::byte[]>> allocations_;
   std::unique_ptr<checking_observer> checker_;
   std::vector<kernel::launch_work> work_;  // work of the current run

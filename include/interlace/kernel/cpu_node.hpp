@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "interlace/kernel.hpp"
+#include "interlace/kernel/counting_observer.hpp"
 #include "interlace/kernel/placement.hpp"
 #include "interlace/kernel/region.hpp"
 #include "interlace/kernel/serial_block.hpp"
@@ -113,8 +114,19 @@ class cpu_node {
   void fold(std::uint32_t id) { folds_[id](states_[id], devices_); }
   // Copies a delivery between the buffers with this parity.
   void deliver(std::uint32_t id, const delivery& d, std::uint32_t parity);
+  // Exchanges a region or reduction at once.
+  void exchange_now(std::uint32_t id);
+  // Runs a block for its result alone.
+  template <class Kernel>
+  void run_block(const Kernel& kernel, grid shape, std::uint64_t index, std::uint32_t warp_width) {
+    serial_block<counting_observer> block(counted_, memory_, index, shape, warp_width);
+    kernel(block);
+  }
+  // Accesses of all blocks that run_block ran.
+  std::uint64_t counted_accesses() const { return counted_.accesses(); }
 
   std::vector<region_state> states_;  // one for each region and reduction; the index is the id
+  block_memory memory_;               // of the block that runs
 
  private:
   using fold_function = void (*)(region_state&, std::uint32_t devices);
@@ -130,6 +142,7 @@ class cpu_node {
 
   std::uint32_t devices_;
   std::vector<fold_function> folds_;  // the index is the id; null for regions
+  counting_observer counted_;
 };
 
 }  // namespace interlace::kernel

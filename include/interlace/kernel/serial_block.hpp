@@ -79,8 +79,13 @@ struct access {
   std::uint32_t depends = no_instruction;  // instruction that loaded the address
   std::uint32_t region = 0;                // replicated only
   std::uint64_t element = 0;               // index in the view
-  bool primary = true;                     // false: a subscriber's copy of an inline store
+  bool primary = true;  // false: an inline store's copy for a subscriber, or its look for readers
 };
+
+// Whether an access is part of the work that a kernel does under every mechanism.
+constexpr bool counts_as_work(const access& a) {
+  return a.primary && a.space != memory_space::shared;
+}
 
 // An index together with the instruction that loaded it. A sum, a difference or a product of an
 // index and a plain number has the same instruction.
@@ -350,7 +355,7 @@ class serial_lane : public accessor<Observer> {
       if (!observer_->stores_inline()) return;
       if (view.readers != nullptr) {
         note(access_kind::load, memory_space::local, view.readers + (n >> view.reader_shift), i, 0,
-             static_cast<site_id>(static_cast<std::uintptr_t>(site) + max_devices + 1));
+             static_cast<site_id>(static_cast<std::uintptr_t>(site) + max_devices + 1), false);
       }
       view.each_subscriber(n, [&](std::uint32_t peer) {
         // One instruction for each subscriber, like the loop on a real GPU.

@@ -1,6 +1,10 @@
 // Workloads on the nodes that need no GPU.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <utility>
+
 #include "interlace/host/node.hpp"
 #include "interlace/run/iterate.hpp"
 #include "interlace/sim/node.hpp"
@@ -21,12 +25,54 @@ result on_host(const Problem& problem, const request& asked) {
   return run_once(node, problem, asked);
 }
 
+// Iterations that a sampled run simulates. The first two are cold, since an iteration uses the
+// buffers of the one before the last. The later iterations repeat the last two.
+inline constexpr std::uint32_t sampled_iterations = 4;
+
+// Simulates the first iterations alone. The later ones run for their results. Returns nothing if an
+// iteration after the first has other work than the one before it: the run then has to be simulated
+// as a whole.
+template <class Problem>
+std::optional<result> sampled_on_sim(const Problem& problem, const request& asked,
+                                     const machine::machine& described) {
+  sim::node node(described, asked.gpus(), asked.check_interrupt);
+  auto work = problem.on(node, region_of(asked));
+  result found;
+  found.run = node.run([&] {
+    for (std::uint32_t i = 0; i < sampled_iterations; ++i) {
+      work.enqueue_iteration(false);
+      node.end_iteration();
+    }
+  });
+  if (!node.iterations_repeat()) return std::nullopt;
+  for (std::uint32_t i = sampled_iterations; i < asked.iterations; ++i) {
+    if (!node.run_untimed([&] { work.enqueue_iteration(false); })) return std::nullopt;
+    if (asked.check_interrupt) asked.check_interrupt();
+  }
+  found.run = node.with_more(std::move(found.run), asked.iterations - sampled_iterations);
+  found.iterations = asked.iterations;
+  found.timed = sampled_iterations;
+  keep_values(node, work, found);
+  return found;
+}
+
+// Whether a run may be sampled. A tolerance ends a run by its residual, which only some iterations
+// compute.
+inline bool may_be_sampled(const request& asked) {
+  return !asked.whole && asked.tolerance == 0 && asked.record.empty() && asked.transfers &&
+         asked.iterations > sampled_iterations;
+}
+
 template <class Problem>
 result on_sim(const Problem& problem, const request& asked, const machine::machine& described) {
+  if (may_be_sampled(asked)) {
+    if (auto found = sampled_on_sim(problem, asked, described)) return *std::move(found);
+  }
   sim::node node(described, asked.gpus(), asked.check_interrupt);
   if (!asked.record.empty()) node.record(asked.record);
   result found = run_once(node, problem, asked);
   if (!asked.record.empty()) node.finish_recording();
+  found.timed = found.iterations;
   return found;
 }
 

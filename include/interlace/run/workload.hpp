@@ -33,7 +33,10 @@ struct request {
   double tolerance = 0;
   std::function<void()> check_interrupt;  // the run calls it from time to time; it may throw
   std::string record;                     // only simulated: the trace file to write; empty: none
-  bool share_gpu = false;                 // only on real GPUs: a GPU may stand for several devices
+  // Only simulated: whether every iteration is simulated. If not, and if iterations repeat, only
+  // the first ones are simulated (interlace/run/on_cpu.hpp).
+  bool whole = true;
+  bool share_gpu = false;  // only on real GPUs: a GPU may stand for several devices
 
   std::uint32_t gpus() const { return static_cast<std::uint32_t>(boundaries.size()) - 1; }
 };
@@ -41,7 +44,8 @@ struct request {
 struct result {
   kernel::run_result run;
   std::uint32_t iterations = 0;
-  double residual = 0;  // residual of the last iteration, if a tolerance was given
+  std::uint32_t timed = 0;  // only simulated: the number of iterations that were simulated
+  double residual = 0;      // residual of the last iteration, if a tolerance was given
   std::vector<std::vector<float>> values;  // for each GPU, the values that it holds
 };
 

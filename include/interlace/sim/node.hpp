@@ -41,6 +41,7 @@ class node final : public kernel::cpu_node {
   // all earlier work of the device.
   template <class Kernel>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
+    if (untimed_) return run_blocks(device, kernel, shape, {.count = shape.blocks});
     enqueue_kernel(device, shape, runner(kernel, shape), none, nullptr);
   }
   // Enqueues a kernel that writes region `r`. `mapping` names the elements that each block writes.
@@ -48,6 +49,7 @@ class node final : public kernel::cpu_node {
   template <class Kernel, class T>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
               const kernel::block_mapping& mapping) {
+    if (untimed_) return run_blocks(device, kernel, shape, {.count = shape.blocks});
     enqueue_kernel(device, shape, runner(kernel, shape), r.id, &mapping);
   }
 
@@ -55,8 +57,12 @@ class node final : public kernel::cpu_node {
   template <class Kernel>
   void launch_over(const Kernel& kernel, grid shape, kernel::block_placement how) {
     for (std::uint32_t d = 0; d < devices(); ++d) {
-      enqueue_share(d, shape, runner(kernel, shape),
-                    kernel::share_of(shape.blocks, devices(), d, how));
+      const kernel::block_share share = kernel::share_of(shape.blocks, devices(), d, how);
+      if (untimed_) {
+        run_blocks(d, kernel, shape, share);
+      } else {
+        enqueue_share(d, shape, runner(kernel, shape), share);
+      }
     }
   }
 
@@ -107,6 +113,25 @@ class node final : public kernel::cpu_node {
     return finish();
   }
 
+  // Says that an iteration ends with what was enqueued last. Call it inside of run().
+  void end_iteration();
+  // Whether the last three of these iterations had the same work on each device: as many accesses
+  // of lanes, and library calls with as many bytes. False for fewer than three iterations.
+  bool iterations_repeat() const;
+  // Calls `enqueue` once and runs at once what it launches, for the results alone: no simulated
+  // time passes, and nothing but the work is counted. Returns whether the work is that of the last
+  // iteration that end_iteration ended. A node that has run this simulates nothing any more.
+  template <class F>
+  bool run_untimed(F&& enqueue) {
+    begin_untimed();
+    enqueue();
+    return same_work();
+  }
+  // The result of the run that ended last, had it had `times` more iterations: in turn like the
+  // last but one and like the last. Regions swap two buffers at each exchange, so every other
+  // iteration finds its data at the same addresses.
+  kernel::run_result with_more(kernel::run_result run, std::uint64_t times) const;
+
  private:
   template <class Kernel>
   block_function runner(const Kernel& kernel, grid shape) const {
@@ -116,6 +141,18 @@ class node final : public kernel::cpu_node {
       kernel(block);
     };
   }
+
+  template <class Kernel>
+  void run_blocks(std::uint32_t device, const Kernel& kernel, grid shape,
+                  const kernel::block_share& share) {
+    const std::uint64_t before = counted_accesses();
+    for (std::uint64_t k = 0; k < share.count; ++k) {
+      run_block(kernel, shape, share.first + k * share.stride, warp_width_);
+    }
+    untimed_work_[device] += counted_accesses() - before;
+  }
+  void begin_untimed();
+  bool same_work() const;
 
   void* take(std::uint32_t device, std::uint64_t bytes) override;
   // A page has 4 KiB, or the page size of the machine's TLB. The arena's last slot belongs to all
@@ -136,6 +173,8 @@ class node final : public kernel::cpu_node {
   struct parts;
   std::unique_ptr<parts> parts_;
   std::uint32_t warp_width_ = 0;
+  bool untimed_ = false;
+  std::vector<std::uint64_t> untimed_work_;  // by device, of the last run_untimed
 };
 
 }  // namespace interlace::sim

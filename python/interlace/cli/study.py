@@ -121,6 +121,14 @@ def study_command(
     no_profile: Annotated[
         bool, typer.Option("--no-profile", help="Use no profile; try several configurations.")
     ] = False,
+    whole_run: Annotated[
+        bool,
+        typer.Option(
+            "--whole",
+            help="Simulated: simulate every iteration. By default iterations that repeat are not: "
+            "they count like the two before them, and run for their results.",
+        ),
+    ] = False,
     jobs: Jobs = None,
     json_file: ResultsFile = None,
     show_inside: Annotated[
@@ -175,6 +183,10 @@ def study_command(
             "--inside is for simulated machines; real GPUs do not show it, so leave it out or name "
             "a machine with --machine"
         )
+    if machine is None and whole_run:
+        raise UserError(
+            "--whole is for simulated machines; leave it out or name a machine with --machine"
+        )
     if share_gpu and machine is not None:
         raise UserError(
             "--share-gpu is for real GPUs; leave it out, or leave out --machine, which simulates"
@@ -207,7 +219,8 @@ def study_command(
             sharing=asked_gpus[-1] if share_gpu else 0,
         )
     else:
-        node = SimulatedNode(load_core(), machine, at_once)
+        # An inside is of the iterations that are simulated.
+        node = SimulatedNode(load_core(), machine, at_once, whole=whole_run or show_inside)
     with failure_ends():
         study, timelines = conduct(chosen, asked_inputs, node, request, at_once, warn)
 

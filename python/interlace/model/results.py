@@ -67,6 +67,9 @@ class Sim(msgspec.Struct, frozen=True):
     cpu_s: float
     peak_rss_mb: float
     stores: Stores | None = None  # None: kernels made no remote loads
+    # Iterations that were simulated. The others repeat the last two, and ran for their results.
+    # Unset: all were.
+    timed_iterations: int | UnsetType = UNSET
     inside: Inside | UnsetType = UNSET
 
 

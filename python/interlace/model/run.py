@@ -105,6 +105,7 @@ class Outcome:
     time_s: float
     copy_s: float
     iterations: int
+    timed_iterations: int  # simulated ones; the others repeat the last of them
     residual: float
     values: NDArray[np.float32]  # the replicas of the result on all devices
     wire: Wire = field(default_factory=Wire)
@@ -144,6 +145,7 @@ class Outcome:
             time_s=float(result["time_s"]),
             copy_s=float(result["copy_s"]),
             iterations=int(result["iterations"]),
+            timed_iterations=int(result.get("timed_iterations") or result["iterations"]),
             residual=float(result["residual"]),
             values=result["values"],
             wire=Wire()
@@ -167,6 +169,11 @@ class Outcome:
             sent_bytes=by_exchange(result.get("sent_bytes", ()), int(result["iterations"])),
             epoch_s=by_exchange(result.get("epoch_s", ()), int(result["iterations"])),
         )
+
+    @property
+    def sampled(self) -> bool:
+        """Whether only the first iterations were simulated."""
+        return self.timed_iterations < self.iterations
 
     def forget_values(self) -> None:
         """Free the values, which may take much memory."""

@@ -80,7 +80,7 @@ class SimulatedNode(Node):
     default_threads = (4096,)
     bulk_agents = False
 
-    def __init__(self, core: Any, machine: str, jobs: int) -> None:
+    def __init__(self, core: Any, machine: str, jobs: int, *, whole: bool = True) -> None:
         from interlace.machine.compiled import to_core
         from interlace.machine.reading import load_machine
 
@@ -90,6 +90,7 @@ class SimulatedNode(Node):
         self.machine_name = self.description_of.name
         self.gpus = self.description_of.gpu.count
         self.jobs = jobs
+        self.whole = whole  # whether iterations that repeat are simulated, too
 
     def description(self) -> dict[str, Any]:
         plain: dict[str, Any] = msgspec.to_builtins(self.description_of)
@@ -102,7 +103,7 @@ class SimulatedNode(Node):
     def attempts(
         self, workload: Workload, cases: Sequence[Case]
     ) -> Iterator[tuple[Case, Outcome | UserError]]:
-        run = partial(workload.simulate, self.core, self.machine)
+        run = partial(workload.simulate, self.core, self.machine, whole=self.whole)
         work = [partial(_attempt, run, case) for case in cases]
         yield from in_processes(work, cases, self.jobs)
 

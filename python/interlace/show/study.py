@@ -173,6 +173,7 @@ def footers(study: Study) -> list[str]:
         lines.append(
             f"Simulated {min(rates):.2f} to {max(rates):.2f} million accesses a CPU second."
         )
+    lines += _sampled(study.rows)
     if any(captured(row.speedup, row.captured) == SLOWER for row in study.rows):
         lines.append(
             f"{SLOWER}: this row is slower than one GPU, so no share of the opportunity is shown."
@@ -195,6 +196,20 @@ def footers(study: Study) -> list[str]:
     shown_notes = ("Profile ", f"{MULTI_PATH} on ")
     lines += [n for n in study.notes if NOT_AVAILABLE in n or n.startswith(shown_notes)]
     return lines
+
+
+def _sampled(rows: Sequence[StudyRow]) -> list[str]:
+    """The rows whose iterations were not all simulated."""
+    sampled = [row for row in rows if row.sim and row.sim.timed_iterations]
+    if not sampled:
+        return []
+    which = "In every row" if len(sampled) == len(rows) else f"In {counted(len(sampled), 'row')}"
+    first = sampled[0]
+    assert first.sim
+    return [
+        f"{which} {first.sim.timed_iterations} of {first.iterations} iterations were simulated; "
+        "the others repeat the last two. --whole simulates all."
+    ]
 
 
 def _communication(rows: Sequence[StudyRow]) -> list[str]:

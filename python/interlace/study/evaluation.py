@@ -177,6 +177,7 @@ class _Rows:
                 outcome.cpu_s,
                 round(outcome.peak_rss_mb, 1),
                 Stores(**outcome.stores) if outcome.stores.get("stores") else None,
+                outcome.timed_iterations if outcome.sampled else UNSET,
                 outcome.inside or UNSET,
             )
         speedup = times.speedup(outcome.time_s)

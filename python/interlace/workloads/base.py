@@ -196,9 +196,22 @@ class Workload(ABC):
         """The most iterations, and the residual that ends a run (0: none), for compiled modules."""
         return self.iterations, self.tolerance or 0.0
 
-    def simulate(self, core: Any, machine: Any, case: Case, record: Path | None = None) -> Outcome:
-        """Run on a simulated machine in the calling thread. `record`: a trace file to write."""
-        named = {} if record is None else {"record": str(record)}
+    def simulate(
+        self,
+        core: Any,
+        machine: Any,
+        case: Case,
+        record: Path | None = None,
+        *,
+        whole: bool = True,
+    ) -> Outcome:
+        """Run on a simulated machine in the calling thread. `record`: a trace file to write.
+
+        Unless `whole`, a run whose iterations repeat simulates only the first ones.
+        """
+        named: dict[str, Any] = {} if record is None else {"record": str(record)}
+        if not whole:
+            named["whole"] = False
         return self._run(core, case, ("sim", machine), self.limits(), named=named)
 
     def measure(

@@ -22,4 +22,18 @@ void add_counts(Counts& to, const Counts& from) {
   to = std::bit_cast<Counts>(sum);
 }
 
+// The counts at `end`, had what was counted between `begin` and `later` been counted `times` more.
+template <class Counts>
+Counts counts_with_more(const Counts& end, const Counts& begin, const Counts& later,
+                        std::uint64_t times) {
+  static_assert(std::is_trivially_copyable_v<Counts> &&
+                sizeof(Counts) % sizeof(std::uint64_t) == 0);
+  using words = std::array<std::uint64_t, sizeof(Counts) / sizeof(std::uint64_t)>;
+  auto sum = std::bit_cast<words>(end);
+  const auto from = std::bit_cast<words>(begin);
+  const auto to = std::bit_cast<words>(later);
+  for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += times * (to[k] - from[k]);
+  return std::bit_cast<Counts>(sum);
+}
+
 }  // namespace interlace::sim

@@ -84,6 +84,8 @@ class gpu {
   void forget_announced() { announced_.clear(); }
 
   gpu_counters counters() const;
+  // Accesses of lanes in all blocks so far (recorder::work).
+  std::uint64_t work() const { return recorder_.work(); }
   // Time in which compute units issued instructions, summed over the units.
   picoseconds issue_time() const;
   std::uint64_t memory_bytes() const { return memory_.dram_bytes(); }

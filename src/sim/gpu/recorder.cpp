@@ -275,6 +275,7 @@ void recorder::end_repeated() {
 
 void recorder::end_repeated(const known_lanes& watched) {
   if (!watched.all_reached()) known_lanes::throw_differs();
+  work_ += known_->order.size();
   warp_ = repeating_warp_;
   for (std::size_t k = 0; k < known_->accesses.size(); ++k) {
     const repeated_program::access& a = known_->accesses[k];

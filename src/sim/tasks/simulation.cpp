@@ -24,6 +24,8 @@ simulation::simulation(const machine::machine& described, address_map addresses,
       fabric_(machine_, queue_, *this),
       running_kernel_(described.gpu_count, none),
       running_tracked_(described.gpu_count, nullptr),
+      iteration_work_(1, std::vector<std::uint64_t>(described.gpu_count)),
+      worked_(described.gpu_count),
       lanes_(std::size_t{3} * described.gpu_count),
       launchers_(described.gpu_count),
       activity_(described.gpu_count) {
@@ -97,7 +99,8 @@ task_id simulation::add_kernel(std::uint32_t device, grid shape, recorder::setti
                       .record = std::move(record),
                       .block = std::move(block),
                       .tracked = std::move(tracked),
-                      .path = path});
+                      .path = path,
+                      .iteration = iteration_work_.size() - 1});
   return add_task(task_kind::kernel, device, static_cast<std::uint32_t>(kernels_.size() - 1),
                   after);
 }
@@ -113,7 +116,7 @@ task_id simulation::add_call(std::uint32_t device, kernel::library_call call,
                               .operations = {n.fp32, n.fp64, n.integer, n.special},
                               .after = after});
   }
-  calls_.push_back({std::move(call), 0});
+  calls_.push_back({std::move(call), 0, iteration_work_.size() - 1});
   return add_task(task_kind::call, device, static_cast<std::uint32_t>(calls_.size() - 1), after);
 }
 
@@ -207,6 +210,16 @@ std::vector<task_id> simulation::add_exchange(const std::vector<std::vector<task
   return exchanges_[work].tasks;
 }
 
+void simulation::end_iteration(
+    const std::vector<std::vector<task_id>>& after,
+    const std::function<void(std::uint32_t device, picoseconds time)>& ended) {
+  marks_.push_back(ended);
+  for (std::uint32_t d = 0; d < after.size(); ++d) {
+    add_task(task_kind::mark, d, static_cast<std::uint32_t>(marks_.size() - 1), after[d]);
+  }
+  iteration_work_.emplace_back(machine_.gpu_count);
+}
+
 picoseconds simulation::run() {
   if (failed_) throw model_error("this simulated node cannot be used after a run that failed");
   failed_ = true;
@@ -236,6 +249,7 @@ picoseconds simulation::run() {
   copies_.clear();
   exchanges_.clear();
   calls_.clear();
+  marks_.clear();
   std::fill(running_tracked_.begin(), running_tracked_.end(), nullptr);
   for (const auto& g : gpus_) g->forget_announced();
   failed_ = false;
@@ -258,6 +272,9 @@ void simulation::start(task_id id) {
     queue_.push(queue_.now() + copies_[t.work].notice, event_kind::copy_noticed, device, t.work, 0);
   } else if (t.kind == task_kind::copy) {
     enter_lane(t.work);
+  } else if (t.kind == task_kind::mark) {
+    marks_[t.work](t.device, queue_.now() - timeline_start_);
+    end(id);
   } else {
     // A small kernel folds, signals and waits. Before it sends flags, it releases what was stored.
     const exchange_work& x = exchanges_[t.work];
@@ -268,7 +285,7 @@ void simulation::start(task_id id) {
 }
 
 void simulation::note(const task& t) {
-  if (timeline_.size() >= timeline_limit_) return;
+  if (timeline_.size() >= timeline_limit_ || t.kind == task_kind::mark) return;
   static constexpr const char* tracks[] = {"kernel", "copy", "exchange", "kernel"};
   std::string name = tracks[static_cast<std::size_t>(t.kind)];
   if (t.kind == task_kind::copy) {
@@ -433,6 +450,8 @@ void simulation::end_kernel(std::uint32_t device) {
   const task_id id = running_kernel_[device];
   running_kernel_[device] = none;
   activity_.kernel_ends(device, queue_.now());
+  iteration_work_[kernels_[tasks_[id].work].iteration][device] += g.work() - worked_[device];
+  worked_[device] = g.work();
   end(id);
 }
 
@@ -484,6 +503,7 @@ void simulation::call_step(task_id id, std::uint64_t slice) {
   if (slice == 0) {
     c.begin = queue_.now();
     c.call.on_cpu();
+    iteration_work_[c.iteration][device] += c.call.bytes_read + c.call.bytes_written;
     activity_.kernel_begins(device, queue_.now());
   }
   if (slice == call_slices) {

@@ -99,6 +99,16 @@ class simulation : private message_receiver {
                                     std::vector<trace::stretch> appears,
                                     std::function<void()> all_arrived);
 
+  // Ends an iteration: it consists of what was added since the previous one ended. `ended` runs for
+  // each device when the device's tasks in `after` have ended, with the time since the run began.
+  void end_iteration(const std::vector<std::vector<task_id>>& after,
+                     const std::function<void(std::uint32_t device, picoseconds time)>& ended);
+  // By device: the accesses of an iteration's kernels (recorder::work), and the bytes of its
+  // library calls, for the `back`-th iteration before the one that ended last. Call it after run().
+  const std::vector<std::uint64_t>& work_of_ended(std::size_t back) const {
+    return iteration_work_[iteration_work_.size() - 2 - back];
+  }
+
   // Also hands everything that is added from now on, and what its kernels do, to `log`, until null
   // is given. Tracked launches, and copies by other movers than engines, are refused then.
   void record(trace::sink* log) { log_ = log; }
@@ -121,6 +131,7 @@ class simulation : private message_receiver {
   picoseconds run();
 
   gpu_counters counters() const;
+  gpu_counters counters_of(std::uint32_t device) const { return gpus_[device]->counters(); }
   // From now on every packed store goes through encode and decode and is compared with the devices'
   // memory, which begins at `memory`. For tests: it makes runs much slower.
   void check_deliveries(const std::byte* memory);
@@ -136,11 +147,11 @@ class simulation : private message_receiver {
   std::vector<kernel::timeline_event> take_timeline() { return std::move(timeline_); }
 
  private:
-  enum class task_kind : std::uint8_t { kernel, copy, exchange, call };
+  enum class task_kind : std::uint8_t { kernel, copy, exchange, call, mark };
   struct task {
     task_kind kind = task_kind::kernel;
     std::uint32_t device = 0;
-    std::uint32_t work = 0;  // index into kernels_, copies_, exchanges_ or calls_
+    std::uint32_t work = 0;  // index into kernels_, copies_, exchanges_, calls_ or marks_
     std::uint32_t waits_for = 0;
     bool ended = false;
     picoseconds started = 0;
@@ -152,6 +163,7 @@ class simulation : private message_receiver {
     block_function block;
     std::shared_ptr<tracked_launch> tracked;
     store_path path = store_path::packets;
+    std::size_t iteration = 0;
   };
   // Copies that start one after another: the copies of a device's copy engines, of its agent or of
   // its descriptor unit.
@@ -189,6 +201,7 @@ class simulation : private message_receiver {
   struct call_work {
     kernel::library_call call;
     picoseconds begin = 0;
+    std::size_t iteration = 0;
   };
   struct exchange_work {
     std::uint32_t payload = 0;
@@ -256,11 +269,14 @@ class simulation : private message_receiver {
   std::vector<copy_work> copies_;
   std::vector<exchange_work> exchanges_;
   std::vector<call_work> calls_;
-  std::vector<task_id> running_kernel_;           // by device
-  std::vector<tracked_launch*> running_tracked_;  // the last one of each device
-  std::vector<lane> lanes_;                       // [kind * GPUs + device]: engines, agents,
-                                                  // descriptor units
-  std::vector<launcher> launchers_;               // by device
+  std::vector<std::function<void(std::uint32_t, picoseconds)>> marks_;
+  std::vector<task_id> running_kernel_;                     // by device
+  std::vector<tracked_launch*> running_tracked_;            // the last one of each device
+  std::vector<std::vector<std::uint64_t>> iteration_work_;  // [iteration][device]
+  std::vector<std::uint64_t> worked_;  // by device: gpu::work() when its last kernel ended
+  std::vector<lane> lanes_;            // [kind * GPUs + device]: engines, agents,
+                                       // descriptor units
+  std::vector<launcher> launchers_;    // by device
   std::uint64_t unfinished_ = 0;
   trace::sink* log_ = nullptr;
   std::uint32_t logged_launches_ = 0;

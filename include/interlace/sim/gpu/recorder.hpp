@@ -69,6 +69,9 @@ class recorder {
   // end_block. The addresses in `i` are device addresses.
   void add(std::uint32_t warp, const trace::instruction& i);
 
+  // Accesses of lanes that kernel::counts_as_work, of all blocks so far.
+  std::uint64_t work() const { return work_; }
+
   bool stores_inline() const { return settings_->stores_inline; }
   void begin_segment();
   void begin_lane(std::uint32_t lane) {
@@ -84,6 +87,7 @@ class recorder {
   }
   // Inlined, because most properties of an access are known when the kernel is compiled.
   [[gnu::always_inline]] std::uint32_t on_access(const kernel::access& a) {
+    if (kernel::counts_as_work(a)) ++work_;
     const instruction_kind kind = kind_of(a);
     auto address = reinterpret_cast<std::uintptr_t>(a.address);
     if (a.space != kernel::memory_space::shared) address -= address_base_;
@@ -302,6 +306,8 @@ class recorder {
   std::size_t warp_width_ = 32;
   std::uint32_t sector_shift_ = 5;
   std::uintptr_t address_base_ = 0;
+
+  std::uint64_t work_ = 0;
 
   // The warp and the segment that are being recorded.
   std::uint32_t warp_ = none;
