@@ -42,10 +42,10 @@ from interlace.workloads import unified
 TITLE = "DualOpt (PACT 2022): published and simulated on its machine"
 
 STEPS = (BYPASS, FINE_GRAINED, COALESCED)  # each step includes the steps before it
-PLACED = f"{GRIFFIN}, placed"  # where each array's pages start
+PLACED = f"{GRIFFIN}, placed"  # the arrays start where the baseline has them
 OWN = "own"  # the variant whose figures are compared with the paper's
-FINE_L2 = "fine-l2"  # caches that fetch parts of lines
-LARGE_PACKETS = "large-packets"  # with room for several stores, which MGPUSim's have not
+FINE_L2 = "fine-l2"  # its caches fetch parts of lines
+LARGE_PACKETS = "large-packets"  # its packets hold several stores; MGPUSim's do not
 # Past the paper: an engine that goes on deciding, one that decides for each page, and FinePack's
 # queues for stores; and the machine, on which dualopt is run, too.
 PAST = {
@@ -54,8 +54,9 @@ PAST = {
     DUALOPT_FINEPACK: ("finepack", LARGE_PACKETS),
 }
 FOUR = 4
-WORDS = 16  # of 4 bytes in a line
-CLASS_OF = {"none": LOCAL, COALESCED: FINE, RDMA_CACHE: CACHED}  # by what an engine chooses
+WORDS = 16  # words of 4 bytes in a line
+# The class of a program for which an engine chooses this.
+CLASS_OF = {"none": LOCAL, COALESCED: FINE, RDMA_CACHE: CACHED}
 
 INSENSITIVE = tuple(name for name, kind in PUBLISHED.items() if kind == FINE)
 FRIENDLY = tuple(name for name, kind in PUBLISHED.items() if kind == CACHED)
@@ -208,7 +209,7 @@ def main_scale(quick: bool) -> int:
 
 
 def _varied(quick: bool) -> tuple[str, ...]:
-    """The machines of section 6.2 that compare DualOpt with the baseline."""
+    """The machines of section 6.2, on which DualOpt is compared with the baseline."""
     flits = tuple(f"flit-{size}" for size in given.FLITS)
     if quick:
         return ("64gbps", *flits)
@@ -301,7 +302,7 @@ class Found:
         self, slower: str, faster: str, machine: str = OWN, gpus: int = FOUR,
         scale: int | None = None,
     ) -> float:  # fmt: skip
-        """The speedup of one mechanism over another."""
+        """The speedup of one mechanism over another one."""
         times = [self.run(how, machine, gpus, scale)["time_s"] for how in (slower, faster)]
         return float(times[0] / times[1])
 
@@ -338,7 +339,7 @@ def _simulate(
 
 
 def _windows(direct: dict[str, Any]) -> dict[Case, Machine]:
-    """Engines that start to watch a program later."""
+    """Runs whose engines start to watch the program later."""
     own = machines()[OWN]
     return {
         Case(SMALL, _window(part), FOUR, DUALOPT): _with_dualopt(
@@ -397,7 +398,7 @@ Programs = dict[str, Found]
 def _mean(
     found: Programs, of: Callable[[Found], float], names: Sequence[str] = AVERAGED
 ) -> float | None:
-    """The paper's average; None if a run is missing."""
+    """The mean for which the paper gives an average; None if a run is missing."""
     try:
         values = [of(found[name]) for name in names if name in found]
     except NotRun:
@@ -555,7 +556,7 @@ def _table_1() -> list[FigureRow]:
     header = protocol.completion_overhead_bytes
     assert not isinstance(added, msgspec.UnsetType)
     assert isinstance(header, int)
-    each = added.granularity_bytes + 2  # a piece, and its response ID
+    each = added.granularity_bytes + 2  # bytes of a piece and of its response ID
     pieces = (added.packet_bytes - header) // each
     return [
         row("link-GB-per-s", "Table 1", "bandwidth of a link, GB/s", 64,

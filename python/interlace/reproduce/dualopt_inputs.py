@@ -12,7 +12,7 @@ change.
   Both versions run: frequency, and bandwidth alone.
 - PCIe 5 has twice the bandwidth of PCIe 4, and PCIe 6 four times. Flits of 32 and 64 B move at the
   same frequency as flits of 16 B, so they also have twice and four times the bandwidth.
-- 8 and 16 GPUs: the same tree, with a switch for each two GPUs and the root above all switches.
+- 8 and 16 GPUs form the same tree, with a switch for each two GPUs and the root above all switches.
 - Compute units get blocks by "partition" (Table 1), and in turn or greedily in section 6.2.
 - Averages are arithmetic means over the eleven programs that are not local-dominated. With 3.6 for
   five programs and 1.6 for six, this mean is the 2.5 that the paper states. A mean over all 13
@@ -32,7 +32,7 @@ from __future__ import annotations
 MACHINE = "4x-r9nano-1ghz"
 OTHER_READING = "4x-r9nano"
 DISPATCH = "partition"
-FREQUENCIES = {2: 1.8, 4: 2.4, 8: 3.1, 16: 3.2}  # factor: published speedup
+FREQUENCIES = {2: 1.8, 4: 2.4, 8: 3.1, 16: 3.2}  # factor of the frequency: published speedup
 GRANULARITIES = (8, 16)  # bytes; Table 1 has 4
 TIMEOUTS = (10, 50)  # clocks; Table 1 has 30
 DISPATCHES = {"round-robin": 2.5, "greedy": 2.7}
@@ -40,12 +40,12 @@ FRIENDLY_WITHOUT_MM = (6 * 1.6 - 2.6) / 5
 # Bytes of a sector of both caches. The simulator allows at most six sectors in a line, so sectors
 # of 4 B are not possible.
 FINE_L2_BYTES = 16
-GENERATIONS = {"pcie5": 2, "pcie6": 4}  # times the bandwidth
-FLITS = {32: 2.0, 64: 1.8}  # bytes: published speedup; Table 1 has 16
+GENERATIONS = {"pcie5": 2, "pcie6": 4}  # generation: factor of the bandwidth
+FLITS = {32: 2.0, 64: 1.8}  # bytes of a flit: published speedup; Table 1 has 16
 MORE_GPUS = {8: 2.8, 16: 2.9}
-WINDOWS = (0.25, 0.5, 0.75)  # of a program's accesses
+WINDOWS = (0.25, 0.5, 0.75)  # parts of a program's accesses before a window starts
 WINDOW_ACCESSES = 2000  # remote accesses in a window
-SMALL, LARGE = 1, 4  # sets of sizes
+SMALL, LARGE = 1, 4  # factors of MGPUSim's sizes, one for each set
 # A cache that never evicts a remote line shows what an ideal buffer could merge (Q5).
 IDEAL_CACHE_MIB = 64
-LARGE_PACKET_BYTES = 4096  # FinePack, Table III
+LARGE_PACKET_BYTES = 4096  # from FinePack's Table III

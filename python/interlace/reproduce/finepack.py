@@ -56,11 +56,11 @@ from interlace.workloads.sssp import Sssp, SsspInputs
 TITLE = "FinePack (HPCA 2023): published and simulated on its machines"
 
 FASTER = {"pcie5": "4x-gv100-pcie5", "pcie6": "4x-gv100-pcie6"}
-NVLINK = "4x-volta-nvlink2"  # of Fig. 2
+NVLINK = "4x-volta-nvlink2"  # the machine of Fig. 2
 
 SUBHEADERS = (2, 3, 4, 5, 6)
-OWN_SUBHEADER = 5  # of the machine files, as in Table III
-PROBES = (4, 8, 16, 32, 64, 128)  # bytes of a store
+OWN_SUBHEADER = 5  # bytes of a sub-header in the machine files and in Table III
+PROBES = (4, 8, 16, 32, 64, 128)  # bytes of each probe's stores
 REASONS = {  # why a packet left; runs without loads, atomics and timeouts have no other reasons
     "payload": "their payload, part of all",
     "entries": "want of a line, part of all",
@@ -210,8 +210,8 @@ class Found(NamedTuple):
     own: Results
     subheaders: dict[int, Results]
     faster: dict[str, Results]
-    sixteen: Results  # and the bound on four GPUs
-    varied: dict[str, Results]  # by experiment
+    sixteen: Results  # on sixteen GPUs; also the bound on four
+    varied: dict[str, Results]  # results by the experiment's name
 
 
 def _run(runner: Runner, name: str, quick: bool) -> Found:
@@ -290,7 +290,7 @@ def _fig_4(own: Mapping[str, Results]) -> list[FigureRow]:
     ]
 
 
-LIMITS = (  # of the opportunity
+LIMITS = (  # what limits the opportunity: key, text and measure
     ("issue-one-gpu", "one GPU: issue slots used", issue_used),
     ("memory-one-gpu", "one GPU: memory bandwidth used", memory_used),
     ("waits-for-others", f"{BOUND}: time without work while others compute",
@@ -392,7 +392,7 @@ def _fig_13(found: Mapping[str, Found]) -> list[FigureRow]:
     return rows
 
 
-OF_GPS = (  # of each program
+OF_GPS = (  # a row for each program
     FIGURES["vs-gps"],
     FIGURES["bytes-vs-gps"],
     Figure("bytes-wasted-gps", "Sec. VI-B", "bytes of GPS that nobody reads, part of all", None,

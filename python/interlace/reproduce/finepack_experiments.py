@@ -1,4 +1,4 @@
-"""Experiments on FinePack's figures: each repeats runs with one thing varied, which its note names.
+"""Experiments on FinePack's figures. Each repeats runs with one change, which its note names.
 
 The paper leaves some choices open, and it contradicts some of ours. Each experiment varies one such
 choice, so that the cause of a figure that does not match can be seen. No experiment changes the
@@ -38,11 +38,11 @@ from interlace.reproduce.runs import Results, Runner
 from interlace.workloads import Workload
 
 LANE_BYTES = 4
-ALONE = ("eqwp", "hit", "ct")  # our lanes store side by side in these
+ALONE = ("eqwp", "hit", "ct")  # in these programs our lanes store side by side
 TO_ALL = ("als", "sssp")
 OF_ALL = [Case(FOUR, name) for name in (INLINE, BASELINE, FINEPACK, GPS)]
 OF_LINES = [Case(FOUR, name) for name in (INLINE, FINEPACK)]
-TWICE = Case(FOUR, BOUND)  # on the machine with sixteen
+TWICE = Case(FOUR, BOUND)  # runs beside those on sixteen GPUs
 OF_SIXTEEN = "lane-by-lane on 16"
 
 NOTES = {
@@ -74,7 +74,7 @@ def lane_machine(name: str) -> tuple[str, Machine]:
 
 
 def runs_of(name: str) -> int:
-    """How often the experiments run a workload."""
+    """The number of workload runs that the experiments make."""
     of_lanes = len(lane_cases(FOUR)) + len(lane_cases(16))
     of_lines = len(OF_LINES) * (1 + (name in TO_ALL))
     of_all = len(OF_ALL) * (name in TO_ALL)
@@ -82,13 +82,13 @@ def runs_of(name: str) -> int:
 
 
 def run_lanes(runner: Runner, workload: Workload, name: str, gpus: int) -> Results:
-    """A workload with stores that leave lane by lane."""
+    """Run a workload with stores that leave lane by lane."""
     machine, described = lane_machine(name)
     return _run(runner, workload, machine, described, lane_cases(gpus))
 
 
 def run_as(runner: Runner, workload: Workload, which: str) -> Results:
-    """A workload with another kernel than the paper's figures use."""
+    """Run a workload with another kernel than the paper's figures use."""
     return _run(runner, workload, f"{MACHINE}, {which}", load_machine(MACHINE), cases_of(which))
 
 
@@ -113,7 +113,7 @@ def replaced(own: Results, *experiments: Results | None) -> Results:
 _OF_STORES = ("vs-inline", "bulk-copy-vs-inline", "bytes-vs-inline")
 _OF_PACKETS = ("vs-one-gpu", "vs-bulk-copy", "bytes-vs-bulk-copy", "stores-per-packet")
 _OF_LINES = ("stores-under-32B", "vs-inline", "bytes-vs-inline", "stores-per-packet")
-SHOWN = {  # keys of figures
+SHOWN = {  # the keys of the figures that each experiment shows
     "lane-by-lane": ("stores-under-32B", *_OF_STORES, *_OF_PACKETS),
     "to-all": (*_OF_STORES, *_OF_PACKETS, "vs-gps"),
     "both": ("stores-under-32B", *_OF_STORES, *_OF_PACKETS),
@@ -123,7 +123,7 @@ SHOWN = {  # keys of figures
 
 
 def _of_one(which: str, name: str, r: Results) -> list[FigureRow]:
-    """A workload that an experiment varies."""
+    """The rows of a workload that an experiment varies."""
     mechanisms = [case.mechanism for case in cases_of(which)]
     rows = [
         row(f"speedup-{mechanism}-{name}-{which}", "Fig. 9",
@@ -185,6 +185,6 @@ def rows_of(
         *rows,
         stores.over_all(large, lane, NOTES[lane]),
         *(stores.of_one(name, r, lane, NOTES[lane]) for name, r in large.items() if name in ALONE),
-        bound.over_all(sixteen, twice, NOTES[twice]),  # which measures `TWICE`
+        bound.over_all(sixteen, twice, NOTES[twice]),  # `bound` measures `TWICE`
         *(bound.of_one(name, r, twice, NOTES[twice]) for name, r in sixteen.items()),
     ]

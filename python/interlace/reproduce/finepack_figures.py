@@ -22,16 +22,16 @@ from interlace.reproduce.runs import Results
 
 
 class Figure(NamedTuple):
-    """A value of each program, and the paper's figure for all programs together."""
+    """A value that each program has, and the paper's figure for all programs together."""
 
     key: str
-    figure: str  # of the paper
-    quantity: str  # with its unit
+    figure: str  # the paper's name of the figure
+    quantity: str  # what the value is, with its unit
     published: float | None
-    of: Measure  # of a program
+    of: Measure  # computes the value for a program
     note: str = ""
-    average: bool = False  # arithmetic; else the geometric mean
-    on: str = ""  # where these are not the paper's four GPUs
+    average: bool = False  # True: the arithmetic mean; False: the geometric mean
+    on: str = ""  # the machine, if it is not the paper's four GPUs
 
     def over_all(
         self, results: Mapping[str, Results], varied: str = "", note: str = ""

@@ -54,9 +54,9 @@ from typing import NamedTuple
 
 SEED = 1
 ITERATIONS = 2
-HALF_BANDWIDTH = 8  # of Jacobi's matrix
-RANK = 16  # of ALS
-ANGLES, SUBSETS = 32, 2  # of X-ray CT
+HALF_BANDWIDTH = 8  # half the bandwidth of Jacobi's matrix
+RANK = 16  # the number of ALS's factors
+ANGLES, SUBSETS = 32, 2  # angles and subsets of X-ray CT
 KERNELS = {
     "pagerank": "warp-per-row",
     "sssp": "warp-per-row",
@@ -64,12 +64,12 @@ KERNELS = {
     "eqwp": "tiles",
     "hit": "tiles",
 }
-WHOLE_LINES = {  # an experiment's kernels instead: the lanes of a warp store side by side
+WHOLE_LINES = {  # the kernels of an experiment; the lanes of a warp store side by side
     "pagerank": "balanced",
     "sssp": "balanced",
     "als": "warp-per-row",
 }
-SUBSCRIBE = "needed"  # of PageRank, SSSP, ALS and X-ray CT
+SUBSCRIBE = "needed"  # who receives values of PageRank, SSSP, ALS and X-ray CT
 
 
 class Sizes(NamedTuple):

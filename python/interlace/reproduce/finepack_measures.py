@@ -20,8 +20,8 @@ FIG_9 = (BOUND, INLINE, BASELINE, FINEPACK)
 
 FOUR = 4
 SINGLE = Case(1, BASELINE)
-UNDER_32 = 5  # counts of the sizes below 32 bytes
-LINE_BYTES = 128  # Table III
+UNDER_32 = 5  # the first counts, which are for stores below 32 bytes
+LINE_BYTES = 128  # from Table III
 
 Measure = Callable[[Results], float]
 
@@ -91,7 +91,7 @@ def flushed_for(reason: str, mechanism: str) -> Measure:
 
 
 def line_filled(r: Results) -> float:
-    """The share of bytes that were stored in the lines that GPS sends; 0 without lines."""
+    """The share of a line that stores filled, in the lines that GPS sends; 0 without lines."""
     counted = stores(r, GPS)
     sent = counted["flushes"] * LINE_BYTES
     return float(counted["bytes"] - counted["overwritten_bytes"]) / sent if sent else 0.0
@@ -104,12 +104,12 @@ def _of_gpus(r: Results, case: Case, part: Callable[[Activity], float]) -> float
 
 
 def issue_used(r: Results) -> float:
-    """The share of its issue slots that a single GPU uses."""
+    """The share of its issue slots that a GPU uses alone."""
     return _of_gpus(r, SINGLE, lambda gpu: gpu.issue)
 
 
 def memory_used(r: Results) -> float:
-    """The share of its memory bandwidth that a single GPU uses."""
+    """The share of its memory bandwidth that a GPU uses alone."""
     return _of_gpus(r, SINGLE, lambda gpu: gpu.memory)
 
 

@@ -51,7 +51,7 @@ SENDERS = (
     ("1", STREAMS), ("2", STREAMS), ("2", GRAPHS), ("3", STREAMS), ("3", GRAPHS), ("3h", STREAMS),
     ("3h", GRAPHS),
 )  # fmt: skip
-RING = 4  # GPUs of Jacobi
+RING = 4  # the number of GPUs that Jacobi uses
 # "for a 128MB message size, where we use three GPU paths and four chunks per path"
 PAPER_CHUNKS = 4
 PAPER_CHUNKED = 128 * given.MIB
@@ -78,18 +78,18 @@ def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing i
     return len(_put_work(quick)) + len(_later_work(quick, {}))
 
 
-# --- what is sent ---------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------
 
 
 class Sent(NamedTuple):
     """Messages of one size that were sent one way."""
 
     bytes: int
-    chunks: int  # of each staged path
+    chunks: int  # the number of chunks on each staged path
     copies: int  # of a message
     bytes_per_s: float
     single_s: float = 0.0  # seconds of one message alone, from the call to its last byte
-    predicted_s: float = 0.0  # the planner's prediction of it
+    predicted_s: float = 0.0  # the planner's prediction of single_s
     verified: bool = False
 
 
@@ -118,7 +118,7 @@ class Simulated:
 
 
 def _put(on: Simulated, plan: Planned, size: int, executor: str, *, overlap: bool = False) -> float:
-    """Bytes a second of puts, with a fixed number of them in flight."""
+    """The bandwidth of puts, in bytes a second, with a fixed number of puts in flight."""
     outstanding = max(1, min(given.OUTSTANDING, given.OUTSTANDING_BYTES // size))
     messages = max(4, 2 * outstanding)
     result = on.send(
@@ -141,7 +141,7 @@ def _tuned_put(name: str, sender: tuple[str, str], quick: bool) -> dict[int, Sen
             rate = _put(on, plan, size, executor)
             if best is None or rate > best[0]:
                 best = rate, chunks, plan
-        assert best is not None  # there are chunk counts
+        assert best is not None  # there is at least one chunk count
         rate, chunks, plan = best
         verified = size <= given.VERIFIED_BYTES
         alone = on.send([plan], 1, window=1, executor=executor, moves=verified)
@@ -155,7 +155,7 @@ def _tuned_put(name: str, sender: tuple[str, str], quick: bool) -> dict[int, Sen
 def _mpi(
     machine: Machine, sender: tuple[str, str], both: bool, chunks: dict[int, int], quick: bool
 ) -> dict[tuple[int, int], Sent]:
-    """Bandwidth of the OSU tests by window and size; optionally of both directions together."""
+    """The bandwidth of the OSU tests by window and size; optionally in both directions together."""
     paths, executor = sender
     sizes = _sizes(quick)
     on = Simulated(machine)
@@ -183,7 +183,7 @@ def _mpi(
 
 
 def _ring_plans(on: Simulated, size: int, distance: int, paths: str, chunks: int) -> list[Planned]:
-    """A message from each GPU to the GPU `distance` places further in a ring."""
+    """The plan of a message from each GPU to the GPU `distance` places further in a ring."""
     plans = []
     for gpu in range(RING):
         end = (gpu + distance) % RING
@@ -232,13 +232,13 @@ def _exchange_planned(name: str, quick: bool) -> dict[int, float]:
 
 
 class Kernel(NamedTuple):
-    """Seconds of Jacobi's kernel for two numbers of columns."""
+    """The seconds of Jacobi's kernel for two numbers of columns."""
 
     columns: tuple[int, int]
     seconds: tuple[float, float]
 
     def time(self, columns: int) -> float:
-        """Seconds for this number of columns, extrapolated linearly from the two."""
+        """The seconds for this number of columns, extrapolated linearly from the two."""
         (few, many), (short, long) = self.columns, self.seconds
         return long + (long - short) / (many - few) * (columns - many)
 
@@ -253,7 +253,7 @@ def _halo_jacobi(on: Simulated, *arguments: Any, **options: Any) -> dict[str, An
 
 def _kernel(name: str, quick: bool) -> Kernel:
     on = Simulated(load_machine(name))
-    grids = 2 * given.JACOBI_ROWS * 4  # bytes of a column
+    grids = 2 * given.JACOBI_ROWS * 4  # bytes that two columns, one of each grid, have
     least = _sizes(quick).kernel_scale * on.machine.gpu.l2.size_KiB * 1024 // grids
     columns = (least, 2 * least)
     seconds = [
@@ -264,7 +264,7 @@ def _kernel(name: str, quick: bool) -> Kernel:
 
 
 class Ring(NamedTuple):
-    """Seconds of a Jacobi iteration on four GPUs, simulated in full and verified."""
+    """The seconds of a Jacobi iteration on four GPUs, simulated in full and verified."""
 
     columns: int
     compute_s: float
@@ -289,12 +289,12 @@ def _ring(name: str, quick: bool) -> Ring:
 
 
 class Phases(NamedTuple):
-    """Seconds of a graph's phases and of the message, in the first and in a later use."""
+    """The seconds of a graph's phases and of the message, in the first and in a later use."""
 
     nodes: int
     first: dict[str, float]
     later: dict[str, float]
-    streams_s: float  # a later message without graphs
+    streams_s: float  # seconds of a later message without graphs
 
 
 PHASES = ("creation", "construction", "instantiation", "launch")
@@ -330,14 +330,14 @@ def _graphs(name: str, quick: bool) -> dict[int, Phases]:
 
 
 class Choice(NamedTuple):
-    """The planner's own choice over the direct path, in puts of large messages."""
+    """The gain of the planner's own choice over the direct path, in puts of large messages."""
 
     gain: float
     paths: str
 
 
 def _planner_choice(name: str, quick: bool) -> Choice:
-    """Messages with all paths allowed and the planner's own chunks."""
+    """Send messages with all paths allowed and with the planner's own chunks."""
     on = Simulated(load_machine(name))
     best = Choice(0.0, "")
     for size in _sizes(quick).put:
@@ -379,11 +379,11 @@ def _overlapping(name: str, engines: int | None, chunks: dict[int, int], quick: 
 
 
 class PaperChunks(NamedTuple):
-    """Puts with the paper's size and chunks over one path, by number of paths."""
+    """The gain of puts with the paper's size and chunks over one path, by number of paths."""
 
     gains: dict[str, float]
-    direct_busy: float  # share of time that the direct link is busy, with three paths
-    staged_busy: float  # the same for the links of staged paths, on average
+    direct_busy: float  # the share of time in which the direct link is busy, with three paths
+    staged_busy: float  # the mean of this share over the links of staged paths
 
 
 def _paper_chunks(name: str) -> PaperChunks:
@@ -424,21 +424,23 @@ Mpi = dict[tuple[int, int], Sent]
 
 
 class Found(NamedTuple):
-    """All results of one machine; senders are (paths, executor)."""
+    """All results of one machine; a sender is (paths, executor)."""
 
     put: dict[tuple[str, str], dict[int, Sent]]
     mpi: dict[tuple[str, str], Mpi]
     both: dict[tuple[str, str], Mpi]
     both_one_link: dict[tuple[str, str], Mpi]  # on a machine with one host link
     exchange: dict[tuple[str, str], dict[int, float]]
-    planned: dict[int, float]  # the exchange, four messages in one plan
-    overlapping: dict[int | None, float]  # puts by graphs that overlap, by copy engines
+    planned: dict[int, float]  # seconds of the exchange with four messages in one plan
+    # Gain of puts by graphs that overlap, by the number of copy engines.
+    overlapping: dict[int | None, float]
     paper_chunks: PaperChunks
     kernel: Kernel
     ring: Ring
 
 
-Job = tuple[tuple[Any, ...], Callable[[], Any]]  # the results, and how to get them
+# The keys of a result, and the call that computes it.
+Job = tuple[tuple[Any, ...], Callable[[], Any]]
 
 MPI_SENDERS = tuple(sender for sender in SENDERS if sender[0] != "2")
 JACOBI_SENDERS = tuple(sender for sender in SENDERS if sender[0] != "3h")
@@ -572,7 +574,7 @@ DIRECT = ("1", STREAMS)
 
 
 def _put_gain(of: Found, executor: str, paths: Sequence[str]) -> float:
-    """The most over one path among large messages."""
+    """The largest gain over one path among large messages."""
     return max(
         gain
         for way in paths

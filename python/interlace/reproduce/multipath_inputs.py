@@ -35,13 +35,13 @@ from typing import NamedTuple
 MIB = 1 << 20
 
 CONTROL_S = 0.5e-6
-OUTSTANDING = 32  # puts
+OUTSTANDING = 32  # puts in flight
 OUTSTANDING_BYTES = 1 << 30
 LARGE = 32 * MIB  # "for message sizes larger than 32MB"
 GRAPHS_HELP_FROM = 8 * MIB  # "for messages larger than 8MB"
 GRAPH_NODES = 34
-JACOBI_ROWS = 8  # of each GPU
-VERIFIED_BYTES = 256 * MIB  # the most messages in flight whose real bytes are moved and compared
+JACOBI_ROWS = 8  # the rows of each GPU
+VERIFIED_BYTES = 256 * MIB  # real bytes are moved and compared if no more are in flight
 
 
 class Sizes(NamedTuple):
@@ -51,9 +51,9 @@ class Sizes(NamedTuple):
     mpi: tuple[int, ...]
     windows: tuple[int, ...]
     chunks: tuple[int, ...]
-    jacobi: tuple[int, ...]  # bytes of a message: of a GPU's row
-    kernel_scale: int  # the smaller kernel grid over the L2; the larger grid has twice that
-    ring_columns: int  # of the ring that runs in full
+    jacobi: tuple[int, ...]  # bytes of a message, which is a GPU's row
+    kernel_scale: int  # size of the smaller kernel grid over the L2's; the larger is twice that
+    ring_columns: int  # the columns of the ring that runs in full
     ring_iterations: int
     graph: tuple[int, ...]  # bytes of a message
 

@@ -23,7 +23,7 @@ from interlace.reproduce.runs import Runner
 #   reproduce(runner, node, quick) -> list[FigureRow]   `node` is the real one, or None
 PAPERS = ("proact", "finepack", "multipath", "dualopt")
 
-REPEATS = 3  # of measured runs
+REPEATS = 3  # how often each measured run is repeated
 WARMUP = 1
 
 
@@ -46,7 +46,7 @@ class Reproduced(NamedTuple):
 
     title: str
     document: Document
-    summary: list[str]  # sentences about all rows
+    summary: list[str]  # sentences that sum up all rows
 
 
 def run(paper: str, quick: bool, jobs: int) -> Reproduced:

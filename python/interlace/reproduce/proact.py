@@ -59,7 +59,7 @@ SIXTEEN = "dgx-2"
 SIXTEEN_COUNTS = (4, 8, 16)
 
 DECOUPLED = (POLLING, DEVICE_LAUNCH)
-PROACT = (INLINE, *DECOUPLED)  # the configurations that the paper's profiler chooses from
+PROACT = (INLINE, *DECOUPLED)  # the paper's profiler chooses among these
 
 # Both mechanisms try the three configurations of Table II. They also try small chunks with the
 # polling agent of Volta, because parts are smaller here than in the paper.
@@ -159,9 +159,9 @@ class Plan(NamedTuple):
 
     polling: tuple[Config, ...]
     launched: tuple[Config, ...]
-    scaling: tuple[int, ...]  # GPUs on the machines with four, besides 1 and 4
+    scaling: tuple[int, ...]  # numbers of GPUs on machines with four, besides 1 and 4
     sixteen: tuple[int, ...]
-    chunks: tuple[int, ...]  # of the microbenchmark
+    chunks: tuple[int, ...]  # bytes of a chunk in the microbenchmark
     fig_4_threads: tuple[int, ...]
 
 
@@ -442,7 +442,7 @@ def _fig_7(found: Found) -> list[FigureRow]:
     def measured(kind: str, results: Results) -> float | None:
         if kind == "concurrent-bulk-copy":
             return results.speedup(Case(4, BASELINE))
-        if kind == "opportunity":  # derived as in the paper: bulk copies minus the copies
+        if kind == "opportunity":  # as in the paper: bulk copies without their copies
             return results.speedup(Case(4, BASELINE).without_transfers())
         if kind == "bulk-copy":
             return None
@@ -621,7 +621,7 @@ FAR = 0.15
 
 
 def _explained(one: FigureRow) -> FigureRow:
-    """The row, with the reason if its figure is far from the published one."""
+    """Add the reason to the row if its figure is far from the published one."""
     if one.ratio is None or abs(one.ratio - 1) <= FAR or one.key not in REASONS:
         return one
     return msgspec.structs.replace(one, note=REASONS[one.key], possible=one.key not in IMPOSSIBLE)
@@ -643,7 +643,7 @@ SIXTEEN_BEST_OF = (INLINE, POLLING)
 
 
 def _fig_10_of(sixteen: Mapping[str, Results], gpus: int, *, last: bool) -> list[FigureRow]:
-    """Figures for a number of GPUs of the DGX-2."""
+    """Figures of Fig. 10 for a number of GPUs of the DGX-2."""
     ours = {name: r.time(r.fastest(gpus, SIXTEEN_BEST_OF)) for name, r in sixteen.items()}
 
     def over(case: Case, times: Mapping[str, float] = ours) -> float | None:
@@ -782,7 +782,7 @@ def _table_1() -> list[FigureRow]:
 
 
 def _egress(machine: Machine) -> float:
-    """GB/s that leave the first GPU, over NVLink where there is any."""
+    """The GB/s that leave the first GPU, over NVLink if the machine has it."""
     of_gpu = [c.link for c in connections(machine) if "gpu0" in (c.a, c.b)]
     direct = [link for link in of_gpu if machine.protocol[link.protocol].kind.startswith("nvlink")]
     return sum(link.bandwidth_GB_per_s for link in direct or of_gpu)

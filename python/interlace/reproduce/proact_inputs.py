@@ -36,10 +36,10 @@ from typing import NamedTuple
 
 SEED = 1
 ITERATIONS = 1
-EDGE_FACTOR = 13  # of PageRank's graph
-HALF_BANDWIDTH = 70  # of Jacobi's matrix
-RANK = 16  # of ALS
-ANGLES, SUBSETS = 82, 2  # of X-ray CT
+EDGE_FACTOR = 13  # edges a vertex of PageRank's graph
+HALF_BANDWIDTH = 70  # half the bandwidth of Jacobi's matrix
+RANK = 16  # the number of ALS's factors
+ANGLES, SUBSETS = 82, 2  # angles and subsets of X-ray CT
 
 # The microbenchmark (section IV-C): 256 MB are transferred.
 OVERLAP_BYTES = 256 << 20

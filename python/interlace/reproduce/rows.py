@@ -10,8 +10,8 @@ import msgspec
 from interlace.base import table
 from interlace.base.counts import counted
 
-FORMAT = 1  # of the file
-FURTHEST = 3  # figures that the summary names
+FORMAT = 1  # the version of the file's format
+FURTHEST = 3  # the number of figures that the summary names
 
 Value = float | str | None
 
@@ -20,8 +20,8 @@ class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
     """One figure. `key` never changes. None means not known, not published or not measured."""
 
     key: str
-    figure: str  # of the paper
-    quantity: str  # with its unit
+    figure: str  # the paper's name of the figure
+    quantity: str  # what the value is, with its unit
     published: Value = None
     simulated: Value = None
     measured: Value = None
@@ -36,7 +36,7 @@ class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that figures come from. A run with a `max_error` was verified."""
+    """A run whose result figures use. A run with a `max_error` was verified."""
 
     node: str
     machine: str
@@ -61,8 +61,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     commit: str | None
     date: str
-    seconds: float  # the time of all runs together
-    jobs: int  # simulations at a time
+    seconds: float  # seconds that all runs together took
+    jobs: int  # the number of simulations at a time
     inputs: dict[str, Any]
     rows: list[FigureRow]
     runs: list[Run]

@@ -1,4 +1,4 @@
-"""The verified runs that a paper's figures come from."""
+"""The verified runs from whose times a paper's figures are computed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Found = TypeVar("Found")
 
 
 class Results:
-    """Outcomes of one workload on one machine, by case, without their values."""
+    """Outcomes of one workload on one machine, by case; their values are left out."""
 
     def __init__(self) -> None:
         self.outcomes: dict[Case, Outcome] = {}
 
     def time(self, case: Case) -> float:
-        """Seconds of a run."""
+        """The seconds that a run took."""
         return self.outcomes[case].time_s
 
     def speedup(self, case: Case) -> float:
