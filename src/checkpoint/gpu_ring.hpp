@@ -9,6 +9,9 @@
 
 namespace interlace::checkpoint {
 
+// How many GPUs the process sees. Throws usage_error if there is no NVIDIA driver.
+std::uint32_t visible_gpus();
+
 // Exclusive use of the ring for one transfer.
 class gpu_ring {
  public:

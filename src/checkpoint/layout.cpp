@@ -72,13 +72,12 @@ struct memory {
   double progress() const { return static_cast<double>(dealt) / static_cast<double>(bytes); }
 };
 
-void add(layout& made, const cut_chunk& c, int gpu, std::uint32_t turn, std::uint64_t piece_bytes) {
+void add(layout& made, const cut_chunk& c, int gpu, std::uint64_t piece_bytes) {
   chunk added;
   added.first_part = static_cast<std::uint32_t>(made.parts.size());
   added.parts = static_cast<std::uint32_t>(c.parts.size());
   added.bytes = c.bytes;
   added.gpu = gpu;
-  added.turn = turn;
   for (const part& p : c.parts) {
     for (std::uint64_t begin = 0; begin < p.bytes; begin += piece_bytes) {
       made.pieces.push_back({.chunk = static_cast<std::uint32_t>(made.chunks.size()),
@@ -114,15 +113,13 @@ layout lay_out(std::vector<segment> segments, const cut& how) {
     }
   }
   layout made;
-  std::uint32_t turn = 0;
   while (!memories.empty()) {
     const auto next = std::min_element(
         memories.begin(), memories.end(),
         [](const auto& a, const auto& b) { return a.second.progress() < b.second.progress(); });
     auto& [gpu, m] = *next;
     const cut_chunk& c = m.chunks[m.next++];
-    add(made, c, gpu, turn, how.piece_bytes);
-    if (gpu != host) ++turn;
+    add(made, c, gpu, how.piece_bytes);
     m.dealt += c.bytes;
     if (m.next == m.chunks.size()) memories.erase(next);
   }

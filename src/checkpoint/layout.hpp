@@ -29,8 +29,7 @@ struct chunk {
   std::uint32_t parts = 0;
   std::uint32_t pieces = 0;
   std::uint64_t bytes = 0;
-  int gpu = host;          // host: threads move the chunk without a slot
-  std::uint32_t turn = 0;  // the number of chunks of GPUs that come before this one
+  int gpu = host;  // host: threads move the chunk without a slot
 };
 
 struct piece {

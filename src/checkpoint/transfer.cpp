@@ -17,6 +17,7 @@
 #include <span>
 #include <system_error>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "checkpoint/crc32c.hpp"
@@ -28,7 +29,7 @@ namespace {
 
 using steady = std::chrono::steady_clock;
 
-constexpr std::chrono::microseconds poll_interval{20};
+constexpr std::chrono::microseconds poll_interval{50};
 constexpr std::chrono::milliseconds wake_interval{20};
 
 std::string file_error(const file& of, const char* what, int error) {
@@ -75,20 +76,20 @@ void want_large_pages(const part& p) {
 
 }  // namespace
 
-// Threads take pieces in order. A chunk of a GPU uses slot `turn` modulo the number of slots.
-//   reading: threads read all its pieces into the slot, then the chunk is sent. A thread that needs
-//            the slot for a later chunk waits until that is complete.
-//   writing: the chunk is fetched. A thread that takes one of its pieces waits until that is
-//            complete. When all pieces are written, the slot's next chunk is fetched.
-// The first of the chunks that have pieces left never waits for a later chunk.
+// Threads take pieces in order. A chunk of a GPU has a slot.
+//   reading: the thread that takes the first piece of a chunk waits for an idle slot. When all
+//            pieces have been read into the slot, the chunk is sent. The slot is idle again when
+//            the chunk has arrived.
+//   writing: a chunk is fetched into each idle slot. A thread that takes one of its pieces waits
+//            until it has arrived. When all pieces have been written, the slot is idle again.
+// A chunk that has a slot never waits for a chunk without one.
 class reader::mover {
  public:
   enum class direction { read, write };
 
   mover(direction way, std::vector<file> files, carrier* gpus, transfer_options options)
       : way_(way), files_(std::move(files)), gpus_(gpus), options_(std::move(options)) {
-    if (gpus_ == nullptr) return;
-    for (std::uint32_t s = 0; s < gpus_->slots(); ++s) slots_.emplace_back().turn = s;
+    if (gpus_ != nullptr) slots_.resize(gpus_->slots());
   }
 
   std::size_t add(std::vector<segment> segments) {
@@ -103,33 +104,26 @@ class reader::mover {
     if (gpus_ != nullptr) how.chunk_bytes = std::min(how.chunk_bytes, gpus_->slot_bytes());
     made.plan = lay_out(std::move(segments), how);
     made.checksums.resize(options_.checksums ? made.plan.pieces.size() : 0);
-    made.unread = made.plan.pieces.size();
+    made.unmoved = made.plan.pieces.size();
     made.left = made.plan.chunks.size();
-    made.pieces_left.reserve(made.plan.chunks.size());
-    for (const chunk& c : made.plan.chunks) made.pieces_left.push_back(c.pieces);
+    made.chunks.reserve(made.plan.chunks.size());
+    for (const chunk& c : made.plan.chunks) made.chunks.push_back({c.pieces, no_slot});
     if (way_ == direction::read) {
       for (const part& p : made.plan.parts) {
         if (p.gpu == host) want_large_pages(p);
       }
     }
     lock.lock();
-    const std::size_t number = batches_.size();
-    const auto first_turn = static_cast<std::uint32_t>(staged_.size());
-    for (std::uint32_t c = 0; c < made.plan.chunks.size(); ++c) {
-      if (made.plan.chunks[c].gpu != host) staged_.push_back({number, c});
-    }
-    made.first_turn = first_turn;
+    made.number = batches_.size();
     pieces_ += made.plan.pieces.size();
+    for (const chunk& c : made.plan.chunks) staged_ += c.gpu != host;
     batches_.push_back(std::move(made));
     if (way_ == direction::write) {
-      const auto turns = static_cast<std::uint32_t>(std::min(staged_.size(), slots_.size()));
-      lock.unlock();
-      for (std::uint32_t turn = first_turn; turn < turns; ++turn) enqueue(turn);
-      lock.lock();
+      for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) fetch_next(slot, lock);
     }
     more_.notify_all();
     start();
-    return number;
+    return batches_.size() - 1;
   }
 
   std::vector<std::uint32_t> wait(std::size_t number) {
@@ -139,8 +133,8 @@ class reader::mover {
     while (of.left != 0) {
       require_open();
       // Threads that need slots also see what has arrived; near the end there are none.
-      const bool near_end = of.unread == 0;
-      if (near_end) poll_all(number, lock);
+      const bool near_end = of.unmoved == 0;
+      if (near_end) ask_all(of, lock);
       if (of.left == 0) break;
       changed_.wait_for(lock, near_end ? poll_interval : wake_interval);
       const auto now = steady::now();
@@ -157,7 +151,7 @@ class reader::mover {
     std::unique_lock lock(mutex_);
     const batch& of = batch_of(number);
     require_open();
-    if (of.left != 0) poll_all(number, lock);
+    if (of.left != 0) ask_all(of, lock);
     return of.left == 0;
   }
 
@@ -165,8 +159,7 @@ class reader::mover {
     {
       const std::lock_guard lock(mutex_);
       closed_ = true;
-      more_.notify_all();
-      for (slot_state& s : slots_) s.changed.notify_all();
+      wake_all();
     }
     for (std::thread& t : threads_) t.join();
     threads_.clear();
@@ -174,29 +167,36 @@ class reader::mover {
   }
 
  private:
+  static constexpr std::uint32_t no_slot = UINT32_MAX;
+
+  struct chunk_state {
+    std::uint32_t pieces = 0;  // that have not been read or written
+    std::uint32_t slot = no_slot;
+  };
   struct batch {
+    std::size_t number = 0;
     layout plan;
     std::size_t tensors = 0;
-    std::uint32_t first_turn = 0;            // how many chunks of GPUs earlier batches have
-    std::size_t unread = 0;                  // pieces that have not been read or written
-    std::size_t left = 0;                    // chunks that are not complete
-    std::vector<std::uint32_t> pieces_left;  // of each chunk
-    std::vector<std::uint32_t> checksums;    // of each piece
-  };
-  struct staged {
-    std::size_t batch = 0;
-    std::uint32_t chunk = 0;
+    std::size_t unmoved = 0;  // pieces that have not been read or written
+    std::size_t left = 0;     // chunks that are not complete
+    std::vector<chunk_state> chunks;
+    std::vector<std::uint32_t> checksums;  // of each piece
   };
   struct slot_state {
-    std::uint32_t turn = 0;
-    bool moving = false;  // the chunk is on its way from or to a GPU
-    bool polled = false;  // one thread polls and notifies the other threads
+    batch* of = nullptr;  // null: the slot is idle
+    std::uint32_t chunk = 0;
+    std::uint32_t user = 0;  // the thread that took the slot
+    bool moving = false;     // the chunk is on its way from or to a GPU
+    bool asked = false;      // a thread asks whether it has arrived, or sleeps before it asks
     steady::time_point since;
-    std::condition_variable changed;
+  };
+  struct place {  // of the next piece
+    std::size_t batch = 0;
+    std::size_t piece = 0;
   };
   struct taken {
     batch* of = nullptr;
-    std::size_t number = 0;  // of the piece
+    std::size_t piece = 0;
   };
 
   // The number of tensors of the segments.
@@ -223,18 +223,16 @@ class reader::mover {
     return found;
   }
 
-  const chunk& chunk_of(std::uint32_t turn) const {
-    const staged& s = staged_[turn];
-    return batches_[s.batch].plan.chunks[s.chunk];
-  }
+  // The caller of the functions below holds the mutex. Those that take `lock` may release it
+  // meanwhile.
 
-  // As many threads as there are pieces, at most as many as asked for. The caller holds the mutex.
+  // As many threads as there are pieces, at most as many as asked for.
   void start() {
     const std::size_t wanted =
         std::min<std::size_t>(std::max<std::uint32_t>(options_.threads, 1), pieces_);
     while (threads_.size() < wanted) {
       try {
-        threads_.emplace_back([this] { work(); });
+        threads_.emplace_back([this, k = static_cast<std::uint32_t>(threads_.size())] { work(k); });
       } catch (const std::system_error& e) {
         if (!threads_.empty()) return;  // the threads that run do all the work
         fail(std::make_exception_ptr(
@@ -271,36 +269,38 @@ class reader::mover {
     if (closed_) throw usage_error("the reader is closed");
   }
 
-  // Waits for a piece. Returns none once the transfer has ended.
-  taken take(std::unique_lock<std::mutex>& lock) {
-    for (;;) {
-      if (stopped()) return {};
-      while (at_batch_ < batches_.size() && at_piece_ == batches_[at_batch_].plan.pieces.size()) {
-        ++at_batch_;
-        at_piece_ = 0;
-      }
-      if (at_batch_ < batches_.size()) return {&batches_[at_batch_], at_piece_++};
-      more_.wait(lock);
-    }
+  // Ends the transfer.
+  void fail(std::exception_ptr error) {
+    if (!error_) error_ = std::move(error);
+    wake_all();
   }
 
-  void work() {
+  void wake_all() {
+    changed_.notify_all();
+    more_.notify_all();
+    slot_changed_.notify_all();
+  }
+
+  // Moves `at` to the next piece that is there, if there is one.
+  bool advance(place& at) const {
+    while (at.batch < batches_.size() && at.piece == batches_[at.batch].plan.pieces.size())
+      at = {at.batch + 1, 0};
+    return at.batch < batches_.size();
+  }
+
+  void work(std::uint32_t thread) {
     try {
+      if (thread == 0) make_slots();
       std::unique_lock lock(mutex_);
-      for (;;) {
-        const taken one = take(lock);
-        if (one.of == nullptr) return;
-        const piece& p = one.of->plan.pieces[one.number];
-        const chunk& c = one.of->plan.chunks[p.chunk];
-        const std::uint32_t turn = one.of->first_turn + c.turn;
-        if (c.gpu != host && !await(turn, lock)) return;
+      for (taken one = take(thread, lock); one.of != nullptr; one = take(thread, lock)) {
+        const piece& p = one.of->plan.pieces[one.piece];
+        const std::uint32_t slot = one.of->chunks[p.chunk].slot;
         lock.unlock();
-        move(*one.of, one.number, turn);
+        move(*one.of, one.piece, slot);
         lock.lock();
         moved_ += p.bytes;
-        const bool whole = --one.of->pieces_left[p.chunk] == 0;
-        if (whole) complete(*one.of, c, turn, lock);
-        if (--one.of->unread == 0 || one.of->left == 0) changed_.notify_all();
+        if (--one.of->chunks[p.chunk].pieces == 0) complete(*one.of, p.chunk, lock);
+        if (--one.of->unmoved == 0 || one.of->left == 0) changed_.notify_all();
       }
     } catch (...) {
       const std::lock_guard lock(mutex_);
@@ -308,12 +308,97 @@ class reader::mover {
     }
   }
 
-  void move(batch& of, std::size_t number, std::uint32_t turn) {
+  // One thread first makes the slots, which takes long at their first use. The other threads
+  // already read into those that are there.
+  void make_slots() {
+    std::unique_lock lock(mutex_);
+    const auto wanted = static_cast<std::uint32_t>(std::min(slots_.size(), staged_));
+    if (wanted == 0) return;
+    const auto& chunks = batches_.front().plan.chunks;
+    const auto first =
+        std::find_if(chunks.begin(), chunks.end(), [](const chunk& c) { return c.gpu != host; });
+    if (first == chunks.end()) return;
+    const int gpu = first->gpu;
+    lock.unlock();
+    gpus_->expect(wanted);
+    for (std::uint32_t slot = 0; slot < wanted; ++slot) (void)gpus_->slot(slot, gpu);
+  }
+
+  // Waits for a piece, and for the slot of its chunk. Returns none once the transfer has ended.
+  taken take(std::uint32_t thread, std::unique_lock<std::mutex>& lock) {
+    while (!stopped()) {
+      if (!advance(next_)) {
+        more_.wait(lock);
+        continue;
+      }
+      batch& of = batches_[next_.batch];
+      const piece& p = of.plan.pieces[next_.piece];
+      const bool staged = of.plan.chunks[p.chunk].gpu != host;
+      std::uint32_t& slot = of.chunks[p.chunk].slot;
+      if (staged && way_ == direction::read && slot == no_slot) {
+        slot = idle_slot(thread);
+        if (slot == no_slot) {
+          await_a_slot(thread, lock);
+          continue;  // another thread may have taken the piece
+        }
+        slots_[slot].of = &of;
+        slots_[slot].chunk = p.chunk;
+        slots_[slot].user = thread;
+      }
+      const taken one{&of, next_.piece++};
+      if (staged && way_ == direction::write && !await_fetched(of.chunks[p.chunk], thread, lock))
+        return {};
+      return one;
+    }
+    return {};
+  }
+
+  // Prefers the slot that the thread has used, because its caches may still have the memory.
+  std::uint32_t idle_slot(std::uint32_t thread) const {
+    std::uint32_t found = no_slot;
+    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+      if (slots_[slot].of != nullptr) continue;
+      if (slots_[slot].user == thread) return slot;
+      if (found == no_slot) found = slot;
+    }
+    return found;
+  }
+
+  // Waits until something may have become of a slot.
+  void await_a_slot(std::uint32_t thread, std::unique_lock<std::mutex>& lock) {
+    std::uint32_t oldest = no_slot;
+    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+      const slot_state& s = slots_[slot];
+      if (!s.moving || s.asked) continue;
+      if (oldest == no_slot || (s.user == thread) > (slots_[oldest].user == thread) ||
+          ((s.user == thread) == (slots_[oldest].user == thread) &&
+           s.since < slots_[oldest].since)) {
+        oldest = slot;
+      }
+    }
+    if (oldest == no_slot) {
+      slot_changed_.wait_for(lock, wake_interval);
+    } else if (!ask(oldest, lock)) {
+      slots_[oldest].asked = true;
+      lock.unlock();
+      std::this_thread::sleep_for(poll_interval);
+      lock.lock();
+      slots_[oldest].asked = false;
+    }
+  }
+
+  // Waits until a chunk has been fetched. Returns false if the transfer has ended in the meantime.
+  bool await_fetched(const chunk_state& c, std::uint32_t thread,
+                     std::unique_lock<std::mutex>& lock) {
+    while (!stopped() && (c.slot == no_slot || slots_[c.slot].moving)) await_a_slot(thread, lock);
+    return !stopped();
+  }
+
+  void move(batch& of, std::size_t number, std::uint32_t slot) {
     const piece& p = of.plan.pieces[number];
-    const chunk& c = of.plan.chunks[p.chunk];
     const part& whole = of.plan.parts[p.part];
-    char* memory = c.gpu == host ? reinterpret_cast<char*>(whole.address)
-                                 : gpus_->slot(slot_of(turn), c.gpu) + whole.slot_offset;
+    char* memory = whole.gpu == host ? reinterpret_cast<char*>(whole.address)
+                                     : gpus_->slot(slot, whole.gpu) + whole.slot_offset;
     memory += p.begin;
     const file& f = files_[whole.file];
     if (way_ == direction::read) {
@@ -325,93 +410,80 @@ class reader::mover {
   }
 
   // All pieces of a chunk have been read or written.
-  void complete(batch& of, const chunk& c, std::uint32_t turn, std::unique_lock<std::mutex>& lock) {
-    if (c.gpu == host || way_ == direction::write) --of.left;
-    if (c.gpu == host) return;
-    const std::size_t next = way_ == direction::read ? turn : turn + slots_.size();
-    if (next >= staged_.size()) return;
-    lock.unlock();
-    enqueue(static_cast<std::uint32_t>(next));
-    lock.lock();
+  void complete(batch& of, std::uint32_t number, std::unique_lock<std::mutex>& lock) {
+    const bool staged = of.plan.chunks[number].gpu != host;
+    const std::uint32_t slot = of.chunks[number].slot;
+    if (staged && way_ == direction::read) {
+      enqueue(slot, lock);
+      return;
+    }
+    --of.left;
+    if (!staged) return;
+    slots_[slot].of = nullptr;
+    fetch_next(slot, lock);
   }
 
-  std::uint32_t slot_of(std::uint32_t turn) const {
-    return turn % static_cast<std::uint32_t>(slots_.size());
+  // Fetches the next chunk of a GPU into an idle slot. A transfer that writes has one batch.
+  void fetch_next(std::uint32_t slot, std::unique_lock<std::mutex>& lock) {
+    batch& of = batches_.front();
+    while (fetched_ < of.chunks.size() && of.plan.chunks[fetched_].gpu == host) ++fetched_;
+    if (fetched_ == of.chunks.size()) return;
+    const std::uint32_t number = fetched_++;
+    slots_[slot].of = &of;
+    slots_[slot].chunk = number;
+    enqueue(slot, lock);
+    of.chunks[number].slot = slot;
   }
 
-  void enqueue(std::uint32_t turn) {
-    const std::uint32_t slot = slot_of(turn);
-    std::unique_lock lock(mutex_);
-    const layout& plan = batches_[staged_[turn].batch].plan;
-    const chunk& c = plan.chunks[staged_[turn].chunk];
+  // Enqueues the copies of the slot's chunk.
+  void enqueue(std::uint32_t slot, std::unique_lock<std::mutex>& lock) {
+    slot_state& s = slots_[slot];
+    const layout& plan = s.of->plan;
+    const chunk& c = plan.chunks[s.chunk];
     const auto parts = std::span(plan.parts).subspan(c.first_part, c.parts);
     lock.unlock();
-    if (way_ == direction::read) {
-      gpus_->send(slot, parts);
-    } else {
-      gpus_->fetch(slot, parts);
+    try {
+      if (way_ == direction::read) {
+        gpus_->send(slot, parts);
+      } else {
+        gpus_->fetch(slot, parts);
+      }
+    } catch (...) {
+      lock.lock();
+      throw;
     }
     lock.lock();
-    slots_[slot].turn = turn;
-    slots_[slot].moving = true;
-    slots_[slot].since = steady::now();
-    slots_[slot].changed.notify_one();  // wakes the thread that will poll it
+    s.moving = true;
+    s.since = steady::now();
+    slot_changed_.notify_all();  // wakes a thread that will ask for it
   }
 
-  // Waits until the slot belongs to the chunk: for reading it is empty, for writing it holds the
-  // fetched data. Returns false if the transfer has ended in the meantime.
-  bool await(std::uint32_t turn, std::unique_lock<std::mutex>& lock) {
-    const std::uint32_t number = slot_of(turn);
-    slot_state& s = slots_[number];
-    while (s.moving || s.turn != turn) {
-      if (stopped()) return false;
-      if (s.moving && !s.polled) {
-        poll(number, lock);
-      } else {
-        s.changed.wait_for(lock, wake_interval);
-      }
-    }
-    return !stopped();
-  }
-
-  // Polls until the slot's copies have arrived, or the transfer has ended.
-  void poll(std::uint32_t number, std::unique_lock<std::mutex>& lock) {
-    while (slots_[number].moving && !stopped() && !ask(number, lock)) {
-      slots_[number].polled = true;
-      lock.unlock();
-      std::this_thread::sleep_for(poll_interval);
-      lock.lock();
-      slots_[number].polled = false;
-    }
-    slots_[number].changed.notify_all();
-  }
-
-  // Asks for every slot that nobody polls and that has a chunk of the batch.
-  void poll_all(std::size_t of, std::unique_lock<std::mutex>& lock) {
-    for (std::uint32_t number = 0; number < slots_.size(); ++number) {
-      const slot_state& s = slots_[number];
-      if (s.moving && !s.polled && staged_[s.turn].batch == of) (void)ask(number, lock);
+  // Asks for every chunk of a batch for which nobody else asks.
+  void ask_all(const batch& of, std::unique_lock<std::mutex>& lock) {
+    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+      const slot_state& s = slots_[slot];
+      if (s.moving && !s.asked && s.of == &of) (void)ask(slot, lock);
     }
   }
 
-  // Asks once. Returns whether the slot's copies have arrived. A failure, or a missed deadline,
-  // ends the transfer.
-  bool ask(std::uint32_t number, std::unique_lock<std::mutex>& lock) {
-    slot_state& s = slots_[number];
-    s.polled = true;
+  // Returns whether the slot's copies have arrived. A failure, or a missed deadline, ends the
+  // transfer.
+  bool ask(std::uint32_t slot, std::unique_lock<std::mutex>& lock) {
+    slot_state& s = slots_[slot];
+    s.asked = true;
     bool done = false;
     std::exception_ptr error;
     lock.unlock();
     try {
-      done = gpus_->done(number);
+      done = gpus_->done(slot);
     } catch (...) {
       error = std::current_exception();
     }
     lock.lock();
-    s.polled = false;
+    s.asked = false;
     if (done) arrived(s);
     const std::chrono::duration<double> waited = steady::now() - s.since;
-    if (!done && !error && waited.count() > options_.deadline_s) error = late(s.turn);
+    if (!done && !error && waited.count() > options_.deadline_s) error = late();
     if (!error) return done;
     fail(error);
     std::rethrow_exception(error);
@@ -419,16 +491,22 @@ class reader::mover {
 
   void arrived(slot_state& s) {
     s.moving = false;
+    slot_changed_.notify_all();
     if (way_ == direction::write) return;
-    batch& of = batches_[staged_[s.turn].batch];
-    if (--of.left == 0) changed_.notify_all();
-    s.turn += static_cast<std::uint32_t>(slots_.size());
-    s.changed.notify_all();
+    if (--s.of->left == 0) changed_.notify_all();
+    s.of = nullptr;
   }
 
-  std::exception_ptr late(std::uint32_t turn) const {
-    const chunk& c = chunk_of(turn);
-    const part& first = batches_[staged_[turn].batch].plan.parts[c.first_part];
+  // Names the first chunk in flight.
+  std::exception_ptr late() const {
+    const slot_state* oldest = nullptr;
+    for (const slot_state& s : slots_) {
+      if (s.moving && (oldest == nullptr || std::tie(s.of->number, s.chunk) <
+                                                std::tie(oldest->of->number, oldest->chunk)))
+        oldest = &s;
+    }
+    const chunk& c = oldest->of->plan.chunks[oldest->chunk];
+    const part& first = oldest->of->plan.parts[c.first_part];
     std::array<char, 32> deadline{};
     std::snprintf(deadline.data(), deadline.size(), "%g", options_.deadline_s);
     return std::make_exception_ptr(device_error(
@@ -438,20 +516,12 @@ class reader::mover {
         " s; the GPU hangs, or something else keeps it busy"));
   }
 
-  // Ends the transfer. The caller holds the mutex.
-  void fail(std::exception_ptr error) {
-    if (!error_) error_ = std::move(error);
-    changed_.notify_all();
-    more_.notify_all();
-    for (slot_state& s : slots_) s.changed.notify_all();
-  }
-
   // Waits until nothing is in flight in a slot, or the slots are abandoned.
   void drain() noexcept {
     std::unique_lock lock(mutex_);
     try {
-      for (std::uint32_t number = 0; number < slots_.size(); ++number) {
-        while (slots_[number].moving && !ask(number, lock)) {
+      for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+        while (slots_[slot].moving && (slots_[slot].asked || !ask(slot, lock))) {
           lock.unlock();
           std::this_thread::sleep_for(poll_interval);
           lock.lock();
@@ -470,16 +540,17 @@ class reader::mover {
 
   std::mutex mutex_;  // guards what follows
   std::deque<batch> batches_;
-  std::deque<staged> staged_;  // chunks of GPUs, by turn
-  std::size_t at_batch_ = 0;   // the next piece
-  std::size_t at_piece_ = 0;
+  place next_;                 // the next piece to take
+  std::uint32_t fetched_ = 0;  // the next chunk to fetch
   std::size_t pieces_ = 0;
+  std::size_t staged_ = 0;  // chunks of GPUs
   std::uint64_t moved_ = 0;
-  std::deque<slot_state> slots_;
+  std::vector<slot_state> slots_;
   bool closed_ = false;
   std::exception_ptr error_;
-  std::condition_variable more_;     // there is a piece, or the end
-  std::condition_variable changed_;  // a batch has been read or has arrived, or an error
+  std::condition_variable more_;          // there is a piece, or the end
+  std::condition_variable slot_changed_;  // a slot is idle, or moving, or the end
+  std::condition_variable changed_;       // a batch has been read or has arrived, or an error
 };
 
 reader::reader(std::vector<file> files, carrier* gpus, transfer_options options)

@@ -21,7 +21,7 @@ struct file {
 struct transfer_options {
   std::uint32_t threads = 1;
   std::uint64_t chunk_bytes = std::uint64_t{16} << 20U;  // of GPUs: the size of the carrier's slots
-  std::uint64_t piece_bytes = std::uint64_t{4} << 20U;
+  std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
   bool checksums = false;
   // Deadline for moving a chunk from or to a GPU.
   double deadline_s = 60;

@@ -28,6 +28,7 @@ using gpu_reader = bound_reader<ring_of_reader>;
 }  // namespace
 
 void bind_checkpoints(nb::module_& module) {
+  module.def("visible_gpus", &checkpoint::visible_gpus, "How many GPUs the process sees.");
   nb::class_<gpu_reader> reader(module, "Reader",
                                 "As Reader of _core; segments may be on GPUs. `slots`: number of "
                                 "page-locked slots.");

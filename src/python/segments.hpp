@@ -7,8 +7,11 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -85,21 +88,24 @@ class bound_reader {
   std::size_t add(const segment_list& segments) {
     auto added = segments_of(segments);
     const nanobind::gil_scoped_release release;
+    const std::shared_lock lock(used_);
     return open().add(std::move(added));
   }
   std::vector<std::uint32_t> wait(std::size_t batch) {
     const nanobind::gil_scoped_release release;
+    const std::shared_lock lock(used_);
     return open().wait(batch);
   }
   bool done(std::size_t batch) {
     const nanobind::gil_scoped_release release;
+    const std::shared_lock lock(used_);
     return open().done(batch);
   }
   void close() {
-    if (closed_) return;
-    closed_ = true;
+    if (closed_.exchange(true)) return;
     const nanobind::gil_scoped_release release;
-    if (reader_) reader_->close();
+    if (reader_) reader_->close();  // the calls of other threads end
+    const std::lock_guard lock(used_);
     ring_.reset();
   }
 
@@ -112,7 +118,8 @@ class bound_reader {
   nanobind::object progress_;
   std::unique_ptr<Ring> ring_;
   std::unique_ptr<checkpoint::reader> reader_;
-  bool closed_ = false;
+  std::atomic<bool> closed_{false};
+  std::shared_mutex used_;  // shared by calls; ends before the ring does
 };
 
 // Binds what all readers have; the constructor differs.

@@ -274,9 +274,10 @@ def speed(size: str, folder: Path) -> int:
     worst = 0
     for options in (
         [],
-        ["--slot", "32M"],
-        ["--slot", "64M"],
-        ["--slots", "16"],
+        ["--slots", "8", "--slot", "16M"],
+        ["--slots", "8", "--slot", "32M"],
+        ["--slots", "8", "--slot", "64M"],
+        ["--slots", "16", "--slot", "16M"],
         ["--slots", "4", "--slot", "64M"],
         ["--threads", "16"],
     ):

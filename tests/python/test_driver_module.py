@@ -74,7 +74,13 @@ def run(gpus: Path, words: list[str], **settings: str) -> dict[str, Any]:
 
 @needs_compiler
 @pytest.mark.parametrize(
-    "settings", [{"FAKE_CUDA": "12020"}, {"FAKE_CUDA": "13000"}, {"FAKE_NO_PEER_ACCESS": "1"}]
+    "settings",
+    [
+        {"FAKE_CUDA": "12020"},
+        {"FAKE_CUDA": "13000"},
+        {"FAKE_NO_PEER_ACCESS": "1"},
+        {"FAKE_GPUS": "1"},
+    ],
 )
 def test_every_byte_is_right(gpus: Path, tmp_path: Path, settings: dict[str, str]) -> None:
     found = run(gpus, [PROGRAM, str(tmp_path / "m.safetensors")], **settings)

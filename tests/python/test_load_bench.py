@@ -1,19 +1,24 @@
-"""`interlace bench load`, into the host's memory."""
+"""`interlace bench load`: loaders in processes of their own, into the host's memory."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import statistics
 from math import prod
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import interlace
 from interlace.model.mechanisms import GIB, MIB
 from interlace.runtime import loading
-from interlace.study import load_bench
+from interlace.show import load_bench as show
+from interlace.study import load_bench, load_child, load_methods, load_model
 from study_helpers import Run
 
 
@@ -22,7 +27,7 @@ def parameters(of: dict[str, tuple[int, ...]]) -> int:
 
 
 def test_the_whole_model() -> None:
-    of, layers, halvings = load_bench.shapes(16 * GIB)
+    of, layers, halvings = load_model.shapes(16 * GIB)
     assert (layers, halvings, len(of)) == (32, 0, 9 * 32 + 3)
     assert parameters(of) == 8_030_261_248
     assert of["model.layers.31.self_attn.k_proj.weight"] == (1024, 4096)
@@ -32,51 +37,123 @@ def test_the_whole_model() -> None:
 
 @pytest.mark.parametrize("most", [MIB, 3 * MIB, 100 * MIB, GIB, 4 * GIB, 15 * GIB])
 def test_a_smaller_one_is_as_large_as_it_may_be(most: int) -> None:
-    of, layers, halvings = load_bench.shapes(most)
+    of, layers, halvings = load_model.shapes(most)
     assert 0.4 * most < 2 * parameters(of) <= most
     assert layers >= 1
     assert (halvings == 0) == (most >= 4 * GIB)
 
 
 def test_the_file(run: Run, tmp_path: Path) -> None:
-    out = tmp_path / "out.json"
+    out, html = tmp_path / "out.json", tmp_path / "out.html"
     ran = run("bench", "load", "--bytes", "2M", "--device", "cpu", "-n", 3, "--threads", 2,
-              "--folder", tmp_path, "--json", out)  # fmt: skip
+              "--folder", tmp_path, "--cores", 1, "--json", out, "--html", html)  # fmt: skip
     assert ran.code == 0, ran.err
-    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.html", "out.json"]
     document: dict[str, Any] = json.loads(out.read_text())
     assert document["benchmark"] == "load"
     assert document["device"] == "cpu"
     assert document["threads"] == 2
-    assert document["ring"] == list(loading.RING)
-    assert document["bytes"] == 2 * parameters(load_bench.shapes(2 * MIB)[0])
-    rows = {row["method"]: row for row in document["rows"]}
+    assert document["ring"] is None
+    assert document["bytes"] == 2 * parameters(load_model.shapes(2 * MIB)[0])
+    cores = document["machine"]["cores"]
+    rows = {row["method"]: row for row in document["rows"] if row["cores"] == cores}
     there = importlib.util.find_spec("safetensors") is not None
-    assert list(rows) == ["interlace", "safetensors"] if there else ["interlace"]
+    assert set(rows) == {"interlace", "interlace stream", "pread"} | (
+        {"safetensors load_file"} if there else set()
+    )
     for row in rows.values():
-        assert row["wrong"] == 0
-        assert len(row["time_s"]) == 3
-        assert row["median_s"] == sorted(row["time_s"])[1]
+        assert (row["place"], row["memory"]) == ("cache", "fresh")
+        assert row["wrong"] == (None if row["method"] == "pread" else 0)
+        assert len(row["time_s"]) in (1, 3)  # a slow one is repeated once
+        assert row["median_s"] == statistics.median(row["time_s"])
         assert row["gb_per_s"] == pytest.approx(1e-9 * document["bytes"] / row["median_s"])
-        if there:
-            assert row["speedup"] == rows["safetensors"]["median_s"] / row["median_s"]
+        assert row["first_s"] > 0
+        if there and row["method"] != "pread":
+            theirs = rows["safetensors load_file"]["median_s"]
+            assert row["speedup"] == theirs / row["median_s"]
+    one_core = [row["method"] for row in document["rows"] if row["cores"] == 1]
+    assert {"interlace", "pread"} <= set(one_core)
     assert "All bytes right." in ran.out
-    assert re.search(r"^interlace +[\d.]+ +[\d.]+ +[\d.]+ ", ran.out, re.MULTILINE)
+    assert re.search(r"^interlace +page cache +fresh +\d+ +[\d.]+ ", ran.out, re.MULTILINE)
+    text = html.read_text()
+    assert "From the page cache" in text
+    assert '"id":"load-cache"' in text
 
 
-def test_wrong_bytes_are_counted(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loader_that_fails_is_left_out(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "instanttensor.py").write_text("raise RuntimeError('no  such\\nlibrary')")
+    monkeypatch.setenv("PYTHONPATH", str(broken))
+    method = load_methods.BY_NAME["InstantTensor MMAP"]
+    usable = method._replace(frameworks=("torch", "numpy"), gpu=False, module="json")
+    monkeypatch.setattr(load_bench, "METHODS", (load_methods.METHODS[0], usable))
+    ran = run("bench", "load", "-b", "1M", "--device", "cpu", "-n", 1, "--folder", tmp_path,
+              "--methods", "interlace,InstantTensor MMAP")  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert "Left out: InstantTensor MMAP, cache: RuntimeError: no such library." in ran.out
+
+
+def test_loaders_that_cannot_load_are_named(run: Run, tmp_path: Path) -> None:
+    ran = run("bench", "load", "-b", "1M", "--device", "cpu", "-n", 1, "--folder", tmp_path,
+              "--methods", "interlace,fastsafetensors,Run:ai streamer")  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert re.search(r"Left out: fastsafetensors.*(: it has no|: it loads|is not)", ran.out)
+
+
+def child(tmp_path: Path, method: str) -> load_child._Child:
+    file = tmp_path / "m.safetensors"
+    shapes = load_model.shapes(MIB)[0]
+    interlace.save(load_model.random_tensors(shapes, "numpy"), file)
+    given = {"method": method, "file": str(file), "device": "cpu", "framework": "numpy"}
+    return load_child._Child(given | {"threads": 2, "ring": None, "most": MIB, "context": True})
+
+
+TOLD = {"cores": None, "reused": False, "memory": True, "verify": True, "cold": False}
+
+
+def test_wrong_bytes_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measuring = child(tmp_path, "interlace")
+    right = measuring.load(TOLD)
+    assert right["wrong"] == 0
+    assert right["host_peak"] >= 0
     load = loading.load
 
     def damaged(*arguments: Any, **options: Any) -> dict[str, Any]:
         found = load(*arguments, **options)
-        next(iter(found.values()))[-1] = 0
+        first, second, *_ = found
+        found[first].reshape(-1).view("uint8")[-1] ^= 1
+        found[second] = found[second].reshape(-1)[:-1]
         del found["model.norm.weight"]
         return found
 
     monkeypatch.setattr(loading, "load", damaged)
-    ran = run("bench", "load", "-b", "1M", "--device", "cpu", "-n", 1, "--folder", tmp_path)
-    assert ran.code == 1
-    assert "2 tensors wrong." in ran.out
+    assert measuring.load(TOLD)["wrong"] == 3
+
+
+def test_wrong_bytes_are_told() -> None:
+    row = {"method": "interlace", "package": "", "place": "cache", "memory": "fresh", "cores": 1,
+           "first_s": 1.0, "first_without_context_s": None, "first_tensor_s": 1.0, "time_s": [1.0],
+           "median_s": 1.0, "gb_per_s": 1.0, "speedup": None, "wrong": 2, "host_peak": 0,
+           "device_peak": None}  # fmt: skip
+    rows = [load_bench.LoadRow(**row), load_bench.LoadRow(**row | {"memory": "reused"})]
+    assert show.wrong_tensors(SimpleNamespace(rows=rows)) == 2  # type: ignore[arg-type]
+
+
+def test_pages_are_dropped_and_counted(tmp_path: Path) -> None:
+    measuring = child(tmp_path, "direct reads")
+    assert measuring.asked.file.read_bytes()
+    with measuring.asked.file.open("rb") as file:
+        assert load_child.resident(file.fileno()) == 1.0
+    left = measuring.drop()
+    if left == 1.0:
+        pytest.skip("this file system keeps its pages")
+    assert left < 0.01
+    assert measuring.load(TOLD)["s"] > 0
+    with measuring.asked.file.open("rb") as file:
+        assert load_child.resident(file.fileno()) < 0.01  # direct reads leave nothing there
 
 
 @pytest.mark.parametrize(
@@ -93,6 +170,12 @@ def test_wrong_bytes_are_counted(run: Run, tmp_path: Path, monkeypatch: pytest.M
             "--slots 1025 --slot 1G: give slots of at most 1 TiB in all",
         ),
         (["--slots", "x"], "--slots 'x': give a whole number"),
+        (["--slots", "8"], "--slots and --slot go together; give both or neither"),
+        (["--cores", "99999"], f"--cores 99999: there are {len(os.sched_getaffinity(0))} cores"),
+        (
+            ["--place", "disk"],
+            "--place 'disk': there is no 'disk'; there are cache, tmpfs, cold",
+        ),
     ],
 )
 def test_wrong_options(run: Run, words: list[str], message: str) -> None:

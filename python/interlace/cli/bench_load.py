@@ -1,7 +1,9 @@
-"""`interlace bench load`: compares loads of a checkpoint with safetensors' own reader."""
+"""`interlace bench load`: loads of a checkpoint, by every loader that is installed."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -12,17 +14,16 @@ import typer
 from interlace.base import files
 from interlace.base.errors import UserError
 from interlace.cli.failures import failure_ends
-from interlace.cli.shared_options import ResultsFile, count_option
-from interlace.model.mechanisms import MIB
+from interlace.cli.shared_options import ResultsFile, count_option, list_option
 from interlace.model.options import size_between, whole
 from interlace.model.results import json_text
 from interlace.runtime import reading
-from interlace.show.load_bench import print_loads
-from interlace.study.load_bench import run
+from interlace.show.load_bench import page, print_loads, wrong_tensors
+from interlace.study.load_bench import PLACES, Request, run
+from interlace.study.load_methods import BY_NAME
 
 LEAST, MOST, DEFAULT_BYTES = "1M", "64G", "4G"
 DEFAULT_REPEATS = 5
-DEFAULT_SLOT = f"{reading.RING[1] // MIB}M"
 
 
 def load_command(
@@ -42,41 +43,110 @@ def load_command(
         Path | None,
         typer.Option("--folder", metavar="DIR", help="For the file.  [default: the temporary one]"),
     ] = None,
+    places: Annotated[
+        str | None,
+        list_option(
+            "--place", f"Where the file is: {', '.join(PLACES)} (on the disk alone)", PLACES[0]
+        ),
+    ] = None,
+    methods: Annotated[
+        str | None, list_option("--methods", f"Loaders, of: {', '.join(BY_NAME)}", "all")
+    ] = None,
+    cores: Annotated[
+        str | None, list_option("--cores", "Also load with so many cores, by interlace", "none")
+    ] = None,
     threads: Annotated[
-        str | None, typer.Option("--threads", metavar="N", help="That read.  [default: the cores]")
+        str | None,
+        typer.Option(
+            "--threads", metavar="N", help="That read, of interlace.  [default: the cores]"
+        ),
     ] = None,
     slots: Annotated[
-        str | None, count_option("--slots", "Of page-locked memory.", reading.RING[0])
+        str | None,
+        typer.Option(
+            "--slots", metavar="N", help="Of page-locked memory.  [default: what suits the cores]"
+        ),
     ] = None,
     slot: Annotated[
-        str, typer.Option("--slot", metavar="SIZE", help="Bytes of each.")
-    ] = DEFAULT_SLOT,
+        str | None, typer.Option("--slot", metavar="SIZE", help="Bytes of each slot.")
+    ] = None,
     repeats: Annotated[
         str | None,
         count_option("--repeats", "Repeats; the median is shown.", DEFAULT_REPEATS, "-n"),
     ] = None,
     json_file: ResultsFile = None,
+    html_file: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts.")
+    ] = None,
 ) -> None:
-    """Compare loads of a transformer's checkpoint by interlace.load and safetensors' load_file.
+    """Compare loads of a transformer's checkpoint, by interlace and by all loaders installed.
 
-    The file is in the page cache. Methods take turns. The bytes of each method's first load are
-    verified.
+    Each loader has a process of its own; the loaders take turns. The bytes of each one's first load
+    are verified. A loader that takes three times as long as the fastest one is repeated once.
     """
     most = size_between("--bytes", size, LEAST, MOST)
-    count = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
-    ring = (whole("--slots", slots, 1) or reading.RING[0], size_between("--slot", slot, "4K", "1G"))
-    if prod(ring) > reading.MOST_RING:
-        raise UserError(f"--slots {ring[0]} --slot {slot}: give slots of at most 1 TiB in all")
-    workers = whole("--threads", threads, 1)
+    request = Request(
+        most,
+        device,
+        folder,
+        _threads(threads),
+        _ring(slots, slot),
+        whole("--repeats", repeats, 1) or DEFAULT_REPEATS,
+        _among("--place", places, PLACES) or PLACES[:1],
+        _among("--methods", methods, tuple(BY_NAME)),
+        _cores(cores),
+    )
+    outputs = {"--json": json_file, "--html": html_file}
+    files.check_outputs(outputs)
+    with failure_ends():
+        results = run(request)
+    texts: dict[Path, Callable[[], str]] = {}
+    if json_file is not None:
+        texts[json_file] = partial(json_text, results)
+    if html_file is not None:
+        texts[html_file] = partial(page, results)
+    files.show_and_write(partial(print_loads, results), texts)
+    if wrong_tensors(results):
+        raise typer.Exit(1)
+
+
+def _threads(asked: str | None) -> int | None:
+    workers = whole("--threads", asked, 1)
     if workers is not None and workers > reading.MOST_NAMED_THREADS:
         raise UserError(
             f"--threads {workers}: give a number of at most {reading.MOST_NAMED_THREADS}"
         )
-    if json_file is not None:
-        files.check_writable(json_file, "--json")
-    with failure_ends():
-        results = run(most, device, folder, workers, ring, count)
-    texts = {} if json_file is None else {json_file: partial(json_text, results)}
-    files.show_and_write(partial(print_loads, results), texts)
-    if any(row.wrong for row in results.rows):
-        raise typer.Exit(1)
+    return workers
+
+
+def _ring(slots: str | None, slot: str | None) -> tuple[int, int] | None:
+    count = whole("--slots", slots, 1)
+    size = None if slot is None else size_between("--slot", slot, "4K", "1G")
+    if count is None and size is None:
+        return None
+    if count is None or size is None:
+        raise UserError("--slots and --slot go together; give both or neither")
+    if prod((count, size)) > reading.MOST_RING:
+        raise UserError(f"--slots {count} --slot {slot}: give slots of at most 1 TiB in all")
+    return count, size
+
+
+def _among(option: str, text: str | None, known: tuple[str, ...]) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    named = tuple(part.strip() for part in text.split(","))
+    for one in named:
+        if one not in known:
+            raise UserError(f"{option} {text!r}: there is no {one!r}; there are {', '.join(known)}")
+    return tuple(dict.fromkeys(named))
+
+
+def _cores(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    counts = [whole("--cores", part, 1) for part in text.split(",")]
+    most = len(os.sched_getaffinity(0))
+    for count in counts:
+        if count is not None and count > most:
+            raise UserError(f"--cores {text}: there are {most} cores")
+    return tuple(count for count in counts if count is not None)

@@ -20,7 +20,7 @@ from interlace.base.files import whole_file
 from interlace.runtime import reading, safetensors_header, tensor_memory
 from interlace.runtime.checkpoint_files import File, Paths, open_files
 from interlace.runtime.placement import Device, Devices
-from interlace.runtime.reading import RING, How, Progress, Wanted, ring_of, threads_of
+from interlace.runtime.reading import How, Progress, Wanted, ring_of, threads_of
 
 CHECKSUMS = "interlace.crc32c"  # the key of a file's metadata
 
@@ -34,14 +34,13 @@ def load(
     pin_memory: bool = False,
     verify: bool = False,
     progress: Progress | None = None,
-    ring: tuple[int, int] = RING,
+    ring: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
     """Load the tensors of safetensors files.
 
     Several threads read the files, from the page cache or the disk. Bytes for GPUs go through a
     ring of page-locked memory, and over the links of other GPUs where that is faster. The call
-    waits for the GPUs' current streams first, and returns when all bytes have arrived. Calls of
-    several threads that use GPUs take turns.
+    waits for the GPUs' current streams first, and returns when all bytes have arrived.
 
     Args:
         paths: A file, several files, or a folder. The files of a folder are those that its index
@@ -55,12 +54,12 @@ def load(
         pin_memory: Page-lock the tensors in host memory (torch only).
         verify: Compare the bytes with the checksums that `save` wrote.
         progress: A function that this thread calls now and then with (bytes so far, bytes in all).
-        ring: The number of slots of page-locked memory, and the bytes of a slot. The ring is kept
-            for later calls.
+        ring: The number of slots of page-locked memory, and the bytes of a slot. By default what
+            suits the cores and the GPUs. The ring is kept for later calls.
 
     Returns:
-        A dictionary from names to tensors. The tensors of one file on one device are views of one
-        allocation in the framework's current stream. The last of them frees it.
+        A dictionary from names to tensors. The tensors of a device are views of allocations of
+        about 512 MiB in the framework's current stream. The last tensor of one frees it.
 
     Raises:
         UserError: A file is damaged or missing; the message names the file and the tensor.
@@ -135,7 +134,7 @@ def save(
     checksums: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
-    ring: tuple[int, int] = RING,
+    ring: tuple[int, int] | None = None,
 ) -> None:
     """Save tensors of PyTorch, CuPy or NumPy to a safetensors file.
 

@@ -18,13 +18,13 @@ from interlace.runtime.checkpoint_files import File
 from interlace.runtime.safetensors_header import BITS, Entry
 
 Progress = Callable[[int, int], None]
-# # File, offset in the file, bytes, address, GPU or -1, and the number of the tensor.
+# File, offset in the file, bytes, address, GPU or -1, and the number of the tensor.
 Segment = tuple[int, int, int, int, int, int]
 
 MOST_THREADS = 32  # the default limit, because more threads are not faster than the links
 MOST_NAMED_THREADS = 1024
 ALIGNMENT = 256  # alignment of a tensor; a smaller tensor is aligned to its size
-RING = (8, 16 << 20)  # number of slots of page-locked memory, and the bytes of a slot
+BLOCK = 512 << 20  # about the bytes of an allocation; threads read while the next one is made
 LEAST_SLOT, MOST_RING = 4096, 1 << 40  # least bytes of a slot, and most bytes of all slots
 
 
@@ -34,7 +34,7 @@ class How(NamedTuple):
     threads: int
     checksums: bool = False
     progress: Progress | None = None
-    ring: tuple[int, int] = RING
+    ring: tuple[int, int] | None = None  # by default what suits the machine
 
 
 def threads_of(asked: int | None) -> int:
@@ -47,8 +47,10 @@ def threads_of(asked: int | None) -> int:
     return asked
 
 
-def ring_of(asked: tuple[int, int]) -> tuple[int, int]:
-    """Return the number of slots and the bytes of a slot, after a check."""
+def ring_of(asked: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Return the number of slots of page-locked memory and the bytes of a slot, checked."""
+    if asked is None:
+        return None
     slots, size = asked
     if slots < 1:
         raise UserError(f"ring={asked!r}: give at least 1 slot")
@@ -59,6 +61,20 @@ def ring_of(asked: tuple[int, int]) -> tuple[int, int]:
     return slots, size
 
 
+def default_ring(threads: int, gpus: int) -> tuple[int, int]:
+    """Return the ring that suits the number of threads and of GPUs that the process sees.
+
+    Few threads read slower than a link moves, and fastest into small slots of their own, which
+    stay in the caches of their cores. Many threads are faster than a link, which is fastest with
+    large copies. Several GPUs relay copies, and share only large ones.
+    """
+    if gpus > 1:
+        return 8, 16 << 20
+    if threads <= 4:
+        return 2 * threads, 1 << 20
+    return (2 * threads, 4 << 20) if threads <= 8 else (16, 8 << 20)
+
+
 class Wanted(NamedTuple):
     """A tensor, or rows of a tensor, and its device."""
 
@@ -67,25 +83,17 @@ class Wanted(NamedTuple):
     gpu: int | None
 
 
-class _Place(NamedTuple):
-    """A tensor, and its place in the memory for its file and device."""
-
-    entry: Entry
-    offset: int
-    number: int
-
-
-def _placed(entries: Iterable[tuple[int, Entry]]) -> tuple[list[_Place], int]:
-    """The tensors in the order of the file, each aligned, and the bytes of all tensors together."""
+def _placed(entries: Iterable[Entry]) -> tuple[list[int], int]:
+    """The places of tensors in one memory, each aligned, and the bytes of all."""
     places = []
     end = 0
-    for number, entry in entries:
+    for entry in entries:
         size = entry.end - entry.begin
         element = max(1, BITS[entry.dtype] // 8)
         own = min(ALIGNMENT, 1 << max(size - 1, 0).bit_length())
         aligned = max(own, element)
         begin = -(-end // aligned) * aligned
-        places.append(_Place(entry, begin, number))
+        places.append(begin)
         end = begin + size
     return places, end
 
@@ -108,29 +116,92 @@ def read(
 ) -> tuple[list[Any], list[int]]:
     """Read tensors. Return them, and their checksums if `how` asks for checksums.
 
-    The tensors of a file on one device are views of one allocation in the framework's current
-    stream. Returns when all bytes have arrived. Raises UserError for a file that changed, and
-    DeviceError for a disk or a GPU that failed; both name the file and the tensor.
+    The tensors of a device are views of allocations of `BLOCK` bytes in the framework's current
+    stream, or of more for one large tensor. Returns when all bytes have arrived. Raises UserError
+    for a file that changed, and DeviceError for a disk or a GPU that failed; both name the file and
+    the tensor.
     """
-    groups: dict[tuple[int, int | None], list[tuple[int, Entry]]] = {}
-    for number, one in enumerate(wanted):
-        groups.setdefault((one.file, one.gpu), []).append((number, one.entry))
-    segments: list[Segment] = []
     tensors: list[Any] = [None] * len(wanted)
-    for (file, gpu), entries in groups.items():
-        places, total = _placed(entries)
-        pinned = pin_memory and gpu is None
-        memory = allocated(framework, total, gpu, files[file].name, entries[0][1], pinned=pinned)
-        for entry, offset, number in places:
-            where, size = files[file].header.data_begin + entry.begin, entry.end - entry.begin
-            segments.append(
-                (file, where, size, memory.address + offset, -1 if gpu is None else gpu, number)
-            )
-            tensors[number] = memory.tensor(offset, size, entry.dtype, entry.shape)
-    gpus = {gpu for _, gpu in groups if gpu is not None}
-    for gpu in gpus:
-        tensor_memory.synchronize(framework, gpu)
-    return tensors, move_from(files, segments, gpus, how)
+    checksums = [0] * len(wanted)
+    batches = _batches(wanted)
+    reader = _reader(files, wanted, how)
+    try:
+        for batch in batches:
+            memories = [
+                (_allocated(files, own, framework, pinned=pin_memory and gpu is None), gpu, own)
+                for gpu, own in batch.items()
+            ]
+            for gpu in batch:
+                if gpu is not None:  # the memory may be one that earlier work still uses
+                    tensor_memory.synchronize(framework, gpu)
+            reader.add(_segments(files, memories))
+            for (memory, offsets), _, own in memories:
+                for (number, one), offset in zip(own, offsets, strict=True):
+                    size = one.entry.end - one.entry.begin
+                    tensors[number] = memory.tensor(offset, size, one.entry.dtype, one.entry.shape)
+        for place, batch in enumerate(batches):
+            found = reader.wait(place)
+            numbers = [number for own in batch.values() for number, _ in own]
+            for number, checksum in zip(numbers, found, strict=how.checksums):
+                checksums[number] = checksum
+    finally:
+        reader.close()  # before memory is freed that it may read to
+    return tensors, checksums if how.checksums else []
+
+
+Numbered = tuple[int, Wanted]  # a tensor and its place in what was asked for
+
+
+def _batches(wanted: Sequence[Wanted]) -> list[dict[int | None, list[Numbered]]]:
+    """What is read one after the other: the tensors of each device in the order of the files.
+
+    Every batch has the same share of each device's tensors, so that all devices are complete at
+    the same time.
+    """
+    totals: dict[int | None, int] = {}
+    for one in wanted:
+        totals[one.gpu] = totals.get(one.gpu, 0) + one.entry.end - one.entry.begin
+    count = max(1, *(-(-total // BLOCK) for total in totals.values())) if totals else 0
+    batches: list[dict[int | None, list[Numbered]]] = [{} for _ in range(count)]
+    done = dict.fromkeys(totals, 0)
+    for number, one in sorted(enumerate(wanted), key=lambda n: (n[1].file, n[1].entry.begin)):
+        batch = batches[min(count * done[one.gpu] // max(totals[one.gpu], 1), count - 1)]
+        batch.setdefault(one.gpu, []).append((number, one))
+        done[one.gpu] += one.entry.end - one.entry.begin
+    return [batch for batch in batches if batch]
+
+
+def _reader(files: Sequence[File], wanted: Sequence[Wanted], how: How) -> Any:
+    report = _report(how, sum(one.entry.end - one.entry.begin for one in wanted))
+    named = [(file.descriptor, file.name) for file in files]
+    if all(one.gpu is None for one in wanted):
+        return load_core().Reader(named, how.threads, how.checksums, report)
+    return load_driver().Reader(named, how.threads, how.checksums, report, *_ring(how))
+
+
+def _allocated(
+    files: Sequence[File], own: Sequence[Numbered], framework: str, *, pinned: bool
+) -> tuple[tensor_memory.Memory, list[int]]:
+    """Memory for tensors of one device, and where in it each of them is."""
+    offsets, total = _placed([one.entry for _, one in own])
+    _, first = own[0]
+    name = files[first.file].name
+    return allocated(framework, total, first.gpu, name, first.entry, pinned=pinned), offsets
+
+
+def _segments(
+    files: Sequence[File],
+    memories: Sequence[tuple[tuple[tensor_memory.Memory, list[int]], int | None, list[Numbered]]],
+) -> list[Segment]:
+    segments: list[Segment] = []
+    for (memory, offsets), gpu, own in memories:
+        for (_, one), offset in zip(own, offsets, strict=True):
+            where = files[one.file].header.data_begin + one.entry.begin
+            size = one.entry.end - one.entry.begin
+            address = memory.address + offset
+            place = -1 if gpu is None else gpu
+            segments.append((one.file, where, size, address, place, len(segments)))
+    return segments
 
 
 def allocated(
@@ -172,20 +243,21 @@ def move(
     gpus: set[int],
     how: How,
 ) -> list[int]:
-    """Read or write segments of files (descriptor, name). Return checksums if they are
-    requested.
-    """
-    total = sum(segment[2] for segment in segments)
-
-    def told(done: int) -> None:
-        if how.progress is not None:
-            how.progress(done, total)
-
-    report = None if how.progress is None else told
+    """Read or write segments of files (descriptor, name). Return the checksums asked for."""
+    report = _report(how, sum(segment[2] for segment in segments))
     if gpus:
         transfer = getattr(load_driver(), f"{way}_segments")
-        found = transfer(files, segments, how.threads, how.checksums, report, *how.ring)
+        found = transfer(files, segments, how.threads, how.checksums, report, *_ring(how))
     else:
         transfer = getattr(load_core(), f"{way}_segments")
         found = transfer(files, segments, how.threads, how.checksums, report)
     return list(found)
+
+
+def _report(how: How, total: int) -> Callable[[int], None] | None:
+    progress = how.progress
+    return None if progress is None else lambda done: progress(done, total)
+
+
+def _ring(how: How) -> tuple[int, int]:
+    return how.ring or default_ring(how.threads, load_driver().visible_gpus())

@@ -8,6 +8,7 @@ with any colour vision can distinguish them.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from html import escape
 from importlib import resources
 from string import Template
@@ -83,30 +84,40 @@ Chart = tuple[str, str, str, dict[str, Any]]
 
 def page(study: Study, timelines: Timelines) -> str:
     """The page as text. The page makes no network request."""
-    from plotly.offline import get_plotlyjs
-
     charts = _charts(study)
     insides = _inside_charts(study)
     spans = _timeline_charts(timelines)
     first = study.rows[0]
     how = "simulated" if first.node == "sim" else "measured"
-    figures = [{"id": key, **figure} for key, _, _, figure in [*charts, *insides, *spans]]
-    return Template(_file("page.html")).substitute(
-        style=_file("page.css"),
-        script=_file("page.js"),
+    return frame(
+        [*charts, *insides, *spans],
         title=escape(f"{first.workload} on {first.machine}: {how}"),
         workload=escape(first.workload),
         machine=escape(first.machine),
         how=how,
         summary=escape(summary(study)),
         facts="\n".join(f"<dt>{escape(k)}</dt><dd>{v}</dd>" for k, v in _facts(study)),
-        charts="\n".join(_card(*chart[:3]) for chart in charts),
+        charts="\n".join(card(*chart[:3]) for chart in charts),
         insides=_inside_section(study, insides),
         timelines=_timeline_section(timelines, spans),
+        rows_text="Times are of the whole run, all iterations. kB, MB and GB are 1e3, 1e6 and 1e9 "
+        "bytes; * marks what is derived.",
         rows=_html_table(study.rows),
         candidates=_candidates(study),
         notes="\n".join(f"<li>{escape(note)}</li>" for note in study.notes),
         glossary="\n".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in GLOSSARY),
+    )
+
+
+def frame(drawn: Sequence[Chart], /, **parts: str) -> str:
+    """The page's frame around its parts, which are HTML, with the script that draws the charts."""
+    from plotly.offline import get_plotlyjs
+
+    figures = [{"id": key, **figure} for key, _, _, figure in drawn]
+    return Template(_file("page.html")).substitute(
+        parts,
+        style=_file("page.css"),
+        script=_file("page.js"),
         figures=json.dumps(figures, separators=(",", ":")).replace("</", "<\\/"),
         plotly=get_plotlyjs(),
     )
@@ -143,7 +154,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     return found
 
 
-def _card(key: str, title: str, caption: str) -> str:
+def card(key: str, title: str, caption: str) -> str:
     return (
         f'<section class="card"><h2>{escape(title)}</h2><p>{escape(caption)}</p>'
         f'<div class="chart" id="{key}"></div></section>'
@@ -185,7 +196,12 @@ def _inside_section(study: Study, charts: list[Chart]) -> str:
 
 
 def _html_table(rows: list[StudyRow]) -> str:
-    cut = columns(rows, full=True)
+    groups = [row.gpus for row in rows]
+    return html_table(columns(rows, full=True), groups)
+
+
+def html_table(cut: Sequence[table.Column], groups: Sequence[Any]) -> str:
+    """A table, with a line between rows of different groups."""
     sides = ["number" if column.number else "text" for column in cut]
     head = "".join(
         f'<th class="{side}">{escape(column.name)}'
@@ -194,8 +210,8 @@ def _html_table(rows: list[StudyRow]) -> str:
         for column, side in zip(cut, sides, strict=True)
     )
     lines = []
-    for index, row in enumerate(rows):
-        new = " class='group'" if index and row.gpus != rows[index - 1].gpus else ""
+    for index, group in enumerate(groups):
+        new = " class='group'" if index and group != groups[index - 1] else ""
         cells = "".join(
             f'<td class="{side}">{escape(column.cells[index])}</td>'
             for column, side in zip(cut, sides, strict=True)

@@ -1,25 +1,24 @@
-"""Loads of a transformer's checkpoint into tensors, compared with safetensors' own reader.
+"""Loads of a transformer's checkpoint into tensors, by interlace and by every loader installed.
 
-The file has the shapes of a transformer of 8 billion parameters: 32 layers, hidden size 4096,
-feed-forward size 14336, 32 heads of 128 with 8 for keys and values, a vocabulary of 128256. A
-smaller file has fewer layers. If not even one layer fits, all sizes are halved.
+Each loader has a process of its own (`load_child`), and the loaders take turns.
 """
 
 from __future__ import annotations
 
-import gc
 import importlib
-import importlib.util
+import json
 import os
+import select
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -28,33 +27,38 @@ from interlace.base.progress import progress
 from interlace.model.mechanisms import GIB, MIB
 from interlace.model.results import BENCHMARK_FORMAT, BenchmarkFile, provenance
 from interlace.model.run import core_errors
-from interlace.nodes.nodes import real_node
 from interlace.runtime import loading, reading
-from interlace.runtime.tensor_memory import framework_named, gpu_of
+from interlace.runtime.tensor_memory import count_gpus, framework_named, gpu_of
+from interlace.study import load_model
+from interlace.study.load_methods import LIMIT, LIMITS, METHODS, OWN, THEIRS, Method
 
-OWN = "interlace"
-THEIRS = "safetensors"
-LAYERS, HIDDEN, FORWARD, KEYS, VOCABULARY = 32, 4096, 14336, 1024, 128256
-ELEMENT = 2  # bytes
-PAGE = 4096  # bytes
-STEP = PAGE  # bytes between the starts of two tensors in the random bytes that all tensors share
-
-Tensors = dict[str, Any]
+PLACES = ("cache", "tmpfs", "cold")
+TMPFS = Path("/dev/shm")
+ANSWER_S = 120  # a loader that takes longer for a load is given up
+SLOW = 3  # a loader that takes this many times the fastest one's time is repeated once
 
 
 class LoadRow(msgspec.Struct):
-    """A way to load the file. A time begins at the call and ends when all bytes have arrived.
+    """A loader, from one place. A time begins at the call and ends when all bytes have arrived.
 
     For host memory, every page has been touched by then.
     """
 
     method: str
-    first_s: float  # first call of the process: includes contexts and page-locked memory
+    package: str  # name and version
+    place: str  # cache: the page cache; tmpfs; cold: the disk
+    memory: str  # fresh: the allocator asks the driver for it; reused: the allocator had it
+    cores: int
+    first_s: float | None  # first call of a process that has a context; of fresh memory
+    first_without_context_s: float | None
+    first_tensor_s: float | None  # until the first tensor could be used; median
     time_s: list[float]
     median_s: float
     gb_per_s: float
-    speedup: float | None  # speedup over safetensors' load_file
-    wrong: int  # tensors
+    speedup: float | None  # over safetensors' load_file, of the same place and memory
+    wrong: int | None  # tensors, of the first load
+    host_peak: int | None  # bytes beyond the tensors
+    device_peak: int | None
 
 
 class LoadResults(BenchmarkFile):
@@ -62,185 +66,241 @@ class LoadResults(BenchmarkFile):
 
     framework: str
     framework_version: str
-    safetensors: str | None  # version
     device: str
     bytes: int
     tensors: int
     layers: int
     halvings: int  # how often all sizes were halved
     threads: int
-    ring: list[int]  # slots, bytes of each
+    ring: list[int] | None  # slots, bytes of each; null for the host's memory
     repeats: int
     rows: list[LoadRow]
+    notes: list[str]  # what was left out, and why
 
 
-def shapes(most: int) -> tuple[dict[str, tuple[int, ...]], int, int]:
-    """The tensors of the largest checkpoint that fits, and its numbers of layers and halvings."""
-    halvings = 0
-    while True:
-        hidden, forward, keys, vocabulary = (
-            max(1, n >> halvings) for n in (HIDDEN, FORWARD, KEYS, VOCABULARY)
+class Request(NamedTuple):
+    """What to measure."""
+
+    most: int  # bytes of the file
+    device: str | None
+    folder: Path | None
+    threads: int | None
+    ring: tuple[int, int] | None
+    repeats: int
+    places: tuple[str, ...] = ("cache",)
+    methods: tuple[str, ...] | None = None  # None: all
+    cores: tuple[int, ...] = ()  # additional numbers of cores for interlace and the cores' limit
+
+
+class _Failed(Exception):  # noqa: N818
+    """A loader failed."""
+
+
+class _Loader:
+    """A process that loads by one method."""
+
+    def __init__(self, method: Method, given: dict[str, Any], *, context: bool) -> None:
+        self.method = method
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
+        told = json.dumps(given | {"method": method.name, "context": context})
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "interlace.study.load_child", told],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            bufsize=1,
         )
-        layer = {
-            "input_layernorm": (hidden,),
-            "mlp.down_proj": (hidden, forward),
-            "mlp.gate_proj": (forward, hidden),
-            "mlp.up_proj": (forward, hidden),
-            "post_attention_layernorm": (hidden,),
-            "self_attn.k_proj": (keys, hidden),
-            "self_attn.o_proj": (hidden, hidden),
-            "self_attn.q_proj": (hidden, hidden),
-            "self_attn.v_proj": (keys, hidden),
-        }
-        rest = {
-            "lm_head": (vocabulary, hidden),
-            "model.embed_tokens": (vocabulary, hidden),
-            "model.norm": (hidden,),
-        }
-        room = most - ELEMENT * sum(map(prod, rest.values()))
-        layers = min(LAYERS, room // (ELEMENT * sum(map(prod, layer.values()))))
-        if layers > 0:
-            break
-        halvings += 1
-    made = dict(rest)
-    for number in range(layers):
-        made |= {f"model.layers.{number}.{name}": shape for name, shape in layer.items()}
-    return {f"{name}.weight": shape for name, shape in made.items()}, layers, halvings
+
+    def answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], ANSWER_S)[0]:
+            raise _Failed(f"no answer in {ANSWER_S} s")
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait()
+            self._errors.seek(0)
+            text = self._errors.read().decode(errors="replace").strip().splitlines()
+            raise _Failed(text[-1][:200] if text else f"it ended with {self._process.returncode}")
+        found: dict[str, Any] = json.loads(line)
+        if "error" in found:
+            raise _Failed(found["error"])
+        return found
+
+    def load(self, **told: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        usual = {"reused": False, "verify": False, "memory": False, "cores": None, "cold": False}
+        with suppress(BrokenPipeError):  # the answer says why
+            self._process.stdin.write(json.dumps(usual | told) + "\n")
+            self._process.stdin.flush()
+        return self.answer()
+
+    def close(self) -> None:
+        with suppress(BrokenPipeError, OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._errors.close()
 
 
-def random_tensors(of: Mapping[str, tuple[int, ...]], framework: str, seed: int = 0) -> Tensors:
-    """Tensors that share one block of random bytes and start at different offsets."""
-    import numpy as np
+class _Measured:
+    """What was measured of a loader, by kind of memory."""
 
-    most = max(ELEMENT * prod(shape) for shape in of.values())
-    data = bytearray(np.random.default_rng(seed).bytes(most + STEP * len(of)))
-    made: Tensors = {}
-    for number, (name, shape) in enumerate(of.items()):
-        begin = STEP * number
-        if framework == "torch":
-            torch: Any = importlib.import_module("torch")
-            flat = torch.frombuffer(data, dtype=torch.bfloat16, count=prod(shape), offset=begin)
-            made[name] = flat.view(shape)
-        else:
-            made[name] = np.frombuffer(data, np.float16, prod(shape), begin).reshape(shape)
-    return made
+    def __init__(self, method: Method, memory: str, cores: int) -> None:
+        self.method, self.memory, self.cores = method, memory, cores
+        self.first: dict[str, Any] | None = None
+        self.without_context: float | None = None
+        self.repeats: list[dict[str, Any]] = []
+        self.peaks: dict[str, Any] = {}
 
 
-def differing(one: Tensors, other: Tensors) -> int:
-    """The number of tensors that differ in name, dtype, shape or bytes."""
-    return len(set(one) ^ set(other)) + sum(
-        not _equal(one[name], other[name]) for name in set(one) & set(other)
-    )
+class _Place:
+    """The loads of all methods from one place."""
+
+    def __init__(
+        self,
+        place: str,
+        methods: Sequence[Method],
+        given: dict[str, Any],
+        request: Request,
+        notes: list[str],
+        tick: Callable[[], None],
+    ) -> None:
+        self.place, self.given, self.request = place, given, request
+        self.notes, self.tick = notes, tick
+        self.methods = [m for m in methods if (m.cold if place == "cold" else m.warm)]
+        self.rows: dict[tuple[str, str, int], _Measured] = {}
+
+    def _try(self, name: str, action: Callable[[], Any]) -> Any:
+        """The result of an action, or None after a note that says why there is none."""
+        try:
+            return action()
+        except _Failed as error:
+            self.notes.append(f"{name}, {self.place}: {error}")
+            return None
+
+    def _row(self, method: Method, memory: str, cores: int) -> _Measured:
+        key = (method.name, memory, cores)
+        return self.rows.setdefault(key, _Measured(method, memory, cores))
+
+    @contextmanager
+    def _started(self, methods: Sequence[Method], *, context: bool) -> Iterator[dict[str, _Loader]]:
+        """The loaders' processes, which start at the same time."""
+        with ExitStack() as running:
+            loaders = {}
+            for method in methods:
+                loaders[method.name] = loader = _Loader(method, self.given, context=context)
+                running.callback(loader.close)
+            ready = {n: x for n, x in loaders.items() if self._try(n, x.answer) is not None}
+            yield ready
+
+    def measure(self) -> None:
+        all_cores = len(os.sched_getaffinity(0))
+        gpu = self.given["device"] != "cpu"
+        cold = self.place == "cold"
+        with self._started(self.methods, context=True) as loaders:
+            self._first(loaders, all_cores, cold=cold)
+            if cold:
+                return
+            fastest = min((row.first["s"] for row in self.rows.values() if row.first), default=0.0)
+            slow = {
+                n for (n, _, _), r in self.rows.items() if r.first and r.first["s"] > SLOW * fastest
+            }
+            for turn in range(self.request.repeats):
+                for memory in ("fresh", "reused") if gpu else ("fresh",):
+                    for name, loader in list(loaders.items()):
+                        if (name in slow and turn) or (
+                            name in slow | set(LIMITS) and memory == "reused"
+                        ):
+                            continue
+                        self._repeat(loaders, loader, memory, all_cores, turn)
+            for cores in self.request.cores:
+                for name in (OWN, LIMIT):
+                    for turn in range(self.request.repeats if name in loaders else 0):
+                        self._repeat(loaders, loaders[name], "fresh", cores, turn)
+        if gpu:
+            kept = [
+                m for m in self.methods if m.name in loaders and m.name not in slow | set(LIMITS)
+            ]
+            self._without_context(kept, all_cores)
+
+    def _first(self, loaders: dict[str, _Loader], cores: int, *, cold: bool) -> None:
+        for name, loader in list(loaders.items()):
+            found = self._try(name, partial(loader.load, verify=True, memory=cold, cold=cold))
+            self.tick()
+            if found is None:
+                del loaders[name]
+            elif "s" not in found:
+                left = 100 * found["resident"]
+                self.notes.append(f"{name}, cold: {left:.0f} % of the file stay in memory")
+            else:
+                row = self._row(loader.method, "fresh", cores)
+                row.first = found
+                if cold:
+                    row.repeats, row.peaks = [found], found
+
+    def _repeat(
+        self, loaders: dict[str, _Loader], loader: _Loader, memory: str, cores: int, turn: int
+    ) -> None:
+        name = loader.method.name
+        # the last repeat of fresh memory also samples memory, unless it is the only one that counts
+        told = {"reused": memory == "reused", "memory": memory == "fresh" and turn == 0}
+        found = self._try(name, partial(loader.load, cores=cores, **told))
+        self.tick()
+        if found is None:
+            del loaders[name]
+            return
+        row = self._row(loader.method, memory, cores)
+        row.repeats.append(found)
+        row.peaks = row.peaks or ({} if "host_peak" not in found else found)
+
+    def _without_context(self, methods: Sequence[Method], cores: int) -> None:
+        with self._started(methods, context=False) as loaders:
+            for name, loader in loaders.items():
+                found = self._try(name, loader.load)
+                self.tick()
+                if found is not None:
+                    self._row(loader.method, "fresh", cores).without_context = found["s"]
+
+    def results(self, size: int) -> list[LoadRow]:
+        kept = {key: row for key, row in self.rows.items() if row.repeats}
+        medians = {k: statistics.median(r["s"] for r in row.repeats) for k, row in kept.items()}
+        found = []
+        for key, row in kept.items():
+            theirs = medians.get((THEIRS, row.memory, row.cores))
+            firsts = [r["first_s"] for r in row.repeats if r["first_s"] is not None]
+            first = row.first or {}
+            found.append(
+                LoadRow(
+                    method=row.method.name,
+                    package=f"{row.method.package} {row.method.version() or 'unknown'}",
+                    place=self.place,
+                    memory=row.memory,
+                    cores=row.cores,
+                    first_s=first.get("s"),
+                    first_without_context_s=row.without_context,
+                    first_tensor_s=statistics.median(firsts) if firsts else None,
+                    time_s=[r["s"] for r in row.repeats],
+                    median_s=medians[key],
+                    gb_per_s=1e-9 * size / medians[key],
+                    speedup=None
+                    if theirs is None or row.method.name in LIMITS
+                    else theirs / medians[key],
+                    wrong=first.get("wrong"),
+                    host_peak=row.peaks.get("host_peak"),
+                    device_peak=row.peaks.get("device_peak"),
+                )
+            )
+        return found
 
 
-def _equal(one: Any, other: Any) -> bool:
-    import numpy as np
-
-    if one.dtype != other.dtype or one.shape != other.shape:
-        return False
-    if isinstance(one, np.ndarray):
-        return bool(np.array_equal(one.view(np.uint8), other.view(np.uint8)))
-    if type(one).__module__.startswith("cupy"):
-        return bool((one.view(np.uint8) == other.view(np.uint8)).all())
-    torch: Any = importlib.import_module("torch")
-    return bool(torch.equal(one.view(torch.uint8), other.view(torch.uint8)))
-
-
-def reader_of_theirs(framework: str, file: Path, device: str) -> Callable[[], Tensors] | None:
-    """safetensors' own reader, if it is installed and has one for this framework."""
-    if framework == "cupy" or importlib.util.find_spec("safetensors") is None:
-        return None
-    module: Any = importlib.import_module(f"safetensors.{framework}")
-    if framework == "torch":
-        return partial(module.load_file, file, device=device)
-    return partial(module.load_file, file)
-
-
-def _synchronize(framework: str, device: str) -> None:
-    module: Any = importlib.import_module(framework)
-    if framework == "torch":
-        module.cuda.synchronize(device)
-    else:
-        module.cuda.Device(gpu_of(device)).synchronize()
-
-
-def _settle(framework: str, device: str) -> None:
-    """Wait until nothing is in flight, and free cached memory."""
-    gc.collect()
-    if device == "cpu":
-        return
-    _synchronize(framework, device)
-    module: Any = importlib.import_module(framework)
-    if framework == "torch":
-        module.cuda.empty_cache()
-    else:
-        module.get_default_memory_pool().free_all_blocks()
-
-
-def _timed(load: Callable[[], Tensors], framework: str, device: str) -> tuple[float, Tensors]:
-    import numpy as np
-
-    _settle(framework, device)
-    begin = time.perf_counter()
-    found = load()
-    if device == "cpu":  # safetensors maps the file and reads pages when they are touched
-        for tensor in found.values():
-            flat = tensor.reshape(-1)
-            if not isinstance(flat, np.ndarray):
-                flat = flat.view(importlib.import_module(framework).uint8).numpy()
-            flat.view(np.uint8)[::PAGE].sum()
-    else:
-        _synchronize(framework, device)
-    return time.perf_counter() - begin, found
-
-
-def measure(
-    methods: Mapping[str, Callable[[], Tensors]],
-    expected: Tensors,
-    repeats: int,
-    where: tuple[str, str],
-    tick: Callable[[], None],
-) -> list[LoadRow]:
-    """Measure the methods in turns. The first result of each is verified."""
-    size = sum(int(tensor.nbytes) for tensor in expected.values())
-    first: dict[str, float] = {}
-    wrong: dict[str, int] = {}
-    times: dict[str, list[float]] = {name: [] for name in methods}
-    for name, load in methods.items():
-        first[name], found = _timed(load, *where)
-        wrong[name] = differing({key: _on_host(tensor) for key, tensor in found.items()}, expected)
-        del found
-        tick()
-    for _ in range(repeats):
-        for name, load in methods.items():
-            seconds, found = _timed(load, *where)
-            del found
-            times[name].append(seconds)
-            tick()
-    medians = {name: statistics.median(taken) for name, taken in times.items()}
-    return [
-        LoadRow(
-            method=name,
-            first_s=first[name],
-            time_s=times[name],
-            median_s=medians[name],
-            gb_per_s=1e-9 * size / medians[name],
-            speedup=medians[THEIRS] / medians[name] if THEIRS in medians else None,
-            wrong=wrong[name],
-        )
-        for name in methods
-    ]
-
-
-def _on_host(tensor: Any) -> Any:
-    import numpy as np
-
-    if isinstance(tensor, np.ndarray):
-        return tensor
-    return tensor.get() if type(tensor).__module__.startswith("cupy") else tensor.cpu()
-
-
-def check_room(folder: Path, size: int, largest: int) -> None:
+def check_room(folder: Path, size: int, largest: int, methods: int) -> None:
     """Raise UserError if the file does not fit on the disk or into the page cache."""
     free = shutil.disk_usage(folder).free
     if free < size + 64 * MIB:
@@ -253,7 +313,7 @@ def check_room(folder: Path, size: int, largest: int) -> None:
         for line in lines:
             if line.startswith("MemAvailable:"):
                 available = 1024 * int(line.split()[1])
-    needed = 3 * size + 2 * largest  # the file, the loaded tensors, the tensors to compare with
+    needed = 3 * size + (1 + methods) * largest  # the file, loaded tensors, bytes to compare with
     if available < needed:
         raise UserError(
             f"{available / GIB:.1f} GiB of memory are available, and {needed / GIB:.1f} are "
@@ -261,58 +321,96 @@ def check_room(folder: Path, size: int, largest: int) -> None:
         )
 
 
-def machine_of(device: str) -> tuple[dict[str, Any], str | None]:
+def machine_of(device: str, framework: str) -> tuple[dict[str, Any], str | None]:
+    """The machine, and its driver if it has GPUs."""
+    cores = len(os.sched_getaffinity(0))
     if device == "cpu":
-        cores = len(os.sched_getaffinity(0))
         return {"node": "host", "name": f"{cores} cores", "cores": cores}, None
-    node = real_node(0, 1, hint="load into the host's memory with --device cpu")
-    return {"node": node.name, **node.description()}, node.driver
+    from interlace.base.native import load_core
+
+    seen = load_core().report_driver(0, 0)
+    models = [one["name"] for one in seen["gpus"]]
+    count = count_gpus(framework)
+    model = str(models[gpu_of(device) or 0])
+    return {
+        "node": "cuda",
+        "gpus": count,
+        "name": f"{count}x {model}",
+        "driver": seen["driver"],
+        "cuda": seen["cuda"],
+        "model": model,
+        "cores": cores,
+    }, seen["driver"]
 
 
 def default_device() -> str:
+    """The first GPU, where there is one."""
     for name in ("torch", "cupy"):
         if importlib.util.find_spec(name) is not None:
-            from interlace.runtime.tensor_memory import count_gpus
-
             return "cuda:0" if count_gpus(name) else "cpu"
     return "cpu"
 
 
-def run(
-    most: int, device: str | None, folder: Path | None, threads: int | None,
-    ring: tuple[int, int], repeats: int,
-) -> LoadResults:  # fmt: skip
-    """Measure every method with the largest checkpoint that fits, written to the folder."""
-    target = device or default_device()
-    gpu = gpu_of(target)
-    framework = framework_named(None, gpu=gpu is not None)
-    machine, driver = machine_of("cpu" if gpu is None else target)
-    of, layers, halvings = shapes(most)
-    total = ELEMENT * sum(map(prod, of.values()))
-    place = Path(tempfile.gettempdir()) if folder is None else folder
-    if not place.is_dir():
-        raise UserError(f"--folder {place} is not a folder")
-    check_room(place, total, ELEMENT * max(map(prod, of.values())))
+def _chosen(request: Request, framework: str, gpu: bool, notes: list[str]) -> list[Method]:
+    """The methods that can load, with a note for each that cannot."""
+    chosen = []
+    left_out: dict[str, list[str]] = {}
+    for method in METHODS:
+        if request.methods is not None and method.name not in request.methods:
+            continue
+        reason = method.why_not(framework, gpu)
+        if reason is None:
+            chosen.append(method)
+        else:
+            left_out.setdefault(reason, []).append(method.name)
+    notes += [f"{', '.join(names)}: {reason}" for reason, names in left_out.items()]
+    return chosen
 
-    safetensors = None
-    with tempfile.TemporaryDirectory(prefix="interlace-", dir=place) as inside:
-        file = Path(inside) / "model.safetensors"
-        expected = random_tensors(of, framework)
-        loading.save(expected, file, metadata={"format": "pt"})
-        methods: dict[str, Callable[[], Tensors]] = {
-            OWN: partial(
-                loading.load, file, target, framework=framework, threads=threads, ring=ring
-            )
-        }
-        reference = reader_of_theirs(framework, file, target)
-        if reference is not None:
-            methods[THEIRS] = reference
-            safetensors = str(importlib.import_module("safetensors").__version__)
-        with (
-            progress(f"load to {target}", len(methods) * (repeats + 1)) as tick,
-            core_errors("load"),
-        ):
-            rows = measure(methods, expected, repeats, (framework, target), tick)
+
+def _folder_of(place: str, request: Request) -> Path:
+    if place == "tmpfs":
+        if not TMPFS.is_dir():
+            raise UserError(f"--place tmpfs: there is no {TMPFS}")
+        return TMPFS
+    folder = Path(tempfile.gettempdir()) if request.folder is None else request.folder
+    if not folder.is_dir():
+        raise UserError(f"--folder {folder} is not a folder")
+    return folder
+
+
+def run(request: Request) -> LoadResults:
+    """Measure every method with the largest checkpoint that fits, from every place."""
+    target = request.device or default_device()
+    gpu = gpu_of(target) is not None
+    if gpu and ":" not in target:
+        target = f"{target}:0"
+    framework = framework_named(None, gpu=gpu)
+    machine, driver = machine_of(target if gpu else "cpu", framework)
+    of, layers, halvings = load_model.shapes(request.most)
+    total = load_model.bytes_of(of)
+    notes: list[str] = []
+    methods = _chosen(request, framework, gpu, notes)
+    folders = {place: _folder_of(place, request) for place in request.places}
+    threads = reading.threads_of(request.threads)
+    ring = request.ring or reading.default_ring(threads, int(machine.get("gpus", 1)))
+    given = {
+        "device": target, "framework": framework, "threads": request.threads,
+        "ring": request.ring, "most": request.most,
+    }  # fmt: skip
+    steps = len(request.places) * len(methods) * (1 + (1 + gpu) * request.repeats + gpu)
+    rows: list[LoadRow] = []
+    with progress(f"load to {target}", steps) as tick, core_errors("load"):
+        for place, folder in folders.items():
+            check_room(folder, total, max(map(load_model.size_of, of.values())), len(methods))
+            with tempfile.TemporaryDirectory(prefix="interlace-", dir=folder) as inside:
+                file = Path(inside) / "model.safetensors"
+                loading.save(
+                    load_model.random_tensors(of, framework), file, metadata={"format": "pt"}
+                )
+                here = given | {"file": str(file)}
+                measured = _Place(place, methods, here, request, notes, tick)
+                measured.measure()
+                rows += measured.results(total)
     return LoadResults(
         format=BENCHMARK_FORMAT,
         benchmark="load",
@@ -321,14 +419,14 @@ def run(
         machine=machine,
         framework=framework,
         framework_version=str(importlib.import_module(framework).__version__),
-        safetensors=safetensors,
         device=target,
         bytes=total,
         tensors=len(of),
         layers=layers,
         halvings=halvings,
-        threads=reading.threads_of(threads),
-        ring=list(ring),
-        repeats=repeats,
+        threads=threads,
+        ring=list(ring) if gpu else None,
+        repeats=request.repeats,
         rows=rows,
+        notes=notes,
     )

@@ -30,7 +30,7 @@ from interlace.model.mechanisms import GIB, MIB
 from interlace.model.results import BENCHMARK_FORMAT, BenchmarkFile, provenance
 from interlace.model.run import RunFailure
 from interlace.runtime import parking
-from interlace.study.load_bench import ELEMENT, shapes
+from interlace.study.load_model import ELEMENT, shapes
 
 OWN, CUMEM, SAVER = "interlace", "cumem", "torch_memory_saver"
 METHODS = (OWN, CUMEM, SAVER)

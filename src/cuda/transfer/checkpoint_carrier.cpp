@@ -1,17 +1,44 @@
 #include "cuda/transfer/checkpoint_carrier.hpp"
 
+#include <algorithm>
+#include <new>
 #include <utility>
 
 namespace interlace::cuda {
 
+namespace {
+
+constexpr unsigned touching_threads = 4;  // more are not faster
+
+std::uint64_t memory_bytes(std::uint64_t slot_bytes) {
+  constexpr std::uint64_t page = 4096;
+  return (slot_bytes + page - 1) / page * page;
+}
+
+}  // namespace
+
 checkpoint_carrier::checkpoint_carrier(const driver_table& driver, copy_function copy,
-                                       std::uint32_t slots, std::uint64_t slot_bytes)
-    : driver_(driver), copy_(std::move(copy)), slot_bytes_(slot_bytes), slots_(slots) {}
+                                       std::uint32_t streams, std::uint32_t slots,
+                                       std::uint64_t slot_bytes)
+    : driver_(driver),
+      copy_(std::move(copy)),
+      streams_(streams),
+      slot_bytes_(slot_bytes),
+      slots_(slots) {}
 
 checkpoint_carrier::~checkpoint_carrier() {
-  if (abandoned_) return;
-  for (slot_state& s : slots_) {
-    if (s.memory != nullptr) log_failure(driver_, driver_.free_host(s.memory), "cuMemFreeHost");
+  locker_.reset();
+  if (abandoned_) {
+    // Copies may still use the memory, so the process keeps it.
+    static auto* const lost = new std::vector<page_locked>();
+    static std::mutex adding;
+    const std::lock_guard lock(adding);
+    for (slot_state& s : slots_) lost->push_back(std::move(s.memory));
+    return;
+  }
+  if (!gpus_.empty()) {
+    const in_context current(driver_, gpus_.begin()->second.context, std::nothrow);
+    slots_.clear();
   }
   for (auto& [number, gpu] : gpus_) {
     for (CUevent_st* event : gpu.events) {
@@ -25,16 +52,26 @@ checkpoint_carrier::~checkpoint_carrier() {
   }
 }
 
+void checkpoint_carrier::expect(std::uint32_t slots) {
+  expected_ = std::max(expected_.load(), std::min(slots, this->slots()));
+}
+
 char* checkpoint_carrier::slot(std::uint32_t number, int gpu) {
   slot_state& s = slots_[number];
   std::call_once(s.made, [&] {
     const in_context current(driver_, state_of(gpu).context);
-    void* memory = nullptr;
-    check(driver_, driver_.allocate_host(&memory, slot_bytes_, host_memory_portable),
-          "cuMemHostAlloc");
-    s.memory = static_cast<char*>(memory);
+    const std::lock_guard lock(making_);
+    if (!locker_ || left_ == 0) {
+      left_ = std::max(expected_.load(), made_ + 1) - made_;
+      locker_ = std::make_unique<page_locker>(driver_, memory_bytes(slot_bytes_), left_,
+                                              touching_threads);
+    }
+    --left_;  // also if the next line throws
+    s.memory = locker_->next();
+    ++made_;
+    if (left_ == 0) locker_.reset();
   });
-  return s.memory;
+  return s.memory.data();
 }
 
 checkpoint_carrier::gpu_state& checkpoint_carrier::state_of(int gpu) {
@@ -44,6 +81,7 @@ checkpoint_carrier::gpu_state& checkpoint_carrier::state_of(int gpu) {
   gpu_state made;
   check(driver_, driver_.primary_retain(&made.context, gpu), "cuDevicePrimaryCtxRetain");
   made.events.resize(slots_.size());
+  made.streams.resize(streams_);
   gpu_state& kept = gpus_.emplace(gpu, std::move(made)).first->second;
   const in_context current(driver_, kept.context);
   for (CUstream_st*& stream : kept.streams) {
@@ -70,7 +108,7 @@ void checkpoint_carrier::enqueue(std::uint32_t slot, std::span<const checkpoint:
   CUstream_st* stream = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    stream = gpu.streams[gpu.chunks++ % streams_of_a_gpu];
+    stream = gpu.streams[gpu.chunks++ % streams_];
     if (gpu.events[slot] == nullptr) {
       check(driver_, driver_.event_create(&gpu.events[slot], event_without_timing),
             "cuEventCreate");

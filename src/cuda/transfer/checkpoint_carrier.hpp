@@ -1,7 +1,6 @@
 // Moves chunks of checkpoints between page-locked memory and GPUs, by the copy engine.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -12,6 +11,7 @@
 
 #include "checkpoint/carrier.hpp"
 #include "cuda/transfer/driver_table.hpp"
+#include "cuda/transfer/page_locked.hpp"
 
 namespace interlace::cuda {
 
@@ -21,9 +21,12 @@ class checkpoint_carrier final : public checkpoint::carrier {
   using copy_function = std::function<void(device_address to, device_address from,
                                            std::uint64_t bytes, CUstream_st*)>;
 
-  // Allocates the page-locked memory of a slot at the slot's first use.
-  checkpoint_carrier(const driver_table& driver, copy_function copy, std::uint32_t slots,
-                     std::uint64_t slot_bytes);
+  // Allocates the page-locked memory of a slot at the slot's first use. Chunks of a GPU alternate
+  // between `streams` streams. Copies over several paths need two streams, so that one copy starts
+  // while another one ends. Plain copies are faster in one stream, because a GPU takes about 10 us
+  // to change streams.
+  checkpoint_carrier(const driver_table& driver, copy_function copy, std::uint32_t streams,
+                     std::uint32_t slots, std::uint64_t slot_bytes);
   // Frees everything, except after `abandon`.
   ~checkpoint_carrier() override;
   checkpoint_carrier(const checkpoint_carrier&) = delete;
@@ -31,6 +34,7 @@ class checkpoint_carrier final : public checkpoint::carrier {
 
   std::uint32_t slots() const override { return static_cast<std::uint32_t>(slots_.size()); }
   std::uint64_t slot_bytes() const override { return slot_bytes_; }
+  void expect(std::uint32_t slots) override;
   char* slot(std::uint32_t number, int gpu) override;
   void send(std::uint32_t slot, std::span<const checkpoint::part> parts) override;
   void fetch(std::uint32_t slot, std::span<const checkpoint::part> parts) override;
@@ -39,18 +43,15 @@ class checkpoint_carrier final : public checkpoint::carrier {
   bool abandoned() const { return abandoned_; }
 
  private:
-  // Consecutive chunks alternate between streams, so that one chunk starts while another one ends.
-  static constexpr std::uint32_t streams_of_a_gpu = 2;
-
   struct gpu_state {
     CUctx_st* context = nullptr;
-    std::array<CUstream_st*, streams_of_a_gpu> streams{};
+    std::vector<CUstream_st*> streams;
     std::uint32_t chunks = 0;
     std::vector<CUevent_st*> events;  // one for each slot; null until the slot's first use
   };
   struct slot_state {
     std::once_flag made;
-    char* memory = nullptr;
+    page_locked memory;
     gpu_state* gpu = nullptr;     // the GPU of the slot's chunk
     CUevent_st* event = nullptr;  // completes when the slot's chunk is copied
   };
@@ -60,9 +61,15 @@ class checkpoint_carrier final : public checkpoint::carrier {
 
   const driver_table& driver_;
   copy_function copy_;
+  std::uint32_t streams_;
   std::uint64_t slot_bytes_;
   std::vector<slot_state> slots_;
-  std::mutex mutex_;  // guards gpus_ and the choice of the next stream
+  std::atomic<std::uint32_t> expected_{0};  // slots that will be used
+  std::mutex making_;                       // guards what follows
+  std::unique_ptr<page_locker> locker_;
+  std::uint32_t made_ = 0;
+  std::uint32_t left_ = 0;  // slots that the locker still has
+  std::mutex mutex_;        // guards gpus_ and the choice of the next stream
   std::map<int, gpu_state> gpus_;
   std::atomic<bool> abandoned_{false};
 };

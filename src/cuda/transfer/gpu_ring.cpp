@@ -45,7 +45,22 @@ void copy(cuda::device_address to, cuda::device_address from, std::uint64_t byte
   throw device_error(interlace_last_error());
 }
 
+// One GPU has no other paths. Its copies need neither the engine's plans nor the time to discover
+// the machine, about 20 ms.
+void copy_directly(cuda::device_address to, cuda::device_address from, std::uint64_t bytes,
+                   CUstream_st* stream) {
+  const cuda::driver_table& driver = cuda::real_driver();
+  cuda::check(driver, driver.copy(to, from, bytes, stream), "cuMemcpyAsync");
+}
+
 }  // namespace
+
+std::uint32_t visible_gpus() {
+  const cuda::driver_table& driver = cuda::real_driver();
+  int count = 0;
+  cuda::check(driver, driver.device_count(&count), "cuDeviceGetCount");
+  return static_cast<std::uint32_t>(count);
+}
 
 struct gpu_ring::held {
   std::unique_ptr<cuda::checkpoint_carrier> carrier;
@@ -61,8 +76,9 @@ gpu_ring::gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes)
   }
   if (carrier && carrier->slots() == slots && carrier->slot_bytes() == slot_bytes) return;
   carrier.reset();
-  carrier =
-      std::make_unique<cuda::checkpoint_carrier>(cuda::real_driver(), copy, slots, slot_bytes);
+  const bool alone = visible_gpus() == 1;
+  carrier = std::make_unique<cuda::checkpoint_carrier>(
+      cuda::real_driver(), alone ? copy_directly : copy, alone ? 1 : 2, slots, slot_bytes);
 }
 
 gpu_ring::~gpu_ring() {

@@ -72,15 +72,11 @@ void check(const std::vector<segment>& segments, const cut& how) {
 
   std::size_t next_part = 0;
   std::size_t next_piece = 0;
-  std::uint32_t turn = 0;
   std::map<int, std::pair<std::uint32_t, std::uint64_t>> reached;
   for (std::size_t c = 0; c < made.chunks.size(); ++c) {
     const chunk& own = made.chunks[c];
     ASSERT_EQ(own.first_part, next_part);
     ASSERT_GT(own.parts, 0U);
-    if (own.gpu != host) {
-      ASSERT_EQ(own.turn, turn++);
-    }
     std::uint64_t end = 0;
     std::uint64_t in_chunk = 0;
     std::uint32_t pieces = 0;

@@ -69,7 +69,7 @@ struct world {
             driver.table(),
             [this](cuda::device_address to, cuda::device_address from, std::uint64_t bytes,
                    CUstream_st* on) { engine.copy(to, from, bytes, on); },
-            3, slot_bytes) {
+            2, 3, slot_bytes) {
     std::mt19937_64 random(seed);
     for (std::uint64_t offset = 8; offset < 250'000;) {
       segment s;
@@ -176,6 +176,7 @@ TEST(checkpoint_carrier, is_abandoned_where_a_copy_fails) {
 TEST(checkpoint_carrier, says_that_no_memory_is_left) {
   world w(1);
   const memory_file file(w.contents);
+  w.driver.fail("host_register", 1, 1000);
   w.driver.fail("allocate_host", 1, 1000);
   EXPECT_THROW(checkpoint::read_segments({file.get()}, w.segments, &w.carrier, options_of(3)),
                device_error);

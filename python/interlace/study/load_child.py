@@ -1,0 +1,245 @@
+"""A process that measures one loader, as `interlace bench load` tells it line by line.
+
+    python -m interlace.study.load_child '{"method": "interlace", "file": ..., ...}'
+
+It imports the loader, makes a context on the GPU if it shall, and writes "ready". For each line of
+standard input, a JSON object, it loads the file once and writes what it measured, as JSON.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import mmap
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from interlace.study import load_model
+from interlace.study.load_methods import BY_NAME, LIMITS, Asked
+
+PAGE = 4096
+SETTLE_S = 0.2  # the driver clears freed memory meanwhile, by the engine that copies as well
+SAMPLE_S = 0.005
+SLACK = 1 << 30  # bytes of memory to be used again, beyond the tensors
+
+
+class _Child:
+    def __init__(self, given: dict[str, Any]) -> None:
+        ring = given["ring"]
+        self.asked = Asked(
+            Path(given["file"]), given["device"], given["framework"], given["threads"],
+            None if ring is None else tuple(ring),
+        )  # fmt: skip
+        self.method = BY_NAME[given["method"]]
+        self.shapes = load_model.shapes(given["most"])[0]
+        self.size = load_model.bytes_of(self.shapes)
+        self.gpu = self.asked.device != "cpu"
+        self.framework: Any = importlib.import_module(self.asked.framework)
+        importlib.import_module(self.method.module)
+        if self.method.name in LIMITS:
+            self.gpu = False
+        if self.gpu and given["context"]:
+            self._empty(1)
+            self._synchronize()
+
+    def _empty(self, size: int) -> Any:
+        if self.asked.framework == "torch":
+            return self.framework.empty(size, dtype=self.framework.uint8, device=self.asked.device)
+        return self.framework.empty(size, dtype="uint8")
+
+    def _synchronize(self) -> None:
+        if not self.gpu:
+            return
+        if self.asked.framework == "torch":
+            self.framework.cuda.synchronize(self.asked.device)
+        else:
+            self.framework.cuda.Device().synchronize()
+
+    def _settle(self) -> None:
+        """Wait until nothing is in flight, and free cached memory."""
+        gc.collect()
+        if not self.gpu:
+            return
+        if self.asked.framework == "torch":
+            if not self.framework.cuda.is_initialized():
+                return  # its first use is part of what is measured
+            self._synchronize()
+            self.framework.cuda.empty_cache()
+        else:
+            self._synchronize()
+            self.framework.get_default_memory_pool().free_all_blocks()
+        time.sleep(SETTLE_S)
+
+    def load(self, told: dict[str, Any]) -> dict[str, Any]:
+        """Load once. Returns times, the tensors that differ and memory, as far as asked for."""
+        if told["cores"] is not None:
+            allowed = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, allowed[: told["cores"]])
+        self._settle()
+        if told["reused"]:
+            self._empty(self.size + SLACK).fill_(1)
+            self._synchronize()
+        found: dict[str, Any] = {}
+        first = None
+        with _peaks(self) if told["memory"] else _nothing() as peaks:
+            begin = time.perf_counter()
+            for name, tensor in self.method.load(self.asked):
+                if first is None:
+                    self._synchronize()
+                    first = time.perf_counter() - begin
+                found[name] = tensor
+            if self.gpu:
+                self._synchronize()
+            else:
+                self._touch(found)
+            seconds = time.perf_counter() - begin
+        wrong = self._wrong(found) if told["verify"] and self.method.name not in LIMITS else None
+        result = {"s": seconds, "first_s": first, "wrong": wrong, **peaks}
+        del found
+        self._settle()
+        return result
+
+    def _touch(self, found: dict[str, Any]) -> None:
+        """Touch every page: safetensors maps the file and reads pages when they are touched."""
+        for tensor in found.values():
+            flat = tensor.reshape(-1)
+            if not isinstance(flat, np.ndarray):
+                flat = flat.view(self.framework.uint8).numpy()
+            flat.view(np.uint8)[::PAGE].sum()
+
+    def _wrong(self, found: dict[str, Any]) -> int:
+        """The number of tensors that differ from the written ones in name, dtype or bytes."""
+        data: Any = np.frombuffer(load_model.random_bytes(self.shapes), np.uint8)
+        if self.asked.framework == "torch":
+            data = self.framework.from_numpy(data).to(self.asked.device)
+        elif self.asked.framework == "cupy":
+            data = self.framework.asarray(data)
+        wrong = len(set(self.shapes) ^ set(found))
+        for number, (name, shape) in enumerate(self.shapes.items()):
+            if name not in found:
+                continue
+            begin = load_model.STEP * number
+            expected = data[begin : begin + load_model.size_of(shape)]
+            wrong += not self._equal(found[name], shape, expected)
+        return wrong
+
+    def _equal(self, tensor: Any, shape: tuple[int, ...], expected: Any) -> bool:
+        if tuple(tensor.shape) != shape:
+            return False
+        if self.asked.framework == "torch":
+            if tensor.dtype != self.framework.bfloat16:
+                return False
+            flat = tensor.contiguous().view(-1).view(self.framework.uint8)
+            return bool(self.framework.equal(flat, expected))
+        if tensor.dtype != np.float16:
+            return False
+        return bool((tensor.reshape(-1).view("uint8") == expected).all())
+
+    def drop(self) -> float:
+        """Drop the file from the page cache; the share of its pages that are still there."""
+        descriptor = os.open(self.asked.file, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            return resident(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def resident(descriptor: int) -> float:
+    """Return the share of a file's pages that are in memory."""
+    import ctypes
+
+    size = os.fstat(descriptor).st_size
+    pages = (ctypes.c_ubyte * -(-size // PAGE))()
+    libc = ctypes.CDLL(None, use_errno=True)
+    with mmap.mmap(
+        descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE
+    ) as mapped:
+        begin = ctypes.c_char.from_buffer(mapped)
+        done = libc.mincore(ctypes.byref(begin), ctypes.c_size_t(size), pages)
+        del begin
+    if done != 0:
+        return 1.0
+    return float((np.frombuffer(memoryview(pages), np.uint8) & 1).mean())
+
+
+@contextmanager
+def _nothing() -> Iterator[dict[str, Any]]:
+    yield {}
+
+
+@contextmanager
+def _peaks(child: _Child) -> Iterator[dict[str, Any]]:
+    """The peaks of memory beyond the tensors, in bytes; filled in at the end."""
+    peaks: dict[str, Any] = {}
+    ended = threading.Event()
+    least = [free := _free(child)]
+
+    def sample() -> None:
+        while not ended.wait(SAMPLE_S):
+            least[0] = min(least[0], _free(child))
+
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # VmHWM begins again
+    before = _status("VmRSS")
+    thread = threading.Thread(target=sample)
+    if child.gpu:
+        thread.start()
+    try:
+        yield peaks
+    finally:
+        if child.gpu:
+            ended.set()
+            thread.join()
+            peaks["device_peak"] = max(free - least[0] - child.size, 0)
+        peaks["host_peak"] = max(_status("VmHWM") - before - (0 if child.gpu else child.size), 0)
+
+
+def _free(child: _Child) -> int:
+    if not child.gpu:
+        return 0
+    if child.asked.framework == "torch":
+        return int(child.framework.cuda.mem_get_info(child.asked.device)[0])
+    return int(child.framework.cuda.runtime.memGetInfo()[0])
+
+
+def _status(key: str) -> int:
+    """A size of this process, in bytes."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(key + ":"):
+            return 1024 * int(line.split()[1])
+    return 0
+
+
+def main() -> None:
+    """Measure as standard input says."""
+    results = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # a loader may print
+
+    def tell(result: dict[str, Any]) -> None:
+        results.write(json.dumps(result) + "\n")
+        results.flush()
+
+    try:
+        child = _Child(json.loads(sys.argv[1]))
+        tell({"ready": True})
+        for line in sys.stdin:
+            told = json.loads(line)
+            left = child.drop() if told["cold"] else 0.0
+            tell({"resident": left, **child.load(told)} if left <= 0.01 else {"resident": left})
+    except Exception as error:
+        text = " ".join(str(error).split())
+        tell({"error": f"{type(error).__name__}: {text[:200]}"})
+
+
+if __name__ == "__main__":
+    main()

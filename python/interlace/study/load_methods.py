@@ -1,0 +1,211 @@
+"""Loaders of safetensors files, each as a function that yields tensors as they arrive."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import mmap
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Arrived = Iterator[tuple[str, Any]]
+
+
+class Asked(NamedTuple):
+    """What a loader loads, and where to."""
+
+    file: Path
+    device: str
+    framework: str
+    threads: int | None  # None: as many as the loader takes by default, or the cores
+    ring: tuple[int, int] | None  # slots and bytes of each, of interlace
+
+    @property
+    def cores(self) -> int:
+        """The number of threads to name to a loader that must be told."""
+        return self.threads or len(os.sched_getaffinity(0))
+
+
+class Method(NamedTuple):
+    """A loader."""
+
+    name: str
+    module: str  # that must be installed
+    package: str  # whose version counts
+    frameworks: tuple[str, ...]
+    gpu: bool  # whether it loads to GPUs alone
+    load: Callable[[Asked], Arrived]
+    cold: bool = True  # whether it is measured with a file that is not in memory
+    warm: bool = True
+
+    def why_not(self, framework: str, gpu: bool) -> str | None:
+        """Return why it cannot load, or None."""
+        if framework not in self.frameworks:
+            return f"it has no tensors of {framework}"
+        if self.gpu and not gpu:
+            return "it loads to GPUs alone"
+        for name in (self.module.partition(".")[0], self.module):
+            try:
+                if importlib.util.find_spec(name) is None:
+                    return f"{name} is not installed"
+            except (ImportError, ValueError):
+                return f"{name} is not installed"
+        return None
+
+    def version(self) -> str | None:
+        """Return the version of its package."""
+        try:
+            return importlib.metadata.version(self.package)
+        except importlib.metadata.PackageNotFoundError:
+            return None
+
+
+def _interlace(asked: Asked) -> Arrived:
+    from interlace.runtime import loading
+
+    yield from loading.load(
+        asked.file,
+        asked.device,
+        framework=asked.framework,
+        threads=asked.threads,
+        ring=asked.ring,
+    ).items()
+
+
+def _interlace_stream(asked: Asked) -> Arrived:
+    from interlace.runtime import streaming
+
+    yield from streaming.stream(
+        asked.file, asked.device, framework=asked.framework, threads=asked.threads
+    )
+
+
+def _load_file(asked: Asked) -> Arrived:
+    module: Any = importlib.import_module(f"safetensors.{asked.framework}")
+    if asked.framework == "torch":
+        yield from module.load_file(asked.file, device=asked.device).items()
+    else:
+        yield from module.load_file(asked.file).items()
+
+
+def _prefetch(asked: Asked) -> Arrived:
+    module: Any = importlib.import_module("safetensors")
+    with module.safe_open(asked.file, "pt", device=asked.device) as opened:
+        if not hasattr(opened, "prefetch"):
+            raise RuntimeError(f"safetensors {module.__version__} has no prefetch; 0.9 has")
+        yield from opened.prefetch(device=asked.device, threads=asked.cores)
+
+
+def _instant_tensor(backend: str) -> Callable[[Asked], Arrived]:
+    def load(asked: Asked) -> Arrived:
+        module: Any = importlib.import_module("instanttensor")
+        with module.safe_open(
+            str(asked.file),
+            framework="pt",
+            device=int(asked.device.partition(":")[2] or 0),
+            backend=module.Backend[backend],
+        ) as opened:
+            # its tensors are views of a buffer that the next ones overwrite
+            yield from ((name, tensor.clone()) for name, tensor in opened.tensors())
+
+    return load
+
+
+def _run_ai(asked: Asked) -> Arrived:
+    os.environ.setdefault("RUNAI_STREAMER_CONCURRENCY", str(asked.cores))
+    module: Any = importlib.import_module("runai_model_streamer")
+    with module.SafetensorsStreamer() as streamer:
+        streamer.stream_files([str(asked.file)], device=asked.device)
+        yield from ((name, tensor.clone()) for name, tensor in streamer.get_tensors())
+
+
+def _fastsafetensors(asked: Asked) -> Arrived:
+    module: Any = importlib.import_module("fastsafetensors")
+    with module.fastsafe_open([str(asked.file)], device=asked.device, nogds=True) as opened:
+        for name in opened.keys():  # noqa: SIM118
+            yield name, opened.get_tensor(name)
+
+
+def _checkpoint_reader(asked: Asked) -> Arrived:
+    torch: Any = importlib.import_module("torch")
+    dcp: Any = importlib.import_module("torch.distributed.checkpoint")
+    module: Any = importlib.import_module("safetensors")
+    with module.safe_open(asked.file, "pt") as opened:  # for the shapes, which it must be given
+        state = {
+            name: torch.empty(
+                opened.get_slice(name).get_shape(), dtype=torch.bfloat16, device=asked.device
+            )
+            for name in opened.keys()  # noqa: SIM118
+        }
+    reader = dcp.HuggingFaceStorageReader(str(asked.file.parent))
+    dcp.load(state, storage_reader=reader, no_dist=True)
+    yield from state.items()
+
+
+PIECE = 1 << 20  # bytes that a limit reads at once
+
+
+def _limit(flags: int) -> Callable[[Asked], Arrived]:
+    """Read the file by all cores, each thread into one buffer of its own."""
+
+    def load(asked: Asked) -> Arrived:
+        descriptor = os.open(asked.file, os.O_RDONLY | flags)
+        size = os.fstat(descriptor).st_size
+        share = -(-size // asked.cores // PIECE) * PIECE
+
+        def read(begin: int) -> None:
+            buffer = mmap.mmap(-1, PIECE)  # begins at a page, as direct reads need it
+            for offset in range(begin, min(begin + share, size), PIECE):
+                os.preadv(descriptor, [buffer], offset)
+
+        threads = [threading.Thread(target=read, args=(k * share,)) for k in range(asked.cores)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        os.close(descriptor)
+        yield from ()
+
+    return load
+
+
+OWN = "interlace"
+OWN_STREAM = "interlace stream"
+THEIRS = "safetensors load_file"
+LIMIT = "pread"  # no loader
+DISK_LIMIT = "direct reads"
+LIMITS = (LIMIT, DISK_LIMIT)
+_ALL = ("torch", "cupy", "numpy")
+METHODS = (
+    Method(OWN, "interlace", "interlace", _ALL, False, _interlace),
+    Method(OWN_STREAM, "interlace", "interlace", _ALL, False, _interlace_stream),
+    Method(THEIRS, "safetensors", "safetensors", ("torch", "numpy"), False, _load_file),
+    Method("safetensors prefetch", "safetensors", "safetensors", ("torch",), True, _prefetch),
+    *(
+        Method(
+            f"InstantTensor {name}", "instanttensor", "instanttensor", ("torch",), True,
+            _instant_tensor(name), cold, not cold,
+        )
+        for name, cold in (
+            ("MMAP", False), ("URING_BUFFERED", False), ("AIO_BUFFERED", False),
+            ("URING", True), ("AIO", True),
+        )
+    ),
+    Method(
+        "fastsafetensors", "fastsafetensors", "fastsafetensors", ("torch",), True, _fastsafetensors
+    ),
+    Method(
+        "Run:ai streamer", "runai_model_streamer", "runai-model-streamer", ("torch",), True, _run_ai
+    ),
+    Method(
+        "torch checkpoint", "torch.distributed.checkpoint", "torch", ("torch",), True,
+        _checkpoint_reader,
+    ),
+    Method(LIMIT, "os", "interlace", _ALL, False, _limit(0), cold=False),
+    Method(DISK_LIMIT, "os", "interlace", _ALL, False, _limit(os.O_DIRECT), warm=False),
+)  # fmt: skip
+BY_NAME = {method.name: method for method in METHODS}

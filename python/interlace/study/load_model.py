@@ -1,0 +1,89 @@
+"""The checkpoint that `interlace bench load` writes and loads.
+
+The file has the shapes of a transformer of 8 billion parameters: 32 layers, hidden size 4096,
+feed-forward size 14336, 32 heads of 128 with 8 for keys and values, a vocabulary of 128256. A
+smaller file has fewer layers. If not even one layer fits, all sizes are halved.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+LAYERS, HIDDEN, FORWARD, KEYS, VOCABULARY = 32, 4096, 14336, 1024, 128256
+ELEMENT = 2  # bytes
+STEP = 4096  # bytes between the starts of two tensors in the random bytes that all tensors share
+
+Tensors = dict[str, Any]
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def shapes(most: int) -> tuple[dict[str, tuple[int, ...]], int, int]:
+    """The tensors of the largest checkpoint that fits, and its numbers of layers and halvings."""
+    halvings = 0
+    while True:
+        hidden, forward, keys, vocabulary = (
+            max(1, n >> halvings) for n in (HIDDEN, FORWARD, KEYS, VOCABULARY)
+        )
+        layer = {
+            "input_layernorm": (hidden,),
+            "mlp.down_proj": (hidden, forward),
+            "mlp.gate_proj": (forward, hidden),
+            "mlp.up_proj": (forward, hidden),
+            "post_attention_layernorm": (hidden,),
+            "self_attn.k_proj": (keys, hidden),
+            "self_attn.o_proj": (hidden, hidden),
+            "self_attn.q_proj": (hidden, hidden),
+            "self_attn.v_proj": (keys, hidden),
+        }
+        rest = {
+            "lm_head": (vocabulary, hidden),
+            "model.embed_tokens": (vocabulary, hidden),
+            "model.norm": (hidden,),
+        }
+        room = most - ELEMENT * sum(map(prod, rest.values()))
+        layers = min(LAYERS, room // (ELEMENT * sum(map(prod, layer.values()))))
+        if layers > 0:
+            break
+        halvings += 1
+    made = dict(rest)
+    for number in range(layers):
+        made |= {f"model.layers.{number}.{name}": shape for name, shape in layer.items()}
+    return {f"{name}.weight": shape for name, shape in made.items()}, layers, halvings
+
+
+def size_of(shape: tuple[int, ...]) -> int:
+    """The bytes of a tensor."""
+    return ELEMENT * prod(shape)
+
+
+def bytes_of(of: Shapes) -> int:
+    """The bytes of all tensors."""
+    return sum(map(size_of, of.values()))
+
+
+def random_bytes(of: Shapes, seed: int = 0) -> bytearray:
+    """The bytes that all tensors share; each tensor begins `STEP` bytes after the one before."""
+    import numpy as np
+
+    most = max(map(size_of, of.values()))
+    return bytearray(np.random.default_rng(seed).bytes(most + STEP * len(of)))
+
+
+def random_tensors(of: Shapes, framework: str) -> Tensors:
+    """Tensors in the host's memory that share their bytes, and start at different offsets."""
+    import numpy as np
+
+    data = random_bytes(of)
+    made: Tensors = {}
+    for number, (name, shape) in enumerate(of.items()):
+        begin = STEP * number
+        if framework == "torch":
+            torch: Any = importlib.import_module("torch")
+            flat = torch.frombuffer(data, dtype=torch.bfloat16, count=prod(shape), offset=begin)
+            made[name] = flat.view(shape)
+        else:
+            made[name] = np.frombuffer(data, np.float16, prod(shape), begin).reshape(shape)
+    return made
