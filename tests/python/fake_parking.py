@@ -107,7 +107,7 @@ def device(gpu: int) -> Iterator[None]:
         current = before
 
 
-def make_torch() -> ModuleType:
+def make_torch() -> Any:
     torch: Any = ModuleType("torch")
     torch.__spec__ = importlib.machinery.ModuleSpec("torch", None)
     torch.cuda = SimpleNamespace(

@@ -91,7 +91,7 @@ def test_a_peer_that_fails_is_left_out(run: Run, monkeypatch: pytest.MonkeyPatch
 
 def test_a_process_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = SimpleNamespace(returncode=1, stdout="", stderr="Traceback\nRuntimeError: no GPU\n\n")
-    monkeypatch.setattr(park_bench.subprocess, "run", lambda *_, **__: ended)
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: ended)
     with pytest.raises(RunFailure, match=r"^interlace ended with code 1: RuntimeError: no GPU$"):
         park_bench._run_method("interlace", GIB, 1)
 

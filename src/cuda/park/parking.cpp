@@ -79,7 +79,7 @@ class parking::transfer {
   CUctx_st* any_context() const { return contents_.front()->gpu->context; }
 
   // Enqueues the copies between a slab and the contents that belong to it.
-  void enqueue(std::size_t slab, char* memory) {
+  void enqueue(std::size_t slab, const char* memory) {
     const std::uint64_t slab_bytes = of_.options_.slab_bytes;
     const std::uint64_t begin = slab * slab_bytes;
     const auto ends_before = [](const allocation* one, std::uint64_t offset) {

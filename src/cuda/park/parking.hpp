@@ -68,19 +68,19 @@ class parking {
   // Makes a pool, if there is none of that name.
   void make_pool(const std::string& name);
   // Throws usage_error if the pool is parked.
-  device_address allocate(const std::string& pool, int gpu, std::uint64_t bytes);
+  device_address allocate(const std::string& name, int gpu, std::uint64_t bytes);
   // Waits for all work on the GPU first, unless the memory is parked. If it throws, the memory is
   // still there.
   void free(device_address address);
 
   // Waits for all work on the pool's GPUs, moves the contents away and releases the physical
   // memory. If it throws, nothing has changed, or the message says that `resume` must be called.
-  park_report park(const std::string& pool, const park_request& how);
+  park_report park(const std::string& name, const park_request& how);
   // Makes physical memory and brings the contents back, and returns when they are there. If it
   // throws, the pool is still parked.
-  park_report resume(const std::string& pool);
+  park_report resume(const std::string& name);
 
-  pool_facts facts(const std::string& pool);
+  pool_facts facts(const std::string& name);
   // The name of the pool whose memory has the address; nothing if there is none.
   std::optional<std::string> pool_of(device_address address);
   // Page-locked memory that is kept for the next park.

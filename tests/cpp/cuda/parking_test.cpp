@@ -76,6 +76,8 @@ struct world {
     EXPECT_EQ(driver.virtual_memory().mappings(), 0U);
     EXPECT_EQ(driver.registrations(), 0U);
   }
+  world(const world&) = delete;
+  world& operator=(const world&) = delete;
   ~world() { EXPECT_EQ(driver.errors(), std::vector<std::string>{}); }
 };
 
@@ -301,6 +303,7 @@ TEST(parking, memory_that_cannot_be_unmapped_is_mapped_again) {
   world w(11);
   w.parking.make_pool("a");
   std::vector<block> all;
+  all.reserve(4);
   for (int k = 0; k < 4; ++k) all.push_back(w.allocate("a", 0, 20'000));
   w.driver.fail("unmap", 3, 1);
   EXPECT_EQ(message([&] { (void)w.parking.park("a", {}); }), "cuMemUnmap failed: FAKE");
