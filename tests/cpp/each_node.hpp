@@ -29,8 +29,8 @@ void on_each_node(std::uint32_t devices, std::uint32_t width, Body body) {
   }
 }
 
-// The same with one and three GPUs under every simulated mechanism, and with two and four GPUs and
-// the other warp width under one mechanism. Calls body(node, devices, width, mechanism).
+// Runs the same with one and three GPUs under every simulated mechanism, and with two and four GPUs
+// and the other warp width under one mechanism. Calls body(node, devices, width, mechanism).
 template <class Body>
 void on_every_node(Body body) {
   const auto run = [&](std::uint32_t devices, std::uint32_t width, kernel::mechanism how) {

@@ -1,5 +1,5 @@
-// Reserved addresses and physical memory that is mapped there, for stand-ins of the driver. Files
-// in memory are the physical memory, so contents stay while it is not mapped, and an access to
+// Stand-ins of the driver reserve addresses and map physical memory there with these classes. Files
+// in memory are the physical memory, so contents stay while it is not mapped. An access to
 // addresses without memory ends the program.
 #pragma once
 
@@ -24,7 +24,7 @@ class pages {
     int gpu = 0;
   };
 
-  // Bytes that a GPU has for physical memory.
+  // The bytes of physical memory that a GPU has.
   std::size_t capacity = std::size_t{1} << 30;
 
   int reserve(address* made, std::size_t bytes) {
@@ -54,7 +54,7 @@ class pages {
     physical_[last_] = {file, bytes, gpu};
     return success;
   }
-  // Mapped memory is refused, although real drivers keep it until it is unmapped.
+  // Refuses mapped memory, although real drivers keep such memory until it is unmapped.
   int release(unsigned long long handle) {
     const auto found = physical_.find(handle);
     if (found == physical_.end()) return invalid_value;

@@ -1,4 +1,5 @@
-// Library calls on the reference and the simulated node: their order in the stream, and their time.
+// Library calls on the reference and the simulated node: their order in the stream and their
+// duration.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -90,13 +91,13 @@ TEST(library_call, takes_the_time_of_its_memory_traffic_or_operations) {
   }
 }
 
-// Data that arrive meanwhile use the same memory.
+// Data that arrive during the call use the same memory.
 TEST(library_call, shares_the_memory_with_transfers) {
   const auto m = test::meshed(2, protocol_kind::nvlink2);
   const auto call_time = [&](std::uint64_t copied) {
     sim::node node(m, 2, [] {});
     kernel::region_options o;
-    o.boundaries = {0, 0, copied};  // everything belongs to device 1
+    o.boundaries = {0, 0, copied};  // all elements belong to device 1
     const auto region = node.create_region<std::uint8_t>(o);
     const auto result = node.run([&] {
       node.call(0, silent(20'000'000, 0, {}));

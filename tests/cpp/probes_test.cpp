@@ -1,4 +1,4 @@
-// The probe kernels on the reference and the simulated node, compared with plain loops.
+// The probe kernels run on the reference and the simulated node, and are compared with plain loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>

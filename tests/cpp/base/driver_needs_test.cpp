@@ -1,4 +1,4 @@
-// The sentences for drivers and GPUs that are missing or too old.
+// The sentences that say that a driver or a GPU is missing or too old.
 #include "base/driver_needs.hpp"
 
 #include <gtest/gtest.h>

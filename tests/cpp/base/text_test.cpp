@@ -1,4 +1,4 @@
-// Texts in the form in which people write them, and files of the system.
+// Texts that people write in several forms, and files of the system.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -34,7 +34,7 @@ TEST(text, words) {
 
 TEST(text, files) {
   EXPECT_EQ(read_file("/no/such/file"), std::nullopt);
-  EXPECT_EQ(read_file("/"), std::nullopt);  // can be opened, but not read
+  EXPECT_EQ(read_file("/"), std::nullopt);  // a folder can be opened, but not read
   EXPECT_EQ(read_file("/dev/null"), "");
   const auto status = read_file("/proc/self/status");
   ASSERT_TRUE(status.has_value());

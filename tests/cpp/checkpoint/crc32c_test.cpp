@@ -10,7 +10,7 @@ namespace interlace::checkpoint::crc32c_test {
 
 std::uint32_t of(std::string_view text) { return crc32c({text.data(), text.size()}); }
 
-// Bit by bit, by the definition.
+// The sum by its definition, bit by bit.
 std::uint32_t by_definition(std::string_view text) {
   std::uint32_t state = ~std::uint32_t{0};
   for (const char c : text) {
@@ -28,7 +28,7 @@ std::string random_text(std::size_t bytes, std::mt19937_64& random) {
   return text;
 }
 
-// RFC 3720, appendix B.4
+// The values are those of RFC 3720, appendix B.4.
 TEST(crc32c, published_values) {
   EXPECT_EQ(of(""), 0U);
   EXPECT_EQ(of("123456789"), 0xe3069283U);
@@ -59,7 +59,7 @@ TEST(crc32c, of_pieces_is_joined) {
     }
     ASSERT_EQ(joined, of(text));
   }
-  // a byte followed by 5 TB of zeros, computed in two ways
+  // The text is a byte followed by 5 TB of zeros; its sum is computed in two ways.
   const std::uint64_t many = 5'000'000'000'001;
   std::uint32_t whole = join_crc32c(of("a"), 0, many);
   whole = join_crc32c(whole, 0, 12345);

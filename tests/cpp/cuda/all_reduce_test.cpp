@@ -41,7 +41,7 @@ void expect_cut(std::uint64_t bytes, std::size_t participants, std::uint64_t sta
   EXPECT_EQ(cut.sets == 2, overlap && cut.pieces.size() > 1);
   std::uint64_t at = 0;
   std::uint64_t longest = 0;
-  std::set<std::uint64_t> sizes;  // sizes of all pieces but the last
+  std::set<std::uint64_t> sizes;  // sizes of all pieces except the last one
   for (std::size_t piece = 0; piece < cut.pieces.size(); ++piece) {
     ASSERT_EQ(cut.pieces[piece].size(), participants);
     const std::uint64_t begin = at;
@@ -94,7 +94,7 @@ struct reduced {
   reduced_type type;
   reduce_by by;
   std::vector<buffer> send;
-  std::vector<buffer> receive;  // empty: in place
+  std::vector<buffer> receive;  // empty if the result replaces the summands
   std::vector<T> wanted;
   std::vector<double> exact;
   std::vector<double> magnitude;
@@ -262,7 +262,7 @@ TEST(all_reduce, elements_are_added_in_the_participants_order) {
     for (std::size_t k = 0; k < 4'000; ++k) {
       float found = 0;
       std::memcpy(&found, each.memory + 4 * k, 4);
-      ASSERT_EQ(found, 1.0F) << k;  // some other orders give 0 and 2
+      ASSERT_EQ(found, 1.0F) << k;  // some other orders would give 0 or 2
     }
 }
 
@@ -285,8 +285,8 @@ TEST(all_reduce, messages_beyond_the_staging_memory_go_in_pieces_in_stream_order
     for (int turn = 0; turn < 2; ++turn)
       for (std::size_t user = 0; user < all.size(); ++user) {
         reduced<float>& one = all[user];
-        // The result is copied into an input of the next all-reduce. Messages before and after it
-        // do the copying.
+        // The result is copied into an input of the next all-reduce. Messages before and after the
+        // all-reduce make these copies.
         one.enqueue(streams[user]);
         buffer& to = one.send[below(random, 4)];
         buffer& from = one.results()[below(random, 4)];
@@ -340,7 +340,7 @@ TEST(all_reduce, a_captured_one_runs_in_the_callers_graph_again_and_again) {
     CUgraphExec_st* executable = nullptr;
     ASSERT_EQ(table.graph_instantiate(&executable, graph, 0), 0);
     table.graph_destroy(graph);
-    if (seed == 5) in.engine.reset();  // what graphs own lives on
+    if (seed == 5) in.engine.reset();  // memory that graphs own stays allocated
     for (int launch = 0; launch < 3; ++launch) {
       one.refill();
       other.refill();

@@ -38,14 +38,14 @@ void copy_batch(const world& in, const std::vector<std::pair<piece, piece>>& to_
   in.engine->copy_batch(parts, on);
 }
 
-// A batch whose ranges do not overlap: one half of every buffer is read, and the other half is
-// written in blocks, each of them once.
+// A batch whose ranges do not overlap. It reads one half of every buffer, and writes each block of
+// the other half once.
 void copy_random_batch(world& in, std::vector<buffer>& memory, std::mt19937_64& random,
                        CUstream_st* on) {
   const std::uint64_t half = memory.front().expected.size() / 2;
   constexpr std::uint64_t blocks = 8;
   const std::uint64_t block = half / blocks;
-  const bool upper = below(random, 2) == 0;  // the upper half is written
+  const bool upper = below(random, 2) == 0;  // true if the upper half is written
   std::vector<std::pair<std::size_t, std::uint64_t>> targets;
   for (std::size_t of = 0; of < memory.size(); ++of)
     for (std::uint64_t number = 0; number < blocks; ++number) targets.emplace_back(of, number);
@@ -72,7 +72,7 @@ void run_random_batches(std::uint64_t seed, copy_statistics& total) {
   copy_options options = options_of(static_cast<copy_executor>(below(random, 4)));
   options.graphs = 1 + static_cast<std::uint32_t>(below(random, 6));
   if (below(random, 3) == 0) options.staging_bytes = std::uint64_t{8} << 10U;
-  if (below(random, 2) == 0) options.chunks = 3;  // uses paths that help only a little
+  if (below(random, 2) == 0) options.chunks = 3;  // then paths are used even if they help little
   const auto gpus = static_cast<int>(on.gpu_count);
   world in(std::move(on), options, seed + 1);
   if (below(random, 4) == 0) in.step_ns = 1'000;
@@ -82,7 +82,7 @@ void run_random_batches(std::uint64_t seed, copy_statistics& total) {
   };
   std::vector<user> users(2);
   for (user& one : users) {
-    if (&one != users.data() || below(random, 3) != 0)  // otherwise the default stream
+    if (&one != users.data() || below(random, 3) != 0)  // else the default stream is used
       one.stream = in.driver.stream(static_cast<int>(below(random, gpus)), below(random, 2) == 0);
     for (int place = 0; place <= gpus; ++place)
       one.memory.push_back(make_buffer(
@@ -354,7 +354,7 @@ TEST(copy_batch, without_staging_memory_the_copies_go_directly_and_together) {
     in.engine->prepare();
     in.driver.forbid_memory(true);
     CUstream_st* const stream = in.driver.stream(0, false);
-    // over several paths, which a ring leaves free
+    // The ring leaves several paths free, so messages take them.
     collective ring(in, 4, collective::bytes, collective::bytes);
     std::vector<batch_part> copies;
     for (std::size_t gpu = 0; gpu < 4; ++gpu)
@@ -391,7 +391,7 @@ TEST(copy_batch, memory_that_relays_cannot_reach_goes_directly_and_together) {
              {30'000, 30'000}, stream);
   in.expect_right(secluded);
   in.expect_right(in.gpu[0]);
-  // the sending GPU has no access to the other one's memory: plain copies by the driver
+  // The sending GPU has no access to the other one's memory, so the driver makes plain copies.
   EXPECT_EQ(in.engine->statistics().direct, 2U);
   in.driver.give_access(secluded.memory, 0);
   copy_batch(in, {{{&secluded, 0}, {&in.gpu[0], 0}}, {{&in.gpu[0], 30'000}, {&in.gpu[1], 0}}},
@@ -420,7 +420,7 @@ TEST(copy_batch, messages_of_others_keep_off_the_links_of_a_batch) {
   for (int round = 0; round < 3; ++round) {
     const std::uint64_t before = in.driver.calls("copy");
     both();
-    EXPECT_EQ(in.driver.calls("copy"), before + 3);  // each copy has a link of its own
+    EXPECT_EQ(in.driver.calls("copy"), before + 3);  // each copy had a link of its own
   }
   in.expect_no_errors();
 }
@@ -446,7 +446,8 @@ TEST(copy_batch, nonsense_is_refused_by_a_sentence) {
   EXPECT_EQ(complaint({{one, other, ~std::uint64_t{0}}, {one, other, 1}}),
             "copy 0 of a batch has 18446744073709551615 bytes, which reach past the last address");
   EXPECT_EQ(complaint({{one, other, 0}, {one, one, 0}}), "");
-  EXPECT_EQ(complaint({{one, other, 8}, {one + 8, other, 8}}), "");  // both may read the same bytes
+  // Two copies may read the same bytes.
+  EXPECT_EQ(complaint({{one, other, 8}, {one + 8, other, 8}}), "");
   EXPECT_EQ(in.engine->statistics().bytes, 16U);
   const std::vector<device_address> two{one, other};
   const auto refused = [&](auto made, const std::vector<device_address>& send,
@@ -467,7 +468,7 @@ TEST(copy_batch, nonsense_is_refused_by_a_sentence) {
             "receive buffer 0 of an all-to-all is a null pointer");
   EXPECT_NE(refused(cuda::all_gather_copies, two, two, std::uint64_t{1} << 63U), "");
   EXPECT_EQ(refused(cuda::all_gather_copies, {0, 0}, {0, 0}, 0), "");
-  // in place, but not at the place where the bytes belong
+  // The operation is in place, but not at the place where the bytes belong.
   EXPECT_NE(complaint(cuda::all_gather_copies(two, two, 8)).find("overlap"), std::string::npos);
 }
 

@@ -1,4 +1,5 @@
-// The choice between several paths and a plain copy, and the questions to the driver that it takes.
+// The choice between several paths and a plain copy, and the questions to the driver that this
+// needs.
 #include "cuda/transfer/copy_classifier.hpp"
 
 #include <gtest/gtest.h>
@@ -33,8 +34,8 @@ TEST(copy_classifier, known_plain_copies_ask_the_driver_little) {
   in.copy(to.memory, from.memory, 60'000, stream);
   const std::uint64_t before = in.driver.all_calls();
   in.copy(to.memory, from.memory, 60'000, stream);
-  in.copy(to.memory, from.memory, 60'001 - 8, stream);  // of the same class
-  EXPECT_EQ(in.driver.all_calls(), before + 6);         // two ends, a copy
+  in.copy(to.memory, from.memory, 60'001 - 8, stream);  // a size of the same class
+  EXPECT_EQ(in.driver.all_calls(), before + 6);         // for each copy, two questions and the copy
   EXPECT_EQ(in.engine->statistics().direct, 3U);
   in.expect_no_errors();
 }
@@ -58,7 +59,7 @@ TEST(copy_classifier, copies_that_several_paths_might_change_are_one_plain_copy)
   in.expect_right(pinned);
   EXPECT_EQ(in.engine->statistics().direct, 6U);
   EXPECT_EQ(in.driver.calls("copy"), 6U);
-  // from there, the memory's own GPU sends all parts
+  // The memory's own GPU sends all parts from there.
   EXPECT_EQ(in.engine->statistics().graphs, 1U);
   ASSERT_EQ(in.reports.size(), 1U);
   EXPECT_NE(in.reports[0].find("no access"), std::string::npos) << in.reports[0];

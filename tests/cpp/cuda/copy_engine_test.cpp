@@ -1,5 +1,5 @@
-// The copy engine as a whole, on a driver that runs on host memory: what programs enqueue arrives
-// in the order that CUDA's streams promise, whichever executor runs it.
+// The copy engine as a whole, on a driver that runs on host memory. Bytes arrive in the order that
+// CUDA's streams promise, whichever executor copies them.
 #include "cuda/transfer/copy_engine.hpp"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ void run_random_program(std::uint64_t seed, copy_statistics& total) {
           in, place == gpus ? (below(random, 8) == 0 ? kind::pageable : kind::pinned) : kind::gpu,
           place % gpus, bytes, random));
   }
-  const std::uint64_t sizes = 1 + below(random, 4);  // few sizes, so that shapes repeat
+  const std::uint64_t sizes = 1 + below(random, 4);  // few sizes make shapes repeat
   for (int message = 0; message < 40; ++message) {
     user& by = users[below(random, users.size())];
     const std::size_t from = below(random, by.buffers.size());
@@ -275,7 +275,7 @@ TEST(copy_engine, threads_share_an_engine) {
 }
 
 TEST(copy_engine, remarks_about_the_machine_appear_once) {
-  for (const std::uint32_t gpus : {1U, 4U}) {  // also where nothing can be relayed
+  for (const std::uint32_t gpus : {1U, 4U}) {  // with one GPU nothing can be relayed
     world in(mesh(gpus), options_of(copy_executor::automatic), 1);
     in.remarks = {"a GPU is hidden"};
     for (int turn = 0; turn < 3; ++turn) in.engine->prepare();

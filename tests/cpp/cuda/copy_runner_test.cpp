@@ -1,5 +1,5 @@
-// Executable graphs are used again with other addresses, and each byte of staging memory is used by
-// one message at a time.
+// Executable graphs are used again with other addresses. One message at a time uses each byte of
+// staging memory.
 #include "cuda/transfer/copy_runner.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(copy_runner, messages_of_one_shape_on_many_streams_have_an_executable_each)
     EXPECT_EQ(counted.graphs, 3 * window);
     EXPECT_EQ(counted.hits + counted.misses, 3 * window);
     EXPECT_LE(counted.executables, window);
-    EXPECT_GE(counted.hits, 2 * window);  // at least the messages on the same stream
+    EXPECT_GE(counted.hits, 2 * window);  // at least the messages on this stream
     EXPECT_EQ(counted.launches, 3 * window);
     in.expect_no_errors();
   }
@@ -96,7 +96,7 @@ TEST(copy_runner, an_executable_that_the_driver_holds_to_be_stale_is_set_again) 
   CUstream_st* const stream = in.driver.stream(0, false);
   in.move(in.gpu[1], in.gpu[0], stream);
   in.driver.synchronize();
-  in.driver.make_stale();  // for a reason that neither address nor allocation number shows
+  in.driver.make_stale();  // neither address nor allocation number shows why
   in.move(in.gpu[1], in.gpu[0], stream);
   in.expect_right(in.gpu[1]);
   EXPECT_EQ(in.driver.calls("graph_launch"), 3U);
@@ -133,7 +133,7 @@ TEST(copy_runner, captured_messages_own_their_staging_memory_until_their_graph_e
     // in a graph, a message reads what the previous one wrote
     in.copy(in.gpu[1].memory, in.gpu[0].memory, four_gpus::bytes, stream);
     in.copy(in.host.memory, in.gpu[1].memory, four_gpus::bytes, stream);
-    // not captured; may ask the driver questions that would end a capture
+    // This call is not captured. It may ask the driver questions that would end a capture
     in.move(in.gpu[3], in.gpu[2], beside);
     CUgraph_st* const graph = in.driver.end_capture(stream);
     EXPECT_EQ(in.engine->statistics().captured, 2U);
@@ -154,7 +154,7 @@ TEST(copy_runner, captured_messages_own_their_staging_memory_until_their_graph_e
     table.graph_exec_destroy(executable);
     EXPECT_EQ(in.driver.live_user_objects(), 0U);
     const std::uint64_t reserved = in.engine->statistics().staging_bytes;
-    in.move(in.gpu[1], in.gpu[0], stream);  // takes the memory that the graph had
+    in.move(in.gpu[1], in.gpu[0], stream);  // uses the memory that the graph had
     in.expect_right(in.gpu[1]);
     EXPECT_EQ(in.engine->statistics().staging_bytes, reserved);
     in.engine.reset();
@@ -177,7 +177,7 @@ TEST(copy_runner, staging_memory_of_a_graph_that_outlives_the_engine_stays) {
   in.driver.table().graph_exec_destroy(executable);
   in.driver.table().graph_destroy(graph);
   EXPECT_EQ(in.driver.live_user_objects(), 0U);
-  // and is freed when the next engine ends
+  // The memory is freed when the next engine ends.
   const std::uint64_t freed = in.driver.calls("free");
   (void)copy_engine(in.driver.table(), in.options);
   EXPECT_GT(in.driver.calls("free"), freed);

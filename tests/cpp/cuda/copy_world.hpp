@@ -68,13 +68,13 @@ inline constexpr std::byte kernels[1]{};
 struct world {
   fake::driver driver;
   std::atomic<std::uint64_t> time_ns{0};
-  // added at each look at the clock; the default ends every message before the next one
+  // The clock adds this at each look. By default every message ends before the next one starts.
   std::uint64_t step_ns = std::uint64_t{100'000'000'000};
   std::vector<std::string> reports;
   copy_options options;
   std::unique_ptr<copy_engine> engine;
   machine::machine described;
-  std::vector<std::string> remarks;  // from whoever finds the machine
+  std::vector<std::string> remarks;  // remarks of the function that finds the machine
 
   world(machine::machine on, copy_options asked, std::uint64_t seed)
       : driver(static_cast<int>(on.gpu_count), seed), options(asked), described(std::move(on)) {
@@ -136,7 +136,7 @@ inline std::uint64_t below(std::mt19937_64& random, std::uint64_t bound) {
   return random() % bound;
 }
 
-// Later work on `later` runs after the current work of `earlier`.
+// Work that is added to `later` from now on runs after the current work of `earlier`.
 inline void wait_for(world& in, CUstream_st* later, CUstream_st* earlier) {
   const auto& table = in.driver.table();
   CUctx_st* of = nullptr;

@@ -1,5 +1,5 @@
-// The results of the kernels that copy blocks, on host memory. Written independently of the
-// kernels.
+// These functions give the results of the kernels that copy blocks, on host memory. They are
+// written independently of the kernels.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct block_kernel {
            what.size_list == 0 ? what.bytes : number(what.size_list, 1, at)});
     return made;
   }
-  // Why a GPU would fail, or copy the wrong bytes; empty if it would not.
+  // The reason why a GPU would fail or copy wrong bytes; empty if it would do neither.
   std::string mistake(unsigned grid, unsigned threads, unsigned shared_bytes) const {
     if (what.count == 0 || grid == 0 || threads == 0 || threads > 512 || threads % 32 != 0)
       return "a kernel for blocks with an impossible grid";

@@ -42,7 +42,7 @@ enum class kind : std::uint8_t { gpu, pinned, pageable, managed, virtual_gpu, po
 
 class driver {
  public:
-  // There can be only one at a time.
+  // Only one driver can exist at a time.
   driver(int gpus, std::uint64_t seed) : random_(seed), gpus_(static_cast<std::size_t>(gpus)) {
     current_ = this;
     mode_ = static_cast<int>(random_() % 4);
@@ -74,13 +74,13 @@ class driver {
     std::memset(reinterpret_cast<void*>(at->base), 0xCD, at->bytes);
     at->id = ++ids_;
   }
-  // Refuses executables until all their nodes have been set again.
+  // Makes the driver refuse executables until all their nodes have been set again.
   void make_stale() {
     const std::lock_guard lock(mutex_);
     for (auto& one : executables_)
       for (node& each : one->nodes) each.from_id = 0;
   }
-  // For virtual memory and pools: gives another GPU access.
+  // Gives another GPU access, which virtual memory and pools need.
   void give_access(const void* memory, int gpu) {
     const std::lock_guard lock(mutex_);
     block_at(reinterpret_cast<cuda::device_address>(memory))->access.insert(gpu);
@@ -132,7 +132,8 @@ class driver {
         blocks_.begin(), blocks_.end(),
         [](const auto& one) { return one.second.what == kind::pinned && !one.second.storage; }));
   }
-  // As if images were not compiled for these GPUs, or by a later CUDA than the driver's `version`.
+  // The driver acts as if images were compiled for other GPUs, or by a later CUDA than its
+  // `version`.
   void refuse_kernels(int version) {
     foreign_kernels_ = true;
     table_.version = version;
@@ -169,8 +170,8 @@ class driver {
     cuda::device_address to = 0, from = 0;
     std::uint64_t bytes = 0;
     std::shared_ptr<reduction> kernel;     // null if it is not a kernel
-    std::vector<std::uint8_t> result;      // of the kernel, until it ends
-    std::shared_ptr<block_kernel> blocks;  // a kernel of the other kind
+    std::vector<std::uint8_t> result;      // the kernel's result, until it ends
+    std::shared_ptr<block_kernel> blocks;  // a kernel that copies blocks
     std::vector<op_ptr> behind;
     bool begun = false, done = false;
     std::uint64_t rank = 0;
@@ -178,11 +179,11 @@ class driver {
   struct device;
   struct node {
     cuda::memcpy_3d run;
-    std::shared_ptr<reduction> kernel;  // instead of a copy
+    std::shared_ptr<reduction> kernel;  // the node runs this kernel instead of a copy
     std::shared_ptr<block_kernel> blocks;
     std::vector<node*> behind;
     CUctx_st* context = nullptr;
-    // of the memory when the node was set
+    // The memory's numbers when the node was set.
     std::uint64_t from_id = 0, to_id = 0;
   };
   struct user_object {
@@ -195,7 +196,7 @@ class driver {
     std::vector<user_object*> owned;
   };
   struct executable {
-    std::vector<node> nodes;  // copies of the graph's
+    std::vector<node> nodes;  // copies of the graph's nodes
     std::vector<const node*> origin;
     std::vector<user_object*> owned;
     op_ptr last;
@@ -227,7 +228,7 @@ class driver {
     int gpu = 0;
     std::uint64_t id = 0;
     std::set<int> access;
-    bool own = false;  // taken by the engine
+    bool own = false;  // the engine registered it
     std::unique_ptr<std::uint8_t[]> storage;
   };
 
@@ -277,7 +278,7 @@ class driver {
     return from == nullptr || to == nullptr || from->id != one.from_id || to->id != one.to_id;
   }
   // Whether the call ends a capture of the stream. Calls that real drivers do not support during a
-  // capture do so.
+  // capture end it.
   bool ends_capture(CUstream_st* on, const char* function) {
     stream_state* stream = stream_of(on);
     if (stream == nullptr || stream->capturing == nullptr) return false;
@@ -477,7 +478,7 @@ class driver {
     return std::make_shared<reduction>(
         gpu->number, name, *static_cast<const cuda::reduction_arguments*>(parameters[0]));
   }
-  // The kernel for blocks that a launch or a node names; null if it names another kernel.
+  // The block kernel that a launch or a node names; null if it names another kernel.
   std::shared_ptr<block_kernel> blocks_of(CUfunc_st* function, void** parameters, unsigned grid,
                                           unsigned threads, unsigned shared_bytes) {
     const auto& [gpu, name] = *reinterpret_cast<std::pair<device*, std::string>*>(function);
@@ -539,7 +540,7 @@ class driver {
         if (overlap(each, {begin, bytes, true})) return true;
     return false;
   }
-  // A block whose memory is not the driver's.
+  // Adds a block whose memory does not belong to the driver.
   void add_block(kind what, int gpu, cuda::device_address base, std::uint64_t bytes) {
     block made;
     made.base = base;
@@ -865,7 +866,7 @@ inline void driver::make_table() {
         made.to = to[at];
         made.from = from[at];
         made.bytes = bytes[at];
-        stream->last = before;  // no order among themselves
+        stream->last = before;  // the copies have no order among themselves
         all.push_back(d.enqueue(*stream, std::move(made), true));
       }
       last.behind = all;

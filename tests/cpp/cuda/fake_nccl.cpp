@@ -1,5 +1,6 @@
 // A stand-in for libnccl.so.2 whose devices are host memory. A group is carried out when it ends.
-// It is refused (5, invalid usage) where NCCL would hang: calls that do not match between devices.
+// If devices' calls do not match, NCCL would hang, and the stand-in refuses the group (5, invalid
+// usage).
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -25,7 +26,7 @@ struct call {
 
 int depth = 0;  // NOLINT: state of the library, as in NCCL
 std::vector<call> calls;
-std::string log;      // a word for each function that was called
+std::string log;      // one word for each call, the function's name
 std::string failing;  // the function that fails
 constexpr int invalid_usage = 5;
 constexpr int unsigned_bytes = 1;

@@ -1,5 +1,5 @@
-// A stand-in for libnvshmem_host.so.3. It logs its calls. The binary interface of the real library
-// is declared here a second time.
+// A stand-in for libnvshmem_host.so.3, which logs its calls. It declares the real library's binary
+// interface independently.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// The results of an all-reduce's kernels, element by element on host memory. Written independently
-// of the kernels: 16-bit numbers are handled by their bits.
+// These functions give the results of an all-reduce's kernels, element by element on host memory.
+// They are written independently of the kernels and handle 16-bit numbers by their bits.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace interlace::fake {
 
-// For IEEE's binary16 (5 exponent bits) and bfloat16 (8).
+// Converts numbers of IEEE's binary16 (5 exponent bits) and of bfloat16 (8).
 template <int ExponentBits>
 float widened(std::uint16_t bits) {
   constexpr int fraction_bits = 15 - ExponentBits;
@@ -88,7 +88,7 @@ struct reduction {
   std::string by;
   std::string type;
   cuda::reduction_arguments what;
-  std::uint64_t width = 0;  // of an element, bytes
+  std::uint64_t width = 0;  // bytes of an element
 
   reduction(int on, const std::string& name, const cuda::reduction_arguments& given)
       : gpu(on), what(given) {

@@ -16,7 +16,7 @@
 namespace interlace::copy_engine_tests {
 namespace {
 
-// Operations that a copy over several paths enqueues, or a plain one.
+// The number of operations that a copy enqueues, over several paths and plain.
 struct enqueued {
   std::uint64_t copies = 0;
   std::uint64_t others = 0;
@@ -93,14 +93,14 @@ TEST(link_usage, messages_that_come_together_again_keep_off_each_others_links) {
 
 TEST(link_usage, messages_that_do_not_overlap_have_all_paths) {
   four_gpus in(options_of(copy_executor::streams));
-  // one after another, on streams of their own
+  // The messages come one after another, on streams of their own.
   burst to(in, {{copy_through_host, 0}});
   burst back(in, {{0, copy_through_host}});
   for (int round = 0; round < 4; ++round) {
     EXPECT_EQ(to.plain(), 0U);
     EXPECT_EQ(back.plain(), 0U);
   }
-  // together, but on one stream
+  // The messages come together, but on one stream.
   CUstream_st* const stream = in.driver.stream(0, false);
   for (int round = 0; round < 4; ++round) {
     in.move(in.gpu[0], in.host, stream);
@@ -109,14 +109,14 @@ TEST(link_usage, messages_that_do_not_overlap_have_all_paths) {
   }
   EXPECT_EQ(in.engine->statistics().streams, 20U);
   in.expect_right(in.host);
-  // messages of one pair, together
+  // The messages of one pair come together.
   in.time_ns += second_ns;
   burst window(in, {{0, 1}, {0, 1}, {0, 1}, {0, 1}});
   for (int round = 0; round < 3; ++round) EXPECT_EQ(window.plain(), 0U);
   in.expect_no_errors();
 }
 
-// A file for messages that only this test knows.
+// A traffic file that only this test uses.
 class traffic_path {
  public:
   traffic_path() {
@@ -156,7 +156,7 @@ TEST(link_usage, messages_keep_off_links_that_other_processes_use) {
   in.expect_no_errors();
 }
 
-// The process has only one path itself. Others would use that path for a relay.
+// The process has only one path itself. Other processes would relay over that path.
 TEST(link_usage, a_process_with_one_of_several_gpus_is_seen_by_others) {
   for (const bool shares : {true, false}) {
     const traffic_path file;
@@ -200,7 +200,7 @@ TEST(link_usage, a_file_for_messages_that_cannot_be_used_is_named_once) {
   in.expect_no_errors();
 }
 
-// A graph that is captured after messages met has the same paths as they have.
+// A captured graph gets the same paths as messages that have met before it.
 TEST(link_usage, captured_messages_keep_off_links_of_messages_that_met_theirs) {
   four_gpus in(options_of(copy_executor::automatic));
   burst both(in, {{0, 1}, {1, 0}});

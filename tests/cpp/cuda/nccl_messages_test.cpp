@@ -26,7 +26,7 @@ Function of_stand_in(const char* name) {
   return reinterpret_cast<Function>(dlsym(dlopen(FAKE_NCCL, RTLD_NOW), name));
 }
 
-// Memory of messages of `bytes` bytes, each with different contents.
+// Memory for messages of `bytes` bytes; each message has different contents.
 class traffic {
  public:
   traffic(const pairs& of, std::size_t bytes) {
@@ -63,7 +63,7 @@ std::vector<cuda::opaque_stream> streams_of(std::size_t count) {
   return streams;
 }
 
-// The number of calls to the stand-in under a name.
+// The number of calls to the stand-in's function of this name.
 std::size_t calls_of(const std::string& name) {
   const std::string log = std::string(" ") + of_stand_in<const char* (*)()>("fake_log")() + " ";
   std::size_t count = 0;

@@ -26,12 +26,12 @@ struct block {
   device_address address = 0;
   std::uint64_t bytes = 0;
   int gpu = 0;
-  std::uint64_t seed = 0;  // of the contents
+  std::uint64_t seed = 0;  // the seed of the contents
 };
 
 struct world {
   fake::driver driver;
-  std::optional<std::uint64_t> available;  // of the host
+  std::optional<std::uint64_t> available;  // the host's available bytes
   cuda::parking parking;
   std::mt19937_64 random;
 
@@ -265,7 +265,7 @@ TEST(parking, too_little_memory_of_the_host_leaves_everything_on_the_gpu) {
   EXPECT_EQ(message([&] { (void)w.parking.park("a", {}); }),
             "parking pool 'a' needs 163840 bytes of host memory, and 100000 are available");
   w.available.reset();
-  // in the middle: the third slab cannot be page-locked
+  // In the middle of parking, the third slab cannot be page-locked.
   w.driver.fail("host_register", 3, 1'000);
   w.driver.fail("allocate_host", 1, 1'000);
   EXPECT_EQ(message([&] { (void)w.parking.park("a", {}); }), "cuMemHostAlloc failed: FAKE");
@@ -320,9 +320,9 @@ TEST(parking, memory_that_cannot_be_unmapped_is_mapped_again) {
   for (const block& one : all) EXPECT_TRUE(world::intact(one));
 }
 
-// Random pools, sizes, places and failures of every call that can fail. Whatever fails, the
-// contents are right as soon as the pool is not parked, and nothing leaks.
-// Returns how many pools resumed.
+// Tests random pools, sizes and places, with failures of every call that can fail. Whatever fails,
+// the contents are right as soon as the pool is not parked, and nothing leaks. Returns how many
+// pools resumed.
 int torture(std::uint64_t seed, int cycles) {
   world w(seed, 1 + static_cast<unsigned>(seed % 3));
   struct model {

@@ -1,4 +1,4 @@
-// Copy profiles for the machines of the copy engine's tests.
+// Copy profiles in the form that the copy engine's tests use.
 #pragma once
 
 #include <unistd.h>

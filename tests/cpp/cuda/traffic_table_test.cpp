@@ -1,5 +1,5 @@
-// Pairs that meet, and the relays that this leaves to each, with a clock of the test's own: in one
-// process, and through a file in several processes.
+// Pairs that meet, and the relays that each pair may still use, by a clock of the test's own. Pairs
+// are in one process, or in several that share a file.
 #include "cuda/transfer/traffic_table.hpp"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ std::vector<std::string> names(std::uint32_t gpus) {
   return made;
 }
 
-// All places that are not an end of the pair, with the host last.
+// All places except the two ends of the pair; the host is the last one.
 std::vector<endpoint> others(const traffic_table::pair& asked, std::uint32_t gpus) {
   std::vector<endpoint> places;
   for (std::uint32_t index = 0; index < gpus; ++index)
@@ -71,14 +71,14 @@ TEST(traffic_table, pairs_meet_when_both_are_in_use_and_for_a_window) {
     EXPECT_EQ(idle(in, {host, gpu(0)}, now_ns), places{gpu(2)});
     EXPECT_EQ(idle(in, {host, gpu(1)}, now_ns), places{gpu(3)});
   }
-  EXPECT_EQ(idle(in, {host, gpu(2)}, 12 * ms).size(), 3U);  // has made no message yet
+  EXPECT_EQ(idle(in, {host, gpu(2)}, 12 * ms).size(), 3U);  // this pair has made no message yet
   EXPECT_EQ(idle(in, {host, gpu(0)}, 12 * ms + window).size(), 3U);
 }
 
 TEST(traffic_table, a_message_after_the_end_of_another_does_not_meet_it) {
   traffic_table in(names(4));
   in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
-  in.add_use({gpu(0), host}, 2, 14 * ms - ms / 2, 4 * ms);  // predicted slightly too long
+  in.add_use({gpu(0), host}, 2, 14 * ms - ms / 2, 4 * ms);  // predicted to take slightly too long
   EXPECT_EQ(idle(in, {host, gpu(0)}, 14 * ms).size(), 3U);
   // messages of one pair follow each other
   for (int message = 0; message < 4; ++message) in.add_use({gpu(1), host}, 1, 20 * ms, 4 * ms);
@@ -130,7 +130,7 @@ TEST(traffic_table, pairs_of_a_kind_have_as_many_relays_as_each_other) {
   }
 }
 
-// However pairs meet: no pair relays through an end of another pair, and no two pairs of a kind
+// However pairs meet, no pair relays through an end of another pair, and two pairs of a kind do not
 // relay through the same place.
 TEST(traffic_table, random_pairs_never_take_each_others_places) {
   std::mt19937_64 random(3);
@@ -170,11 +170,11 @@ TEST(traffic_table, random_pairs_never_take_each_others_places) {
 
 TEST(traffic_table, clocks_that_differ_a_little_and_times_that_mean_nothing) {
   traffic_table in(names(2));
-  // a thread that read the clock earlier
+  // This thread read the clock earlier.
   in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
   in.add_use({host, gpu(1)}, 2, 10 * ms - 1'000, 4 * ms);
   EXPECT_EQ(idle(in, {host, gpu(0)}, 10 * ms - 2'000, 2), places{});
-  // the clock was reset
+  // Here the clock was reset.
   EXPECT_EQ(idle(in, {host, gpu(0)}, 1, 2).size(), 0U);
   traffic_table late(names(2));
   late.add_use({host, gpu(0)}, 1, ~std::uint64_t{0} - ms, 4 * ms);
@@ -241,11 +241,12 @@ TEST(traffic_table, processes_that_see_other_gpus_by_other_numbers_meet) {
   EXPECT_EQ(idle(all, {host, gpu(2)}, 12 * ms), (places{gpu(0), gpu(1), gpu(3)}));
   // a later process sees the earlier messages
   traffic_table late({"c", "b"}, file.name());
-  EXPECT_EQ(idle(late, {host, gpu(1)}, 12 * ms, 2), places{});  // "c" is the other process's GPU
+  // GPU "c" belongs to the other process.
+  EXPECT_EQ(idle(late, {host, gpu(1)}, 12 * ms, 2), places{});
   EXPECT_EQ(idle(late, {host, gpu(1)}, 12 * ms + window, 2), places{gpu(0)});
 }
 
-// Exits with 0 if the message has all relays, with 1 if it has none.
+// Exits with 0 if the message may use all relays, and with 1 if it may use none.
 int ask_in_child(const std::string& file, std::uint64_t now_ns, bool killed) {
   const pid_t child = fork();
   if (child == 0) {
@@ -261,7 +262,7 @@ int ask_in_child(const std::string& file, std::uint64_t now_ns, bool killed) {
 
 TEST(traffic_table, processes_meet_and_the_entries_of_a_killed_one_age) {
   const new_path file;
-  // the child makes the file, and is alone
+  // The child makes the file, and no other process uses it.
   EXPECT_EQ(ask_in_child(file.name(), 10 * ms, false), 0);
   traffic_table own({"a", "b"}, file.name());
   own.add_use({host, gpu(0)}, 1, 30 * ms, 4 * ms);
@@ -317,7 +318,7 @@ TEST(traffic_table, garbage_in_the_file_ages_or_means_nothing) {
       written.seekp((1 + traffic_table::most_gpus) * sizeof(std::uint64_t));
       while (written.tellp() < facts.st_size) {
         const std::uint64_t number =
-            turn % 2 == 0 ? random() : 10 * ms + random() % (4 * window);  // some of them near
+            turn % 2 == 0 ? random() : 10 * ms + random() % (4 * window);  // some times are near
         written.write(reinterpret_cast<const char*>(&number), sizeof(number));
       }
     }

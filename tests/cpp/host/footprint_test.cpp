@@ -27,9 +27,9 @@ TEST(footprint, counts_each_sector_once) {
   f.add(memory.data(), memory.size() * sizeof(line));
   f.load(at(0), 4);
   f.load(at(28), 4);   // the same sector
-  f.load(at(24), 16);  // and the next
+  f.load(at(24), 16);  // the same sector and the next one
   f.store(at(64), 8);
-  f.load(at(64), 4);   // was stored to, so it is not loaded from memory
+  f.load(at(64), 4);   // the kernel stored here, so memory is not read
   f.store(at(32), 4);  // was loaded
   auto work = taken(f);
   EXPECT_EQ(work.loaded_bytes, 64U);
@@ -56,7 +56,7 @@ TEST(footprint, unknown_memory_counts_nothing) {
   EXPECT_EQ(taken(f).touched_bytes, 32U);
 }
 
-// Compared with sets, for pieces of memory that are added in any order.
+// The result is compared with sets, for pieces of memory that are added in any order.
 TEST(footprint, random_accesses) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 20; ++round) {

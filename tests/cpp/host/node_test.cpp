@@ -71,7 +71,7 @@ TEST(host_node, stores_outside_of_the_mapping_are_found) {
             "(chunk 0 of device 0)");
 }
 
-// Stores [begin, end) of its region, and publishes as told, before or after that.
+// Stores [begin, end) of its region, and publishes the given range before or after that.
 struct publisher {
   replicated<float> out{};
   std::uint64_t begin = 0;

@@ -1,5 +1,5 @@
-// The reference node's counts of a launch's work, compared with counts by hand and by the simulated
-// node.
+// The reference node counts a launch's work. The counts are compared with counts by hand and with
+// those of the simulated node.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -51,7 +51,7 @@ TEST(launch_work, sectors_and_operations_of_a_kernel) {
   EXPECT_TRUE(node.run([] {}).work.empty());
 }
 
-// Adds up through a replicated view, in shared memory, and into a reduction of two copies.
+// Adds up through a replicated view, in shared memory, and into a reduction with two copies.
 struct add_up {
   replicated<float> data;
   reduced<float> total;
@@ -86,7 +86,7 @@ TEST(launch_work, of_regions_and_reductions) {
   });
   ASSERT_EQ(result.work.size(), 1U);
   const auto& work = result.work[0];
-  // Front and back are different memory. Both copies of the sum are in one sector.
+  // Front and back buffer are different memory. Both copies of the sum are in one sector.
   EXPECT_EQ(work.loaded_bytes, 1024U + 32U);
   EXPECT_EQ(work.stored_bytes, 1024U + 32U);
   EXPECT_EQ(work.touched_bytes, 2048U + 32U);

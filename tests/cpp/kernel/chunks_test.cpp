@@ -1,4 +1,4 @@
-// Chunks and announcements: properties over random regions and mappings.
+// Properties of chunks and announcements, for random regions and mappings.
 #include "kernel/chunks.hpp"
 
 #include <gtest/gtest.h>
@@ -136,7 +136,7 @@ TEST(announcements, add_up_to_the_targets) {
     const auto chunks = cut_chunks(state, 0);
     const std::uint64_t per_block = pick(random, 1, 300);
     const std::uint64_t blocks = (end - begin + per_block - 1) / per_block;
-    // Blocks in any order, and sometimes two for the same elements.
+    // Blocks come in any order, and sometimes two have the same elements.
     const std::uint64_t turn = pick(random, 0, blocks);
     const bool twice = pick(random, 0, 1) == 1;
     const auto mapping = block_mapping::custom([&](std::uint64_t b) {

@@ -1,4 +1,4 @@
-// Fourier transforms, compared with sums in double precision.
+// Fourier transforms are compared with sums in double precision.
 #include "interlace/kernel/fft.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using wide = std::complex<double>;
 
 constexpr std::uint32_t lengths[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 20, 30, 32, 49, 64};
 
-// The transform of elements of `from` that are `apart` elements apart.
+// Transforms those elements of `from` that are `apart` elements apart.
 std::vector<wide> transformed(const std::vector<wide>& from, std::size_t first, std::size_t apart,
                               std::size_t n, int sign) {
   std::vector<wide> to(n);

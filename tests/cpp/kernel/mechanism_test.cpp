@@ -1,4 +1,4 @@
-// The table of mechanisms, as C++ has it.
+// The table of mechanisms in its C++ form.
 #include "interlace/kernel/mechanism.hpp"
 
 #include <gtest/gtest.h>

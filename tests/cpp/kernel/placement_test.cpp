@@ -40,7 +40,7 @@ TEST(placement, blocks_go_somewhere_once) {
   }
 }
 
-// As in MGPUSim: GPU g has the blocks from g * ceil(N / G) on.
+// As in MGPUSim, GPU g has the blocks from g * ceil(N / G) on.
 TEST(placement, contiguous_blocks) {
   EXPECT_EQ(share_of(10, 4, 1, block_placement::contiguous).first, 3U);
   EXPECT_EQ(share_of(10, 4, 3, block_placement::contiguous).count, 1U);

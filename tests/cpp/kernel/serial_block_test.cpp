@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::uint32_t threads = 64;
 
-// Each of the blocks n k to n k + n - 1 leaves a number for each lane. The last of them adds up the
-// numbers of all.
+// Each of the blocks n k to n k + n - 1 leaves a number for each lane. Their last block adds up the
+// numbers of all of them.
 struct add_up_behind {
   local<std::uint32_t> numbers;  // [blocks][threads]
   local<std::uint32_t> arrived;
@@ -45,7 +45,8 @@ TEST(block, the_last_to_arrive_sees_what_the_others_stored) {
     const std::uint32_t places = 7;
     test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
       kernel::region_options options;
-      options.boundaries.assign(devices + 1, places * threads);  // the first device has everything
+      // All elements are on the first device.
+      options.boundaries.assign(devices + 1, places * threads);
       options.boundaries[0] = 0;
       options.mechanism = how;
       options.split_ranges = 3;  // their borders separate blocks that belong together

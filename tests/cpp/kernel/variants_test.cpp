@@ -1,4 +1,4 @@
-// Names of the baselines' variants, and the nodes that run them or say why not.
+// Names of the baselines' variants. Nodes run each variant, or say why they cannot.
 #include "interlace/kernel/variants.hpp"
 
 #include <gtest/gtest.h>

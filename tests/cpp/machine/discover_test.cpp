@@ -17,7 +17,7 @@
 namespace interlace::machine::discover_tests {
 namespace {
 
-// The properties that a description of the same model has.
+// The properties that only a description of the same model gives.
 machine known_h200() {
   machine made = make_machine(4);
   made.name = "hgx-h200-4";
@@ -77,7 +77,7 @@ TEST(discover, four_h200_on_nvswitch) {
   EXPECT_EQ(found.gpu.max_warps, 64U);
   EXPECT_EQ(found.gpu.dram.bytes, 150'000'000'000U);
   EXPECT_EQ(found.host.model, "Test CPU");
-  // from the description
+  // The value comes from the description.
   EXPECT_EQ(found.gpu.l2.hit_latency_ps, 141'600U);
   EXPECT_EQ(found.gpu.l2.banks, 96U);
   EXPECT_DOUBLE_EQ(found.gpu.dram.bytes_per_s, 3.888e12);

@@ -1,4 +1,4 @@
-// Reports about drivers and GPUs that work, are missing, are too old or are lost.
+// Reports about drivers and GPUs that work, that are missing or too old, or that do not answer.
 #include "machine/driver_report.hpp"
 
 #include <gtest/gtest.h>

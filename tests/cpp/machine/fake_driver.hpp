@@ -12,7 +12,7 @@
 
 namespace interlace::machine {
 
-// A driver that gives the answers that a test sets.
+// Gives the answers that a test sets.
 class fake_driver final : public gpu_driver {
  public:
   std::vector<installed_gpu> boards;

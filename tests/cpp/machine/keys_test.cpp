@@ -47,7 +47,8 @@ TEST(keys, every_member_of_a_struct_has_a_key) {
   EXPECT_EQ(keys_in({"gpu.issue"}), members<issue_rates>());
   EXPECT_EQ(keys_in({"gpu.l1"}), members<cache>() - 1);  // banks
   EXPECT_EQ(keys_in({"gpu.scalar_l1"}), members<scalar_cache>());
-  EXPECT_EQ(keys_in({"gpu.l2"}) - 2, members<cache>() - 2);  // L1's members; keys that gpu has
+  // Members that L1 has; keys that the GPU has.
+  EXPECT_EQ(keys_in({"gpu.l2"}) - 2, members<cache>() - 2);
   EXPECT_EQ(keys_in({"gpu.tlb"}), members<tlb>());
   EXPECT_EQ(keys_in({"gpu.dram"}), members<dram>());
   EXPECT_EQ(keys_in({"gpu.graph"}), members<graph_costs>());
@@ -55,15 +56,16 @@ TEST(keys, every_member_of_a_struct_has_a_key) {
   EXPECT_EQ(keys_in({"gpu.gps"}), members<subscriptions>());
   EXPECT_EQ(keys_in({"gpu.dualopt"}), members<dualopt>());
   EXPECT_EQ(keys_in({"gpu.griffin"}), members<griffin>());
-  // with the structs above, without the number of GPUs, with two keys of [gpu.l2]
+  // Counts the keys of the structs above, without the number of GPUs and with two keys of [gpu.l2].
   EXPECT_EQ(keys_in({"gpu", "gpu.copy", "gpu.launch"}) - 1 + 2, members<gpu>() - 11);
   EXPECT_EQ(keys_in({"host"}), members<host>());
   EXPECT_EQ(keys_in({"protocol"}), members<protocol>());
   EXPECT_EQ(keys_in({"switch"}), members<network_switch>());
-  EXPECT_EQ(keys_in({"link"}), members<link>() - 2);  // two ends, and the packets of the protocol
+  // Without two ends; the protocol gives packets.
+  EXPECT_EQ(keys_in({"link"}), members<link>() - 2);
 }
 
-// All fields for which the owner has a key, each with its key.
+// All fields for which this struct has a key, each with its key.
 template <class Owner>
 std::vector<std::pair<const key*, field>> fields_of(Owner& owner) {
   std::vector<std::pair<const key*, field>> found;

@@ -110,7 +110,7 @@ TEST(validate, names_each_fault) {
        [](machine& m) { m.links[1].queue_bytes = 0; }},
       {"link 1: queue_KiB is 1048577; it must be at most 1048576",
        [](machine& m) { m.links[1].queue_bytes = (std::uint64_t{1} << 30U) + 1024; }},
-      // so slow that its times need more than 63 bits
+      // These links are so slow that their times need more than 63 bits.
       {"link 1: bandwidth_GB_per_s is 1e-09; it must be at least 0.1",
        [](machine& m) { m.links[1].bytes_per_s = 1; }},
       {"link 1: copy_GB_per_s is 1e-09; it must be at least 0.1",

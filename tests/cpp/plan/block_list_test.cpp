@@ -1,4 +1,4 @@
-// Lists of blocks: what a pass over them finds, and how they are written for the kernels.
+// A pass over a list of blocks finds its properties, and the list is written for the kernels.
 #include "plan/block_list.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ struct made_list {
 
 std::uint64_t below(std::mt19937_64& random, std::uint64_t bound) { return random() % bound; }
 
-// A list of random form. `even`: blocks of one size, aligned to 16 bytes.
+// A list of random form. With `even`, all blocks have one size and are aligned to 16 bytes.
 void fill(made_list& made, std::mt19937_64& random, bool even) {
   const std::size_t count = 1 + below(random, 70);
   const std::uint64_t unit = even ? 16 : 1;
@@ -65,7 +65,7 @@ copies expected_of(const block_list& list) {
   return made;
 }
 
-// What a kernel copies that reads the written lists; pieces that follow each other are joined.
+// The copies that a kernel makes from the written lists; pieces that follow each other are joined.
 copies written(const block_list& list, const block_layout& layout) {
   std::vector<std::byte> into(layout.bytes() + 8, std::byte{0xEE});
   write_lists(list, layout, std::span(into).first(layout.bytes()));

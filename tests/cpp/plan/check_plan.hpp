@@ -1,4 +1,4 @@
-// Properties of every plan, checked without the planner's own bookkeeping.
+// Checks properties of every plan without the planner's own bookkeeping.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,12 +19,12 @@
 
 namespace interlace::plan {
 
-// The bytes of a memory, filled with something that no message contains.
+// A memory's bytes. They start with values that no message contains.
 using bytes = std::vector<std::uint16_t>;
 inline constexpr std::uint16_t poison = 0xffff;
 
-// Runs the copies on real memory, in a random order that slots and dependencies allow, and compares
-// the results. A buffer that is reused too early would give wrong bytes.
+// Runs the copies on real memory and compares the results. Slots and dependencies allow several
+// orders; one is taken at random. A buffer that is reused too early would give wrong bytes.
 inline void check_bytes(const plan& made, std::mt19937_64& random) {
   std::vector<bytes> sources;
   std::vector<bytes> destinations;
@@ -79,7 +79,8 @@ inline void check_bytes(const plan& made, std::mt19937_64& random) {
   }
 }
 
-// Steps run where they should, paths carry whole messages, and staging memory is within its limit.
+// Checks that steps run at the right places, that paths carry whole messages, and that staging
+// memory keeps to its limit.
 inline void check_places(const machine::machine& described, const plan& made,
                          std::uint64_t staging_bytes) {
   std::vector<std::uint64_t> carried(made.messages.size(), 0);
@@ -130,7 +131,7 @@ inline void check_capacity(const machine::machine& described, plan made,
   const auto spans = predict(made, shared, described.gpu, true);
   EXPECT_EQ(made.predicted_s, said);
   std::vector<double> moved(made.steps.size(), 0);
-  std::map<double, std::vector<const span_of_step*>> intervals;  // spans share their ends
+  std::map<double, std::vector<const span_of_step*>> intervals;  // adjacent spans share their ends
   for (const span_of_step& one : spans) {
     moved[one.step] += one.bytes_per_s * (one.end_s - one.begin_s);
     intervals[one.begin_s].push_back(&one);

@@ -1,4 +1,4 @@
-// Copy profiles of a machine: reading them, and refusing invalid ones.
+// Copy profiles of a machine are read, and invalid ones are refused.
 #include "plan/copy_profile.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 using machine::endpoint_kind;
 using plan::copy_direction;
 
-// With numbers, texts, lists and members that the engine does not know.
+// This profile has numbers, texts, lists and members that the engine does not know.
 const std::string whole = R"({
   "kind": "interlace copy profile", "format": 1, "command": "interlace \"tune\" copy",
   "machine": {"node": "cuda", "name": "4x NVIDIA H200", "gpus": 4, "model": "NVIDIA H200",

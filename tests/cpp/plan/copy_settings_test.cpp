@@ -1,4 +1,4 @@
-// The environment variables of copies: their meaning, and refused values.
+// The environment variables of copies: what they mean, and which values are refused.
 #include "plan/copy_settings.hpp"
 
 #include <gtest/gtest.h>

@@ -67,7 +67,7 @@ TEST(planner, staging_helps_on_a_mesh) {
   EXPECT_GT(named(four, made, "gpu2").bytes, 0U);
   EXPECT_GT(named(four, made, "gpu3").bytes, 0U);
   EXPECT_GT(named(four, made, "host").bytes, 0U);
-  // three equal links, and 14.4 of 47 GB/s more, minus the time to fill the pipelines
+  // There are three equal links, and 14.4 of 47 GB/s more, minus the time that fills the pipelines.
   EXPECT_GT(gain(made), 2.9);
   EXPECT_LT(gain(made), 3.31);
 }
@@ -119,8 +119,8 @@ TEST(planner, traffic_under_way_keeps_paths_away) {
   EXPECT_GT(named(four, made, "gpu3").bytes, 0U);
   check_capacity(four, made, asked.traffic);
 
-  // Where a link's directions interfere, the path through the host is free only while nothing uses
-  // the other direction.
+  // If a link's directions interfere, the path through the host is free only while nobody uses the
+  // other direction.
   for (machine::link& edge : four.links)
     if (edge.b == host_end()) edge.copy_both_bytes_per_s = 14.5e9;
   EXPECT_GT(named(four, one(four, gpu_end(0), gpu_end(1), 256 * mib), "host").bytes, 0U);
@@ -190,7 +190,7 @@ TEST(planner, a_ring_shares_no_link) {
   EXPECT_EQ(used, 8U);  // two paths each
   const resources shared(four);
   const auto spans = predict(made, shared, four.gpu, true);
-  for (const span_of_step& span : spans)  // alone on its link all the time
+  for (const span_of_step& span : spans)  // each copy is alone on its link all the time
     EXPECT_NEAR(span.bytes_per_s, machine::copy_bytes_per_s(four.links[0]), 1);
   check_capacity(four, made, {});
 }
@@ -218,7 +218,7 @@ TEST(planner, no_two_senders_of_an_all_to_all_meet) {
   }
 }
 
-// The time if each message is given to the driver on a stream of its own, all at once.
+// The time if all messages are given to the driver at once, each on its own stream.
 double independently_s(const machine::machine& described, const std::vector<message>& messages) {
   plan made;
   made.messages = messages;
@@ -261,10 +261,10 @@ TEST(planner, a_collective_is_not_predicted_slower_than_its_messages_sent_indepe
         if (from != to) all.push_back({gpu_end(from), gpu_end(to), bytes});
     const plan made = make_plan(described, all);
     EXPECT_LE(made.predicted_s, made.direct_s);
-    // A host launches them in a different order.
+    // The host launches the messages in a different order.
     const double launches_s =
         seconds_of(described.gpu.copy_launch_ps) * static_cast<double>(all.size());
-    // 5 %: a plan that relies on messages really starting together must gain more.
+    // The margin is 5 %. A plan gains more if it relies on messages that really start together.
     EXPECT_LE(made.predicted_s, independently_s(described, all) * 1.05 + launches_s);
     apart += made.apart ? 1 : 0;
     faster += made.predicted_s < independently_s(described, all) * 0.99 ? 1 : 0;
@@ -347,7 +347,7 @@ TEST(planner, properties_of_plans_for_random_messages) {
     several += count > 1 && !made.buffers.empty() ? 1 : 0;
     if (HasFailure()) return;
   }
-  EXPECT_GT(staged, 30U);  // otherwise the checks above would have seen nothing
+  EXPECT_GT(staged, 30U);  // else the checks above checked nothing
   EXPECT_GT(several, 5U);
 }
 

@@ -11,7 +11,8 @@ namespace interlace::plan::simplex_tests {
 namespace {
 
 TEST(simplex, finds_a_known_optimum_and_its_prices) {
-  // 3 x + 5 y, x <= 4, 2 y <= 12, 3 x + 2 y <= 18: 36 at (2, 6)
+  // The program 3 x + 5 y with x <= 4, 2 y <= 12 and 3 x + 2 y <= 18 has its maximum, 36, at (2,
+  // 6).
   const auto found = maximise({{3, 5}, {{1, 0}, {0, 2}, {3, 2}}, {4, 12, 18}});
   ASSERT_TRUE(found.bounded);
   EXPECT_NEAR(found.value, 36, 1e-9);
@@ -27,7 +28,7 @@ TEST(simplex, says_that_a_value_has_no_bound) {
 }
 
 TEST(simplex, ends_where_rows_are_degenerate) {
-  // Beale's example, on which the steepest choice alone cycles: 0.05 at (0.04, 0, 1, 0)
+  // Beale's example makes the steepest choice alone cycle. Its maximum is 0.05 at (0.04, 0, 1, 0).
   const auto found = maximise({{0.75, -150, 0.02, -6},
                                {{0.25, -60, -0.04, 9}, {0.5, -90, -0.02, 3}, {0, 0, 1, 0}},
                                {0, 0, 1}});
@@ -35,7 +36,7 @@ TEST(simplex, ends_where_rows_are_degenerate) {
   EXPECT_NEAR(found.value, 0.05, 1e-9);
 }
 
-// The best of all corners of a program of two variables.
+// The best value among all corners of a program with two variables.
 double best_corner(const linear_program& program) {
   std::vector<std::vector<double>> rows = program.rows;
   std::vector<double> limits = program.limits;
@@ -67,7 +68,7 @@ TEST(simplex, agrees_with_all_corners_of_random_programs) {
       program.rows.push_back({part(random), part(random) - 0.3});
       program.limits.push_back(turn % 5 == 0 && row == 0 ? 0 : part(random));
     }
-    program.rows.push_back({0.1, 1});  // so that a bound exists
+    program.rows.push_back({0.1, 1});  // with this row a bound exists
     program.limits.push_back(1);
     const auto found = maximise(program);
     ASSERT_TRUE(found.bounded);

@@ -80,7 +80,7 @@ int cuStreamEndCapture(CUstream_st*, CUgraph_st**);
 int cuGraphInstantiateWithFlags(CUgraphExec_st**, CUgraph_st*, unsigned long long);
 int cuGraphLaunch(CUgraphExec_st*, CUstream_st*);
 
-// How often this process called a function from outside the driver.
+// The number of calls of a function that this process made from outside the driver.
 std::uint64_t fake_calls(const char* symbol);
 // After `after` more copies, `times` copies fail.
 void fake_fail_copies(long after, long times);

@@ -1,5 +1,5 @@
-// libnvidia-ml.so.1 for tests: the boards of the fake driver, each with 18 NVLinks to a switch and
-// PCIe 5 x16.
+// libnvidia-ml.so.1 for tests. It shows the fake driver's boards, each with 18 NVLinks to a switch
+// and PCIe 5 x16.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,5 @@
-// A program without a driver that looks up symbols in every way, for the tests of the preloaded
-// library. Every lookup must give the same result as without the library.
+// The tests of the preloaded library run this program. It has no driver and looks up symbols in
+// every way. Every lookup must give the same result as without the library.
 #include <dlfcn.h>
 
 #include <cmath>
@@ -8,8 +8,8 @@
 #include <initializer_list>
 
 extern "C" __attribute__((visibility("default"))) int scopes_probe() { return 1; }
-// From the library that follows this program in the search order: another scopes_probe, and who
-// finds which one.
+// These functions are in the library that follows this program in the search order. It has a
+// scopes_probe of its own, and says who finds which one.
 extern "C" int scopes_next_of_library();
 extern "C" void* scopes_default_of_library(const char* name);
 
@@ -47,7 +47,7 @@ int main(int count, char** words) {
       expect(why != nullptr && std::strstr(why, name) != nullptr, "no reason for that");
     }
   }
-  // A module with a dependency that only it sees.
+  // The module has a dependency that only it sees.
   if (count > 1) {
     void* module = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
     expect(module != nullptr, "no module");

@@ -1,9 +1,9 @@
-// See scopes.cpp. Compiled as the library that follows the program, and, with MODULE, as a module
-// that the program opens.
+// See scopes.cpp. This file becomes the library that follows the program and, with MODULE defined,
+// a module that the program opens.
 #include <dlfcn.h>
 
-// Not the function's last call: that would become a jump, and the caller's caller would seem to
-// ask.
+// This call must not be the function's last one. Else the compiler makes it a jump, and the
+// caller's caller seems to ask.
 static void* by_default(const char* name) {
   void* volatile found = dlsym(RTLD_DEFAULT, name);
   return found;

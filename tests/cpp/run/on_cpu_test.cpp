@@ -1,4 +1,4 @@
-// Sampled runs of the simulated node: iterations that repeat, and iterations that do not.
+// Sampled runs of the simulated node, with iterations that repeat and iterations that do not.
 #include "interlace/run/on_cpu.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ struct add_one {
 
   replicated<float> values;
   std::uint64_t first = 0, last = 0;
-  std::uint64_t rounds = 0;  // loads of each element
+  std::uint64_t rounds = 0;  // how often each element is loaded
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -113,7 +113,7 @@ TEST(sampled_runs, iterations_that_repeat_count_like_the_two_before_them) {
 }
 
 TEST(sampled_runs, iterations_with_other_work_are_all_simulated) {
-  // The first one is among the simulated iterations, the second one is not.
+  // The first long iteration is among the simulated ones, the second one is not.
   for (const std::uint32_t longer : {2U, 8U}) {
     const adding_problem problem{.longer = longer};
     const auto how = kernel::mechanism::bulk_copy;

@@ -1,4 +1,4 @@
-// A small machine for tests of the simulator: two or more GPUs, each pair with a link of its own.
+// A small machine for tests of the simulator. It has two or more GPUs and a link between each two.
 #pragma once
 
 #include <cstdint>

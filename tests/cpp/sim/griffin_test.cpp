@@ -1,5 +1,5 @@
-// Griffin: which GPU gets a page, when pages move on, which pages move together, and the gain over
-// pages that move once.
+// Griffin decides which GPU gets a page, when pages move on, and which pages move together. It
+// gains over pages that move once.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -71,7 +71,7 @@ TEST_F(under_griffin, a_gpu_with_its_share_waits_for_the_second_touch) {
   const auto data = n_.allocate_unified<float>(2 * page_floats, page_placement::on(0));
   launch(1, {data}, 1);
   const increments second{{data.data + page_floats, page_floats}};
-  auto c = launch(1, second, 1).loads;  // it has all pages that GPUs were given
+  auto c = launch(1, second, 1).loads;  // this GPU has all pages that GPUs were given
   EXPECT_EQ(c.delayed_touches, 1U);
   EXPECT_GT(c.requests + c.remote_stores, 0U);
   c = launch(1, second, 1).loads;
@@ -96,7 +96,7 @@ TEST_F(under_griffin, a_page_follows_the_gpu_that_accesses_it) {
   EXPECT_EQ(c.migrated_again, 1U);
   EXPECT_LT(c.requests, 4U * 200);
   const auto before = c.requests;
-  EXPECT_EQ(launch(2, {data, 50}, 1).loads.requests, before);  // the page is there
+  EXPECT_EQ(launch(2, {data, 50}, 1).loads.requests, before);  // the page is on this GPU
   EXPECT_EQ(n_.download(data)[0], 251.0F);
 }
 

@@ -1,5 +1,5 @@
-// The simulated node as a whole: closed forms for time, conservation of bytes, determinism, and
-// finite resources that delay work without stopping it.
+// The simulated node as a whole: times match closed forms, no byte is lost, and runs repeat
+// exactly. Finite resources delay work without stopping it.
 #include "interlace/sim/node.hpp"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,8 @@ TEST(sim_node, every_mechanism_delivers_everything) {
             ASSERT_EQ(front[i], 2.0F + static_cast<float>(i)) << kernel::mechanism_name(how);
           }
         }
-        // No delivered element is read, so everything delivered is wasted, each byte counted once.
+        // No delivered element is read, so all delivered bytes are wasted, and each is counted
+        // once.
         const double delivered =
             how == mechanism::infinite_bandwidth ? 0 : 3.0 * 4 * n * (devices - 1);
         EXPECT_EQ(o.result.wire.wasted + o.result.wire.useful, delivered);
@@ -116,7 +117,7 @@ struct arrive {
   }
 };
 
-// Its block's stores must first be in the L2; then its own answer comes back.
+// The stores of a block must first be in the L2. Then the block's own answer comes back.
 TEST(sim_node, an_arrival_takes_two_ways_to_the_l2) {
   const auto m = test::meshed(1, protocol_kind::nvlink2);
   const auto time_of = [&](std::uint32_t times) {
@@ -144,10 +145,10 @@ struct add_up {
   }
 };
 
-// Under every mechanism, readers find a delivered region in the L2 if it fits. So transfers in no
-// time are a bound for all others, even where links are fast and memory is slow.
+// Under every mechanism, readers find a delivered region in the L2 if it fits. So transfers that
+// take no time are a bound for all others, even if links are fast and memory is slow.
 TEST(sim_node, what_is_delivered_is_in_the_cache) {
-  const std::uint64_t n = 20'000;  // 80 kB, twice, of 256
+  const std::uint64_t n = 20'000;  // twice 80 kB, and the L2 has 256
   auto m = test::meshed(4, protocol_kind::nvlink2);
   m.gpu.dram.bytes_per_s = 1e9;
   for (machine::link& l : m.links) l.bytes_per_s = 1e12;
@@ -182,19 +183,20 @@ TEST(sim_node, what_is_delivered_is_in_the_cache) {
   }
 }
 
-// 4 x 3 copies by sender and receiver. Each copy waits for all earlier copies that touch one of its
-// devices, so only 1 to 3 and 2 to 0 overlap. The first copy waits for the host.
+// There are 4 x 3 copies, in order of sender and receiver. Each copy waits for all earlier copies
+// that touch one of its devices, so only 1 to 3 and 2 to 0 overlap. The first copy waits for the
+// host.
 TEST(sim_node, serial_copies_are_serial) {
   const auto m = test::meshed(4, protocol_kind::nvlink2);
   const std::uint64_t n = 4'000'000;
   const auto bound = run_fill(m, 4, mechanism::infinite_bandwidth, n).result;
   const auto serial = run_fill(m, 4, mechanism::serial_copy, n).result;
-  const double bytes = 4.0 * n / 4 * 272 / 256;  // NVLink 2: 16 bytes of header to 256
+  const double bytes = 4.0 * n / 4 * 272 / 256;  // on NVLink 2, 256 bytes have a header of 16
   const double copy = bytes / 25e9 + 1e-6;
   EXPECT_NEAR(serial.time_s - bound.time_s, 11 * copy + 2e-6, 0.02 * 11 * copy);
 }
 
-// Device masks, addresses and routes for every number of GPUs.
+// Device masks, addresses and routes work for every number of GPUs.
 TEST(sim_node, one_to_sixteen_gpus) {
   for (std::uint32_t devices = 1; devices <= 16; ++devices) {
     const auto m = test::meshed(devices, protocol_kind::nvlink2);
@@ -236,12 +238,12 @@ TEST(sim_node, a_large_copy_runs_at_the_rate_of_its_link) {
   const auto with = run_fill(m, 2, mechanism::bulk_copy, n);
   const auto without = run_fill(m, 2, mechanism::infinite_bandwidth, n);
   const double wire = 4e6 * (256.0 + 16) / 256;
-  const double expected = wire / 25e9 + 1e-6;  // and the engine's start
+  const double expected = wire / 25e9 + 1e-6;  // the second term is the engine's start
   EXPECT_NEAR(with.result.time_s - without.result.time_s, expected, 0.02 * expected);
 }
 
-// Copies to several devices overlap, even through one link, which they then share: together they
-// cost the link's time and the start of one copy. Copies to one device run one after another.
+// Copies to several devices overlap, even if they share one link. Together they take the link's
+// time and the start of one copy. Copies to one device run one after another.
 TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
   auto m = test::meshed(3, protocol_kind::nvlink2);
   m.switches = {{"s0", 100'000}};
@@ -257,7 +259,7 @@ TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
   EXPECT_GT(copies, link + 3e-6);
   EXPECT_LT(copies, link + 3e-6 + 2e-6);  // latencies
 
-  // Pairs of an owner's copies that overlap in time.
+  // The number of an owner's copies that overlap in time, as pairs.
   const auto overlaps = [](std::vector<kernel::timeline_event> events, bool same_destination) {
     std::erase_if(events, [](const auto& e) { return std::string(e.track) != "copy"; });
     int count = 0;
@@ -325,7 +327,7 @@ TEST(sim_node, a_streaming_kernel_is_bound_by_memory) {
   for (const float total : node.download(out)) EXPECT_GT(total, 900);
 }
 
-struct chase {  // one lane follows indices: pure latency
+struct chase {  // one lane follows indices, which measures latency
   local<const std::uint32_t> next;
   local<std::uint32_t> out;
   std::uint32_t steps = 0;
@@ -355,11 +357,11 @@ TEST(sim_node, a_chain_of_loads_costs_their_latencies) {
   auto out = node.allocate<std::uint32_t>(0, 1);
   const auto result = node.run([&] { node.launch(0, chase{chain, out, steps}, {1, 1, 0}); });
   EXPECT_EQ(node.download(out)[0], steps * stride);
-  const double one = 120e-9 + 100e-9;  // L2 and DRAM
+  const double one = 120e-9 + 100e-9;  // the latencies of L2 and DRAM
   EXPECT_NEAR(result.time_s, steps * one, 0.05 * steps * one + 1.5e-6);
 }
 
-// One miss entry and one place for remote stores: everything waits, and nothing is lost.
+// With one entry for misses and one place for remote stores, everything waits, and nothing is lost.
 TEST(sim_node, the_smallest_queues_do_not_deadlock) {
   auto m = test::meshed(4, protocol_kind::pcie3);
   m.gpu.l1.mshrs = 1;
@@ -374,7 +376,7 @@ TEST(sim_node, the_smallest_queues_do_not_deadlock) {
   }
 }
 
-// Remote loads: the unified view's pages are spread over the devices.
+// These loads are remote: the unified view's pages are spread over the devices.
 TEST(sim_node, unified_loads_cross_the_links) {
   const auto m = test::meshed(2, protocol_kind::nvlink2);
   sim::node node(m, 2, [] {});
@@ -409,7 +411,7 @@ TEST(sim_node, copies_and_kernels_share_the_memory) {
     auto out = node.allocate<float>(0, 4 * 8 * 128);
     return node
         .run([&] {
-          // Its copies start here, and overlap with the next kernel.
+          // The copies start here and overlap with the next kernel.
           node.launch(0, fill{node.view(region, 0), 0, 500'000, 0}, {3907, 128, 0}, region,
                       kernel::block_mapping::contiguous(0, 128, 500'000));
           if (kernel) node.launch(0, sum<local<float>>{in, out}, {4 * 8, 128, 0});
@@ -418,24 +420,24 @@ TEST(sim_node, copies_and_kernels_share_the_memory) {
         .time_s;
   };
   const double neither = time(false, false);
-  const double copy = time(false, true) - neither;    // 2 MB: 43 us
-  const double kernel = time(true, false) - neither;  // 8 MB: 40 us
+  const double copy = time(false, true) - neither;    // 2 MB take 43 us
+  const double kernel = time(true, false) - neither;  // 8 MB take 40 us
   const double both = time(true, true) - neither;
   EXPECT_LT(both, 0.8 * (copy + kernel));  // they overlap
   EXPECT_GT(both, std::max(copy, kernel));
 }
 
-// A flag that a device sends after its stores arrives after them, however cheap the fence is.
+// A device sends a flag after its stores. The flag arrives after them, however cheap the fence is.
 TEST(sim_node, flags_do_not_overtake_stores) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
   m.gpu.fence_ps = 0;
   m.gpu.kernel_launch_ps = 0;
   const auto with = run_fill(m, 2, mechanism::inline_stores, 40'000).result.time_s;
-  const double wire = 80e3 * (128.0 + 16) / 128;  // bytes one way
+  const double wire = 80e3 * (128.0 + 16) / 128;  // bytes in one direction
   EXPECT_GT(with, wire / 25e9 + 300e-9);
 }
 
-// A run without some GPUs also leaves out their links.
+// A run that leaves out some GPUs also leaves out their links.
 TEST(sim_node, fewer_gpus_keep_their_routes) {
   auto m = test::meshed(4, protocol_kind::pcie3);
   m.switches = {{"s0", 100'000}, {"s1", 100'000}};

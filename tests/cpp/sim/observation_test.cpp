@@ -1,4 +1,4 @@
-// Observations of a run, compared with closed forms: bytes and latency of each pair, use of the
+// Observations of a run are compared with closed forms: bytes and latency of each pair, use of the
 // links, and idle times.
 #include <gtest/gtest.h>
 
@@ -120,7 +120,7 @@ TEST(observation, ends_with_the_run_even_if_clocks_still_tick) {
   for (const auto& g : o.devices) EXPECT_NEAR(g.kernel + g.idle, 1, 1e-9);
 }
 
-// Follows indices on the other GPU: one round trip after another, and nothing else.
+// Follows indices on the other GPU. Round trips follow each other, and nothing else happens.
 struct chase {
   unified<std::uint32_t> next;
   local<std::uint32_t> out;
@@ -141,7 +141,8 @@ struct chase {
 TEST(observation, a_round_trip_on_an_idle_machine_takes_the_sum_of_its_parts) {
   const auto m = test::meshed(2, protocol_kind::nvlink2);
   const std::uint32_t most = 80;
-  // Words in lines that are in no cache, on every other page of 4 KiB, which GPU 1 owns.
+  // The words are in lines that no cache holds, on every second page of 4 KiB. GPU 1 owns these
+  // pages.
   const auto place = [](std::uint32_t k) { return k == 0 ? 0 : 2048 * k - 1024; };
   const auto time = [&](std::uint32_t steps, kernel::observation& o) {
     sim::node node(m, 2, [] {});
@@ -161,8 +162,8 @@ TEST(observation, a_round_trip_on_an_idle_machine_takes_the_sum_of_its_parts) {
   const machine::protocol& p = m.links[0].protocol;
   const double request = sim::read_request_bytes(p) / 25e9 + 300e-9;
   const double reply = sim::read_reply_bytes(p, 32) / 25e9 + 300e-9;
-  // Half of the L2's latency four times: to the L2 and back on this GPU's side of the link, and on
-  // the other side. One sector from memory, which has eight channels.
+  // Half of the L2's latency counts four times: to the L2 and back, on this GPU's side of the link
+  // and on the other side. One sector comes from memory, which has eight channels.
   const double memory = 3 * 60e-9 + 100e-9 + 32 * 8 / 200e9;
   EXPECT_NEAR(each, request + memory + reply, 0.01 * each);
   ASSERT_EQ(many.pairs.size(), 2U);

@@ -1,5 +1,5 @@
-// Pages that move to the first remote GPU that touches them: which GPU gets a page, how long it
-// takes, and that nothing is lost meanwhile.
+// Pages move to the first remote GPU that touches them. The tests check which GPU gets a page, how
+// long that takes, and that nothing is lost meanwhile.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -78,9 +78,9 @@ TEST_F(migrating, stores_move_pages_too) {
   EXPECT_EQ(c.remote_stores, 0U);
 }
 
-// Fourteen steps. Each is a message from a GPU to the host or back, through one switch and the
-// root: 250 ns. Then the page, whose 4096 bytes take 80 packets of 64 + 12 bytes in flits at 64
-// GB/s.
+// A move has fourteen steps. Each is a message from a GPU to the host or back, through one switch
+// and the root, which takes 250 ns. Then the page follows: its 4096 bytes take 80 packets of 64 +
+// 12 bytes in flits at 64 GB/s.
 TEST_F(migrating, the_time_of_a_move) {
   const auto data = n_.allocate_unified<float>(page_floats, page_placement::on(0));
   const double stays = launch(0, {data, true, false}, 1).time_s;
@@ -103,7 +103,7 @@ TEST_F(migrating, pages_move_one_at_a_time) {
   EXPECT_EQ(found[64], 2.0F);
 }
 
-// All GPUs want all pages at once: each page moves at most once, and no GPU waits forever.
+// All GPUs want all pages at once. Each page moves at most once, and no GPU waits forever.
 TEST_F(migrating, gpus_that_access_the_same_pages) {
   const auto data = n_.allocate_unified<float>(16 * page_floats, page_placement::on(0));
   const auto c = n_.run([&] {

@@ -1,5 +1,5 @@
-// Four R9 Nano on a tree of switches, as machines/4x-r9nano.toml describes them: for tests of
-// unified programs.
+// Four R9 Nano on a tree of switches, as machines/4x-r9nano.toml describes them. Tests of unified
+// programs use this machine.
 #pragma once
 
 #include <cstdint>

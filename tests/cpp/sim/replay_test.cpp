@@ -1,4 +1,4 @@
-// The recording of a simulated run gives the same run when it is replayed.
+// A recorded simulated run gives the same run when it is replayed.
 #include "sim/replay.hpp"
 
 #include <gtest/gtest.h>
@@ -130,7 +130,7 @@ struct read_wide {
   }
 };
 
-// Elements of 36 bytes: some begin in one line and end in the next.
+// Elements have 36 bytes, so some begin in one line and end in the next.
 TEST(replay, elements_that_cross_lines) {
   record_and_replay(test::meshed(1, protocol_kind::nvlink2), 1, [](auto& node) {
     const auto from = node.template allocate<wide>(0, 256);
@@ -148,7 +148,7 @@ TEST(replay, what_cannot_be_recorded_is_refused) {
     probe::stencil s(node, 64U, 32U, mechanism::polling);
     EXPECT_THROW(node.run([&] { s.enqueue_step(); }), usage_error);
   }
-  EXPECT_THROW(sim::trace::reader(file.path()), usage_error);  // no half a trace
+  EXPECT_THROW(sim::trace::reader(file.path()), usage_error);  // an incomplete trace is refused
   sim::node node(test::meshed(1, protocol_kind::nvlink2), 1, [] {});
   node.record(file.path());
   EXPECT_THROW(node.finish_recording(), usage_error);

@@ -1,6 +1,6 @@
-// Compares totals of recorded accesses, without time, with closed forms, and named operations with
-// the operations that a GPU executed. All tests are in one file, because traced kernels take long
-// to compile.
+// Totals of recorded accesses, without time, are compared with closed forms. Named operations are
+// compared with the operations that a GPU executed. All tests are in one file, because traced
+// kernels take long to compile.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,8 +59,8 @@ TEST(trace, workloads) {
     EXPECT_LT(t.of(traced_access::store, memory_space::local).lanes, 21 * n);
   }
   {
-    // Five loads for each inner point, and one for each point on the edge. The neighbours to the
-    // left and right begin in another line.
+    // Each inner point has five loads, and each point on the edge one. The neighbours to the left
+    // and right begin in another line.
     const trace_totals& t = all.at("stencil");
     const std::uint64_t inner = std::uint64_t{4094} * 128;
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 4096 * 130 + 4 * inner);
@@ -72,12 +72,12 @@ TEST(trace, workloads) {
   {
     const trace_totals& t = all.at("pagerank");
     EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 2 * 20'000U);
-    // A gather for each edge, twice; the second time also a load of each rank.
+    // Each edge has a gather, twice. The second time each rank also has a load.
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 2 * 400'000U + 20'000U);
     EXPECT_GT(t.of(traced_access::atomic, memory_space::local).lanes, 0U);  // rows of many units
   }
   {
-    // Each point and four others along each dimension, in three stages. The last two stages also
+    // Three stages load each point and four others along each dimension. The last two stages also
     // load the step's start, which the first stage stores.
     const trace_totals& t = all.at("diffusion");
     const std::uint64_t points = 12 * 13 * 35;
@@ -90,9 +90,9 @@ TEST(trace, workloads) {
               3 * 19 * points);
   }
   {
-    // Three own values and nine differences of three others, twice. Stresses also load what they
-    // add to, three of them in the region; velocities load the three in the region. Both load the
-    // medium.
+    // Each stage loads three own values and nine differences of three others, twice. Stresses also
+    // load the values to which they add, three of them in the region. Velocities load the three in
+    // the region. Both load the medium.
     const trace_totals& t = all.at("eqwp");
     const std::uint64_t points = 10 * 17 * 33;
     const auto loads = [&](memory_space s) { return t.of(traced_access::load, s).lanes; };
@@ -102,17 +102,18 @@ TEST(trace, workloads) {
     EXPECT_EQ(t.of(traced_access::store, memory_space::local).lanes, 3 * points);
   }
   {
-    // Six half spectra to planes and three back, in two stages.
+    // Two stages send six half spectra to planes and three back.
     const trace_totals& t = all.at("hit");
     const std::uint64_t modes = 20 * 20 * 11;
     EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 2 * 9 * modes);
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 2 * 9 * modes);
-    // Complex numbers of 8 bytes: two lines a warp, except for the last warp.
+    // Complex numbers have 8 bytes, so a warp has two lines, except for the last warp.
     EXPECT_NEAR(static_cast<double>(t.of(traced_access::store, memory_space::replicated).lines),
                 2 * 9 * static_cast<double>(modes) / 16, 4);
   }
   {
-    // Every entry and its unknown, twice; the second time also each row's own unknown.
+    // Every entry loads itself and its unknown, twice. The second time each row also loads its own
+    // unknown.
     const trace_totals& t = all.at("jacobi");
     const std::uint64_t rows = 5003;
     const std::uint64_t entries = 2 * (6 * rows - 21);
@@ -152,7 +153,8 @@ TEST(trace, really_runs_and_leaves_the_counts_of_runs_alone) {
                model_error);
 }
 
-// The numbers of a section of the file: "section": {"name": {"kind": number, ...}, ...}.
+// The numbers in a section of the file, which has the form "section": {"name": {"kind": number,
+// ...}, ...}.
 std::map<std::string, std::map<std::string, double>> numbers(const std::string& file,
                                                              const std::string& section) {
   std::map<std::string, std::map<std::string, double>> found;
@@ -177,8 +179,8 @@ std::map<std::string, std::map<std::string, double>> numbers(const std::string& 
   return found;
 }
 
-// The operations that kernels name with compute, compared with those that a GPU executed, as
-// measured by bench/operation_counts.py: for each workload, and for each kernel.
+// The operations that kernels name with compute are compared with those that a GPU executed.
+// bench/operation_counts.py measured these for each workload and for each kernel.
 TEST(operations, are_those_of_the_machine_code) {
   const std::string path = "bench/results/operation-counts-h200.json";  // from the project's root
   std::ifstream stream(path);
@@ -200,7 +202,7 @@ TEST(operations, are_those_of_the_machine_code) {
     }
   };
   sim::node node(test::meshed(1, machine::protocol_kind::nvlink2), 1, [] {});
-  // by the names of kernels in the file, which are parts of ours
+  // Results by the names of kernels in the file; each is a part of our kernel's name.
   std::map<std::string, trace_totals> traced;
   for (const auto& w : probe::trace_workloads(node)) {
     expect(w.name, w.totals, of_workloads.at(w.name));

@@ -1,5 +1,5 @@
-// Tracked launches on simulated GPUs: complete published chunks travel while the kernel still runs,
-// and wrong announcements are found.
+// Tracked launches on simulated GPUs: complete published chunks travel while the kernel still runs.
+// Wrong announcements are found.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,8 @@ struct worker {
       const std::uint64_t last = std::min(end, at + tile);
       block.each([&](auto lane) {
         lane.compute(operation::fp32, work);
-        // Apart: 2 elements in each of 32 sectors. Other warps fill the rest of these sectors.
+        // With `apart`, a warp stores 2 elements in each of 32 sectors. Other warps fill the rest
+        // of these sectors.
         const std::uint64_t own = lane.index();
         const std::uint64_t first = at + (apart ? own % 32 * 8 + own / 32 * 2 : own);
         const std::uint64_t stop = apart ? std::min(last, first + 2) : last;
@@ -133,8 +134,8 @@ TEST(sim_tracking, without_transfers_tracking_is_left) {
   EXPECT_THROW(run({.how = mechanism::bulk_copy, .transfers = false}), usage_error);
 }
 
-// The paper's expectation for hardware (PROACT, section V-B): whole chunks, where inline sends
-// small packets.
+// PROACT's paper (section V-B) expects that hardware sends whole chunks, where inline sends small
+// packets.
 TEST(sim_tracking, hardware_wins_where_small_stores_fill_the_links) {
   const settings small{.how = mechanism::inline_stores, .apart = true};
   settings hardware = small;
@@ -142,7 +143,7 @@ TEST(sim_tracking, hardware_wins_where_small_stores_fill_the_links) {
   EXPECT_LT(run(hardware), 0.6 * run(small));
 }
 
-// Threads store lines of 128 bytes.
+// The threads store lines of 128 bytes.
 TEST(sim_tracking, packets_of_threads_are_counted) {
   for (const auto how : {mechanism::polling, mechanism::device_launch}) {
     EXPECT_EQ(run_epoch({.how = how}).remote_transactions, elements * 4 / 128);
@@ -154,7 +155,7 @@ TEST(sim_tracking, launches_start_one_after_another) {
   const settings fast{.how = mechanism::device_launch, .work = 10};
   settings slow = fast;
   slow.launch_interval_ps = 20'000'000;
-  // 4 MiB in chunks of 64 KiB at most.
+  // The region has 4 MiB, in chunks of 64 KiB at most.
   EXPECT_GT(run(slow), run(fast) + 60 * 15e-6);
 }
 

@@ -1,5 +1,5 @@
-// Kernels on a machine with address translation: every access is looked up once, walks have costs,
-// and other machines have none of this.
+// Kernels on a machine with address translation: every access is looked up once, and walks take
+// time. Other machines have none of this.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -78,8 +78,8 @@ TEST(translation, every_access_is_looked_up_once) {
 }
 
 TEST(translation, pages_that_fit_are_walked_once) {
-  const outcome one = strided_on(test::r9nano(), 16, 1, 4);  // four lines of each of 4 pages
-  EXPECT_EQ(one.loads.walks, 5U);                            // and the page of results
+  const outcome one = strided_on(test::r9nano(), 16, 1, 4);  // four lines on each of 4 pages
+  EXPECT_EQ(one.loads.walks, 5U);  // the fifth walk is for the results' page
   const outcome again = strided_on(test::r9nano(), 16, 2, 4);
   EXPECT_EQ(again.loads.walks, 5U);
   EXPECT_EQ(again.loads.tlb_misses, one.loads.tlb_misses);
@@ -87,9 +87,9 @@ TEST(translation, pages_that_fit_are_walked_once) {
   EXPECT_EQ(one.loads.walk_wire, 5U * 32);
 }
 
-// 64 pages in a buffer of 64 entries, four at a time: 16 walks of 604 ns one after another, and one
-// for the results. Elements are a line more than a page apart, so that lines are in all sets of the
-// L1.
+// 64 pages go through a buffer of 64 entries, four at a time. That makes 16 walks of 604 ns one
+// after another, and one for the results. Elements are a line more than a page apart, so that lines
+// are in all sets of the L1.
 TEST(translation, a_row_of_walks) {
   constexpr std::uint32_t stride = page_floats + 16;
   machine::machine m = test::r9nano();
@@ -119,7 +119,7 @@ TEST(translation, a_machine_without_tlbs_translates_in_no_time) {
 TEST(translation, larger_pages_reach_further) {
   machine::machine m = test::r9nano();
   m.gpu.tlb.page_bytes = 64 << 10;
-  EXPECT_EQ(strided_on(m, page_floats, 1).loads.walks, 5U);  // 256 KiB, and the page of results
+  EXPECT_EQ(strided_on(m, page_floats, 1).loads.walks, 5U);  // 256 KiB, and the results' page
 }
 
 // The first touch by another GPU is a walk that ends in a fault. The old owner's translations are
@@ -142,7 +142,7 @@ TEST(translation, pages_that_move_are_walked_anew) {
   EXPECT_EQ(c.walks, 2U);
   EXPECT_EQ(c.migrated_pages, 1U);
   EXPECT_EQ(c.requests, 0U);
-  c = launch(0);  // remote by now
+  c = launch(0);  // the page is remote by now
   EXPECT_EQ(c.walks, 3U);
   EXPECT_EQ(c.requests, 4U);
   EXPECT_EQ(launch(1).walks, 3U);

@@ -1,4 +1,4 @@
-// The steps of DualOpt in simulated GPUs: the traffic on links under each of them.
+// The steps of DualOpt in simulated GPUs, and the traffic on links under each of them.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace {
 
 using kernel::page_placement;
 
-// Lane k of each block loads element k * stride, `rounds` times, one word further each time.
+// Lane k of each block loads element k * stride `rounds` times, and each time one word further.
 struct strided {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -52,7 +52,7 @@ kernel::remote_load_counts loads_under(const std::string& how, const strided& wh
   return loads_under(how, what, blocks, test::r9nano());
 }
 
-// 64 lanes; each loads a word of a line of its own, twice.
+// Each of 64 lanes loads a word of its own line, twice.
 constexpr strided sparse{{}, 16, 2};
 
 TEST(treated_loads, direct) {
@@ -131,7 +131,7 @@ TEST(treated_loads, the_engine_decides) {
   machine::machine m = test::r9nano();
   m.gpu.dualopt.monitored = 500;
   m.gpu.dualopt.warm_up = 100;
-  // A word of each line, once: no load hits.
+  // Lanes load a word of each line once, so no load hits.
   const auto sparse_once = loads_under("dualopt", {{}, 16, 1}, 40, m);
   ASSERT_EQ(sparse_once.decisions.size(), 1U);
   EXPECT_TRUE(sparse_once.decisions[0].made);
@@ -140,14 +140,14 @@ TEST(treated_loads, the_engine_decides) {
   EXPECT_DOUBLE_EQ(sparse_once.decisions[0].block_utilisation, 1.0 / 16);
   EXPECT_GT(sparse_once.bypassed, 1000U);
   EXPECT_GT(sparse_once.coalesced, 0U);
-  // Four words of each line, on every compute unit.
+  // Every compute unit loads four words of each line.
   const auto dense = loads_under("dualopt", {{}, 4, 1}, 64, m);
   ASSERT_EQ(dense.decisions.size(), 1U);
   EXPECT_TRUE(dense.decisions[0].made);
   EXPECT_EQ(dense.decisions[0].choice, "rdma-cache");
   EXPECT_GT(dense.cache_misses, 0U);
   EXPECT_EQ(dense.bypassed, 0U);
-  // Too few accesses.
+  // There are too few accesses here.
   const auto few = loads_under("dualopt", {{}, 16, 1}, 2, m);
   ASSERT_EQ(few.decisions.size(), 1U);
   EXPECT_FALSE(few.decisions[0].made);
@@ -155,7 +155,7 @@ TEST(treated_loads, the_engine_decides) {
   EXPECT_TRUE(loads_under("coalesced", {{}, 16, 1}, 2, m).decisions.empty());
 }
 
-// Element gid * stride modulo `size`.
+// Loads element gid * stride modulo `size`.
 struct cyclic {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -170,8 +170,8 @@ struct cyclic {
   }
 };
 
-// Three phases: one loads a word of each line, one loads four words of lines that all compute units
-// want and no L1 holds, and one stays local.
+// The run has three phases. One loads a word of each line. One loads four words of lines that all
+// compute units want and no L1 holds. One stays local.
 kernel::remote_load_counts phases_under(const std::string& how, double& time_s) {
   machine::machine m = test::r9nano();
   m.gpu.dualopt.monitored = 500;
@@ -290,7 +290,7 @@ TEST(treated_loads, full_sets_stall) {
         })
         .time_s;
   };
-  // 64 lines in two sets of four ways: 8 at a time instead of 32.
+  // 64 lines are in two sets of four ways, so 8 are in flight at a time instead of 32.
   EXPECT_GT(time("direct", true), 2 * time("direct", false));
   EXPECT_GT(time("direct", true), 2 * time("bypass", true));
 }

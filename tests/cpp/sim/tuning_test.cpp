@@ -1,5 +1,5 @@
-// The search on simulated GPUs, from C++: every run's result is compared, and the pick is not
-// slower than any candidate that is tried individually.
+// The search on simulated GPUs, from C++. Every run's result is compared, and no candidate that is
+// tried by itself is faster than the pick.
 #include <gtest/gtest.h>
 
 #include <algorithm>

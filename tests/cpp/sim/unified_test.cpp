@@ -1,5 +1,5 @@
-// Remote loads on the R9 Nanos: their route and time, bytes in flits, counters, scalar caches and
-// sets.
+// Remote loads on the R9 Nanos: their route and time, their bytes in flits, counters, scalar caches
+// and sets.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -43,16 +43,16 @@ kernel::remote_load_counts loads_of(node& n, const strided& k, grid shape = {1, 
       .loads;
 }
 
-// MGPUSim's idle round trips: 392 to 432 ns through one switch, 1052 to 1090 ns through three. Ours
-// are within 10 % of both ends. They begin at the port, after the translation, whether that takes a
-// walk (the miss here) or no time (the hit).
+// MGPUSim's idle round trips take 392 to 432 ns through one switch and 1052 to 1090 ns through
+// three. Ours are within 10 % of both ends. They begin at the port, after the translation, which is
+// a walk (the miss here) or takes no time (the hit).
 TEST(unified, idle_round_trips) {
   const auto round_trips = [](std::uint32_t home) {
     node n(test::r9nano(), 4, [] {});
     const auto data = n.allocate_unified<float>(1024, page_placement::on(home));
     const auto out = n.allocate<float>(0, 64);
     const double miss = loads_of(n, {data, out, 1}).mean_latency_s;
-    const double both = loads_of(n, {data, out, 1}).mean_latency_s;  // over all runs
+    const double both = loads_of(n, {data, out, 1}).mean_latency_s;  // the mean over all runs
     return std::pair{miss * 1e9, (2 * both - miss) * 1e9};
   };
   const auto [near_miss, near_hit] = round_trips(1);
@@ -70,14 +70,14 @@ TEST(unified, requests_and_replies_take_whole_flits) {
   const auto c = loads_of(n, {data, out});
   EXPECT_EQ(c.requests, 4U);  // 256 bytes are four lines
   EXPECT_EQ(c.reply_bytes, 4U * 64);
-  EXPECT_EQ(c.wire, 4U * (16 + 80));  // 12 bytes, and 68
+  EXPECT_EQ(c.wire, 4U * (16 + 80));  // 12 bytes go, and 68 come back
 }
 
 TEST(unified, counts_of_local_and_remote_loads) {
   node n(test::r9nano(), 4, [] {});
   const auto data = n.allocate_unified<float>(std::size_t{64} * 1024);
   const auto out = n.allocate<float>(0, 64);
-  // A lane reads a word of a page of its own. Every fourth page is local.
+  // A lane reads a word of its own page. Every fourth page is local.
   const auto c = loads_of(n, {data, out, 64, 1024});
   EXPECT_EQ(c.local, 16U);
   EXPECT_EQ(c.remote, 48U);
@@ -90,7 +90,7 @@ TEST(unified, counts_of_local_and_remote_loads) {
   EXPECT_EQ(c.by_words[0], 48U);
   EXPECT_EQ(c.l2_loads, 64U);
   EXPECT_EQ(c.l2_hits, 0U);
-  // The instruction first takes its first line's way to the port, and waits for all lines.
+  // The instruction's first line goes to the port first. The instruction waits for all lines.
   EXPECT_GT(c.mean_wait_s, c.mean_latency_s);
 }
 
@@ -101,7 +101,8 @@ TEST(unified, time_in_links) {
   const auto out = n.allocate<float>(0, 64);
   const auto c = loads_of(n, {data, out, 1});
   EXPECT_NEAR(c.mean_in_links_s, 360e-9, 18e-9);
-  EXPECT_NEAR(c.mean_latency_s - c.mean_in_links_s, 70e-9, 10e-9);  // the home's L2 and memory
+  // The L2 and memory at the lines' home.
+  EXPECT_NEAR(c.mean_latency_s - c.mean_in_links_s, 70e-9, 10e-9);
   const auto again = loads_of(n, {data, out, 1});
   EXPECT_EQ(again.l2_loads, 2U);
   EXPECT_EQ(again.l2_hits, 1U);
@@ -123,8 +124,8 @@ struct twice {
   }
 };
 
-// 64 lines that are 2 KB apart fall into two sets of four ways by modulo, and are spread over all
-// sets by the hash.
+// 64 lines are 2 KB apart. Modulo puts them into two sets of four ways; the hash spreads them over
+// all sets.
 TEST(unified, strides_of_a_power_of_two_meet_in_sets_by_modulo) {
   const auto hits = [](bool modulo) {
     machine::machine m = test::r9nano();
@@ -172,7 +173,7 @@ TEST(unified, uniform_loads_go_to_the_scalar_caches) {
                       n.exchange();
                     }).loads;
     EXPECT_EQ(n.download(out), std::vector<float>(64, 8.0F));
-    // Four blocks on four compute units: one scalar cache, but four vector caches.
+    // Four blocks on four compute units share one scalar cache, but have four vector caches.
     EXPECT_EQ(c.scalar_accesses, scalar ? 16U : 0U);
     EXPECT_EQ(c.requests, scalar ? 1U : 4U);
     EXPECT_EQ(c.remote, scalar ? 0U : 16U);
@@ -273,7 +274,7 @@ TEST(unified, a_grid_over_all_devices) {
     const auto found = n.download(out);
     for (std::uint32_t k = 0; k < found.size(); ++k) ASSERT_EQ(found[k], k / 64 * 1000 + 10);
     EXPECT_EQ(c.local_stores + c.remote_stores, 40U);
-    EXPECT_EQ(c.local_stores, 12U);  // everything is on the first device, which has three blocks
+    EXPECT_EQ(c.local_stores, 12U);  // the first device has all, with three blocks
   }
 }
 

@@ -1,4 +1,4 @@
-// The search on synthetic costs: what it finds, what it never picks, and how much it measures.
+// The search with synthetic costs: what it finds, what it never picks, and how much it measures.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,14 +19,15 @@ double uniform(random_engine& random, double low, double high) {
   return std::uniform_real_distribution<double>(low, high)(random);
 }
 
-// True times from a model of sending: a cost a chunk, the tail of a chunk, the rate of the threads.
-// Every term grows in proportion to a parameter or to its inverse, as the search assumes.
+// True times from a model of sending, which adds a cost a chunk, the tail of a chunk and the rate
+// of the threads. Every term grows in proportion to a parameter or to its inverse, as the search
+// assumes.
 struct costs {
-  double kernel = 0, copies = 0;                      // bulk-copy: one after the other
+  double kernel = 0, copies = 0;                      // bulk-copy makes one after the other
   double launch = 0;                                  // per range
-  double stores = 0;                                  // inline: instead of the copies
+  double stores = 0;                                  // inline stores instead of copying
   double chunk = 0, tail = 0, thread = 0, place = 0;  // polling
-  double wait = 0;                                    // copy-engine: per chunk
+  double wait = 0;                                    // copy-engine waits so long for each chunk
 
   explicit costs(random_engine& random) {
     const auto log_uniform = [&](double low, double high) {
@@ -65,7 +66,7 @@ const std::vector<std::string> all{"bulk-copy", "split", "inline", "polling", "c
 
 struct observed {
   tune_result result;
-  std::uint64_t measured = 0;  // candidates, over all rounds
+  std::uint64_t measured = 0;  // measured candidates, over all rounds
   std::set<std::string> different;
 };
 
@@ -75,8 +76,8 @@ std::string name_of(const tune_candidate& c) {
   return text;
 }
 
-// Times with realistic noise: mostly small, sometimes a late one, and a part that all samples of
-// one call share.
+// Searches with times that have realistic noise. Most noise is small, some samples are late, and
+// all samples of one call share a part.
 observed search_noisy(const tune_space& space, const costs& cost, double part_bytes, double noise,
                       random_engine& random) {
   observed seen;
@@ -137,7 +138,8 @@ TEST_P(search_by_noise, finds_the_minimum_and_never_loses_to_a_control) {
     const std::string picked = std::to_string(i) + ": " + name_of(pick.candidate);
     EXPECT_LE(time, 1.02 * fastest(space, cost, bytes, false)) << picked;
     EXPECT_LE(time, (GetParam() == 0 ? 1 : 1.02) * fastest(space, cost, bytes, true)) << picked;
-    // of 144 candidates; in the median case, at most three rounds of all finalists
+    // At most 70 of 144 candidates are measured; in the median case, all finalists have at most
+    // three rounds.
     EXPECT_LE(seen.different.size(), 70U) << picked;
     EXPECT_LE(seen.measured, GetParam() == 0 ? 70U : 160U) << picked;
   }
@@ -145,14 +147,14 @@ TEST_P(search_by_noise, finds_the_minimum_and_never_loses_to_a_control) {
 
 INSTANTIATE_TEST_SUITE_P(noise, search_by_noise, testing::Values(0.0, 0.002, 0.01));
 
-// Costs with one minimum somewhere on the grid. Along each axis they fall towards it by at most an
-// octave an octave, which is the steepest slope that the search assumes.
+// These costs have one minimum somewhere on the grid. Along each axis they fall towards it by at
+// most an octave an octave, which is the steepest slope that the search assumes.
 TEST(search, finds_the_minimum_of_unimodal_surfaces) {
   random_engine random(11);
   for (int i = 0; i < 500; ++i) {
     tune_space space;
     space.families.push_back({"control", {}, true});
-    std::map<std::string, std::vector<double>> least;  // log2 of the distance
+    std::map<std::string, std::vector<double>> least;  // log2 of the distance from the minimum
     for (const char* name : {"a", "b", "c"}) {
       tune_family family{name, {}, false};
       for (std::size_t axis = random() % 3; axis-- > 0;) {
@@ -188,7 +190,8 @@ TEST(search, finds_the_minimum_of_unimodal_surfaces) {
   }
 }
 
-// For any times: the promises about the record, about controls and about the order of measurements.
+// For any times, the promises hold about the record, about controls and about the order of
+// measurements.
 TEST(search, keeps_its_promises_on_any_surface) {
   random_engine random(3);
   for (int i = 0; i < 200; ++i) {
@@ -297,7 +300,7 @@ TEST(search, a_difference_that_noise_explains_is_the_control_s) {
     } else {
       EXPECT_GT(found.candidates[0].median_s - pick.median_s, found.error_s);
     }
-    // once to explore, and three times at the end
+    // A candidate has one round to explore and three at the end.
     EXPECT_GE(found.candidates[0].rounds.size(), 4U);
   }
 }

@@ -1,4 +1,4 @@
-// Matrix factorisation, compared with plain loops in double precision.
+// Matrix factorisation is compared with plain loops in double precision.
 #include "workload/als.hpp"
 
 #include <gtest/gtest.h>
@@ -57,8 +57,8 @@ side by_rows(const std::vector<rating>& all, std::uint32_t rows, Row row, Other 
   return s;
 }
 
-// Rows without ratings, with few, with as many as a warp holds at a time, with one more, and with
-// several parts.
+// Some rows have no ratings, some have few. Others have as many as a warp holds at a time, one
+// more, or several parts.
 ratings skewed(std::uint32_t users, std::uint32_t items, std::uint32_t seed) {
   test::random_numbers random(seed);
   std::vector<rating> all;
@@ -218,7 +218,7 @@ void compare_als(std::uint32_t iterations) {
     renew_by_equations(r.items, items, users, F, lambda);
   }
   const double expected = squared_error(r, users, items, F);
-  // by width, because lanes add up in an order that depends on it
+  // Results by width: lanes add up in an order that depends on the width.
   std::map<std::uint32_t, workload::factors> first;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t width, auto how) {
     auto work = make_als<F>(node, r, devices, how);
@@ -307,8 +307,8 @@ TEST(als_sgd, three_steps_of_32) { compare_sgd<32, workload::als_sgd>(3, 1); }
 TEST(als_sgd, one_step_of_16_by_lane) { compare_sgd<16, workload::als_sgd_by_lane>(1, 2); }
 TEST(als_sgd, three_steps_of_32_by_lane) { compare_sgd<32, workload::als_sgd_by_lane>(3, 1); }
 
-// A stretch declared as repeated really repeats: with recording, every lane is looked at, and the
-// run takes the same time to the picosecond.
+// A stretch that is declared as repeated really repeats. With recording, every lane is looked at,
+// and the run takes the same time to the picosecond.
 template <class Work, class... Method>
 void expect_repeats(std::uint32_t f, Method... method) {
   const auto r = skewed(80, 40, 5);
@@ -345,7 +345,7 @@ TEST(als_sgd, repeated_stretches_do_repeat) {
   expect_repeats<workload::als_sgd<sim::node, 32>>(32, lambda, 0.02F, 1U);
 }
 
-// A lane stores one number of its row at a time, F numbers from its neighbour's.
+// A lane stores one number of its row at a time, F numbers away from its neighbour's.
 TEST(als_sgd, lanes_store_one_number_each) {
   const auto r = skewed(80, 40, 2);
   auto machine = test::meshed(2, machine::protocol_kind::nvlink2);

@@ -1,4 +1,4 @@
-// Tomographic reconstruction, compared with a separate projector and plain loops in double
+// Tomographic reconstruction is compared with a separate projector and plain loops in double
 // precision.
 #include "workload/ct.hpp"
 
@@ -64,7 +64,7 @@ struct scan {
       for (std::uint32_t bin = 0; bin < detectors; ++bin) {
         rays.push_back(
             ray_lengths(size, std::acos(-1.0) * angle / angles, bin - (detectors - 1) / 2.0));
-        double y = 0.2 * random.unit();  // slightly different from what the image would give
+        double y = 0.2 * random.unit();  // differs slightly from the image's projection
         double length = 0;
         for (const entry& e : rays.back()) {
           y += e.length * image[e.pixel];
@@ -152,7 +152,7 @@ void compare(const scan& s, std::uint32_t iterations, bool to_readers = false) {
   std::vector<double> expected(std::size_t{s.size} * s.size, 0);
   double cost = 0;
   for (std::uint32_t k = 0; k < iterations; ++k) cost = s.iterate(expected);
-  // By number of devices: the start of a part decides how positions in it are rounded.
+  // Results by number of devices: the start of a part decides how positions in it are rounded.
   std::map<std::uint32_t, std::vector<float>> first;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
     workload::ct work(node, s.view(), cut(s.size, devices, how), to_readers);
@@ -184,9 +184,9 @@ TEST(ct, of_rays_for_those_that_need_them) {
   compare(scan(100, 4, 2, 3), 1, true);
 }
 TEST(ct, of_one_subset_and_an_odd_size) { compare(scan(37, 9, 1, 2), 1); }
-// Teams of warps share them; more than are prepared at a time.
+// Teams of warps share the angles, and there are more than are prepared at a time.
 TEST(ct, of_many_angles) { compare(scan(37, 70, 1, 4), 1); }
-// Several blocks also share their rays.
+// Several blocks share the rays of an angle.
 TEST(ct, of_more_than_one_block_of_rays_an_angle) { compare(scan(100, 4, 2, 3), 2); }
 
 // The projection of a single pixel's image is a column of the system; the projection along a ray is
@@ -279,7 +279,7 @@ TEST(ct, of_lanes_with_few_pixels) {
   s.iterate(expected);
   struct {
     std::uint64_t at_once;  // blocks
-    std::uint32_t pixels;   // pixels of a lane, in 50 rows of 100
+    std::uint32_t pixels;   // pixels of a lane; the image is 50 rows of 100
   } constexpr held[] = {{8, 4}, {16, 2}, {100, 1}};
   std::vector<float> first;
   for (const auto& [at_once, pixels] : held) {

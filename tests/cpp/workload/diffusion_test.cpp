@@ -1,4 +1,4 @@
-// Heat and Burgers' equation, compared with plain loops in double precision.
+// The heat equation and Burgers' equation are compared with plain loops in double precision.
 #include "workload/diffusion.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 using workload::diffusion_equation;
 
-// A grid with separate arithmetic: points by coordinates, dimensions in a loop.
+// A grid with arithmetic of its own: points have coordinates, and a loop goes over dimensions.
 struct grid {
   std::array<int, 3> n;  // planes, rows, columns
   std::vector<float> start;
@@ -183,7 +183,7 @@ TEST(diffusion, burgers_in_two_dimensions) {
   on_every_node(grid(21, 1, 33, diffusion_equation::burgers, 4), 2);
 }
 
-// Parts of one plane, which is less than the halo, and empty parts.
+// Some parts are one plane, which is less than the halo, and some are empty.
 TEST(diffusion, of_thin_slabs) {
   const grid g(5, 6, 7, diffusion_equation::burgers, 5);
   const auto expected = g.after(1);
@@ -205,7 +205,8 @@ TEST(diffusion, sends_the_halo_and_nothing_else) {
                             for (int k = 0; k < 2; ++k) work.enqueue_iteration(false);
                           })
                           .wire;
-    // Two boundaries in both directions, two planes of 32 floats, three stages of two steps.
+    // Two boundaries send in both directions: two planes of 32 floats, in three stages of two
+    // steps.
     EXPECT_EQ(wire.useful, 4 * 2 * 32 * 4 * 6);
     EXPECT_EQ(wire.wasted, 0);
   });

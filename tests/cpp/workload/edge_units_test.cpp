@@ -1,4 +1,4 @@
-// How rows are cut into units.
+// Rows are cut into units.
 #include "workload/shared/edge_units.hpp"
 
 #include <gtest/gtest.h>
@@ -27,8 +27,8 @@ std::vector<std::uint64_t> random_rows(test::random_numbers& random, std::uint32
   return offsets;
 }
 
-// Every row and every edge once, in order. Parts of a row are whole tiles, except for its last
-// part.
+// Every row and every edge occurs once, in order. Parts of a row are whole tiles, except for its
+// last part.
 void expect_whole(const unit_table& units, const std::vector<std::uint64_t>& offsets,
                   std::uint64_t first, std::uint64_t last, const unit_limits& limits) {
   ASSERT_EQ(units.rows.size(), units.count() + 1);
@@ -87,7 +87,8 @@ TEST(edge_units, hold_every_row_whatever_their_size) {
   }
 }
 
-// The requested number of rounds, unless units would become too small; and no smaller than needed.
+// The cut has the requested number of rounds, unless units would become too small, and no smaller
+// units than it needs.
 TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
   test::random_numbers random(32);
   const std::uint32_t rows = 60'000;

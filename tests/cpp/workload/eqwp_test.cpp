@@ -1,4 +1,4 @@
-// Propagation of seismic waves, compared with plain loops in double precision.
+// Propagation of seismic waves is compared with plain loops in double precision.
 #include "workload/eqwp.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array<std::array<std::size_t, 3>, 3> stress_of{{{0, 3, 4}, {3, 1, 5}, {4, 5, 2}}};
 
-// A grid with separate arithmetic. A value that is half a point further along some dimensions is
+// A grid with arithmetic of its own. A value that is half a point further along some dimensions is
 // differentiated towards the result's position. Dimensions are x, y, z.
 struct medium {
   std::array<int, 3> n;
@@ -44,7 +44,7 @@ struct medium {
     }
     return f[index(p)];
   }
-  // Around half a point before p, or after it.
+  // The difference around half a point before p, or after it.
   double difference(const field& f, place p, std::size_t along, bool behind) const {
     const auto value = [&](int by) {
       place q = p;
@@ -160,10 +160,10 @@ void on_every_node(const medium& m, std::uint32_t steps) {
 
 TEST(eqwp, is_the_reference) { on_every_node(medium(10, 6, 9, 1), 3); }
 TEST(eqwp, of_planes_of_more_than_a_block) { on_every_node(medium(7, 19, 21, 2), 1); }
-// The last tiles of rows and columns are cut.
+// The grid cuts the last tiles of rows and columns.
 TEST(eqwp, by_tiles) { on_every_node<workload::point_tiles>(medium(7, 19, 21, 2), 1); }
 
-// Parts of one plane, which is less than the halo, and empty parts.
+// Some parts are one plane, which is less than the halo, and some are empty.
 TEST(eqwp, of_thin_slabs) {
   const medium m(5, 4, 7, 3);
   const auto expected = m.after(2);

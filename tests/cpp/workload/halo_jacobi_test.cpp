@@ -1,4 +1,4 @@
-// Jacobi on a ring, compared with plain loops in single precision, bit for bit.
+// Jacobi on a ring is compared with plain loops in single precision, bit for bit.
 #include "workload/halo_jacobi.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ struct expected {
   double residual = 0;
 };
 
-// The loops of the definition, with separate index arithmetic.
+// The loops of the definition, with index arithmetic of their own.
 expected after(const halo_jacobi_grid& grid, std::uint32_t iterations) {
   const std::uint64_t columns = grid.columns;
   expected found;
@@ -63,7 +63,7 @@ std::vector<std::uint64_t> even(std::uint64_t rows, std::uint32_t devices) {
   return found;
 }
 
-// Whether a device has this row: one of its own, or one next to them.
+// Whether a device has this row, as its own or beside its own rows.
 bool holds(const std::vector<std::uint64_t>& rows, std::uint32_t d, std::uint64_t row) {
   const std::uint64_t all = rows.back();
   for (std::uint64_t own = rows[d]; own < rows[d + 1]; ++own) {
@@ -124,7 +124,7 @@ TEST(halo_jacobi, of_thin_parts) {
   }
 }
 
-// Two rows for each of three devices in an iteration.
+// Each of three devices sends two rows in an iteration.
 TEST(halo_jacobi, sends_the_rows_beside_others_and_nothing_else) {
   const halo_jacobi_grid grid{12, 64};
   test::on_each_node(3, 32, [&](auto& node) {
@@ -135,7 +135,7 @@ TEST(halo_jacobi, sends_the_rows_beside_others_and_nothing_else) {
     ASSERT_TRUE(result.wire_known);
     const double rows = 3 * 2 * 64 * sizeof(float);
     EXPECT_GE(result.wire.useful + result.wire.wasted, 4 * rows);
-    // includes the residual's bytes
+    // The bytes include those of the residual.
     EXPECT_LT(result.wire.useful + result.wire.wasted, 4.5 * rows);
   });
 }
@@ -175,7 +175,7 @@ TEST(halo_jacobi, a_row_that_does_not_arrive_shows) {
   });
   for (std::uint32_t d = 0; d < 2; ++d) {
     const auto found = work.result(d);
-    const std::size_t first = 3 * d * 40U;  // a point of the device's own, in one of three rows
+    const std::size_t first = 3 * d * 40U;  // a point in one of the device's own three rows
     EXPECT_TRUE(std::isnan(found[first + 1]));
     EXPECT_FALSE(std::isnan(found[first + 40 + 1]));
     EXPECT_TRUE(std::isnan(found[first + 80 + 1]));

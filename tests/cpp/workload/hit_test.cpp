@@ -1,4 +1,4 @@
-// Turbulence, compared with sums over all waves and points in double precision.
+// Turbulence is compared with sums over all waves and points in double precision.
 #include "workload/hit.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 using wide = std::complex<double>;
 
-// A box with separate arithmetic: coefficients of 0 <= kx <= n / 2 and all ky, kz.
+// A box with arithmetic of its own: it has the coefficients of 0 <= kx <= n / 2 and all ky, kz.
 struct box {
   int n;
   std::vector<float> start;  // [ky][3][kz][kx][re, im]
@@ -48,7 +48,7 @@ struct box {
     }
   }
 
-  // P(k) [u x w](k) for each coefficient.
+  // Computes P(k) [u x w](k) for each coefficient.
   std::vector<wide> nonlinear(const std::vector<wide>& u) const {
     std::vector<wide> result(u.size());
     for (int z = 0; z < n; ++z) {
@@ -230,7 +230,7 @@ TEST(hit, sends_to_each_device_what_it_reads) {
   test::on_each_node(4, 32, [&](auto& node) {
     auto work = b.problem().on(node, b.cut(4, kernel::mechanism::bulk_copy));
     const auto wire = node.run([&] { work.enqueue_iteration(false); }).wire;
-    // Three quarters of six and of three half spectra, in two stages.
+    // Two stages send three quarters of six and of three half spectra.
     EXPECT_EQ(wire.useful, 2 * 9 * 8 * 8 * 8 * 5 * 3 / 4);
     EXPECT_EQ(wire.wasted, 0);
   });

@@ -1,4 +1,5 @@
-// The Jacobi iteration on the reference and the simulated node, compared with a plain double loop.
+// The Jacobi iteration on the reference and the simulated node is compared with a plain double
+// loop.
 #include "workload/jacobi.hpp"
 
 #include <gtest/gtest.h>
@@ -62,7 +63,7 @@ struct made_system {
     return {rows, half_bandwidth, diagonals.data(), right.data()};
   }
 
-  // x after `iterations` iterations from 0, and the sum of |x' - x| in the last one.
+  // Returns x after `iterations` iterations from 0, and the sum of |x' - x| in the last one.
   std::pair<std::vector<double>, double> reference(std::uint32_t iterations) {
     std::vector<double> x(rows, 0.0);
     double change = 0;
@@ -164,7 +165,7 @@ TEST(jacobi, equals_a_double_loop) {
 }
 
 TEST(jacobi, wide_bands_narrow_parts) {
-  // Parts that are shorter than the band, parts of one row, and empty parts.
+  // Some parts are shorter than the band, some are one row, and some are empty.
   const std::vector<std::vector<std::uint64_t>> cuts = {
       {0, 700}, {0, 20, 700}, {0, 350, 351, 700}, {0, 0, 300, 700}, {0, 5, 10, 690, 700}};
   unsigned seed = 100;

@@ -1,5 +1,4 @@
-// Values that go only to the devices that read them: the readers are found, and nothing else is
-// read.
+// Values go only to the devices that read them. The readers are found, and nothing else is read.
 #include "workload/shared/readers.hpp"
 
 #include <gtest/gtest.h>
@@ -63,7 +62,7 @@ TEST(readers, are_those_whose_rows_name_a_column) {
     const std::uint32_t devices = 1 + random.below(16);
     const std::uint32_t shift = random.below(3);
     const auto r = nearby(n, 1 + random.below(n), random);
-    std::vector<std::uint64_t> cut;  // includes empty parts
+    std::vector<std::uint64_t> cut;  // the cut includes empty parts
     for (std::uint32_t d = 0; d <= devices; ++d) {
       cut.push_back(d == 0 ? 0 : d == devices ? n : random.below(n + 1));
     }
@@ -100,13 +99,15 @@ TEST(readers, must_subscribe_to_what_they_read) {
   kernel::region_options options;
   options.boundaries = {0, 4, 8};
   options.readers = {0, 2, 0, 0, 1, 0, 0, 0};
-  EXPECT_THROW(kernel::make_region_state(options, 4, 2), model_error);  // for no device
+  EXPECT_THROW(kernel::make_region_state(options, 4, 2), model_error);  // subscribed for no device
   options.subscribers = {{{1, 2, 2}}, {{5, 8, 1}}};
-  EXPECT_THROW(kernel::make_region_state(options, 4, 2), model_error);  // not for element 4
+  // Element 4 is not subscribed.
+  EXPECT_THROW(kernel::make_region_state(options, 4, 2), model_error);
   options.subscribers = {{{1, 2, 2}}, {{4, 8, 1}}};
   EXPECT_NO_THROW(kernel::make_region_state(options, 4, 2));
   options.reader_shift = 1;
-  EXPECT_THROW(kernel::make_region_state(options, 4, 2), model_error);  // twice too many
+  // Twice as many readers as needed.
+  EXPECT_THROW(kernel::make_region_state(options, 4, 2), model_error);
 }
 
 struct paths {
@@ -150,7 +151,7 @@ paths make_paths(std::uint32_t vertices) {
 
 constexpr std::uint32_t iterations = 12;
 
-// The numbers of wrong elements: among the elements that a device must have, and among all others.
+// The numbers of wrong elements, among those that a device must have and among all others.
 struct differences {
   std::uint64_t held = 0;
   std::uint64_t others = 0;
@@ -202,8 +203,7 @@ TEST(readers, get_a_store_each_and_no_other_device_does) {
   EXPECT_LT(sent, 900);  // of 1800 that would go to everybody
 }
 
-// An element that is read without a subscription: `host` names it, and on `sim` the result is
-// wrong.
+// An element is read without a subscription. `host` names it, and on `sim` the result is wrong.
 TEST(readers, that_are_missing_are_found) {
   const auto p = make_paths(900);
   auto options = p.options(3, kernel::mechanism::inline_stores);
@@ -235,7 +235,7 @@ TEST(readers, that_are_missing_are_found) {
   EXPECT_GT(compare(work, whole, expected).held, 0);
 }
 
-// Groups of elements: a factor of sixteen numbers is sent as a whole.
+// Elements form groups: a factor of sixteen numbers is sent as a whole.
 TEST(readers, of_factors) {
   constexpr std::uint32_t rank = 16;
   constexpr std::uint32_t shift = 4;
@@ -260,7 +260,7 @@ TEST(readers, of_factors) {
   for (auto* side : {&start.users, &start.items}) {
     std::generate(side->begin(), side->end(), [&] { return random.unit(); });
   }
-  // From one device: every device that renews a row does the same.
+  // The factors come from one device, because every device that renews a row does the same.
   workload::factors expected;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
     const auto rows_cut = equal_parts(200, devices);

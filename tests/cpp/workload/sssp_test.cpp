@@ -1,4 +1,4 @@
-// Shortest paths, compared with Dijkstra's algorithm and plain iterations.
+// Shortest paths are compared with Dijkstra's algorithm and plain iterations.
 #include "workload/sssp.hpp"
 
 #include <gtest/gtest.h>
@@ -34,9 +34,9 @@ struct weighted_graph {
   }
 };
 
-// Rows of very different lengths. The last fifth of the vertices cannot be reached from the others,
-// and every ninth vertex has no in-edge. Weights are multiples of 1/64, so that their sums are
-// exact.
+// Rows have very different lengths. The last fifth of the vertices cannot be reached from the
+// others, and every ninth vertex has no in-edge. Weights are multiples of 1/64, so that their sums
+// are exact.
 weighted_graph skewed(std::uint32_t vertices, std::uint32_t seed) {
   test::random_numbers random(seed);
   weighted_graph g;
@@ -145,7 +145,7 @@ void find_the_shortest_paths() {
 TEST(sssp, finds_the_shortest_paths) { find_the_shortest_paths<workload::edge_units>(); }
 TEST(sssp, finds_the_shortest_paths_by_warps) { find_the_shortest_paths<workload::row_warps>(); }
 
-// One lane of a warp stores.
+// One lane of each warp stores.
 TEST(sssp, warps_store_a_row_each) {
   const auto g = skewed(2000, 1);
   const auto machine = test::meshed(2, machine::protocol_kind::nvlink2);
@@ -201,8 +201,8 @@ TEST(sssp, random_weights_are_within_rounding) {
   });
 }
 
-// The block that comes last joins the parts of a row: here in many orders, with every number of
-// parts.
+// The block that comes last joins the parts of a row. Here blocks come in many orders, with every
+// number of parts.
 TEST(sssp, parts_join_in_any_order) {
   struct counting_lane {
     std::vector<std::uint64_t>& words;

@@ -1,4 +1,4 @@
-// The unified programs on both nodes, with every placement, compared with plain loops.
+// The unified programs run on both nodes, with every placement, and are compared with plain loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -180,7 +180,7 @@ TEST(unified_programs, bitonic_sort) {
   EXPECT_EQ(refusal(data), "1023 keys cannot be sorted; give a power of two");
 }
 
-// FIPS 197, appendix C.3, and the first words of the key schedule in A.3.
+// The values are those of FIPS 197, appendix C.3, and the first words of the key schedule in A.3.
 TEST(unified_programs, aes) {
   aes_problem data;
   std::vector<double> expected;
@@ -273,7 +273,7 @@ TEST(unified_programs, kmeans) {
   for (std::uint32_t k = 0; k < 3000; ++k) {
     data.values.push_back(static_cast<float>(random.below(17)) / 16);
   }
-  // In whole numbers, since centres are multiples of 1/256.
+  // The sums are in whole numbers, because centres are multiples of 1/256.
   std::vector<std::int64_t> centres(24);
   for (std::size_t k = 0; k < 24; ++k) {
     centres[k] = static_cast<std::int64_t>(data.values[k] * 256);
@@ -369,8 +369,8 @@ TEST(unified_programs, convolution) {
             "its result by one less than the mask");
 }
 
-// Output of MGPUSim (24a2205) for the same program, sizes and placement: accesses of the vector L1,
-// and remote reads and writes.
+// MGPUSim (24a2205) gives these numbers for the same program, sizes and placement: accesses of the
+// vector L1, and remote reads and writes.
 TEST(unified_programs, atax_has_the_accesses_of_mgpusim) {
   const atax_problem data{512, 512, random_floats(512 * 512, 11), random_floats(512, 12)};
   sim::node node(test::r9nano(), 4, [] {});

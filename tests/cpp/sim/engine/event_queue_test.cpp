@@ -10,8 +10,8 @@
 namespace interlace::sim::event_queue_tests {
 namespace {
 
-// Compared with a sorted map: near and far events, ties, and events pushed while others are
-// handled.
+// The queue is compared with a sorted map. Events are near and far, have equal times, or are pushed
+// while others are handled.
 TEST(event_queue, order_of_time_then_insertion) {
   for (unsigned seed = 0; seed < 8; ++seed) {
     std::mt19937_64 random(seed);

@@ -1,5 +1,5 @@
-// Bytes on the wire of single stores, by size: kernels that store to a peer on simulated machines,
-// compared with figures computed from the packet formats.
+// The bytes that single stores put on the wire, by size. Kernels store to a peer on simulated
+// machines, and the bytes are compared with figures from the packet formats.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -19,7 +19,7 @@ using machine::protocol_kind;
 // with a word each.
 struct scattered_stores {
   replicated<std::uint32_t> out;
-  std::uint32_t words = 1;  // words of one store
+  std::uint32_t words = 1;  // the number of words in one store
   std::uint32_t skip = 0;   // leaves this word of every store unwritten
 
   template <class Block>
@@ -110,7 +110,7 @@ TEST(goodput, pcie_holes_need_a_packet_for_each_run) {
   EXPECT_EQ(s.wire, 8U * 4 * (24 + 12 + 24 + 16));
 }
 
-// The published table: goodput to three decimals, payload over wire bytes.
+// The published table has the goodput, which is payload over wire bytes, to three decimals.
 TEST(goodput, published_table) {
   struct row {
     std::uint32_t bytes;
@@ -144,7 +144,7 @@ TEST(goodput, published_table) {
   }
 }
 
-// Whatever the mask: every byte is paid for once, and no packet is larger than a line allows.
+// For every mask, every byte is paid for once, and no packet is larger than a line allows.
 TEST(packets, random_masks) {
   std::uint64_t state = 1;
   const auto random = [&state] {
@@ -184,7 +184,7 @@ TEST(packets, random_masks) {
   }
 }
 
-// For a link that states a size for a word write. Longer packets take whole flits.
+// The link states a size for the write of a word. Longer packets take whole flits.
 TEST(goodput, of_a_word_may_be_less_than_of_its_flits) {
   machine::protocol p;
   p.kind = protocol_kind::nvlink4;

@@ -1,5 +1,5 @@
-// The ledger finds messages that were lost, duplicated or carried by the wrong link, and its time
-// bins keep all busy time of the links.
+// The ledger finds messages that were lost, duplicated or carried by the wrong link. Its time bins
+// keep all busy time of the links.
 #include "sim/fabric/ledger.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace interlace::sim::ledger_tests {
 namespace {
 
-// Two devices, and a switch between them: 0 -> switch, switch -> 1, and back.
+// Two devices and a switch between them; the links are 0 to switch, switch to 1, and back.
 ledger through_a_switch() { return {2, {{}, {0, 1}, {2, 3}, {}}, 4}; }
 
 message stores(std::uint32_t payload, std::uint32_t wire) {

@@ -19,7 +19,8 @@ namespace {
 
 constexpr event_kind ev_arrival = event_kind::thread_continues;
 constexpr std::uint32_t wire_bytes = 500;
-// So short that the event queue has few empty buckets to pass, which keeps the test fast.
+// The time is so short that the event queue has few empty buckets to pass. That keeps the test
+// fast.
 constexpr picoseconds service = 500;
 constexpr picoseconds latency = 1000;
 
@@ -53,7 +54,7 @@ class poisson_sender : public message_receiver {
   }
 
   const std::vector<picoseconds>& waits() const { return waits_; }
-  // from an arrival to the next one
+  // The times from each arrival to the next one.
   const std::vector<picoseconds>& between() const { return between_; }
   std::uint64_t delivered_late() const { return late_; }
   const ledger& counts() const { return links_.counts(); }
@@ -101,7 +102,7 @@ TEST(queueing, waits_of_poisson_arrivals_are_those_of_m_d_1) {
     EXPECT_EQ(sender.delivered_late(), 0U);
     double plain = 0;
     double control = 0;
-    picoseconds lindley = 0;  // the recursion that defines the queue: exact, message by message
+    picoseconds lindley = 0;  // computed exactly from the queue's definition
     for (std::size_t k = 0; k < count; ++k) {
       ASSERT_EQ(sender.waits()[k], lindley) << k;
       const auto wait = static_cast<double>(sender.waits()[k]);
@@ -116,7 +117,7 @@ TEST(queueing, waits_of_poisson_arrivals_are_those_of_m_d_1) {
     const double expected = rho / (2 * (1 - rho)) * static_cast<double>(service);
     EXPECT_NEAR(mean, expected, 0.02 * expected) << "rho " << rho;
     EXPECT_NEAR(plain / n, expected, 0.1 * expected) << "rho " << rho;
-    // The ledger's counts of the same messages.
+    // The ledger has counted the same messages.
     const ledger::pair& p = sender.counts().between(0, 1);
     EXPECT_EQ(static_cast<double>(p.latency), plain + n * static_cast<double>(service + latency));
     EXPECT_EQ(sender.counts().busy(0), count * service);

@@ -1,4 +1,4 @@
-// The second-level cache in front of the memory: reads and writes of copies.
+// The second-level cache in front of the memory, as copies read and write it.
 #include "sim/gpu/memory.hpp"
 
 #include <gtest/gtest.h>
@@ -48,11 +48,11 @@ TEST(memory, a_copy_reads_what_the_cache_holds) {
   m.write(0, 4096, all);
   m.stream_out(1000, 4096, 2 * line);
   EXPECT_EQ(m.dram_bytes(), line);
-  m.stream_out(2000, 4096, 2 * line);  // and leaves nothing there
+  m.stream_out(2000, 4096, 2 * line);  // the read leaves nothing there
   EXPECT_EQ(m.dram_bytes(), 2 * line);
 }
 
-// More data than the cache holds: displaced lines are written to memory.
+// The data exceed the cache, so displaced lines are written to memory.
 TEST(memory, what_is_displaced_is_written_back) {
   const machine::gpu g = described();
   memory m(g);

@@ -37,7 +37,7 @@ std::vector<instruction_kind> kinds(const warp_program& p) {
 
 alignas(128) std::uint32_t words[4096];
 
-struct lengths {  // lane k makes k iterations, then stores
+struct lengths {  // lane k makes k iterations, and then it stores
   local<std::uint32_t> data{words, 4096};
   template <class Block>
   void operator()(Block& block) const {
@@ -85,13 +85,13 @@ TEST(recorder, an_arrival_is_an_atomic_that_all_wait_for) {
   EXPECT_EQ(kinds(programs[1]), other);
   EXPECT_EQ(programs[0].lines[programs[0].instructions[2].first_line].line(), 4096U);
   EXPECT_EQ(words[1024], 1U);
-  programs = record(arrive{}, words, 64);  // the last one
+  programs = record(arrive{}, words, 64);  // the last block that arrives
   EXPECT_EQ(kinds(programs[0]).size(), first.size() + 2);
   EXPECT_EQ(kinds(programs[1]).size(), other.size() + 2);
   EXPECT_EQ(words[1024], 0U);
 }
 
-// In a trace, a wait after an atomic is an arrival's; a fence is not.
+// In a trace, a wait after an atomic belongs to an arrival. A fence does not.
 TEST(recorder, a_fence_after_an_atomic_does_not_wait_for_it) {
   recorder r;
   recorder::settings s;
@@ -130,7 +130,7 @@ struct gather {
 };
 
 TEST(recorder, an_index_is_depended_on_and_a_load_is_not) {
-  // 64 words apart: each has a line of its own
+  // The words are 64 words apart, so each is in a line of its own.
   for (std::uint32_t k = 0; k < 32; ++k) words[k] = 1024 + k * 64;
   const auto programs = record(gather{}, words, 32);
   const auto& p = programs[0].instructions;
@@ -182,7 +182,8 @@ TEST(recorder, bank_conflicts) {
   EXPECT_EQ(record(conflicts{1}, words, 32)[0].instructions[0].count, 1U);
   EXPECT_EQ(record(conflicts{2}, words, 32)[0].instructions[0].count, 2U);
   EXPECT_EQ(record(conflicts{32}, words, 32)[0].instructions[0].count, 32U);
-  EXPECT_EQ(record(conflicts{0}, words, 32)[0].instructions[0].count, 1U);  // the same word
+  // All lanes read the same word.
+  EXPECT_EQ(record(conflicts{0}, words, 32)[0].instructions[0].count, 1U);
 }
 
 struct repeated {  // a loop that is not a lane.range
@@ -252,7 +253,7 @@ TEST(recorder, a_repeated_stretch_is_recorded_once_for_a_key) {
   }
 }
 
-// Lanes go through lists of different length, from different places, in different order.
+// Lanes go through lists of different lengths, from different places and in different orders.
 struct repeated_gather {
   bool apart = false;
   local<std::uint32_t> data{words, 4096};
@@ -307,7 +308,7 @@ TEST(recorder, a_repeated_stretch_reaches_other_places_in_memory) {
   }
 }
 
-// Stretches that must not repeat, or do not: warps after the first load more, or less.
+// These stretches do not repeat: warps after the first one load more, or less.
 struct no_repetition {
   std::int32_t more = 0;
   local<std::uint32_t> data{words, 4096};

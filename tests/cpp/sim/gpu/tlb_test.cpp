@@ -1,4 +1,4 @@
-// TLBs: sets, replacement and removed pages, compared with a plain model.
+// The sets, replacement and removed pages of TLBs are compared with a plain model.
 #include "sim/gpu/tlb.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 TEST(tlb, has_what_was_inserted) {
   tlb t(4, 4);
-  EXPECT_FALSE(t.find(0));  // a page like others, not the contents of an empty entry
+  EXPECT_FALSE(t.find(0));  // page 0 is a page, and not an empty entry
   t.insert(0);
   EXPECT_TRUE(t.find(0));
   EXPECT_FALSE(t.find(1));
@@ -47,7 +47,7 @@ TEST(tlb, a_page_that_is_forgotten_leaves_its_entry) {
   for (const std::uint64_t page : {1U, 3U, 4U}) EXPECT_TRUE(t.find(page));
 }
 
-// Sets as lists in order of use.
+// Each set is a list in order of use.
 TEST(tlb, behaves_as_lists) {
   struct shape {
     std::uint32_t entries;
@@ -55,7 +55,7 @@ TEST(tlb, behaves_as_lists) {
   };
   for (const auto& [entries, ways] : {shape{1, 1}, shape{8, 8}, shape{8, 2}, shape{64, 4}}) {
     tlb t(entries, ways);
-    std::vector<std::vector<std::uint64_t>> sets(entries / ways);  // most recently used last
+    std::vector<std::vector<std::uint64_t>> sets(entries / ways);  // the most recently used is last
     std::mt19937_64 random(entries * 100 + ways);
     std::uint64_t hits = 0;
     for (int k = 0; k < 20'000; ++k) {

@@ -1,5 +1,5 @@
-// A GPU's TLBs and the host's walks by themselves: requests, merging, waiting, and the times of
-// answers.
+// A GPU's TLBs and the host's walks by themselves. Requests are merged and wait, and answers come
+// at known times.
 #include "sim/gpu/translator.hpp"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class translated : public testing::Test, public message_receiver {
     }
   }
 
-  // Looks up a page, and waits where necessary; `who` resumes at done_[who].
+  // Looks up a page, and waits if it must. `who` continues at done_[who].
   answer access(std::uint32_t gpu, std::uint32_t buffer, std::uint64_t page, std::uint32_t who) {
     const answer found = gpus_[gpu].look_up(buffer, page);
     if (found == answer::there) {
@@ -75,8 +75,8 @@ class translated : public testing::Test, public message_receiver {
   std::map<std::uint32_t, picoseconds> done_;
 };
 
-// A flit in each direction through one switch and the root: 250 ns; a walk: 100 ns; the L2 TLB: 3
-// ns.
+// A flit takes 250 ns in each direction through one switch and the root. A walk takes 100 ns, and
+// the L2 TLB 3 ns.
 constexpr picoseconds walk_time = 2 * 250'250 + 100'000 + 3'000;
 
 TEST_F(translated, a_walk_goes_to_the_host_and_back) {
@@ -89,7 +89,7 @@ TEST_F(translated, a_walk_goes_to_the_host_and_back) {
   EXPECT_EQ(c.l2_misses, 1U);
   EXPECT_EQ(c.walks, 1U);
   EXPECT_EQ(c.wire, 16U);                   // 12 bytes, in flits
-  EXPECT_EQ(walker_->counted().wire, 16U);  // and 4 + 8
+  EXPECT_EQ(walker_->counted().wire, 16U);  // an answer has 4 + 8 bytes
   EXPECT_EQ(walker_->counted().replies, 1U);
   EXPECT_EQ(c.walk_latency, done_[1] - 3'000);
 }

@@ -1,4 +1,5 @@
-// Bitmasks of loads: the paper's example (Fig. 7b), all granularities, and a byte-by-byte model.
+// The bitmasks of loads: the paper's example (Fig. 7b), all granularities, and a model byte by
+// byte.
 #include "sim/remote/bitmask_generator.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@
 namespace interlace::sim::bitmask_generator_tests {
 namespace {
 
-// Four threads. The second and the third touch the same line, so there are three accesses.
+// Four threads load. The second and the third touch the same line, so there are three accesses.
 TEST(bitmask_generator, the_papers_example) {
   const bitmask_generator g(64, 4);
   const std::vector<std::uint64_t> addresses{0x2c0, 0x100, 0x104, 0x43c};
@@ -35,7 +36,7 @@ TEST(bitmask_generator, small_and_large_elements) {
   EXPECT_EQ(bitmask_generator(128, 4).mask(0x1040, 64), 0xffff0000U);
 }
 
-// Bits 5 to 2 of each lane's address, or-ed; and the same from the bytes of a line that lanes want.
+// The mask joins bits 5 to 2 of each lane's address. The bytes that lanes want give the same mask.
 TEST(bitmask_generator, masks_are_those_of_single_bytes) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 500; ++round) {

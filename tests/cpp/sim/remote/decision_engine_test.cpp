@@ -1,4 +1,5 @@
-// The decision engine: every branch of the paper's flow chart (Fig. 11), its window, its warm-up.
+// The decision engine takes every branch of the paper's flow chart (Fig. 11), after its warm-up and
+// window.
 #include "sim/remote/decision_engine.hpp"
 
 #include <gtest/gtest.h>
@@ -12,8 +13,8 @@
 namespace interlace::sim::decision_engine_tests {
 namespace {
 
-// Makes `accesses` accesses. One in `remote_every` is a remote load of `used` of 16 pieces; of
-// these, one in `hit_every` hits (0: none).
+// Makes `accesses` accesses. One in `remote_every` is a remote load of `used` of 16 pieces. One in
+// `hit_every` of the remote loads hits (0: none).
 decision_engine::decision after(decision_engine& engine, std::uint32_t accesses,
                                 std::uint32_t remote_every, std::uint32_t used,
                                 std::uint32_t hit_every) {
@@ -35,13 +36,14 @@ optimisation choice(std::uint32_t remote_every, std::uint32_t used, std::uint32_
 }
 
 TEST(decision_engine, the_flow_chart) {
-  EXPECT_EQ(choice(100, 1, 0), optimisation::leave);    // 1 % are remote
-  EXPECT_EQ(choice(2, 1, 0), optimisation::coalesce);   // 1/16 of a line, no hits
-  EXPECT_EQ(choice(2, 3, 3), optimisation::coalesce);   // 0.1875 and 0.33, both below
-  EXPECT_EQ(choice(2, 4, 0), optimisation::cache);      // 0.25 of a line
-  EXPECT_EQ(choice(2, 1, 2), optimisation::cache);      // half of them hit
+  EXPECT_EQ(choice(100, 1, 0), optimisation::leave);   // 1 % of the loads are remote
+  EXPECT_EQ(choice(2, 1, 0), optimisation::coalesce);  // loads use 1/16 of a line, and none hits
+  // 0.1875 and 0.33 are both below the thresholds.
+  EXPECT_EQ(choice(2, 3, 3), optimisation::coalesce);
+  EXPECT_EQ(choice(2, 4, 0), optimisation::cache);      // loads use 0.25 of a line
+  EXPECT_EQ(choice(2, 1, 2), optimisation::cache);      // half of the loads hit
   EXPECT_EQ(choice(2, 16, 1), optimisation::cache);     // both
-  EXPECT_EQ(choice(49, 1, 0), optimisation::coalesce);  // just above 2 %
+  EXPECT_EQ(choice(49, 1, 0), optimisation::coalesce);  // just above 2 % of the loads are remote
 }
 
 TEST(decision_engine, decides_once_by_the_window) {
@@ -58,7 +60,7 @@ TEST(decision_engine, decides_once_by_the_window) {
   EXPECT_EQ(engine.decisions().size(), 1U);
 }
 
-// Windows of 100 loads that use either a whole line or one piece.
+// Makes windows of 100 loads that use either a whole line or one piece.
 void windows(decision_engine& engine, std::uint32_t count, bool whole) {
   for (std::uint32_t k = 0; k < 100 * count; ++k) {
     engine.remote_load(k, whole ? 16 : 1, 16, std::nullopt);
@@ -81,12 +83,12 @@ TEST(decision_engine, windows_that_agree_change_its_mind) {
   EXPECT_EQ(engine.decisions()[1].choice, optimisation::cache);
   EXPECT_EQ(engine.decisions()[1].loads, 100U);  // the loads of the last window
   EXPECT_DOUBLE_EQ(engine.decisions()[1].block_utilisation, 1);
-  for (int k = 0; k < 3 * 5001; ++k) engine.local(7);  // windows without remote accesses
+  for (int k = 0; k < 3 * 5001; ++k) engine.local(7);  // these windows have no remote accesses
   ASSERT_EQ(engine.decisions().size(), 3U);
   EXPECT_EQ(engine.decisions()[2].choice, optimisation::leave);
 }
 
-// Two windows for one other choice and two for another do not make three that agree.
+// Two windows for one choice and two for another one do not make three that agree.
 TEST(decision_engine, windows_agree_on_one_choice) {
   decision_engine engine({.monitored = 100, .agreeing = 3});
   windows(engine, 1, false);
@@ -152,7 +154,7 @@ TEST(decision_engine, stores_keep_the_window_open_until_their_ratio_falls) {
   decision_engine engine({.monitored = 100});
   for (std::uint32_t k = 0; k < 150; ++k) engine.remote_store(k);
   for (std::uint32_t k = 150; k < 7500; ++k) engine.local(k);
-  EXPECT_TRUE(engine.decisions().empty());  // 2 % of 7500 are 150
+  EXPECT_TRUE(engine.decisions().empty());  // 150 are 2 % of 7500, so loads may still come
   engine.local(7500);
   ASSERT_FALSE(engine.decisions().empty());
   EXPECT_EQ(engine.decisions().front().choice, optimisation::leave);

@@ -1,5 +1,5 @@
-// Remote stores through the queues, in whole runs on small machines: bytes and times by closed
-// forms, that everything arrives, and that full buffers delay stores without stopping them.
+// Remote stores go through the queues in whole runs on small machines. Bytes and times match closed
+// forms, everything arrives, and full buffers delay stores without stopping them.
 #include "sim/remote/egress.hpp"
 
 #include <gtest/gtest.h>
@@ -48,8 +48,8 @@ struct scatter {
 
 struct scattered {
   std::uint64_t elements = 6000;
-  std::uint32_t stride = 0;  // 0: random places, some of them twice
-  std::uint64_t stores = 0;  // per device; 0: half the number of its elements
+  std::uint32_t stride = 0;  // 0 takes random places, some of them twice
+  std::uint64_t stores = 0;  // stores of a device; 0: half of its elements
   int epochs = 2;
   std::uint32_t threads = 128;
 };
@@ -159,7 +159,8 @@ TEST(egress, queues_of_all_shapes_deliver) {
   }
 }
 
-// 32 lanes with a line each, 4 bytes: the end of the kernel sends one packet. Goodput to the byte.
+// 32 lanes store 4 bytes to a line each. One packet leaves at the kernel's end. Bytes match
+// exactly.
 TEST(egress, bytes_of_one_packet) {
   auto m = test::meshed(2, protocol_kind::pcie4);
   for (auto& l : m.links) {
@@ -169,7 +170,8 @@ TEST(egress, bytes_of_one_packet) {
   const scattered lines{.elements = 4096, .stride = 32, .stores = 32, .epochs = 1, .threads = 32};
   const double flags = 2 * (26 + 8);
   const auto packed = run_scatter(m, 2, mechanism::finepack, lines).result;
-  // 32 stores of 4 bytes with 5 bytes of sub-header each: 288 bytes, from both devices.
+  // There are 32 stores of 4 bytes with 5 bytes of sub-header each, which are 288 bytes, from both
+  // devices.
   EXPECT_EQ(packed.stores.stores, 64U);
   EXPECT_EQ(packed.stores.packets, 2U);
   EXPECT_EQ(packed.stores.subpackets, 64U);
@@ -178,14 +180,14 @@ TEST(egress, bytes_of_one_packet) {
   EXPECT_EQ(packed.stores.sizes[2], 64U);
   EXPECT_EQ(packed.stores.wire, 2U * (26 + 288));
   EXPECT_EQ(wire(packed), 2 * (26 + 288) + flags);
-  // Stores of 4 bytes with 26 bytes of overhead each.
+  // These are stores of 4 bytes with 26 bytes of overhead each.
   EXPECT_EQ(wire(run_scatter(m, 2, mechanism::inline_stores, lines).result), 64 * 30 + flags);
   EXPECT_EQ(wire(run_scatter(m, 2, mechanism::write_combining, lines).result), 64 * 30 + flags);
-  // A configuration packet of 26 bytes; then 10, and 5 + 4 in double words, for each store.
+  // A configuration packet has 26 bytes; each store adds 10, and 5 + 4 in double words.
   const auto configured = run_scatter(m, 2, mechanism::config_packet, lines).result;
   EXPECT_EQ(wire(configured), 2 * 26 + 64 * (10 + 12) + flags);
   EXPECT_EQ(configured.stores.packets, 66U);
-  // Whole lines of 128 bytes with 26 bytes of overhead each.
+  // These are whole lines of 128 bytes with 26 bytes of overhead each.
   EXPECT_EQ(wire(run_scatter(m, 2, mechanism::gps, lines).result), 64 * 154 + flags);
 }
 
@@ -193,7 +195,8 @@ TEST(egress, nvlink_packets_carry_at_most_256_bytes) {
   const auto m = test::meshed(2, protocol_kind::nvlink2);
   const scattered lines{.elements = 4096, .stride = 32, .stores = 32, .epochs = 1, .threads = 32};
   const auto packed = run_scatter(m, 2, mechanism::finepack, lines).result;
-  // 28 stores are 252 bytes, 16 flits and a header; the other 4 are 36 bytes, 3 flits and a header.
+  // 28 stores are 252 bytes, which are 16 flits and a header. The other 4 are 36 bytes, 3 flits and
+  // a header.
   EXPECT_EQ(packed.stores.packets, 4U);
   EXPECT_EQ(packed.stores.wire, 2U * (17 + 4) * 16);
   EXPECT_EQ(packed.stores.reasons[static_cast<std::size_t>(flush_reason::payload)], 2U);
@@ -228,7 +231,7 @@ TEST(egress, the_receiver_takes_stores_at_the_rate_of_its_l2) {
 
 TEST(unpacker, holds_as_many_lines_as_it_has) {
   machine::gpu g = test::meshed(2, protocol_kind::pcie4).gpu;
-  g.l2.bytes_per_s = 32e9;  // a sector a nanosecond
+  g.l2.bytes_per_s = 32e9;  // one sector takes a nanosecond
   g.write_queue.unpacked_lines = 2;
   sim::unpacker u(g);
   EXPECT_EQ(u.take(10'000, 1), 11'000U);
@@ -236,7 +239,7 @@ TEST(unpacker, holds_as_many_lines_as_it_has) {
   EXPECT_EQ(u.take(10'000, 4), 15'000U);
   EXPECT_EQ(u.entered(), 10'000U);
   EXPECT_EQ(u.take(10'000, 1), 16'000U);
-  EXPECT_EQ(u.entered(), 11'000U);  // when the first one had left
+  EXPECT_EQ(u.entered(), 11'000U);  // the second entered when the first had left
   EXPECT_EQ(u.take(10'000, 1), 17'000U);
   EXPECT_EQ(u.entered(), 15'000U);
   EXPECT_EQ(u.take(30'000, 2), 32'000U);
@@ -288,7 +291,7 @@ TEST(egress, the_same_run_gives_the_same_counts) {
   }
 }
 
-// Each lane stores one element, next to its neighbour's.
+// Each lane stores one element, beside its neighbour's.
 template <class T>
 struct fill {
   replicated<T> out;
@@ -335,7 +338,7 @@ machine::machine joining(std::uint32_t bytes) {
   return m;
 }
 
-// 1 KiB from each device, in stores of `bytes` bytes: all counts by closed forms.
+// Each device sends 1 KiB in stores of `bytes` bytes; closed forms give all counts.
 TEST(egress, neighbouring_lanes_are_joined_up_to_the_machines_limit) {
   const double flags = 2 * (26 + 8);
   for (const std::uint32_t bytes : {1U, 2U, 4U, 8U, 16U, 32U, 64U, 128U}) {
@@ -447,7 +450,8 @@ TEST(egress, a_load_flushes_the_stores_to_its_line) {
   }
 }
 
-// The queue by itself: an atomic sends the entry of its own line first, and no other entry.
+// The queue is tested by itself. An atomic sends the entry of its own line first, and no other
+// entry.
 struct recording : sim::message_receiver {
   sim::egress* sender = nullptr;
   std::vector<sim::message> arrived;
@@ -475,7 +479,7 @@ TEST(egress, an_atomic_flushes_the_entry_of_its_address) {
   sim::message atomic;
   atomic.kind = sim::message_kind::atomic;
   atomic.to = 1;
-  atomic.address = 0x1001;  // the line and its first sector
+  atomic.address = 0x1001;  // an address in the line's first sector
   atomic.wire = 32;
   stores.pass(3000, atomic);
   EXPECT_FALSE(stores.release());
@@ -549,7 +553,7 @@ TEST(egress, gps_sends_pages_to_those_that_read_them) {
   const auto half = stored(4, own / 2);
   EXPECT_EQ(half.stores.bytes, all + 3 * all / 2);
   EXPECT_EQ(half.remote_transactions, half.stores.packets);  // no remote loads
-  // A device that reads more later loads it from the owner.
+  // A device that reads more later loads the rest from the owner.
   const auto more = stored(4, own);
   EXPECT_EQ(more.stores.bytes, all + 3 * all / 2);
   EXPECT_GT(more.remote_transactions, more.stores.packets);

@@ -1,4 +1,4 @@
-// The packet codec: known bytes, encode and decode as inverses, and refused packets.
+// The packet codec gives known bytes, decodes what it encodes, and refuses wrong packets.
 #include "sim/remote/finepack_packet.hpp"
 
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ TEST(finepack_packet, encode_and_decode_are_inverses) {
   }
 }
 
-// 1024 is encoded as 0: in bytes in the sub-header, and in double words in the header.
+// The length 1024 is encoded as 0: in the sub-header it counts bytes, in the header double words.
 TEST(finepack_packet, the_longest_lengths) {
   finepack_packet p;
   p.stores = {{0, 1024}, {1024, 1024}, {2048, 1024}, {4096, 1004}};
@@ -185,7 +185,7 @@ TEST(finepack_packet, malformed_bytes_are_refused) {
   EXPECT_EQ(with([](auto& b) { ++b[7]; }), start + "First BE is not 0");
   EXPECT_EQ(with([](auto& b) { b[7] = 0x50; }), start + "Last BE is 5, not 1, 3, 7 or 15");
   EXPECT_EQ(with([](auto& b) { b[39] = 1; }), start + "its padding is not 0");
-  // The second store's length: one more than there is, and 0, which stands for 1024.
+  // The second store's length is one more than the data, or 0, which stands for 1024.
   EXPECT_EQ(with([](auto& b) { ++b[29]; }),
             start + "a store says 10 bytes, but 9 are left of the payload");
   EXPECT_EQ(with([](auto& b) { b[29] = 0; }),
@@ -207,7 +207,7 @@ TEST(finepack_packet, malformed_bytes_are_refused) {
   EXPECT_EQ(refusal(good, {.payload_bytes = 22}), start + "a payload of 23 bytes; at most 22 fit");
 }
 
-// Any bytes give either an exception, or a packet that encodes to the same bytes.
+// Any bytes give either an exception or a packet that is encoded as the same bytes.
 TEST(finepack_packet, decoded_bytes_encode_to_themselves) {
   std::mt19937_64 random(2);
   std::uint32_t accepted = 0;

@@ -1,4 +1,4 @@
-// Fig. 8 of the paper case by case, its limits, and a comparison with a plain list.
+// Fig. 8 of the paper is tested case by case, with its limits and against a plain list.
 #include "sim/remote/masked_mshr.hpp"
 
 #include <gtest/gtest.h>

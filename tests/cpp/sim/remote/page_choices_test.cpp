@@ -1,4 +1,4 @@
-// The choice for each page, by the page's own loads.
+// The page's own loads decide the choice for each page.
 #include "sim/remote/page_choices.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Rates of accesses, the classes that follow from them, and the GPUs' tables of counts.
+// Rates of accesses, the classes that follow from them, and each GPU's table of counts.
 #include "sim/remote/page_classifier.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ machine::griffin rules() {
 
 class classified : public testing::Test {
  protected:
-  // Counts of page 5, GPU by GPU.
+  // Counts accesses to page 5, GPU by GPU.
   void count(std::uint64_t period, const std::vector<std::uint32_t>& counts) {
     for (std::uint32_t g = 0; g < counts.size(); ++g) {
       if (counts[g] != 0) c_.count(g, period, {{5, counts[g]}}, seen_);
@@ -83,7 +83,7 @@ TEST_F(classified, pages_whose_owner_changes) {
   EXPECT_LT(c_.rate(5, 1, 3), 2 * c_.rate(5, 0, 3));
   EXPECT_EQ(found.kind, page_class::owner_shifting);
   EXPECT_EQ(found.gpu, 1U);
-  // Both rates fall.
+  // Both GPUs' rates fall.
   count(4, {1, 1});
   EXPECT_EQ(look(0, 4), page_class::shared);
 }
@@ -97,7 +97,7 @@ TEST_F(classified, each_page_is_seen_once_between_looks) {
   EXPECT_EQ(seen_, (std::vector<std::uint64_t>{5, 6, 5}));
 }
 
-// Rates as sums over all periods.
+// Rates are sums over all periods.
 TEST(page_classifier, rates_are_weighted_sums) {
   std::mt19937 random(3);
   page_classifier c(rules(), 4);
@@ -135,7 +135,7 @@ TEST(access_counters, the_most_accessed_pages_of_a_period) {
   EXPECT_EQ(found[0].page, 9U);
   EXPECT_EQ(found[0].count, 3U);
   EXPECT_EQ(found[1].page, 4U);
-  EXPECT_EQ(found[2].page, 3U);  // as often as page 700
+  EXPECT_EQ(found[2].page, 3U);  // accessed as often as page 700
   c.access(9);
   EXPECT_EQ(c.take(3).front().count, 1U);
 }

@@ -1,4 +1,5 @@
-// The cache of remote lines: sets, replacement, write-back, equal area; and a plain model of it.
+// The cache of remote lines has the right sets, replacement, write-back and area, and acts as a
+// plain model does.
 #include "sim/remote/rdma_cache.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ byte_mask bytes(std::uint32_t first, std::uint32_t count) {
 }
 
 TEST(rdma_cache, the_papers_size) {
-  EXPECT_EQ(rdma_cache(1536 << 10, 16, 64).sets(), 1536U);  // no power of two
+  EXPECT_EQ(rdma_cache(1536 << 10, 16, 64).sets(), 1536U);  // 1536 is no power of two
   EXPECT_EQ(carve_rdma_cache(2048 << 10, 16 * 16 * 64, 1536 << 10, 16, 64), 512U << 10U);
 }
 
@@ -59,7 +60,7 @@ TEST(rdma_cache, stores_are_written_back) {
   EXPECT_TRUE(c.flush().empty());
 }
 
-// Sets as lists in order of use.
+// Each set is a list in order of use.
 TEST(rdma_cache, behaves_as_lists) {
   std::mt19937_64 random(4);
   rdma_cache c(3 * 4 * 64, 4, 64);
@@ -68,7 +69,7 @@ TEST(rdma_cache, behaves_as_lists) {
     std::uint64_t valid = 0;
     std::uint64_t dirty = 0;
   };
-  std::map<std::uint64_t, std::vector<line>> sets;  // most recently used last
+  std::map<std::uint64_t, std::vector<line>> sets;  // the most recently used is last
   std::uint64_t written = 0;
   std::uint64_t expected_written = 0;
   const auto touch = [&](std::uint64_t address, bool allocate) -> line* {

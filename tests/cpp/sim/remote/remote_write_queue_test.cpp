@@ -1,5 +1,5 @@
-// The remote write queue without a simulator: what stays, what is flushed and why, and that flushed
-// data are the stored data.
+// The remote write queue without a simulator. The tests check which stores stay, which are flushed
+// and why, and that flushed data are the stored data.
 #include "sim/remote/remote_write_queue.hpp"
 
 #include <gtest/gtest.h>
@@ -50,18 +50,18 @@ TEST(remote_write_queue, registers_as_the_paper_has_them) {
   EXPECT_FALSE(q.flush(0, flush_reason::release, out));
 }
 
-// The charge for a store to a line that is in the queue.
+// The bytes that a store to a line in the queue is charged.
 TEST(remote_write_queue, a_hit_is_charged_what_it_adds) {
   remote_write_queue q(paper());
   store(q, 0x1000, 4);
   EXPECT_EQ(q.available(0), 4096U - 9);
   store(q, 0x1000, 4);  // the same bytes again
   EXPECT_EQ(q.available(0), 4096U - 9);
-  store(q, 0x1008, 4);  // another run: bytes and a sub-header
+  store(q, 0x1008, 4);  // a new run costs its bytes and a sub-header
   EXPECT_EQ(q.available(0), 4096U - 18);
-  store(q, 0x100c, 4);  // at the end of a run: bytes
+  store(q, 0x100c, 4);  // at a run's end a store costs its bytes
   EXPECT_EQ(q.available(0), 4096U - 22);
-  store(q, 0x1004, 4);  // joins two runs: four bytes more, a sub-header less
+  store(q, 0x1004, 4);  // joins two runs, which saves a sub-header
   EXPECT_EQ(q.available(0), 4096U - 21);
   EXPECT_EQ(q.stored_bytes(), 20U);
   EXPECT_EQ(q.overwritten_bytes(), 4U);
@@ -83,7 +83,8 @@ TEST(remote_write_queue, reasons_to_flush) {
     EXPECT_EQ(store(q, 63 * 4096 + 8, 4), std::nullopt);
   }
   {
-    // 30 lines of 133 bytes are 3990 of 4096 bytes. 106 are left: one store of 101 bytes.
+    // 30 lines of 133 bytes take 3990 of 4096 bytes. The 106 that are left hold one store of 101
+    // bytes.
     remote_write_queue q(paper());
     for (std::uint64_t line = 0; line < 30; ++line) store(q, line * 128, 128);
     EXPECT_EQ(store(q, 30 * 128, 102), flush_reason::payload);
@@ -115,7 +116,7 @@ TEST(remote_write_queue, several_windows_do_not_thrash) {
   EXPECT_EQ(flushes[1], 0U);
 }
 
-// Stores on both sides of an aligned boundary.
+// The stores are on both sides of an aligned boundary.
 TEST(remote_write_queue, a_window_that_grows_has_no_boundaries) {
   auto s = paper();
   s.format.subheader_bytes = 3;  // 16 KiB
@@ -125,7 +126,7 @@ TEST(remote_write_queue, a_window_that_grows_has_no_boundaries) {
   EXPECT_EQ(store(q, 0x3ff8, 4), std::nullopt);  // grows down
   EXPECT_EQ(store(q, 0x5000, 4), std::nullopt);  // and up
   EXPECT_EQ(q.base(0), 0x3ff8U);
-  EXPECT_EQ(store(q, 0x7ff4, 4), std::nullopt);  // ends at the base + 16 KiB
+  EXPECT_EQ(store(q, 0x7ff4, 4), std::nullopt);  // the store ends at the base + 16 KiB
   EXPECT_EQ(store(q, 0x7ff8, 4), flush_reason::window);
   EXPECT_EQ(store(q, 0x3ff4, 4), flush_reason::window);
   s.grows = false;
@@ -154,9 +155,9 @@ TEST(remote_write_queue, a_line_leaves_alone) {
   EXPECT_EQ(q.available(0), 4096U);
 }
 
-// Random stores into queues of all kinds, with data. Every stored byte is delivered once, in the
-// order of stores, or was overwritten in the queue. Every packet is encoded, has the size that the
-// register states, and decodes to its contents.
+// Random stores go into queues of all kinds, with data. Every stored byte is delivered once, in the
+// order of stores, or was overwritten in the queue. Every packet can be encoded, has the size that
+// the register states, and decodes to its contents.
 TEST(remote_write_queue, delivers_what_is_stored) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 60; ++round) {
@@ -171,7 +172,7 @@ TEST(remote_write_queue, delivers_what_is_stored) {
         random() % 2 == 0 ? least + random() % 40 : least + random() % (4097 - least));
     remote_write_queue q(s);
     const std::uint64_t span = std::uint64_t{1} << (8 + random() % 24);
-    std::map<std::uint64_t, std::uint8_t> stored;    // by address: the last value
+    std::map<std::uint64_t, std::uint8_t> stored;    // the last value stored at each address
     std::map<std::uint64_t, std::uint8_t> received;  // by address
     std::uint64_t delivered = 0;
     std::uint64_t counted = 0;
@@ -219,7 +220,7 @@ TEST(remote_write_queue, delivers_what_is_stored) {
           EXPECT_EQ(out.reason, refused->reason);
           receive(out);
         }
-        // From now on, its bytes have this value.
+        // From now on, the bytes of this part have this value.
         part.each_run([&](std::uint32_t first, std::uint32_t bytes) {
           for (std::uint32_t b = first; b < first + bytes; ++b) {
             stored[line + b] = static_cast<std::uint8_t>(random());

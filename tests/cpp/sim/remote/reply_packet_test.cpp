@@ -1,4 +1,5 @@
-// Reply packets: Fig. 9 as bytes, encode and decode as inverses, and refused packets.
+// Reply packets are the bytes of Fig. 9, decode to what was encoded, and are refused if they are
+// wrong.
 #include "sim/remote/reply_packet.hpp"
 
 #include <gtest/gtest.h>
@@ -39,8 +40,8 @@ reply_packet random_packet(std::mt19937_64& random, const reply_format& f) {
   return p;
 }
 
-// Fig. 9: without CoDec, a line after a header; with it, up to ten pieces of 64 bytes, each with
-// its ID.
+// In Fig. 9, a packet without CoDec has a header and a line. With CoDec it has up to ten pieces, 64
+// bytes in all, and each has its ID.
 TEST(reply_packet, known_bytes) {
   reply_packet line{false, {0x1234}, bytes(64, 0xab)};
   bytes expected{0x20, 0x00, 0x12, 0x34};
@@ -122,7 +123,7 @@ TEST(reply_packet, malformed_bytes_are_refused) {
             start + "its header says 68 bytes, but there are 67");
 }
 
-// Any bytes give either an exception, or a packet that encodes to the same bytes.
+// Any bytes give either an exception or a packet that is encoded as the same bytes.
 TEST(reply_packet, decoded_bytes_encode_to_themselves) {
   std::mt19937_64 random(2);
   std::uint32_t accepted = 0;

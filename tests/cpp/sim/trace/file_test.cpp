@@ -1,4 +1,4 @@
-// Trace files: what is written can be read back, and damage is refused with the byte's position.
+// Trace files are read back as they were written. Damage is refused with the position of the byte.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,7 +20,7 @@ namespace {
 using namespace sim::trace;  // NOLINT: a test of all of it
 using test::recorded;
 
-constexpr std::uint64_t memory = std::uint64_t{1} << 30U;  // of each GPU
+constexpr std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of memory on each GPU
 
 header random_header(std::mt19937_64& random) {
   header h;
@@ -147,7 +147,7 @@ void make_trace(const header& h, std::uint64_t seed, std::uint32_t launches, sin
     to.begin_kernel(l.gpu, n);
     const std::uint32_t warps = (l.threads + h.warp_width - 1) / h.warp_width;
     for (std::uint64_t b = 0; b < l.blocks; ++b) {
-      if (random() % 5 == 0) continue;  // it did nothing
+      if (random() % 5 == 0) continue;  // this warp did nothing
       to.begin_block(l.gpu, b);
       std::vector<std::uint32_t> numbers(warps, 0);
       for (std::uint64_t k = random() % 60; k != 0; --k) {
@@ -168,7 +168,7 @@ TEST(trace_file, what_is_written_is_read) {
     make_trace(h, seed, seed == 30 ? 400 : 12, expected);
     writer to(file.path(), h);
     make_trace(h, seed, seed == 30 ? 400 : 12, to);
-    EXPECT_THROW(reader(file.path()), usage_error);  // no trace before the end
+    EXPECT_THROW(reader(file.path()), usage_error);  // before its end it is no trace
     to.finish();
     const reader from(file.path());
     EXPECT_EQ(from.head().gpus, h.gpus);
@@ -204,11 +204,11 @@ TEST(trace_file, is_compact) {
     to.add(0, 0, i);
   }
   to.finish();
-  // A tag, two bytes of difference and one of stride.
+  // A record takes a tag, two bytes of difference and one byte of stride.
   EXPECT_LT(file.content().size(), count * 4 + 2000);
 }
 
-// The byte position that an error names.
+// The position of the byte that an error names.
 std::uint64_t refused_at(const std::string& path) {
   try {
     const reader from(path);

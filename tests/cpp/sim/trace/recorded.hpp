@@ -1,4 +1,4 @@
-// Records a trace as text: a string for the program, and lines for each GPU.
+// Records a trace as text, with a string for the program and lines for each GPU.
 #pragma once
 
 #include <sstream>
@@ -25,7 +25,7 @@ class recorded final : public sim::trace::sink {
   void begin_block(std::uint32_t gpu, std::uint64_t index) override {
     gpus[gpu].push_back("block " + std::to_string(index));
   }
-  // "w0 load 4 B, lanes f, scope 0: 1000 1004 1008 100c; after 3"
+  // A line has this form: "w0 load 4 B, lanes f, scope 0: 1000 1004 1008 100c; after 3".
   void add(std::uint32_t gpu, std::uint32_t warp, const sim::trace::instruction& i) override {
     static constexpr const char* names[] = {"load",   "store",   "atomic", "release", "compute",
                                             "shared", "shuffle", "wait",   "barrier"};

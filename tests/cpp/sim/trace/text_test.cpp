@@ -1,4 +1,4 @@
-// Traces of other tools: small handwritten ones, and errors in lines.
+// Traces of other tools: small ones that were written by hand, and errors in lines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -111,8 +111,8 @@ TEST(accel_sim, version_5_computation_barriers_fences_and_other_memory) {
             "0000 ffffffff 1 R1 MOV 0 0 0 \n"
             "0010 00000001 1 R12 LDG.E.128.SYS 1 R2 16 1 0x7f0000000000 0 0 \n"
             "0020 ffffffff 1 R20 IMAD.WIDE 2 R1 R255 0 16 \n"
-            "0030 ffffffff 1 R21 FMUL 2 R15 R15 0 0 \n"  // of the load's last register
-            "0040 ffffffff 1 R22 DADD 2 R21 R15 0 0 \n"  // which has arrived
+            "0030 ffffffff 1 R21 FMUL 2 R15 R15 0 0 \n"  // uses the load's last register
+            "0040 ffffffff 1 R22 DADD 2 R21 R15 0 0 \n"  // R21 has arrived
             "0050 ffffffff 1 R23 MUFU.RCP 1 R21 0 0 \n"
             "0060 00000000 0 BRA 0 0 528 \n"
             "0070 ffffffff 0 BAR.SYNC 0 0 0 \n"
@@ -168,7 +168,7 @@ TEST(accel_sim, wrong_lines_are_named) {
   std::string old = head_4;
   old.replace(old.find("version = 4"), 11, "version = 3");
   EXPECT_NE(of(old).find("k.traceg, line 12: the trace is of tracer version 3"), std::string::npos);
-  // products of 2^41, and of 2^64, which wraps to 0 in 64 bits
+  // The products are 2^41, and 2^64, which wraps to 0 in 64 bits.
   for (const std::string grid : {"(2,1048576,1048576)", "(1048576,1048576,16777216)"}) {
     std::string large = head_4;
     large.replace(large.find("(2,2,1)"), 7, grid);
@@ -287,7 +287,7 @@ TEST(mem_trace, groups_what_comes_mixed) {
                                  "w0 load 4 B, lanes 1: 7f0000000008", "kernel 1", "block 0",
                                  "w0 load 4 B, lanes 1: 7f000000000c"}));
   EXPECT_EQ(seen.gpus[1], (lines{"kernel 2", "block 0", "w0 load 4 B, lanes 1: 7f0000000010"}));
-  // The GPUs of contexts from the map.
+  // The map gives the GPUs of the contexts.
   EXPECT_EQ(read_mem_trace(text, {{0x10, 1}}).gpus[1], seen.gpus[0]);
 }
 
@@ -321,7 +321,7 @@ TEST(mem_trace, wrong_lines_are_named) {
   EXPECT_NE(third.find("out.txt, line 3: context 0x3 is one more"), std::string::npos) << third;
   EXPECT_NE(refusal([] { read_mem_trace("nothing\n"); }).find("there is no access"),
             std::string::npos);
-  // Errors that are found at the end of a launch.
+  // These errors are found at the end of a launch.
   for (const std::string cta : {"4294967295,0,4294967295", "4294967295,4294967295,4294967295"}) {
     const std::string found = of(access_line(1, 5, cta, 0, "LDG.E", {a}));
     EXPECT_EQ(found, "out.txt, line 2: a grid has too many blocks") << cta;
@@ -368,7 +368,7 @@ TEST(block_grouping, spills_and_keeps_the_order_of_a_warp) {
                    [&](std::uint32_t warp, const instruction& i) {
                      seen[order.back()][warp].push_back(i.addresses[0]);
                    });
-    // Warps are numbered from 0, whichever of them had accesses.
+    // Warps are numbered from 0, whichever warps had accesses.
     for (auto& [at, warps] : expected) {
       std::map<std::uint32_t, std::vector<std::uint64_t>> numbered;
       for (auto& [warp, addresses] : warps) {

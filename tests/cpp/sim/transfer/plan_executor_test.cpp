@@ -1,5 +1,5 @@
-// Plans on simulated machines: bytes and their order on random machines, no server beyond its rate,
-// and times of one link compared with closed forms.
+// Plans run on simulated machines. Bytes and their order are right on random machines, no server
+// exceeds its rate, and times of one link match closed forms.
 #include "sim/transfer/plan_executor.hpp"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ plan::plan planned(const machine::machine& described, machine::endpoint from, ma
   return plan::make_plan(described, {&one, 1}, asked);
 }
 
-// Moves no data; only time passes.
+// Moves no data, so that only time passes.
 execution timed(const plan::plan& made) {
   execution wanted;
   wanted.made = &made;
@@ -85,8 +85,8 @@ picoseconds time_of(std::uint64_t bytes, double bytes_per_s) {
   return static_cast<picoseconds>(std::llround(static_cast<double>(bytes) / bytes_per_s * 1e12));
 }
 
-// From the call to the last byte of a copy on an idle machine: the call, the setup, reading a
-// segment, all bytes over the link, writing the last segment.
+// The time from the call to the last byte of a copy on an idle machine. It includes the call, the
+// setup, the read of a segment, all bytes over the link, and the write of the last segment.
 picoseconds alone(const machine::machine& described, const machine::link& edge, std::uint64_t bytes,
                   double start_memory, double end_memory) {
   const std::uint64_t first = std::min<std::uint64_t>(bytes, plan_executor::segment_bytes);
@@ -196,8 +196,8 @@ TEST(PlanExecutor, DirectionsThatHinderEachOtherShareTheirRate) {
   }
 }
 
-// Two messages over one link: one after another on one thread's stream, together from two threads.
-// Either way the link is full until the end.
+// Two messages use one link: one after another on one thread's stream, or together from two
+// threads. Either way the link is full until the end.
 TEST(PlanExecutor, StreamsOfAThreadAreInOrder) {
   const machine::machine described = pair_of_gpus();
   const std::uint64_t bytes = 16 << 20;
@@ -229,7 +229,7 @@ TEST(PlanExecutor, EnginesAreAsManyAsTheGpuHas) {
   }
   run.run();
   EXPECT_EQ(run.most_engines(0), 2U);
-  EXPECT_LT(run.times(1).end, run.times(2).end);  // the first to come is the first to go
+  EXPECT_LT(run.times(1).end, run.times(2).end);  // the message that comes first ends first
   EXPECT_LT(run.times(3).end, run.times(4).end);
 }
 
@@ -304,7 +304,7 @@ TEST(PlanExecutor, GraphsOfAThreadFollowEachOtherUnlessTheyOverlap) {
   }
 }
 
-// Every resource by itself: it cannot have carried its bytes faster than its rate allows.
+// Checks each resource by itself: it cannot have carried its bytes faster than its rate allows.
 void check_rates(const machine::machine& described, const plan_executor& run, picoseconds time) {
   std::map<std::string, double> rates;
   std::map<std::string, std::pair<std::string, double>> both;
@@ -331,9 +331,9 @@ void check_rates(const machine::machine& described, const plan_executor& run, pi
   }
 }
 
-// A copy begins when its dependencies have ended, and copies of a stream follow each other.
+// Checks that a copy begins after its dependencies, and that copies of a stream follow each other.
 void check_order(const plan_executor& run, const plan::plan& made, std::uint32_t number) {
-  std::map<std::uint32_t, picoseconds> ends;  // of the last copy of each slot
+  std::map<std::uint32_t, picoseconds> ends;  // when the last copy of each slot ended
   for (std::uint32_t index = 0; index < made.steps.size(); ++index) {
     const auto [begin, end] = run.step_times(number, index);
     EXPECT_LT(begin, end);
