@@ -27,7 +27,7 @@ constexpr std::string_view names =
     "taken over by one kernel\n"
     "\n"
     "smaller than the threshold\n"
-    "calls that wait for their copy\n"
+    "calls that may wait, between GPUs\n"
     "into a graph that is being captured\n"
     "before the engine had started\n"
     "one path is as fast\n"

@@ -90,7 +90,12 @@ int peer_copy(address to, void* to_context, address from, void* from_context, st
 template <entry Which, bool Linked>
 int synchronous_copy(address to, address from, std::size_t bytes) {
   const watched_call seen(Which, to, from, bytes);
-  count_synchronous(direction_of(Which), bytes);
+  if (const auto result = take_over_waiting({.moves = direction_of(Which),
+                                             .to = to,
+                                             .from = from,
+                                             .bytes = bytes,
+                                             .stream = stream_of(Which, nullptr)}))
+    return *result;
   return call_next(Which, Linked, to, from, bytes);
 }
 
@@ -98,7 +103,12 @@ template <entry Which, bool Linked>
 int synchronous_peer_copy(address to, void* to_context, address from, void* from_context,
                           std::size_t bytes) {
   const watched_call seen(Which, to, from, bytes);
-  count_synchronous(direction_of(Which), bytes);
+  if (const auto result = take_over_waiting({.moves = direction_of(Which),
+                                             .to = to,
+                                             .from = from,
+                                             .bytes = bytes,
+                                             .stream = stream_of(Which, nullptr)}))
+    return *result;
   return call_next(Which, Linked, to, to_context, from, from_context, bytes);
 }
 

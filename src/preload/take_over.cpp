@@ -255,7 +255,14 @@ std::optional<decision> try_engine(requested_copy& asked) {
   return made;
 }
 
-decision decide(requested_copy& asked) {
+// Whether the copy is certain to be complete when the driver's waiting call returns.
+bool waits(const cuda::driver_table& calls, const requested_copy& asked) {
+  const copy_direction moves = direction_between(cuda::view_memory(calls, asked.from, asked.bytes),
+                                                 cuda::view_memory(calls, asked.to, asked.bytes));
+  return moves == copy_direction::host_to_gpu || moves == copy_direction::gpu_to_host;
+}
+
+decision decide(requested_copy& asked, bool waiting) {
   if (!process_settings().problem.empty() || current_phase.load() == phase::ended ||
       process_settings().start == start_mode::never)
     return {outcome::switched_off, false};
@@ -263,6 +270,7 @@ decision decide(requested_copy& asked) {
   if (calls == nullptr) return {outcome::failed, false};
   // A copy without a context is an error, which the program must get.
   if (current_context() == nullptr) return {outcome::other_context, false};
+  if (waiting && !waits(*calls, asked)) return {outcome::synchronous, false};
   if (const auto made = try_engine(asked)) return *made;
   int status = cuda::capture_none;
   unsigned long long id = 0;
@@ -302,7 +310,10 @@ const cuda::driver_table* usable_driver() noexcept {
   return found;
 }
 
-bool take_over(const requested_copy& asked) noexcept {
+namespace {
+
+// Whether the copy is enqueued, or complete if `waiting`. Then `result` is what the program gets.
+bool take_over(const requested_copy& asked, bool waiting, int& result) noexcept {
   if (in_own_call) return false;
   if (asked.bytes < process_settings().threshold_bytes) {
     count(asked.moves, outcome::small, asked.bytes);
@@ -313,15 +324,25 @@ bool take_over(const requested_copy& asked) noexcept {
   requested_copy one = asked;
   decision made{outcome::unknown_memory, false};
   try {
-    made = decide(one);
+    made = decide(one, waiting);
   } catch (const std::exception&) {  // the driver does not know the memory
   }
   count(one.moves, made.what, one.bytes);
+  if (made.enqueued && waiting) result = usable_driver()->stream_synchronize(one.stream);
   return made.enqueued;
 }
 
-void count_synchronous(copy_direction moves, std::size_t bytes) noexcept {
-  if (!in_own_call) count(moves, outcome::synchronous, bytes);
+}  // namespace
+
+bool take_over(const requested_copy& asked) noexcept {
+  int result = success;
+  return take_over(asked, false, result);
+}
+
+std::optional<int> take_over_waiting(const requested_copy& asked) noexcept {
+  int result = success;
+  if (take_over(asked, true, result)) return result;
+  return std::nullopt;
 }
 
 bool engine_started() noexcept { return start_attempted.load(); }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "cuda/transfer/driver_table.hpp"
 #include "preload/counters.hpp"
@@ -27,8 +28,10 @@ struct requested_copy {
 
 // Whether the copy is enqueued. If not, the caller must make it. Counts the copy in both cases.
 bool take_over(const requested_copy& asked) noexcept;
-// Counts a copy whose call blocks until it is complete.
-void count_synchronous(copy_direction moves, std::size_t bytes) noexcept;
+// The same for a call that returns when the copy is complete. Returns the call's result, or nothing
+// if the caller must make the copy. Only copies between a GPU and the host are taken over: the
+// driver does not always wait for others.
+std::optional<int> take_over_waiting(const requested_copy& asked) noexcept;
 
 // Whether the engine has started or is starting. Then it enables peer access between the GPUs.
 bool engine_started() noexcept;

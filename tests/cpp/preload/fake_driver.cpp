@@ -1217,6 +1217,7 @@ static const listed all[] = {
     FAKE("cuMemcpyPeerAsync", 4000, cuMemcpyPeerAsync),
     FAKE_PER_THREAD("cuMemcpyPeerAsync", cuMemcpyPeerAsync_ptsz),
     FAKE("cuMemcpyHtoD", 3020, cuMemcpyHtoD_v2),
+    FAKE("cuMemcpyDtoH", 3020, cuMemcpyDtoH_v2),
     FAKE("cuStreamCreate", 2000, cuStreamCreate),
     FAKE("cuStreamDestroy", 4000, cuStreamDestroy_v2),
     FAKE("cuStreamSynchronize", 2000, cuStreamSynchronize),

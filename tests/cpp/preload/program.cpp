@@ -49,6 +49,7 @@ using address = unsigned long long;
   APPLY(cuMemcpyPeerAsync, "cuMemcpyPeerAsync", 4000, 0)                     \
   APPLY(cuMemcpyPeerAsync_ptsz, "cuMemcpyPeerAsync", 7000, 2)                \
   APPLY(cuMemcpyHtoD_v2, "cuMemcpyHtoD", 3020, 0)                            \
+  APPLY(cuMemcpyDtoH_v2, "cuMemcpyDtoH", 3020, 0)                            \
   APPLY(cuStreamCreate, "cuStreamCreate", 2000, 0)                           \
   APPLY(cuStreamSynchronize, "cuStreamSynchronize", 2000, 0)
 
@@ -526,6 +527,69 @@ void refused(unsigned seed) {
   one.compare();
 }
 
+// Batches before and after a context is reset, and after it was released and retained again.
+void renewed() {
+  CHECK(cu().cuInit(0));
+  constexpr std::size_t count = 1024, size = 4096;
+  for (int round = 0; round < 3; ++round) {
+    CUctx_st* context = nullptr;
+    if (round != 1) CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[3], 3));
+    context = contexts[3];
+    CHECK(cu().cuCtxSetCurrent(context));
+    address gpu = 0;
+    void* memory = nullptr;
+    CHECK(cu().cuMemAlloc_v2(&gpu, count * size));
+    CHECK(cu().cuMemHostAlloc(&memory, count * size, 0));
+    auto* host = static_cast<unsigned char*>(memory);
+    std::vector<address> to, from;
+    std::vector<std::size_t> bytes(count, size);
+    for (std::size_t at = 0; at < count; ++at) {
+      to.push_back(gpu + (at * 7 % count) * size);
+      from.push_back(reinterpret_cast<address>(host) + at * size);
+      std::memset(host + at * size, static_cast<int>(at + static_cast<std::size_t>(round)), size);
+    }
+    fake_attributes attributes;
+    std::size_t first = 0;
+    CHECK(cu_batches().now_per_thread(to.data(), from.data(), bytes.data(), count, &attributes,
+                                      &first, 1, nullptr));
+    copies += count;
+    copied += count * size;
+    CHECK(cu().cuStreamSynchronize(reinterpret_cast<CUstream_st*>(2)));
+    for (std::size_t at = 0; at < count; ++at)
+      if (std::memcmp(reinterpret_cast<void*>(to[at]), host + at * size, size) != 0)
+        die("a block is wrong");
+    if (round == 0)
+      CHECK(cu().cuDevicePrimaryCtxReset_v2(3));
+    else
+      CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));
+  }
+}
+
+// Calls that return when their copy is complete, and with it all that came before.
+void waiting(unsigned seed) {
+  begin();
+  work one(0, seed);
+  buffer& host = one.locked();
+  buffer& gpu = one.of_gpu();
+  CHECK(one.large(one.blocking_stream()));  // starts the engine
+  for (int round = 0; round < 4; ++round) {
+    one.scramble();
+    copies += 3;
+    copied += 3 * static_cast<long>(buffer_bytes);
+    CHECK(cu().cuMemcpyHtoD_v2(gpu.at, reinterpret_cast<void*>(host.at), buffer_bytes));
+    if (std::memcmp(reinterpret_cast<void*>(gpu.at), host.shadow.data(), buffer_bytes) != 0)
+      die("a waiting copy to a GPU returns too early");
+    std::memset(reinterpret_cast<void*>(host.at), 0, buffer_bytes);
+    CHECK(cu().cuMemcpyDtoHAsync_v2(reinterpret_cast<void*>(host.at), gpu.at, buffer_bytes,
+                                    one.blocking_stream()));
+    CHECK(cu().cuMemcpyDtoH_v2(reinterpret_cast<void*>(host.at), gpu.at, buffer_bytes));
+    if (std::memcmp(reinterpret_cast<void*>(host.at), host.shadow.data(), buffer_bytes) != 0)
+      die("a waiting copy to the host returns too early");
+    gpu.shadow = host.shadow;
+  }
+  one.compare();
+}
+
 void report() {
   std::printf("made %ld %ld\n", copies.load(), copied.load());
   std::fflush(stdout);
@@ -723,6 +787,10 @@ int main(int count, char** words) {
     peers(seed);
   else if (mode == "failing")
     failing(seed);
+  else if (mode == "renewed")
+    renewed();
+  else if (mode == "waiting")
+    waiting(seed);
   else if (mode == "batches")
     batches(seed);
   else if (mode == "refused")

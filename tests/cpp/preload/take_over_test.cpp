@@ -185,6 +185,15 @@ TEST(Batches, EveryFormIsAsWithoutIt) {
     }
 }
 
+TEST(Batches, AContextsEndIsTheKernelsEnd) {
+  for (const char* program : programs) {
+    const counters_file counters;
+    expect_whole(run(seeded(program, "renewed", 1), &counters), counters);
+    EXPECT_EQ(counters.copies(outcome::one_kernel), 2 * 1024U);
+    EXPECT_EQ(counters.copies(outcome::no_kernel), 1024U);  // after the reset
+  }
+}
+
 TEST(Batches, TheKernelCanBeSwitchedOffAndNeedsADriverThatLoadsIt) {
   for (const char* way : {"INTERLACE_PRELOAD_BLOCKS=0", "FAKE_NO_KERNELS=1"}) {
     const counters_file counters;
@@ -257,6 +266,15 @@ TEST(TakeOver, AContextThatIsResetOrReleasedEndsTheEngineFirst) {
     const counters_file counters;
     expect_whole(run(seeded(program, "reset", 8), &counters), counters);
     EXPECT_GT(counters.copies(outcome::taken_over), 2U);
+  }
+}
+
+TEST(TakeOver, CallsThatWaitReturnWhenTheirCopyIsComplete) {
+  for (const char* program : programs) {
+    const counters_file counters;
+    expect_whole(run(seeded(program, "waiting", 14), &counters), counters);
+    EXPECT_EQ(counters.copies(outcome::taken_over), 13U);
+    EXPECT_EQ(counters.copies(outcome::synchronous), 0U);
   }
 }
 
