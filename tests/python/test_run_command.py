@@ -414,6 +414,10 @@ def test_what_a_call_site_loses_and_what_to_change() -> None:
     assert loss is not None
     assert loss.seconds == pytest.approx(0.1)
     assert "page-lock" in loss.change
+    result = preload.SiteTally("GPU to host", "pageable", 100, 400, 0.9)
+    loss = lost(site("cuMemcpyDtoHAsync", result, size=4))
+    assert loss is not None
+    assert "earlier work" in loss.why
     small = preload.SiteTally("GPU to host", "page-locked", 100_000, 409_600_000, 0.2)
     loss = lost(site("cuMemcpyDtoHAsync", small))
     assert loss is not None

@@ -47,13 +47,20 @@ def loss_of(site: Site, tally: SiteTally, bytes_per_s: float | None) -> Loss | N
     lost = tally.host_s - tally.bytes / bytes_per_s
     if lost < WORTH:
         return None
+    small = tally.bytes / tally.copies < SMALL
+    if tally.memory == PAGEABLE and small and tally.direction == "GPU to host":
+        return Loss(
+            lost,
+            "to waiting for earlier work of the stream, as copies to pageable memory do",
+            "read results less often, or into page-locked memory, and wait for an event later",
+        )
     if tally.memory == PAGEABLE:
         return Loss(
             lost,
             "to pageable memory, which the driver copies twice while the caller waits",
             "page-lock the host's memory: pin_memory=True, cudaHostAlloc or cudaHostRegister",
         )
-    if tally.memory == LOCKED and tally.bytes / tally.copies < SMALL:
+    if tally.memory == LOCKED and small:
         if site.function == BATCH:
             return Loss(
                 lost,
