@@ -106,8 +106,11 @@ def test_loaders_that_cannot_load_are_named(run: Run, tmp_path: Path) -> None:
 def child(tmp_path: Path, method: str) -> load_child._Child:
     file = tmp_path / "m.safetensors"
     shapes = load_model.shapes(MIB)[0]
-    interlace.save(load_model.random_tensors(shapes, "numpy"), file)
-    given = {"method": method, "file": str(file), "device": "cpu", "framework": "numpy"}
+    data = load_model.random_bytes(shapes)
+    (tmp_path / "bytes").write_bytes(data)
+    interlace.save(load_model.tensors_of(shapes, data, "numpy"), file)
+    given = {"method": method, "file": str(file), "bytes": str(tmp_path / "bytes")}
+    given |= {"device": "cpu", "framework": "numpy"}
     return load_child._Child(given | {"threads": 2, "ring": None, "most": MIB, "context": True})
 
 

@@ -34,7 +34,8 @@ from interlace.study.load_methods import LIMIT, LIMITS, METHODS, OWN, THEIRS, Me
 
 PLACES = ("cache", "tmpfs", "cold")
 TMPFS = Path("/dev/shm")
-ANSWER_S = 120  # a loader that takes longer for a load is given up
+# A loader that takes longer than this, and than the file at this rate, is given up.
+ANSWER_S, LEAST_BYTES_PER_S = 20, 5e8
 SLOW = 3  # a loader that takes this many times the fastest one's time is repeated once
 
 
@@ -101,6 +102,7 @@ class _Loader:
 
     def __init__(self, method: Method, given: dict[str, Any], *, context: bool) -> None:
         self.method = method
+        self._deadline = ANSWER_S + given["most"] / LEAST_BYTES_PER_S
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
         told = json.dumps(given | {"method": method.name, "context": context})
         self._process = subprocess.Popen(
@@ -114,8 +116,8 @@ class _Loader:
 
     def answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        if not select.select([self._process.stdout], [], [], ANSWER_S)[0]:
-            raise _Failed(f"no answer in {ANSWER_S} s")
+        if not select.select([self._process.stdout], [], [], self._deadline)[0]:
+            raise _Failed(f"it did not end in {self._deadline:.0f} s")
         line = self._process.stdout.readline()
         if not line:
             self._process.wait()
@@ -208,10 +210,12 @@ class _Place:
             self._first(loaders, all_cores, cold=cold)
             if cold:
                 return
-            fastest = min((row.first["s"] for row in self.rows.values() if row.first), default=0.0)
-            slow = {
-                n for (n, _, _), r in self.rows.items() if r.first and r.first["s"] > SLOW * fastest
-            }
+            firsts = {n: row.first["s"] for (n, _, _), row in self.rows.items() if row.first}
+            fastest = min((s for n, s in firsts.items() if n not in LIMITS), default=0.0)
+            slow = {name for name, seconds in firsts.items() if seconds > SLOW * fastest}
+            for name, loader in list(loaders.items()):
+                if name not in slow | set(LIMITS):
+                    self._sample(loaders, loader, all_cores)
             for turn in range(self.request.repeats):
                 for memory in ("fresh", "reused") if gpu else ("fresh",):
                     for name, loader in list(loaders.items()):
@@ -219,11 +223,11 @@ class _Place:
                             name in slow | set(LIMITS) and memory == "reused"
                         ):
                             continue
-                        self._repeat(loaders, loader, memory, all_cores, turn)
+                        self._repeat(loaders, loader, memory, all_cores, sample=name in slow)
             for cores in self.request.cores:
                 for name in (OWN, LIMIT):
-                    for turn in range(self.request.repeats if name in loaders else 0):
-                        self._repeat(loaders, loaders[name], "fresh", cores, turn)
+                    for _ in range(self.request.repeats if name in loaders else 0):
+                        self._repeat(loaders, loaders[name], "fresh", cores)
         if gpu:
             kept = [
                 m for m in self.methods if m.name in loaders and m.name not in slow | set(LIMITS)
@@ -245,20 +249,34 @@ class _Place:
                 if cold:
                     row.repeats, row.peaks = [found], found
 
+    def _sample(self, loaders: dict[str, _Loader], loader: _Loader, cores: int) -> None:
+        """Load once for the peaks of memory alone: to sample them takes time."""
+        found = self._try(loader.method.name, partial(loader.load, memory=True))
+        self.tick()
+        if found is None:
+            del loaders[loader.method.name]
+        else:
+            self._row(loader.method, "fresh", cores).peaks = found
+
     def _repeat(
-        self, loaders: dict[str, _Loader], loader: _Loader, memory: str, cores: int, turn: int
+        self,
+        loaders: dict[str, _Loader],
+        loader: _Loader,
+        memory: str,
+        cores: int,
+        *,
+        sample: bool = False,
     ) -> None:
-        name = loader.method.name
-        # the last repeat of fresh memory also samples memory, unless it is the only one that counts
-        told = {"reused": memory == "reused", "memory": memory == "fresh" and turn == 0}
-        found = self._try(name, partial(loader.load, cores=cores, **told))
+        name, reused = loader.method.name, memory == "reused"
+        found = self._try(name, partial(loader.load, cores=cores, reused=reused, memory=sample))
         self.tick()
         if found is None:
             del loaders[name]
             return
         row = self._row(loader.method, memory, cores)
         row.repeats.append(found)
-        row.peaks = row.peaks or ({} if "host_peak" not in found else found)
+        if sample:
+            row.peaks = found
 
     def _without_context(self, methods: Sequence[Method], cores: int) -> None:
         with self._started(methods, context=False) as loaders:
@@ -300,7 +318,7 @@ class _Place:
         return found
 
 
-def check_room(folder: Path, size: int, largest: int, methods: int) -> None:
+def check_room(folder: Path, size: int, largest: int) -> None:
     """Raise UserError if the file does not fit on the disk or into the page cache."""
     free = shutil.disk_usage(folder).free
     if free < size + 64 * MIB:
@@ -313,7 +331,7 @@ def check_room(folder: Path, size: int, largest: int, methods: int) -> None:
         for line in lines:
             if line.startswith("MemAvailable:"):
                 available = 1024 * int(line.split()[1])
-    needed = 3 * size + (1 + methods) * largest  # the file, loaded tensors, bytes to compare with
+    needed = 3 * size + 3 * largest  # the file, loaded tensors, bytes to compare with
     if available < needed:
         raise UserError(
             f"{available / GIB:.1f} GiB of memory are available, and {needed / GIB:.1f} are "
@@ -397,17 +415,18 @@ def run(request: Request) -> LoadResults:
         "device": target, "framework": framework, "threads": request.threads,
         "ring": request.ring, "most": request.most,
     }  # fmt: skip
-    steps = len(request.places) * len(methods) * (1 + (1 + gpu) * request.repeats + gpu)
+    steps = len(request.places) * len(methods) * (2 + (1 + gpu) * request.repeats + gpu)
     rows: list[LoadRow] = []
     with progress(f"load to {target}", steps) as tick, core_errors("load"):
         for place, folder in folders.items():
-            check_room(folder, total, max(map(load_model.size_of, of.values())), len(methods))
+            check_room(folder, total, max(map(load_model.size_of, of.values())))
             with tempfile.TemporaryDirectory(prefix="interlace-", dir=folder) as inside:
-                file = Path(inside) / "model.safetensors"
-                loading.save(
-                    load_model.random_tensors(of, framework), file, metadata={"format": "pt"}
-                )
-                here = given | {"file": str(file)}
+                file, data = Path(inside) / "model.safetensors", Path(inside) / "bytes"
+                data.write_bytes(random := load_model.random_bytes(of))
+                tensors = load_model.tensors_of(of, random, framework)
+                loading.save(tensors, file, metadata={"format": "pt"})
+                del tensors, random
+                here = given | {"file": str(file), "bytes": str(data)}
                 measured = _Place(place, methods, here, request, notes, tick)
                 measured.measure()
                 rows += measured.results(total)

@@ -72,11 +72,10 @@ def random_bytes(of: Shapes, seed: int = 0) -> bytearray:
     return bytearray(np.random.default_rng(seed).bytes(most + STEP * len(of)))
 
 
-def random_tensors(of: Shapes, framework: str) -> Tensors:
-    """Tensors in the host's memory that share their bytes, and start at different offsets."""
+def tensors_of(of: Shapes, data: bytearray, framework: str) -> Tensors:
+    """Tensors in the host's memory that share these bytes, and start at different offsets."""
     import numpy as np
 
-    data = random_bytes(of)
     made: Tensors = {}
     for number, (name, shape) in enumerate(of.items()):
         begin = STEP * number
