@@ -1,4 +1,4 @@
-// Kernels of Accel-Sim's tracer, versions 4 and 5, and lists of them.
+// Fuzzes kernels of Accel-Sim's tracer, versions 4 and 5, and lists of them.
 #include "sim/trace/accel_sim.hpp"
 
 #include "mutation.hpp"

@@ -42,7 +42,7 @@ bytes seeded_packet(std::mt19937_64& random, const finepack_format& f) {
   try {
     return encode(p, f);
   } catch (const interlace::model_error&) {
-    p.base = 0;  // so near the last address that a store is above it
+    p.base = 0;  // so near the last address that a store exceeds it
     return encode(p, f);
   }
 }

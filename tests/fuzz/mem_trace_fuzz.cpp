@@ -1,4 +1,4 @@
-// The output of NVBit's mem_trace.
+// Fuzzes the output of NVBit's mem_trace.
 #include "sim/trace/mem_trace.hpp"
 
 #include "mutation.hpp"

@@ -1,4 +1,4 @@
-// Input that a reader accepted must be a trace: it is written to a file, and the file is read.
+// An accepted input must be a trace. It is written to a file, and the file is read.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Trace files in Interlace's format. Most changed files get correct check sums, so that the code
-// after the check of these sums is reached.
+// Fuzzes trace files in Interlace's format. Most changed files get correct check sums, so that the
+// code after the check of these sums is reached.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -77,7 +77,7 @@ std::string with_check_sums(std::string file, fuzz::mutation& mutate) {
     std::size_t left = file.size() - at - chunk_head_bytes;
     if (size > left) {
       if (mutate.below(2) == 0) return file;
-      size = left;  // as if something had been removed
+      size = left;  // the size is wrong, as if bytes were missing
       put_word(bytes + at + 4, static_cast<std::uint32_t>(size));
     }
     put_word(bytes + at + 12, crc32(crc32(0, bytes + at, 12), bytes + at + chunk_head_bytes, size));

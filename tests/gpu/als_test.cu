@@ -31,7 +31,7 @@ float unit(std::uint64_t seed, std::uint64_t place) {
   return static_cast<float>(gpu_test::random_at(seed, place) >> 40U) / 16777216.0F;
 }
 
-// For each factor, the error relative to its largest number; returns the largest of these.
+// For each factor, the error is relative to its largest number. Returns the largest error of all.
 double worst(const std::vector<float>& found, const std::vector<float>& expected,
              std::uint32_t rank) {
   double most = 0;

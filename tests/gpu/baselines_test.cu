@@ -24,12 +24,12 @@ using kernel::memory_hint;
 
 constexpr std::uint32_t lanes = 128;
 
-// Each element becomes a mix of two old values in its own device's view: its own value and that of
-// a distant element.
+// Each element becomes a mix of two old values in its own device's view: its own one and that of a
+// distant element.
 struct mixer {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;
-  // for each element, the index of another element to which this device subscribes
+  // The index of another element, for each element; this device subscribes to it.
   local<const std::uint32_t> source;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -102,7 +102,7 @@ struct problem {
   }
 };
 
-// The problem on a node.
+// The problem's arrays and kernels on a node.
 template <class Node>
 struct iteration {
   Node& node;
@@ -160,7 +160,7 @@ void expect_equal(const cuda::node& node, const iteration<cuda::node>& work, con
   }
 }
 
-constexpr std::uint32_t epochs = 5;  // odd, so that the buffers have swapped after a run
+constexpr std::uint32_t epochs = 5;  // an odd number leaves the buffers swapped
 constexpr std::uint32_t runs = 3;
 
 void run_and_compare(std::uint32_t devices, const problem& p, const kernel::region_options& options,
@@ -265,8 +265,8 @@ TEST(nccl, says_its_version_and_that_multicast_is_off) {
                                         "(NCCL_NVLS_ENABLE=0)");
 }
 
-// With events between the parts, each device's call is a bar between its kernel and the next
-// kernel.
+// With events between the parts, each device's NCCL call is a bar between its kernel and the next
+// one.
 TEST(nccl, stands_in_the_timeline) {
   if (const std::string reason = without_nccl(2); !reason.empty()) GTEST_SKIP() << reason;
   cuda::node node(options_for(2));

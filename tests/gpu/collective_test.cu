@@ -1,4 +1,4 @@
-// Collectives on real GPUs: every block in its place and every sum right, in the order of the
+// Collectives on real GPUs. Every block is in its place and every sum is right, in the order of the
 // caller's stream, by every executor and in captured graphs.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -46,7 +46,7 @@ class page_locked {
   std::uint64_t bytes_;
 };
 
-// One participant on each GPU: the data that it sends and receives, and both in host memory.
+// One participant on each GPU. It has the data that it sends and receives, and both in host memory.
 class participants {
  public:
   participants(int gpus, std::uint64_t block)
@@ -183,7 +183,7 @@ TEST(collective, captured_collectives_run_in_the_callers_graph_again_and_again) 
   }
 }
 
-// Elements of a type, and the type in which the host combines them.
+// Types of elements, and the type in which the host combines them.
 template <class T>
 struct element {
   using as = std::conditional_t<std::is_integral_v<T>, T, double>;
@@ -197,7 +197,7 @@ struct element {
   }
   static as value(T one) { return one; }
 };
-// 16-bit numbers: multiples of a quarter, small enough that all sums of up to 16 are exact.
+// 16-bit numbers are multiples of a quarter, and so small that all sums of up to 16 are exact.
 template <class T>
 struct short_element {
   using as = double;
@@ -224,7 +224,7 @@ As combine(reduce_by by, As a, As b) {
   }
 }
 
-// One participant on each GPU, with its summands and results on the GPU and in host memory.
+// One participant on each GPU. It has its summands and results on the GPU and in host memory.
 template <class T>
 class summands {
  public:
@@ -308,7 +308,7 @@ class summands {
 
   std::uint64_t count_;
   std::vector<void*> send_;
-  std::vector<void*> receive_;  // the send buffers, if in place
+  std::vector<void*> receive_;  // the send buffers, if results replace summands
   std::vector<std::unique_ptr<page_locked>> sent_;
   std::vector<std::unique_ptr<page_locked>> received_;
 };

@@ -1,5 +1,5 @@
-// Copies over several paths on real GPUs: every byte for every direction and size, in the order of
-// the caller's streams, with delays that reveal a missing wait.
+// Copies over several paths on real GPUs. Every byte arrives for every direction and size, in the
+// order of the caller's streams, with delays that reveal a missing wait.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ using gpu_test::random_at;
 
 constexpr std::uint64_t mebi = std::uint64_t{1} << 20U;
 constexpr std::uint8_t poison = 0xA5;
-constexpr std::uint64_t margin = 4096;  // on both sides of a destination; must not change
+constexpr std::uint64_t margin = 4096;  // bytes beside a destination, which must not change
 constexpr int host = copy_through_host;
 
 __device__ std::uint8_t byte_at(std::uint64_t seed, std::uint64_t place) {
@@ -77,7 +77,7 @@ __global__ void write_one_late(std::uint8_t* memory) {
 constexpr int blocks = 264;
 constexpr int threads = 512;
 
-// Memory of the host or a GPU.
+// Memory of the host or of a GPU.
 struct area {
   int place = host;
   std::uint8_t* data = nullptr;
@@ -243,7 +243,8 @@ TEST(copy, every_size_and_direction_arrives_whole_and_in_stream_order) {
     for (const auto& way : directions()) {
       user one(way.first, way.second, 256 * mebi + 512);
       for (const std::uint64_t bytes : sizes)
-        for (int repeat = 0; repeat < 3; ++repeat) {  // with graphs: made, changed, unchanged
+        // Graphs are made, changed, and used unchanged.
+        for (int repeat = 0; repeat < 3; ++repeat) {
           const std::uint64_t from = repeat == 0 ? 0 : random() % 512;
           const std::uint64_t to = repeat == 0 ? 0 : random() % 512;
           one.enqueue(by, bytes, from, to, random(), random() % 4 == 0 ? 200'000 : 0);
@@ -284,7 +285,7 @@ TEST(copy, windows_of_messages_on_many_streams_overlap_and_arrive) {
   }
 }
 
-// Eight threads, each with four copies by a user between memories that `pick` chooses.
+// Eight threads, each with four copies by a user. `pick` chooses the memories.
 template <class Pick>
 void copy_by_threads(copier& by, copy_executor executor, const Pick& pick) {
   std::vector<std::string> failures(8);
@@ -310,8 +311,8 @@ void copy_by_threads(copier& by, copy_executor executor, const Pick& pick) {
   for (const std::string& failure : failures) EXPECT_EQ(failure, "");
 }
 
-// First all in one direction, over several paths; then in all directions, avoiding each other's
-// links.
+// All messages go first in one direction, over several paths. Then they go in all directions and
+// avoid each other's links.
 TEST(copy, threads_copy_in_one_direction_and_in_all_at_once) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
@@ -384,7 +385,7 @@ TEST(copy, the_legacy_default_stream_keeps_its_order_with_blocking_streams) {
   }
 }
 
-// A number in a file, which processes increase. Waits until it is `count`.
+// A number in a file, which each process increases. Waits until it is `count`.
 void wait_for_all(const std::string& file, std::uint32_t count) {
   FILE* opened = std::fopen(file.c_str(), "r+");
   ASSERT_NE(opened, nullptr);
@@ -427,7 +428,7 @@ void copy_beside_another_process(int gpu, const std::string& folder) {
   run_until(begin + std::chrono::milliseconds(800));
   EXPECT_EQ(over_paths(by.statistics()), over_paths(before));
   EXPECT_GT(by.statistics().direct, before.direct + 20);
-  // Alone again, a message has all links.
+  // A message that is alone again has all links.
   wait_for_all(folder + "/ended", processes);
   if (gpu != 0) return;
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
@@ -619,7 +620,7 @@ TEST(copy, captured_copies_run_in_the_callers_graph_again_and_again) {
       for (std::uint64_t launch = 1; launch <= 3; ++launch) {
         one.set_seed(launch * 1000);
         INTERLACE_CUDA_CHECK(cudaGraphLaunch(executable, one.stream()));
-        one.enqueue(by, bytes / 2, 0, 0, 3, 0);  // at the same time, not captured
+        one.enqueue(by, bytes / 2, 0, 0, 3, 0);  // this copy runs at the same time, not captured
         EXPECT_EQ(one.wrong(), 0U) << text(way, bytes, copy_executor::automatic);
       }
       INTERLACE_CUDA_CHECK(cudaGraphExecDestroy(executable));
@@ -638,11 +639,11 @@ TEST(copy, what_cannot_go_over_several_paths_is_one_plain_copy) {
   std::uint8_t* managed = nullptr;
   const cuda::current_device on(0);
   INTERLACE_CUDA_CHECK(cudaMallocManaged(&managed, bytes));
-  by.copy_async(first.data, pageable.data(), bytes, nullptr);   // pageable to GPU
+  by.copy_async(first.data, pageable.data(), bytes, nullptr);   // from pageable memory to a GPU
   by.copy_async(second.data, first.data, bytes, nullptr);       // inside a GPU
   by.copy_async(managed, second.data, bytes, nullptr);          // to managed memory
   by.copy_async(first.data, managed, bytes, nullptr);           // from it
-  by.copy_async(pageable.data(), first.data, bytes, nullptr);   // GPU to pageable
+  by.copy_async(pageable.data(), first.data, bytes, nullptr);   // from a GPU to pageable memory
   by.copy_async(pinned.data, pageable.data(), bytes, nullptr);  // inside the host
   by.copy_async(pinned.data, first.data, 0, nullptr);           // nothing
   INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
@@ -655,7 +656,7 @@ TEST(copy, what_cannot_go_over_several_paths_is_one_plain_copy) {
   INTERLACE_CUDA_CHECK(cudaFree(managed));
 }
 
-// Memory of a pool, to which peers may or may not have access.
+// Memory of a pool, which peers may or may not use.
 TEST(copy, memory_of_pools_arrives_whoever_may_reach_it) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   constexpr std::uint64_t bytes = 64 * mebi;
@@ -684,7 +685,8 @@ TEST(copy, memory_of_pools_arrives_whoever_may_reach_it) {
     by.copy_async(back.data, data, bytes, stream);
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));
     EXPECT_TRUE(std::equal(back.data, back.data + bytes, pinned.data));
-    // The sending GPU makes the copies: its own memory to a relay; but no relay can write into it.
+    // The sending GPU makes the copies. It can copy its own memory to a relay, but no relay can
+    // write into its memory.
     EXPECT_EQ(over_paths(by.statistics()), shared ? 2U : 1U);
     INTERLACE_CUDA_CHECK(cudaFreeAsync(data, stream));
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));

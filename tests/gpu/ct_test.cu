@@ -46,7 +46,7 @@ TEST_P(ct_test, equals_the_reference_node) {
       measured[i] = static_cast<float>(size) * unit(1, i) / 2;
       weights[i] = unit(2, i);
     }
-    // Larger than any sum of lengths, weights and rays, so that nothing grows.
+    // The curvature is larger than any sum of lengths, weights and rays, so that nothing grows.
     const std::vector<float> curvature(std::size_t{size} * size,
                                        3.0F * static_cast<float>(angles * size));
     const workload::ct_problem problem{{size, angles, detectors, subsets, 20.0F, measured.data(),

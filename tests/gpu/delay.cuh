@@ -1,4 +1,4 @@
-// Delays in tests, so that a missing wait is revealed.
+// Delays in tests reveal a missing wait.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ __device__ inline void wait_ns(std::uint64_t nanoseconds) {
   } while (now - begin < nanoseconds);
 }
 
-// Holds its stream.
+// Holds up its stream.
 struct delay {
   static constexpr std::uint32_t threads = 32;
   std::uint64_t nanoseconds;

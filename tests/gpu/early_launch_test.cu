@@ -1,5 +1,5 @@
-// Kernels that are launched before their predecessors have ended: chains of short kernels, each of
-// which reads what other blocks of its predecessor wrote, with a slow block.
+// Kernels are launched before their predecessors have ended. In chains of short kernels, each reads
+// what other blocks of its predecessor wrote, and one block is slow.
 #include "cuda/early_launch.hpp"
 
 #include <string>
@@ -20,7 +20,7 @@ using gpu_test::wait_ns;
 constexpr std::uint64_t elements = 40 * 256 + 17;
 constexpr std::uint64_t steps = 120;
 
-// to[i] = from[i + shift] + 1, with one late block.
+// Sets to[i] = from[i + shift] + 1, with one late block.
 struct turned {
   static constexpr std::uint32_t threads = 256;
   local<const std::uint32_t> from;
@@ -40,7 +40,7 @@ struct turned {
   }
 };
 
-// Writes elements from the values of another device in the same place, plus one in each step.
+// Sets elements from the values of another device in the same place, plus one in each step.
 struct filled {
   static constexpr std::uint32_t threads = 256;
   replicated<std::uint32_t> data;
@@ -74,7 +74,7 @@ bool launches_early(std::uint32_t devices) {
   return cuda::awaits_prerequisites(loaded) && gpu_test::gpus_here() >= devices;
 }
 
-// Numbers of devices and elements: for blocks that all run at once, and for many more.
+// The numbers of devices and elements: some give blocks that all run at once, others many more.
 class early_launch_test : public testing::TestWithParam<std::tuple<std::uint32_t, std::uint64_t>> {
  protected:
   void SetUp() override { INTERLACE_NEED_GPUS(std::get<0>(GetParam())); }
@@ -146,12 +146,12 @@ TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
 TEST(early_launch, does_not_follow_copies_or_tracked_chunks) {
   INTERLACE_NEED_GPUS(2);
   using kernel::mechanism;
-  constexpr std::uint64_t between = steps / 2;  // kernels in between, for each device
+  constexpr std::uint64_t between = steps / 2;  // the number of kernels in between, for each device
   const std::vector<std::pair<mechanism, std::uint64_t>> early_of{
       {mechanism::inline_stores, 2 * steps + between - 1},  // exchanges, too
-      {mechanism::bulk_copy, steps + between - 1},          // all kernels but the first
-      {mechanism::split, 2 * steps + between - 1},          // the same, of two ranges
-      {mechanism::polling, between}};                       // kernels that announce nothing
+      {mechanism::bulk_copy, steps + between - 1},          // all kernels except the first
+      {mechanism::split, 2 * steps + between - 1},  // all kernels except the first, for two ranges
+      {mechanism::polling, between}};               // only kernels that announce nothing
   for (const auto& [how, early] : early_of) {
     cuda::node node(options_for(2));
     kernel::region_options o;

@@ -1,5 +1,5 @@
-// Exchanges between GPUs: every mechanism and subscription, with new random data each epoch on
-// poisoned buffers, and devices delayed at random so that a missing wait is revealed.
+// Exchanges between GPUs, by every mechanism and subscription. Each epoch has new random data on
+// poisoned buffers. Devices are delayed at random, which reveals a missing wait.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,14 +21,14 @@ constexpr mechanism mechanisms[] = {mechanism::bulk_copy, mechanism::split,
 constexpr std::uint32_t lanes = 128;
 constexpr std::uint32_t epochs = 50;
 
-// Values of an epoch, which every device can compute.
+// The value of an element in an epoch, which every device can compute.
 INTERLACE_HOST_DEVICE std::uint32_t value_of(std::uint64_t seed, std::uint64_t epoch,
                                              std::uint64_t element) {
   return static_cast<std::uint32_t>(random_at(seed + epoch, element));
 }
 
-// Compares the front with the previous epoch for everything that this device owns or subscribes to,
-// and writes this epoch's values to its own part.
+// Compares the front with the previous epoch, in all elements that this device owns or subscribes
+// to. Writes this epoch's values to its own part.
 struct step {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;
@@ -86,7 +86,7 @@ struct harness {
           std::uint64_t random_seed)
       : node(options_for(devices)), elements(n), seed(random_seed) {
     for (std::uint32_t d = 0; d <= devices; ++d) {
-      // Uneven parts that begin at no multiple of a power of two.
+      // Parts are uneven and begin at no multiple of a power of two.
       options.boundaries.push_back(d == 0 ? 0 : d == devices ? n : n * d / devices + d * 7 - 3);
     }
     options.mechanism = how;
@@ -138,7 +138,8 @@ struct harness {
       }
       node.launch(d, step{node.view(data, d), mismatches[d], visible[d], begin, end, seed, epoch},
                   {blocks, lanes, 0}, data, kernel::block_mapping::contiguous(begin, lanes, end));
-      // Also after the kernel, so that the exchange of an early device waits longest.
+      // There is also a delay after the kernel, so that the exchange of an early device waits
+      // longest.
       if (delays && random_at(seed ^ 0x1234, epoch * 16 + d) % 4 == 0) {
         node.launch(d, delay{random_at(seed ^ 1, epoch * 16 + d) % 100'000},
                     {1, delay::threads, 0});
@@ -202,7 +203,7 @@ class runs_test : public testing::TestWithParam<std::uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(all, runs_test, testing::Values(1U, 2U, 4U),
                          testing::PrintToStringParamName());
 
-// Without run: everything is enqueued at once, and the download waits for it.
+// Without run, all work is enqueued at once, and the download waits for it.
 TEST_P(runs_test, works_outside_of_run) {
   INTERLACE_NEED_GPUS(GetParam());
   harness h(GetParam(), mechanism::split, subscription::everybody, 100'000, 3);
@@ -210,8 +211,8 @@ TEST_P(runs_test, works_outside_of_run) {
   h.expect_epoch(20);
 }
 
-// The graph is launched again from its initial state, also with an odd number of exchanges, after
-// which the buffers have swapped.
+// The graph is launched again from its initial state. Some graphs have an odd number of exchanges,
+// after which the buffers have swapped.
 TEST_P(runs_test, repeats_a_graph) {
   INTERLACE_NEED_GPUS(GetParam());
   for (const mechanism how : mechanisms) {
@@ -254,7 +255,7 @@ TEST_P(runs_test, details_add_up) {
   }
   EXPECT_GE(epochs_s, result.copy_s);
   EXPECT_LE(epochs_s, result.time_s * 1.01);
-  // Two epochs: a kernel, a copy to each peer and an exchange on each device.
+  // In two epochs, each device has a kernel, a copy to each peer and an exchange.
   EXPECT_EQ(result.timeline.size(), GetParam() * 2U * (1U + (GetParam() - 1) + 1U));
   for (const auto& e : result.timeline) {
     EXPECT_LE(e.start_s, e.end_s) << e.name;
@@ -288,7 +289,7 @@ template <class T, combine Op>
 struct contribute {
   static constexpr std::uint32_t threads = lanes;
   reduced<T, Op> target;
-  local<T> seen;  // from the front, before
+  local<T> seen;  // what the front had before
   std::uint64_t seed;
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -371,7 +372,7 @@ TEST_P(runs_test, large_reductions) {
   reductions<std::uint32_t, combine::add>(n, 500'000, 1, true);
 }
 
-// Sums that depend on the order: whichever it was, all devices must have the same bits.
+// These sums depend on the order. Whichever order it was, all devices must have the same bits.
 struct contribute_fractions {
   static constexpr std::uint32_t threads = lanes;
   reduced<float> target;
@@ -402,7 +403,7 @@ TEST_P(runs_test, fronts_of_a_float_reduction_have_the_same_bits) {
   }
 }
 
-// Two regions, small and large reductions in one exchange.
+// One exchange has two regions and a small and a large reduction.
 TEST_P(runs_test, one_exchange_of_several) {
   INTERLACE_NEED_GPUS(GetParam());
   harness h(GetParam(), mechanism::bulk_copy, subscription::everybody, 30'000, 12);

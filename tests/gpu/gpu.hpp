@@ -1,4 +1,4 @@
-// Helpers of the GPU tests.
+// Functions that the GPU tests share.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,33 +25,33 @@ inline std::uint32_t gpus_here() {
   }
 }
 
-// INTERLACE_TEST_SHARED_GPU=1: each GPU stands for several devices (interlace/cuda/shared_gpu.hpp),
-// so that everything except speed can be tested with fewer GPUs.
+// With INTERLACE_TEST_SHARED_GPU=1, each GPU stands for several devices
+// (interlace/cuda/shared_gpu.hpp). Then everything except speed can be tested with fewer GPUs.
 inline bool shares_gpus() {
   const char* value = std::getenv("INTERLACE_TEST_SHARED_GPU");  // NOLINT: nobody sets it
   return value != nullptr && std::string(value) == "1";
 }
 
-// A queue for each stream of the devices. It must be set before anything uses CUDA.
+// Gives each stream of the devices a queue. It must be set before anything uses CUDA.
 inline const bool queues_set = shares_gpus() && setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0) == 0;
 
-// Why a test with n devices cannot run here; empty if it can.
+// The reason why a test with n devices cannot run here; empty if it can.
 inline std::string why_not(std::uint32_t n) {
   const std::uint32_t here = gpus_here();
   if (here >= n || (here > 0 && shares_gpus())) return {};
   return "needs " + std::to_string(n) + " GPUs and " + std::to_string(here) + " are here";
 }
 
-// The same for a test whose devices need GPUs of their own: tests of links, of their counters, and
-// of libraries that refuse to share a GPU.
+// The reason for tests whose devices need GPUs of their own. These are tests of links, of link
+// counters, and of libraries that refuse to share a GPU.
 inline std::string why_not_distinct(std::uint32_t n) {
   const std::uint32_t here = gpus_here();
   if (here >= n) return {};
   return "needs " + std::to_string(n) + " different GPUs and " + std::to_string(here) + " are here";
 }
 
-// Why agents cannot copy this way; empty if they can. A build without code for compute capability
-// 9.0 has no agents that copy in bulk.
+// The reason why agents cannot copy this way; empty if they can. A build without code for compute
+// capability 9.0 has no agents that copy in bulk.
 inline std::string why_not_copied(kernel::agent_copy copy) {
   if (copy == kernel::agent_copy::vectors || gpus_here() == 0) return {};
   const std::string reason = cuda::why_no_bulk_agent();

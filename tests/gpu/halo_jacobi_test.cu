@@ -1,5 +1,5 @@
-// Jacobi on a ring on GPUs gives the results of plain loops, bit for bit, by every mechanism; and
-// multi-path by every executor, on poisoned rows, with late devices.
+// Jacobi on a ring on GPUs gives the results of plain loops, bit for bit, by every mechanism.
+// multi-path does so by every executor, on poisoned rows, with late devices.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -59,7 +59,7 @@ std::vector<std::uint64_t> even_cut(const halo_jacobi_grid& grid, std::uint32_t 
   return cut;
 }
 
-// Compares a device's own rows, and the two next to them.
+// Compares a device's own rows and the two rows beside them.
 void expect_right(const std::vector<float>& found, const std::vector<float>& expected,
                   const halo_jacobi_grid& grid, const std::vector<std::uint64_t>& cut,
                   std::uint32_t d) {
@@ -83,8 +83,8 @@ bool nccl_is_here() {
   }
 }
 
-// Messages with an odd number of elements below the copy engine's threshold, and messages far above
-// it.
+// Some messages have an odd number of elements and are below the copy engine's threshold, others
+// are far above it.
 TEST_P(halo_jacobi_test, equals_plain_loops) {
   std::vector<mechanism> all{mechanism::bulk_copy,  mechanism::multi_path,
                              mechanism::split,      mechanism::inline_stores,
@@ -139,7 +139,7 @@ TEST_P(halo_jacobi_test, multi_path_by_every_executor_with_late_devices) {
   kernel::region_options options;
   options.boundaries = cut;
   options.mechanism = mechanism::multi_path;
-  constexpr std::uint32_t iterations = 5;  // odd, so that the buffers have swapped
+  constexpr std::uint32_t iterations = 5;  // an odd number leaves the buffers swapped
   const std::vector<float> expected = after(grid, iterations);
   for (const way& by : {way{copy_executor::direct, 1, 0}, way{copy_executor::streams, 4096, 0},
                         way{copy_executor::streams, 4096, 4}, way{copy_executor::graphs, 4096, 0},
@@ -182,7 +182,7 @@ TEST_P(halo_jacobi_test, multi_path_by_every_executor_with_late_devices) {
   }
 }
 
-// A row that is not sent is revealed: it is NaN, and so are the results that depend on it.
+// A row that is not sent stays NaN, and so do the results that depend on it.
 TEST_P(halo_of_several_test, a_row_that_does_not_arrive_shows) {
   const std::uint32_t devices = GetParam();
   const halo_jacobi_grid grid{3 * devices, 1000};

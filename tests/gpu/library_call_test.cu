@@ -1,4 +1,4 @@
-// Library calls between kernels on GPUs: CUB's sort and scan, in graphs and on plain streams.
+// Library calls run between kernels on GPUs: CUB's sort and scan, in graphs and on plain streams.
 #include <algorithm>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>

@@ -1,5 +1,5 @@
-// Messages pass from blocks over counters, agents and exchanges, a million times with random
-// delays. The kernel that reads a value finds it if it arrives late or torn.
+// Messages pass between blocks through counters, agents and exchanges, a million times with random
+// delays. The kernel that reads a value finds out if it arrives late or torn.
 #include <vector>
 
 #include "gpu.hpp"
@@ -51,7 +51,7 @@ TEST_P(litmus_test, a_million_messages_arrive_whole_and_in_time) {
       return ranges;
     }));
   }
-  // A message: a chunk on its way to one device.
+  // A message is a chunk on its way to one device.
   const std::uint64_t an_epoch =
       part * sizeof(std::uint32_t) / options.chunk_bytes * devices * (devices - 1);
   std::uint64_t epochs = 0;

@@ -1,4 +1,4 @@
-// Links, link counters, and what is made with CUDA's libraries.
+// Measurements of links and of link counters, and measurements with CUDA's libraries.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -41,7 +41,7 @@ TEST_F(measure_test, links) {
   o.progress = [&](double d) { done = d; };
   const auto links = cuda::measure_links(o);
   const std::size_t gpus = cuda::device_count();
-  // Each direction and both directions together, for each size.
+  // For each size, one direction and both directions together are measured.
   EXPECT_EQ(links.size(), 2 * (gpus * (gpus - 1) + 2 * gpus + gpus * (gpus - 1) / 2 + gpus));
   EXPECT_EQ(done, 1);
   for (const auto& l : links) {
@@ -95,7 +95,8 @@ double attribute(cudaDeviceAttr which) {
   return value;
 }
 
-// Compared with the driver's clocks and widths, and with operations per clock from NVIDIA's guide.
+// Rates are compared with the driver's clocks and widths, and with operations a clock in NVIDIA's
+// guide.
 TEST_F(measure_test, rates) {
   const auto rates = cuda::measure_rates({});
   const double memory =
@@ -117,7 +118,7 @@ TEST_F(measure_test, rates) {
     EXPECT_LE(found, rates.together_per_s);
     EXPECT_GT(found, clocks);
   }
-  EXPECT_LT(rates.together_per_s, 128.5 * clocks);  // four warps a clock
+  EXPECT_LT(rates.together_per_s, 128.5 * clocks);  // four warps finish a clock
   if (attribute(cudaDevAttrComputeCapabilityMajor) == 9) {
     EXPECT_GT(rates.fp32_per_s, 0.75 * 128 * clocks);
     EXPECT_GT(rates.fp64_per_s, 0.75 * 64 * clocks);
@@ -181,7 +182,7 @@ TEST_F(measure_test, sort) {
   }
 }
 
-// The generator as graphs.py documents it.
+// The edges of the generator, as graphs.py documents it.
 std::vector<std::pair<std::uint64_t, std::uint64_t>> rmat_edges(const cuda::rmat_options& o) {
   const auto threshold = [](double p) { return static_cast<std::uint64_t>(std::ldexp(p, 32)); };
   const std::uint64_t at_a = threshold(o.a);
@@ -316,7 +317,8 @@ TEST_F(measure_test, bytes_on_the_wire_of_stores) {
     EXPECT_GT(bytes, 1);
     EXPECT_LT(bytes, 2);
   }
-  for (const double bytes : *scattered) EXPECT_GT(bytes, 4);  // sectors of 32 bytes, and headers
+  // At least 32 bytes of a sector, and headers.
+  for (const double bytes : *scattered) EXPECT_GT(bytes, 4);
 }
 
 TEST_F(measure_test, copies_on_streams) {
@@ -341,7 +343,7 @@ TEST_F(measure_test, copies_on_streams) {
   EXPECT_THROW((void)bench::copies_on_cuda(copies, false, 0), usage_error);
 }
 
-// Messages in both directions, two of each at a time, and sums that differ only by roundings.
+// Messages go in both directions, two of each at a time. Sums differ only by roundings.
 TEST_F(measure_test, nccl_beside_copies_and_all_reduces) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   try {

@@ -1,4 +1,4 @@
-// The promises of the kernel model, inside a kernel on a GPU.
+// The promises of the kernel model hold inside a kernel on a GPU.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -28,7 +28,7 @@ class model_test : public testing::Test {
 // ----------------------------------------------------------
 
 struct note_indices {
-  // [global_count]: the block, lane and grid indices seen at this place
+  // [global_count]: the indices of block, lane and grid that this place saw.
   replicated<std::uint64_t> at;
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -183,7 +183,7 @@ struct rotate_values {
   std::uint32_t rounds;
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
-    auto bytes = shared<std::uint8_t>(block, 5);  // the next array is aligned all the same
+    auto bytes = shared<std::uint8_t>(block, 5);  // the next array is aligned nevertheless
     auto staged = shared<std::uint32_t>(block, block.threads());
     auto doubles = shared<double>(block, 2);
     auto own = lane_state<std::uint32_t>(block);
@@ -200,7 +200,7 @@ struct rotate_values {
                         static_cast<std::uint32_t>(lane.load(doubles, 0) + lane.load(doubles, 1));
       });
     }
-    // The block reads what a lane wrote.
+    // The block reads what one lane wrote.
     block.each([&](auto lane) {
       if (lane.index() == 17) lane.store(staged, 3, 4242U);
     });
@@ -310,7 +310,7 @@ void check_warps() {
   std::vector<T> values(n);
   for (std::size_t i = 0; i < n; ++i) {
     if constexpr (std::is_floating_point_v<T>) {
-      // Values of different magnitude, so that the order of additions matters.
+      // Values have different magnitudes, so that the order of additions matters.
       values[i] = static_cast<T>(std::ldexp(1.0 + static_cast<double>(random_at(3, i) % 1000) / 999,
                                             static_cast<int>(random_at(4, i) % 40) - 20));
       if (random_at(5, i) % 2 == 0) values[i] = -values[i];
@@ -327,7 +327,7 @@ void check_warps() {
   for (int k = 0; k < 4; ++k) seen.push_back(node.download(out[static_cast<std::size_t>(k)]));
   const auto seen_ballots = node.download(ballots);
   for (std::size_t w = 0; w < n; w += 32) {
-    // The tree of the other nodes.
+    // The sum by the tree that other nodes use.
     std::vector<T> sum(values.begin() + static_cast<std::ptrdiff_t>(w),
                        values.begin() + static_cast<std::ptrdiff_t>(w) + 32);
     std::vector<T> least = sum;
@@ -342,7 +342,7 @@ void check_warps() {
       if ((w + k) % threads % 3 == 1) which |= std::uint64_t{1} << k;
     }
     for (std::size_t k = 0; k < 32; ++k) {
-      ASSERT_EQ(seen[0][w + k], sum[0]) << "sum of lane " << w + k;  // to the bit
+      ASSERT_EQ(seen[0][w + k], sum[0]) << "sum of lane " << w + k;  // equal to the bit
       ASSERT_EQ(seen[1][w + k], least[0]) << "minimum of lane " << w + k;
       ASSERT_EQ(seen[2][w + k], values[w + (k ^ 5)]);
       ASSERT_EQ(seen[3][w + k], values[w + 3]);
@@ -367,7 +367,7 @@ template <class T>
 struct atomics {
   local<T> sum, least;
   local<T> block_sums, block_least;
-  local<std::uint32_t> order;  // every old value of a counter occurs once
+  local<std::uint32_t> order;  // each old value of a counter occurs once in it
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     auto both = shared<T>(block, 2);
@@ -436,9 +436,9 @@ TEST_F(model_test, atomics) {
   check_atomics<std::uint64_t>();
 }
 
-// Each of the blocks n k to n k + n - 1 leaves numbers at its own time. The last of them adds up
-// the numbers of all. It has already read some of them while others may have been storing them, so
-// the second read must not come from a cache.
+// Each of the blocks n k to n k + n - 1 leaves numbers at its own time. Their last block adds up
+// the numbers of all. It has read some of them before, while others may have stored them, so the
+// second read must not come from a cache.
 struct add_up_behind {
   static constexpr std::uint32_t threads = 128;
   local<std::uint32_t> numbers;  // [blocks][threads]

@@ -1,5 +1,5 @@
 // The traced workloads without a policy that counts. bench/operation_counts.py runs them under a
-// profiler, and compares the simulator's counts of operations with the result.
+// profiler and compares the profiler's counts with the simulator's.
 #include "../probes/traces.hpp"
 #include "gpu.hpp"
 #include "interlace/cuda/fft.hpp"
@@ -7,8 +7,8 @@
 namespace interlace::operations_tests {
 namespace {
 
-// Runs the same blocks as simulated machines, which do not depend on how many blocks are held at a
-// time.
+// Runs the same blocks as simulated machines do, because they do not depend on how many blocks fit
+// at a time.
 struct plain_node : cuda::node {
   using cuda::node::node;
   std::uint64_t threads_at_once(std::uint32_t device) const = delete;

@@ -1,4 +1,4 @@
-// What a small copy costs the host. Prints the best time of a call in ns as JSON.
+// Prints the best time of a small copy's call on the host, in ns, as JSON.
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

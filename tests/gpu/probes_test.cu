@@ -1,5 +1,6 @@
 // The probe kernels on GPUs give the results of plain loops, on any number of GPUs and by every
-// mechanism. They and PageRank's kernel are no slower than their handwritten twins.
+// mechanism. They and PageRank's kernel are no slower than handwritten kernels that do the same,
+// their twins.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -114,7 +115,7 @@ class twins_test : public testing::Test {
   void SetUp() override { INTERLACE_NEED_GPUS(1); }
 };
 
-// Medians of interleaved runs with many repetitions each, measured by events.
+// Medians of interleaved runs with many repetitions each. Events measure the times.
 struct race {
   double model_s = 0;
   double twin_s = 0;
@@ -146,7 +147,8 @@ race run_race(cudaStream_t stream, const std::function<void()>& model,
 void judge(const char* name, const race& r) {
   std::printf("[  TWINS   ] %-8s model %9.1f us, by hand %9.1f us, ratio %.3f\n", name,
               r.model_s * 1e6, r.twin_s * 1e6, r.model_s / r.twin_s);
-  // Equal except for noise. Another test compares the machine code, instruction by instruction.
+  // The times are equal except for noise. Another test compares the machine code, instruction by
+  // instruction.
   EXPECT_LT(r.model_s, r.twin_s * 1.10) << name;
 }
 
@@ -303,7 +305,7 @@ TEST_F(twins_test, rank_update) {
                                               copies, false);
       },
       20);
-  // Both ran equally often on the same fronts.
+  // Both kernels ran equally often on the same fronts.
   node.exchange(rank, totals);
   EXPECT_EQ(node.front(rank, 0), node.download(next));
   double by_hand = 0;

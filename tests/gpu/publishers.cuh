@@ -1,4 +1,4 @@
-// Kernels of the tests of tracked chunks.
+// Kernels that the tests of tracked chunks run.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ INTERLACE_HOST_DEVICE std::uint32_t value_of(std::uint64_t epoch, std::uint64_t 
 
 enum class fault { none, skips, repeats, stalls };
 
-// Few, long-lived blocks: each writes and publishes tile after tile of its device's part.
+// Few blocks live long. Each writes and publishes tile after tile of its device's part.
 struct publisher {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;

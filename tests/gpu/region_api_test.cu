@@ -1,4 +1,4 @@
-// Regions in programs with kernels of their own: plain __global__ functions and streams.
+// Programs use regions with kernels of their own: plain __global__ functions and streams.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -60,7 +60,7 @@ __global__ void publish_tiles(region_writer<std::uint32_t> w, std::uint64_t begi
 
 __global__ void wait_long(std::uint64_t nanoseconds) { wait_ns(nanoseconds); }
 
-// One element a thread, announced at the block's end.
+// Each thread writes one element, and the block announces its elements at its end.
 __global__ void announce_at_the_end(region_writer<std::uint32_t> w, std::uint64_t begin,
                                     std::uint64_t end, const std::uint64_t* first_epoch,
                                     std::uint64_t offset) {
@@ -203,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(all, region_api,
                          testing::Values("bulk-copy", "inline", "polling", in_bulk, "copy-engine"),
                          way_name);
 
-// Only agents wait for what kernels announce.
+// Tests of regions whose agents wait for announcements of kernels.
 class announced_region_api : public region_api {};
 INSTANTIATE_TEST_SUITE_P(all, announced_region_api,
                          testing::Values("polling", in_bulk, "copy-engine"), way_name);
@@ -272,7 +272,7 @@ TEST_P(region_api, a_graph_of_two_epochs_is_launched_three_times) {
     }
     p.expect_epoch(11 + 2 * repetition);
   }
-  // Out of turn: there is another epoch in between.
+  // This epoch comes out of turn: another one is in between.
   for (std::uint32_t d = 0; d < n; ++d) p.set_epoch(d, 0);
   p.enqueue_all(30);
   p.expect_epoch(30);
@@ -370,7 +370,8 @@ TEST_P(region_api, the_debug_mode_names_block_chunk_and_element) {
     EXPECT_NE(message.find("GPU 0: block 1 published element "), std::string::npos) << message;
     EXPECT_NE(message.find("which block 1 had published"), std::string::npos) << message;
   }
-  if (how == "bulk-copy" || how == "inline") return;  // no chunks that wait for publications
+  // These have no chunks that wait for publications.
+  if (how == "bulk-copy" || how == "inline") return;
   {
     program p(2, spec);
     const std::string message = p.failure_of(fault::skips);
@@ -400,7 +401,7 @@ TEST(region_deadline, a_kernel_slower_than_the_deadline_is_reported) {
   EXPECT_NE(message.find("GPU 0 waited 0.2 s for chunk"), std::string::npos) << message;
 }
 
-// No exchange is reached, so only streams wait, for chunks.
+// The kernel ends without an exchange, so only streams wait, for chunks.
 TEST(region_deadline, a_stream_that_waits_for_a_chunk_is_reported) {
   INTERLACE_NEED_GPUS(2);
   program p(2, program::make_spec("copy-engine", 20'000, 2048), 0.1);

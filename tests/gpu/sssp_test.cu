@@ -26,7 +26,7 @@ TEST_P(sssp_test, equals_the_reference_node) {
   std::vector<std::uint32_t> columns;
   std::vector<float> weights;
   for (std::uint32_t v = 0; v < vertices; ++v) {
-    // Rows for a lane, for a warp, and for several blocks; some are empty.
+    // Some rows are for a lane, some for a warp, some for several blocks, and some are empty.
     const std::uint32_t edges = v == 777 ? 20'000 : v % 101 == 5 ? 300 : v % 12;
     for (std::uint32_t e = 0; e < edges; ++e) {
       const std::uint64_t r = gpu_test::random_at(7, columns.size());

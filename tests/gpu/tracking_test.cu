@@ -1,5 +1,5 @@
-// Tracked chunks: kernels that publish while they run, mappings of every kind, and reports of wrong
-// or late announcements.
+// Tracked chunks: kernels publish while they run, mappings are of every kind, and wrong or late
+// announcements are reported.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -160,7 +160,7 @@ TEST(deadline_test, a_kernel_slower_than_the_deadline_is_reported) {
   }
 }
 
-// More chunks at a time than the GPU accepts launches.
+// There are more chunks at a time than the GPU accepts launches.
 TEST(device_launch_test, blocks_copy_what_is_not_launched) {
   INTERLACE_NEED_GPUS(2);
   gpu_test::add_launching_publishers();
@@ -258,7 +258,7 @@ TEST_P(announced_test, wrong_use_is_refused) {
       }
     }),
                  model_error);
-    // Half of the part has no block.
+    // Half of the part is mapped to no block.
     EXPECT_THROW(h.node.run([&] {
       h.node.launch(0, publisher{h.node.view(h.data, 0), 0, 5000, harness::tile, 0},
                     {harness::blocks, lanes, 0}, h.data,

@@ -1,4 +1,4 @@
-// The probes as handwritten CUDA, without the model.
+// The probes as handwritten CUDA kernels, which do not use the model.
 #pragma once
 
 #include <cstdint>
@@ -142,12 +142,13 @@ struct rank_input {
   const std::uint32_t* __restrict__ unit_slots;
   const std::uint32_t* __restrict__ out_degree;
   const float* __restrict__ contribution;
-  const double* __restrict__ totals;  // [0] dangling rank
+  const double* __restrict__ totals;  // [0] is the dangling rank
   float damping;
   double vertices;
 };
 
-// `partials` has `copies` pairs: dangling rank and, where it is tracked, sum of |rank' - rank|.
+// `partials` has `copies` pairs: the dangling rank and, if it is tracked, the sum of |rank' -
+// rank|.
 __global__ void __launch_bounds__(rank_threads)
     rank_update(const __grid_constant__ rank_input in, std::uint64_t* row_sums, float* next,
                 double* partials, std::uint32_t copies, bool track_residual) {

@@ -41,7 +41,7 @@ struct mix_pages {
 TEST_P(unified_test, every_device_reads_and_writes_every_page) {
   const std::uint32_t devices = GetParam();
   cuda::node node(options_for(devices));
-  // An incomplete last page; two arrays, and the pages of each array start on device 0.
+  // The last page is incomplete. There are two arrays, and the pages of each start on device 0.
   const std::uint64_t n = 9 * page_elements + 4321;
   const unified<std::uint32_t> arrays[] = {node.allocate_unified<std::uint32_t>(n),
                                            node.allocate_unified<std::uint32_t>(n)};
@@ -98,7 +98,7 @@ TEST_P(unified_test, goes_with_its_node) {
   const auto ordinals = options_for(GetParam()).ordinals;
   const std::uint64_t pages = 100 * GetParam();
   const double share = static_cast<double>(pages * cuda::unified_memory::page_bytes) / GetParam();
-  { const cuda::node first(options_for(GetParam())); }  // takes what a process takes only once
+  { const cuda::node first(options_for(GetParam())); }  // makes what each process makes only once
   std::vector<double> before;
   for (const int gpu : ordinals) before.push_back(free_on(gpu));
   {

@@ -1,4 +1,4 @@
-// GPUs that do not exist.
+// Tests with GPUs that do not exist.
 #include <gtest/gtest.h>
 
 #include <string>

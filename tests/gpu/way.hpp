@@ -1,4 +1,4 @@
-// How a region's chunks reach the other GPUs in a test.
+// The ways in which a region's chunks reach the other GPUs in a test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ inline std::vector<way> every_way() {
           {mechanism::inline_stores}, {mechanism::bulk_copy}};
 }
 
-// Those whose agents wait for the chunks that kernels announce.
+// The ways whose agents wait for the chunks that kernels announce.
 inline std::vector<way> tracked_ways() {
   std::vector<way> ways = every_way();
   std::erase_if(ways, [](const way& w) { return !kernel::tracks_chunks(w.mechanism); });

@@ -9,13 +9,13 @@
 
 namespace interlace::probe {
 
-inline constexpr std::uint32_t bitonic_tile = 512;  // keys of a block, one a lane
+inline constexpr std::uint32_t bitonic_tile = 512;  // the keys of a block, one in each lane
 
 INTERLACE_HOST_DEVICE std::uint32_t keep(std::uint32_t own, std::uint32_t other, bool smaller) {
   return (own < other) == smaller ? own : other;
 }
 
-// All steps of the sort whose partners are in the same tile: sizes from `first_size` to
+// Makes all steps of the sort whose partners are in the same tile, for sizes from `first_size` to
 // `last_size`. The first size begins with the largest distance in a tile.
 struct bitonic_tiles {
   static constexpr std::uint32_t threads = bitonic_tile;
@@ -51,7 +51,8 @@ struct bitonic_tiles {
             const bool up = (lane.global_index() & size) == 0;
             const bool low = (lane.index() & near) == 0;
             key[lane] = keep(key[lane], other[lane], low == up);
-            lane.compute(operation::integer, near == distance ? 19 : 5);  // the first of a size
+            // 19 in the first step of a size.
+            lane.compute(operation::integer, near == distance ? 19 : 5);
           });
         }
       });
@@ -60,7 +61,7 @@ struct bitonic_tiles {
   }
 };
 
-// One step whose partners are in different tiles; a lane a pair.
+// Makes one step whose partners are in different tiles; each lane has a pair.
 struct bitonic_far {
   static constexpr std::uint32_t threads = 256;
 

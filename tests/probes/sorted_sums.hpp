@@ -1,5 +1,5 @@
-// A probe of library calls: kernels before and after a sort and a scan. Each round uses the results
-// of the previous one, so that any disorder in the stream is revealed.
+// A probe of library calls, with kernels before and after a sort and a scan. Each round uses the
+// results of the previous one, which reveals any disorder in the stream.
 #pragma once
 
 #include <algorithm>
@@ -46,11 +46,11 @@ struct add_sums {
 
 struct sorted_sums {
   local<std::uint32_t> keys, sorted, sums, out;
-  kernel::library_call sort;  // from keys to sorted
-  kernel::library_call scan;  // from sorted to sums, exclusive
+  kernel::library_call sort;  // sorts keys into sorted
+  kernel::library_call scan;  // sums up sorted, without each element's own
 };
 
-// Arrays and calls of one device. A test for GPUs adds the on_gpu functions.
+// Arrays and calls on one device. A test for GPUs adds the on_gpu functions.
 template <class Node>
 sorted_sums make_sorted_sums(Node& node, std::uint32_t device, std::uint64_t n) {
   sorted_sums s;

@@ -1,5 +1,5 @@
-// A probe of the kernel model: one step of a power iteration, y = A x and the scalar x . y. A warp
-// sums a row, and a block adds to the scalar once.
+// A probe of the kernel model. It makes one step of a power iteration: y = A x and the scalar x .
+// y. A warp sums a row, and a block adds to the scalar once.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace interlace::probe {
 
 // A square matrix by rows, on the host.
 struct sparse_matrix {
-  std::vector<std::uint32_t> offsets{0};  // rows + 1
+  std::vector<std::uint32_t> offsets{0};  // rows + 1 offsets
   std::vector<std::uint32_t> columns;
   std::vector<float> values;
   std::uint64_t rows() const { return offsets.size() - 1; }
@@ -22,7 +22,7 @@ struct spmv_rows {
   static constexpr std::uint32_t threads = 256;
   static constexpr std::uint32_t shared_bytes = threads * sizeof(double) / 32;
 
-  local<const std::uint32_t> offsets;  // of this device's rows, from 0
+  local<const std::uint32_t> offsets;  // offsets of this device's rows, from 0
   local<const std::uint32_t> columns;
   local<const float> values;
   replicated<float> x;  // its back is y

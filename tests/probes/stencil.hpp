@@ -1,5 +1,5 @@
-// A probe of the kernel model: a 5-point stencil on a grid whose rows are divided over the devices,
-// so that only rows at the borders are transferred.
+// A probe of the kernel model. It is a 5-point stencil on a grid whose rows are divided over the
+// devices, so that only rows at the borders are transferred.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct stencil_step {
   replicated<float> u;
   std::uint32_t columns = 0;
   std::uint32_t rows = 0;
-  std::uint32_t first_row = 0;  // of this device
+  std::uint32_t first_row = 0;  // the first row of this device
   std::uint32_t last_row = 0;
 
   template <class Block>
@@ -30,7 +30,7 @@ struct stencil_step {
     block.each([&](auto lane) {
       const std::uint32_t x = left + lane.index() % tile_x;
       const std::uint32_t y = top + lane.index() / tile_x;
-      lane.compute(operation::special, 3);  // tile / tiles
+      lane.compute(operation::special, 3);  // computes tile / tiles
       lane.compute(operation::integer, 31);
       if (x >= columns || y >= last_row) return;
       const std::uint64_t i = std::uint64_t{y} * columns + x;
@@ -87,7 +87,7 @@ class stencil {
     node_.exchange(u_);
   }
 
-  // Each device's own rows.
+  // The results of each device's own rows.
   std::vector<float> result() const {
     std::vector<float> whole;
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
@@ -109,7 +109,7 @@ class stencil {
   kernel::region<float> u_;
 };
 
-// The result of `steps` steps from u.
+// Returns the grid after `steps` steps from u.
 inline std::vector<float> stencil_reference(std::vector<float> u, std::uint32_t columns,
                                             std::uint32_t rows, std::uint32_t steps) {
   std::vector<float> next = u;

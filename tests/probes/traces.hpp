@@ -1,5 +1,5 @@
-// Kernels that are traced on every node that can trace: small ones whose totals are known in closed
-// form, the other probes, and the workloads.
+// Kernels for every node that can trace. Some are small, with totals in closed form; the others are
+// the other probes and the workloads.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ struct trace_lengths {
   }
 };
 
-// Every kind of view, shifted by half a line, and with a line for each lane.
+// Uses every kind of view, shifted by half a line, and with a line for each lane.
 struct trace_views {
   replicated<float> region;
   unified<float> everywhere;
@@ -144,14 +144,14 @@ std::vector<traced_form> trace_forms(Node& node) {
 // --- workloads
 // ------------------------------------------------------------------------------------
 
-// A node whose launches are traced, one after another.
+// A node that traces its launches, one after another.
 template <class Node>
 class tracer {
  public:
   explicit tracer(Node& node) : node_(node) {}
 
   const trace_totals& totals() const { return totals_; }
-  // By their short names.
+  // The totals of kernels by their short names.
   const std::map<std::string, trace_totals>& kernels() const { return kernels_; }
 
   std::uint32_t devices() const { return node_.devices(); }
@@ -223,8 +223,8 @@ struct traced_workload {
   std::map<std::string, trace_totals> kernels;
 };
 
-// A graph by in-edges. Its rows have very different lengths, some longer than a unit of
-// rank_update, and some vertices have no out-edges.
+// A graph by in-edges. Its rows have very different lengths, and some are longer than a unit of
+// rank_update. Some vertices have no out-edges.
 struct skewed_graph {
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint32_t> columns;
@@ -252,7 +252,7 @@ struct skewed_graph {
   }
 };
 
-// Many users rate few items, most of them the first item. By users and by items.
+// Many users rate few items, and most rate the first item. The ratings are by users and by items.
 struct skewed_ratings {
   struct side {
     std::vector<std::uint64_t> offsets;
@@ -359,7 +359,7 @@ void each_workload(Visit visit) {
       node.run([&] { work.enqueue_iteration(true); });
     };
     iterate(250, 6, 2);
-    iterate(90, 34, 1);  // enough angles that teams of warps share them
+    iterate(90, 34, 1);  // so many angles that teams of warps share them
   });
   for (const bool heat : {true, false}) {
     visit(heat ? "diffusion" : "burgers", [heat](auto& node) {

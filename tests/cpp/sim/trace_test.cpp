@@ -112,8 +112,7 @@ TEST(trace, workloads) {
                 2 * 9 * static_cast<double>(modes) / 16, 4);
   }
   {
-    // Every entry loads itself and its unknown, twice. The second time each row also loads its own
-    // unknown.
+    // Each entry and its unknown are loaded twice; the second time each row's own unknown is, too.
     const trace_totals& t = all.at("jacobi");
     const std::uint64_t rows = 5003;
     const std::uint64_t entries = 2 * (6 * rows - 21);
