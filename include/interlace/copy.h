@@ -29,7 +29,7 @@ struct CUstream_st;
 /* The number of the interface that this header describes. A library with the same or a higher
  * number has all of it: existing parts never change their meaning, and only functions and members
  * at the ends of structures are added. */
-#define INTERLACE_COPY_ABI 3
+#define INTERLACE_COPY_ABI 4
 
 /* The result of a call. */
 typedef enum interlace_result {
@@ -90,6 +90,45 @@ typedef struct interlace_batch_copy {
 INTERLACE_EXPORT interlace_result interlace_copier_copy_batch_async(
     interlace_copier* copier, int gpu, const interlace_batch_copy* copies, size_t count,
     struct CUstream_st* stream);
+/* One side of a batch of blocks, as interlace::blocks_side: block i lies at base + numbers[i] *
+ * stride. With a base of null and a stride of 1 the numbers are addresses. `number_bytes` is 4
+ * or 8. `extent`: all blocks lie in as many bytes from `base` on; 0: not said. */
+typedef struct interlace_blocks_side {
+  void* base;
+  size_t stride;
+  const void* numbers; /* null: 0, 1, 2 and so on */
+  size_t number_bytes;
+  size_t extent;
+} interlace_blocks_side;
+
+/* A batch of blocks, as interlace::block_batch. */
+typedef struct interlace_blocks {
+  interlace_blocks_side dst;
+  interlace_blocks_side src;
+  const uint64_t* sizes; /* bytes of each block; null: all blocks have `bytes` */
+  size_t bytes;
+  size_t count;
+  int numbers_on_gpu;          /* 1: the numbers lie in memory of the GPU */
+  unsigned most_thread_blocks; /* of a kernel; 0: the fewest that are as fast as more */
+  int stage_pageable;          /* 1: pageable memory is staged; 0: refused */
+  int only;                    /* an interlace_blocks_way to take; 0: the fastest */
+} interlace_blocks;
+
+/* How a batch was enqueued; the same as interlace::blocks_way. */
+typedef enum interlace_blocks_way {
+  INTERLACE_BLOCKS_NOTHING = 0,
+  INTERLACE_BLOCKS_KERNEL = 1,
+  INTERLACE_BLOCKS_DRIVER_BATCH = 2,
+  INTERLACE_BLOCKS_COPIES = 3,
+  INTERLACE_BLOCKS_STAGED = 4
+} interlace_blocks_way;
+
+/* Copies blocks as interlace::copier::copy_blocks_async. `size` is sizeof(interlace_blocks) with
+ * which the caller was compiled. Writes `*way` unless it is null. Since number 4 of the interface.
+ */
+INTERLACE_EXPORT interlace_result interlace_copier_copy_blocks_async(
+    interlace_copier* copier, int gpu, const interlace_blocks* blocks, size_t size,
+    struct CUstream_st* stream, interlace_blocks_way* way);
 /* Each of the `participants` has a buffer to send and a buffer to receive. As
  * interlace::copier::all_gather_async; `bytes` is the size of a block. Since number 2 of the
  * interface. */

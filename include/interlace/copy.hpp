@@ -134,6 +134,45 @@ struct batch_copy {
   std::size_t bytes = 0;
 };
 
+// One side of a batch of blocks: block i lies at base + numbers[i] * stride.
+struct blocks_side {
+  void* base = nullptr;           // null with a stride of 1: the numbers are addresses
+  std::size_t stride = 1;         // in bytes
+  const void* numbers = nullptr;  // not negative; null: 0, 1, 2 and so on
+  std::size_t number_bytes = 8;   // of each number: 4 or 8
+  // All blocks of the side lie in as many bytes from `base` on; a block outside is refused. 0: not
+  // said.
+  std::size_t extent = 0;
+};
+
+// How a batch of blocks was enqueued.
+enum class blocks_way : std::uint8_t {
+  nothing,       // no block has a byte
+  kernel,        // one kernel reads or writes the host's memory over the link
+  driver_batch,  // one call of cuMemcpyBatchAsync
+  copies,        // a plain copy for each block
+  staged,        // kernels from or to page-locked memory, and the host's own copies
+};
+
+// Many blocks between the host's memory and a GPU, or inside a GPU. They have no order among
+// themselves. If two destinations overlap, each byte comes from one of their blocks; if a
+// destination overlaps a source, the bytes are undefined.
+struct block_batch {
+  blocks_side dst;
+  blocks_side src;
+  const std::uint64_t* sizes = nullptr;  // bytes of each block; null: all blocks have `bytes`
+  std::size_t bytes = 0;
+  std::size_t count = 0;
+  // The numbers of both sides lie in memory of the GPU. They are read when the batch runs, and are
+  // not checked. Both sides need an `extent`, and there can be no `sizes`.
+  bool numbers_on_gpu = false;
+  unsigned most_thread_blocks = 0;  // of a kernel; 0: the fewest that are as fast as more
+  bool stage_pageable = false;      // else memory that is not page-locked is refused
+  // Takes this way: kernel, driver_batch or copies, and refuses a batch for which it is impossible.
+  // nothing: the way that is predicted to be the fastest.
+  blocks_way only = blocks_way::nothing;
+};
+
 namespace cuda {
 class copy_engine;
 }
@@ -164,6 +203,14 @@ class copier {
   // Copies inside GPUs run at the same time as the others. Throws usage_error if a range that is
   // written overlaps any other range of the batch, else as copy_async.
   void copy_batch_async(std::span<const batch_copy> copies, CUstream_st* stream);
+  // Copies blocks, on `stream`, by the way that is predicted to be the fastest, and returns the
+  // way. `batch` and its lists may change after the call, except numbers on the GPU. A captured
+  // batch is a kernel or copies; the graph owns the lists. If pageable memory is staged, the call
+  // waits for the stream, and the stream must not be captured. Throws usage_error for a block
+  // outside of its `extent`, its allocation or all addresses, for pageable memory that is not
+  // staged, and if the numbers are on a GPU that cannot run the kernel on this memory; device_error
+  // if the driver fails.
+  blocks_way copy_blocks_async(const block_batch& batch, CUstream_st* stream);
   // Participant i of n sends `bytes` from send[i]. Each participant i receives the bytes of all, in
   // order: n * bytes at receive[i]. send[i] can be the place where its own bytes belong, receive[i]
   // + i * bytes. Throws usage_error unless `send` and `receive` have the same size, else as
@@ -209,6 +256,8 @@ class copier {
 void copy_async(void* dst, const void* src, std::size_t bytes, CUstream_st* stream);
 // Same as copier::copy_batch_async.
 void copy_batch_async(std::span<const batch_copy> copies, CUstream_st* stream);
+// Same as copier::copy_blocks_async.
+blocks_way copy_blocks_async(const block_batch& batch, CUstream_st* stream);
 // Same as copier::all_gather_async.
 void all_gather_async(std::span<const void* const> send, std::span<void* const> receive,
                       std::size_t bytes, CUstream_st* stream);

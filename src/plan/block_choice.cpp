@@ -93,10 +93,9 @@ block_choice choose_way(const block_costs& costs, const block_question& what) {
     const bool kernel = static_cast<block_way>(way) == block_way::kernel;
     if (kernel) cost.block_us *= slowdown;
     made.predicted_us[way] = cost.time_us(blocks);
-    const bool possible = kernel ? what.kernel_possible
-                                 : static_cast<block_way>(way) != block_way::driver_batch ||
-                                       what.driver_batch_possible;
-    if (!possible || made.predicted_us[way] >= least) continue;
+    const std::array<bool, block_ways> possible{what.kernel_possible, what.driver_batch_possible,
+                                                what.copies_possible};
+    if (!possible[way] || made.predicted_us[way] >= least) continue;
     least = made.predicted_us[way];
     made.way = static_cast<block_way>(way);
   }

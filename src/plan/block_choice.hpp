@@ -59,6 +59,7 @@ struct block_question {
   std::uint64_t bytes = 0;  // of all blocks together
   bool kernel_possible = true;
   bool driver_batch_possible = true;
+  bool copies_possible = true;
   unsigned most_thread_blocks = 0;  // 0: as many as it takes
 };
 

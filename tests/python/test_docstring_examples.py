@@ -21,6 +21,7 @@ ON_GPUS = (
     "all_reduce",
     "all_to_all",
     "copy",
+    "copy_blocks",
     "tune_region",
 )
 # # These need other processes, or kernels that the reader writes.

@@ -20,6 +20,7 @@ from interlace.runtime import copying
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = str(HERE / "fake_gpus.py")
+BLOCKS = str(HERE / "fake_blocks.py")
 FAKES = {"libcuda.so.1": "fake_driver.cpp", "libnvidia-ml.so.1": "fake_nvml.cpp"}
 
 compiler = shutil.which("g++") or shutil.which("c++")
@@ -85,6 +86,24 @@ def run(gpus: Path, words: list[str], **settings: str) -> dict[str, Any]:
 def test_every_byte_is_right(gpus: Path, tmp_path: Path, settings: dict[str, str]) -> None:
     found = run(gpus, [PROGRAM, str(tmp_path / "m.safetensors")], **settings)
     assert found == {"bytes": found["wanted"], "wanted": found["wanted"], "runtime": False}
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("settings", "ways"),
+    [
+        ({"FAKE_CUDA": "12020"}, ["copies", "kernel", "staged"]),
+        ({"FAKE_CUDA": "13000"}, ["copies", "kernel", "staged"]),
+    ],
+)
+def test_every_block_is_right(gpus: Path, settings: dict[str, str], ways: list[str]) -> None:
+    found = run(gpus, [BLOCKS], **settings)
+    assert found["ways"] == ways
+    assert [text.split(";")[0] for text in found["refusals"]] == [
+        "the source of block 1 has number 64 and ends at byte 66560 of 65536",
+        "block 1 of a batch has 1024 bytes, which reach past the last address",
+        "a block of a batch lies in memory that is not page-locked",
+    ]
 
 
 @needs_compiler

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from interlace.cli.bench_blocks import blocks_command
 from interlace.cli.bench_collective import collective_command
 from interlace.cli.bench_copy import copy_command
 from interlace.cli.bench_load import load_command
@@ -12,6 +13,7 @@ from interlace.cli.bench_park import park_command
 from interlace.cli.bench_simulator import simulator_command
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "blocks": blocks_command,
     "collective": collective_command,
     "copy": copy_command,
     "load": load_command,

@@ -31,7 +31,7 @@ SHARED_OBJECT = "libinterlace.so"
 DEFAULT_STREAMS = (0, 1, 2)  # stream numbers that mean a different stream on each GPU
 
 # Constants of interlace/copy.h.
-ABI = 3
+ABI = 4
 INVALID = (1, 2, 3)  # results for errors of the caller: an argument, a setting, no GPU
 OUT_OF_MEMORY = 5
 CURRENT_GPU = -1
@@ -99,6 +99,11 @@ def _library() -> Any:
             ],
             ctypes.c_int,
         ),
+        (
+            "interlace_copier_copy_blocks_async",
+            [pointer, ctypes.c_int, pointer, size, pointer, pointer],
+            ctypes.c_int,
+        ),
         ("interlace_copier_statistics", [pointer, pointer, size], ctypes.c_int),
         ("interlace_memory_place", [pointer, size, pointer], ctypes.c_int),
         ("interlace_stream_is_capturing", [ctypes.c_int, pointer, pointer], ctypes.c_int),
@@ -124,7 +129,13 @@ def check(library: Any, result: int) -> None:
     raise DeviceError(text)
 
 
-class _Array(NamedTuple):
+def call(name: str, *arguments: Any) -> None:
+    """Call a function of the library by its name; raise what it says."""
+    library = _library()
+    check(library, getattr(library, name)(*arguments))
+
+
+class Array(NamedTuple):
     """The memory of a caller's array. `gpu` is None if the memory is the host's."""
 
     address: int
@@ -137,7 +148,7 @@ class _Array(NamedTuple):
     width: int = 1  # bytes of an element, for arrays on a GPU
 
 
-def _place(address: int, size: int) -> int:
+def place_of(address: int, size: int) -> int:
     library = _library()
     place = ctypes.c_int()
     check(library, library.interlace_memory_place(address, size, ctypes.byref(place)))
@@ -157,7 +168,7 @@ def _numpy_name(dtype: Any) -> str:
     return str(dtype.name if dtype.isnative else dtype.str) if dtype.names is None else ""
 
 
-def _of_torch(tensor: Any, which: str) -> _Array:
+def _of_torch(tensor: Any, which: str) -> Array:
     if str(tensor.layout) != "torch.strided" or tensor.device.type not in ("cpu", "cuda"):
         raise UserError(
             f"the {which} is {str(tensor.layout).removeprefix('torch.')} on {tensor.device}; give "
@@ -171,10 +182,10 @@ def _of_torch(tensor: Any, which: str) -> _Array:
     size = int(tensor.numel()) * int(tensor.element_size())
     dtype = str(tensor.dtype).removeprefix("torch.")
     width = int(tensor.element_size())
-    return _Array(int(tensor.data_ptr()), size, gpu, dtype, "torch", True, width=width)
+    return Array(int(tensor.data_ptr()), size, gpu, dtype, "torch", True, width=width)
 
 
-def _of_interface(array: Any, interface: Any, which: str) -> _Array:
+def _of_interface(array: Any, interface: Any, which: str) -> Array:
     """Return the array that a `__cuda_array_interface__` describes."""
     if interface.get("mask") is not None:
         raise UserError(f"the {which} has a mask, which is not copied; copy data and mask each")
@@ -190,11 +201,11 @@ def _of_interface(array: Any, interface: Any, which: str) -> _Array:
     else:
         framework, gpu = "", 0
         if size:
-            place = _place(int(address), size)
+            place = place_of(int(address), size)
             if place in (PAGE_LOCKED, PAGEABLE):
                 raise UserError(f"the {which} says that it is a GPU's, which the driver denies")
             gpu = place if place >= 0 else CURRENT_GPU
-    return _Array(
+    return Array(
         int(address),
         size,
         gpu,
@@ -206,10 +217,10 @@ def _of_interface(array: Any, interface: Any, which: str) -> _Array:
     )
 
 
-def _of_host(array: Any, which: str, dtype: str | None = None) -> _Array:
+def _of_host(array: Any, which: str, dtype: str | None = None) -> Array:
     if not array.flags.c_contiguous:
         raise UserError(f"the {which} is not contiguous; use numpy.ascontiguousarray")
-    return _Array(
+    return Array(
         int(array.ctypes.data),
         int(array.nbytes),
         None,
@@ -219,7 +230,7 @@ def _of_host(array: Any, which: str, dtype: str | None = None) -> _Array:
     )
 
 
-def _array_of(array: Any, which: str) -> _Array:
+def array_of(array: Any, which: str) -> Array:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         return _of_torch(array, which)
@@ -234,7 +245,7 @@ def _array_of(array: Any, which: str) -> _Array:
         for name in ("torch", "cupy"):
             module: Any = sys.modules.get(name)
             if module is not None:
-                return _array_of(module.from_dlpack(array), which)
+                return array_of(module.from_dlpack(array), which)
         raise UserError(
             f"the {which} is a {type(array).__name__}, of which only DLPack tells; import torch or "
             "cupy, which read that"
@@ -255,7 +266,7 @@ def _array_of(array: Any, which: str) -> _Array:
 # --- streams --------------------------------------------------------------------------------------
 
 
-def _gpu_of_stream(stream: Any) -> int | None:
+def gpu_of_stream(stream: Any) -> int | None:
     device = getattr(stream, "device", None)  # PyTorch's streams have a device
     index = getattr(device, "index", None)
     if not isinstance(index, int):
@@ -264,7 +275,7 @@ def _gpu_of_stream(stream: Any) -> int | None:
     return index if isinstance(index, int) and index >= 0 else None
 
 
-def _current_stream(array: _Array) -> int:
+def current_stream(array: Array) -> int:
     """The current stream of the array's framework, on the array's GPU."""
     if array.framework == "torch":
         return int(sys.modules["torch"].cuda.current_stream(array.gpu).cuda_stream)
@@ -316,12 +327,25 @@ def _keep(event: _Event, array: Any) -> None:
         _kept[:] = [one for one in _kept if not one[0].done()]
 
 
+def keep_until_done(arrays: list[Any], stream: int, gpu: int) -> None:
+    """Keep host memory alive until all work that the stream has now is complete.
+
+    A captured stream owns nothing: its arrays must live as long as the graph.
+    """
+    library = _library()
+    if not arrays or _is_capturing(library, stream, gpu):
+        return
+    event = _Event(library, stream, gpu)
+    for array in arrays:
+        _keep(event, array)
+
+
 _told = False
 
 
-def _tell_of_pageable(array: _Array) -> None:
+def _tell_of_pageable(array: Array) -> None:
     global _told
-    if _told or _place(array.address, array.bytes) != PAGEABLE:
+    if _told or place_of(array.address, array.bytes) != PAGEABLE:
         return
     _told = True
     warnings.warn(
@@ -371,7 +395,7 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
         interlace.copy(on_gpu, pinned)
         torch.cuda.synchronize()
     """
-    to, source = _array_of(dst, "destination"), _array_of(src, "source")
+    to, source = array_of(dst, "destination"), array_of(src, "source")
     if not to.writable:
         raise UserError("the destination is read-only")
     if to.dtype and source.dtype and to.dtype != source.dtype:
@@ -395,12 +419,12 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
     assert end.gpu is not None
     across = False  # the source's framework works in another stream
     if number is None:
-        gpu, number = end.gpu, _current_stream(end)
+        gpu, number = end.gpu, current_stream(end)
         if to.gpu is not None and source.gpu is not None:
-            other = (_current_stream(source), source.gpu)
+            other = (current_stream(source), source.gpu)
             across = not _same_stream((number, gpu), other)
     else:
-        named = _gpu_of_stream(stream)
+        named = gpu_of_stream(stream)
         gpu = end.gpu if named is None else named
     on_host = [given for array, given in ((to, dst), (source, src)) if array.gpu is None]
     for array in (to, source):
@@ -433,7 +457,7 @@ def _same_stream(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return one[1] == other[1] and (one[0] == other[0] or default)
 
 
-def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[_Array], list[_Array]]:
+def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[Array], list[Array]]:
     """The arrays of a collective. Each GPU has one array to send and one to receive."""
     given = list(outputs), list(inputs)
     if len(given[0]) != len(given[1]) or not given[0]:
@@ -442,7 +466,7 @@ def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[_Array], l
             "each GPU"
         )
     to, sent = (
-        [_array_of(array, f"{kind} {k}") for k, array in enumerate(arrays)]
+        [array_of(array, f"{kind} {k}") for k, array in enumerate(arrays)]
         for kind, arrays in zip(("output", "input"), given, strict=True)
     )
     first_on: dict[int | None, int] = {}
@@ -477,7 +501,7 @@ def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[_Array], l
 
 
 def _collect(
-    name: str, to: list[_Array], sent: list[_Array], of: tuple[int, ...], stream: Any
+    name: str, to: list[Array], sent: list[Array], of: tuple[int, ...], stream: Any
 ) -> None:
     """Call the library's collective, ordered after one stream or after all current ones.
 
@@ -490,16 +514,16 @@ def _collect(
     assert first.gpu is not None
     others: list[tuple[int, int]] = []  # streams that the collective is ordered with
     if stream is None:
-        main = (_current_stream(first), first.gpu)
+        main = (current_stream(first), first.gpu)
         for array in (*to, *sent):
             assert array.gpu is not None
-            one = (_current_stream(array), array.gpu)
+            one = (current_stream(array), array.gpu)
             if not any(_same_stream(one, known) for known in (main, *others)):
                 others.append(one)
         if others and _is_capturing(library, *main):
             others = []
     else:
-        number, named = stream_number(stream), _gpu_of_stream(stream)
+        number, named = stream_number(stream), gpu_of_stream(stream)
         main = (number, first.gpu if named is None else named)
     for one in others:
         _Event(library, *one).hold(*main)

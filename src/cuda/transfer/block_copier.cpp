@@ -1,7 +1,10 @@
 #include "cuda/transfer/block_copier.hpp"
 
-#include <exception>
+#include <algorithm>
+#include <cstring>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "interlace/base/errors.hpp"
@@ -12,6 +15,7 @@ namespace {
 struct capture_state {
   bool known = false;
   bool active = false;
+  CUgraph_st* graph = nullptr;
 };
 
 capture_state capture_of(const driver_table& driver, CUstream_st* stream) {
@@ -23,7 +27,7 @@ capture_state capture_of(const driver_table& driver, CUstream_st* stream) {
   if (driver.capture_info(stream, &status, &sequence, &graph, &nodes, &count) !=
       driver_result::success)
     return {};
-  return {true, status != capture_none};
+  return {true, status != capture_none, status == capture_active ? graph : nullptr};
 }
 
 plan::block_direction direction_of(const block_places& places) {
@@ -51,6 +55,71 @@ block_arguments arguments_of(const plan::block_list& list, const plan::block_lay
               (layout.from_wide ? block_arguments::wide_from : 0U) |
               (inside ? block_arguments::lists_inside : 0U);
   return made;
+}
+
+// Bytes of blocks that are staged at once.
+constexpr std::uint64_t staged_bytes = std::uint64_t{4} << 20U;
+
+const char* text_of(block_ends ends) {
+  switch (ends) {
+    case block_ends::pageable:
+      return "lies in memory that is not page-locked; page-lock the memory, or let the call stage "
+             "the blocks";
+    case block_ends::managed:
+      return "lies in managed memory, which the driver moves";
+    case block_ends::other_gpu:
+      return "lies on another GPU than the stream";
+    case block_ends::other_context:
+      return "lies in memory of another context of the GPU";
+    case block_ends::no_access:
+      return "lies in memory to which kernels of the stream's GPU have no access";
+    case block_ends::mixed:
+      return "lies in memory of the host, and other blocks of its side on a GPU";
+    case block_ends::outside:
+      return "reaches past the end of its allocation";
+    case block_ends::too_many:
+      return "lies in one of more allocations than a batch can have";
+    case block_ends::one_gpu:
+      break;
+  }
+  return "";
+}
+
+[[noreturn]] void refuse(block_ends ends) {
+  throw usage_error(std::string("a block of a batch ") + text_of(ends));
+}
+
+plan::block_side side_of(const blocks_side& given, const char* name) {
+  if (given.number_bytes != 4 && given.number_bytes != 8)
+    throw usage_error("a number of the " + std::string(name) + "s of a batch has " +
+                      std::to_string(given.number_bytes) + " bytes; give 4 or 8");
+  return {.base = reinterpret_cast<std::uint64_t>(given.base),
+          .scale = given.stride,
+          .numbers = given.numbers,
+          .wide = given.number_bytes == 8};
+}
+
+// Names the first block outside of the extent, if there is one.
+void check_extents(const block_batch& batch, const plan::block_list& list,
+                   const plan::block_shape& shape) {
+  const auto inside = [](const blocks_side& side, const plan::block_extent& all) {
+    const auto base = reinterpret_cast<std::uint64_t>(side.base);
+    return side.extent == 0 || (all.begin >= base && all.end <= base + side.extent);
+  };
+  if (inside(batch.dst, shape.to) && inside(batch.src, shape.from)) return;
+  plan::each_block(list, [&](std::size_t at, std::uint64_t to_at, std::uint64_t from_at,
+                             std::uint64_t bytes) {
+    const auto check_side = [&](const blocks_side& side, std::uint64_t number, const char* name) {
+      const std::uint64_t begin = number * side.stride;
+      if (bytes != 0 && side.extent != 0 && begin + bytes > side.extent)
+        throw usage_error("the " + std::string(name) + " of block " + std::to_string(at) +
+                          " has number " + std::to_string(number) + " and ends at byte " +
+                          std::to_string(begin + bytes) + " of " + std::to_string(side.extent));
+    };
+    check_side(batch.dst, to_at, "destination");
+    check_side(batch.src, from_at, "source");
+    return true;
+  });
 }
 
 }  // namespace
@@ -164,6 +233,237 @@ block_report block_copier::try_kernel(const plan::block_list& list, CUstream_st*
   if (launch(*by, list, layout, report.choice.thread_blocks, stream, nullptr))
     report.result = block_result::enqueued;
   return report;
+}
+
+copied_blocks block_copier::copy(const block_batch& batch, CUstream_st* stream) {
+  const plan::block_list list{.to = side_of(batch.dst, "destination"),
+                              .from = side_of(batch.src, "source"),
+                              .sizes = batch.sizes,
+                              .bytes = batch.bytes,
+                              .count = batch.count};
+  if (list.count == 0) return {};
+  const relaxed_capture_mode relaxed(driver_);
+  CUctx_st* context = nullptr;
+  check(driver_, driver_.stream_context(stream, &context), "cuStreamGetCtx");
+  const in_context on(driver_, context);
+  if (batch.numbers_on_gpu) {
+    const blocks_way way = copy_numbers_on_gpu(batch, list, context, stream);
+    return {way, way == blocks_way::nothing ? 0 : list.bytes * list.count};
+  }
+  const plan::block_shape shape = plan::shape_of(list);
+  if (shape.blocks == 0) return {};
+  check_extents(batch, list, shape);
+  const block_places places = find_places(driver_, context, list, shape);
+  if (places.to_host && places.from_host)
+    throw usage_error(
+        "both sides of a batch of blocks lie in the host's memory; one side must lie "
+        "on a GPU");
+  if (places.ends == block_ends::outside) refuse(places.ends);
+  const capture_state capture = capture_of(driver_, stream);
+  if (places.ends == block_ends::pageable) {
+    if (!batch.stage_pageable) refuse(places.ends);
+    if (!capture.known || capture.active)
+      throw usage_error("a captured batch cannot stage pageable memory; page-lock the memory");
+    copy_staged(context, list, places, stream);
+    return {blocks_way::staged, shape.bytes};
+  }
+  const auto handle = reinterpret_cast<std::uintptr_t>(stream);
+  const auto wanted = [&](blocks_way way) {
+    return batch.only == blocks_way::nothing || batch.only == way;
+  };
+  resources* const by = wanted(blocks_way::kernel) && places.ends == block_ends::one_gpu &&
+                                capture.known && (!capture.active || capture.graph != nullptr)
+                            ? resources_of(context)
+                            : nullptr;
+  const bool driver_batch = wanted(blocks_way::driver_batch) && driver_.copy_batch != nullptr &&
+                            capture.known && !capture.active && handle != 0 &&
+                            handle != legacy_stream;
+  if (by == nullptr && !driver_batch && !wanted(blocks_way::copies))
+    throw usage_error(
+        batch.only == blocks_way::kernel
+            ? "the kernel cannot copy this batch: its memory, stream or driver does "
+              "not allow it"
+            : "the driver has no cuMemcpyBatchAsync, or the stream is captured or the "
+              "legacy default stream");
+  const plan::block_choice choice = plan::choose_way(
+      costs_, {.direction = direction_of(places),
+               .blocks = shape.blocks,
+               .bytes = shape.bytes,
+               .kernel_possible = by != nullptr,
+               .driver_batch_possible = driver_batch,
+               .copies_possible = wanted(blocks_way::copies),
+               .most_thread_blocks = batch.most_thread_blocks != 0 ? batch.most_thread_blocks
+                                                                   : options_.most_thread_blocks});
+  if (choice.way == plan::block_way::kernel &&
+      launch(*by, list, plan::layout_of(list, shape, choice.thread_blocks), choice.thread_blocks,
+             stream, capture.graph))
+    return {blocks_way::kernel, shape.bytes};
+  const blocks_way way =
+      choice.way == plan::block_way::driver_batch ? blocks_way::driver_batch : blocks_way::copies;
+  copy_by_driver(list, way, stream);
+  return {way, shape.bytes};
+}
+
+// Only the kernel can read numbers that lie on the GPU.
+blocks_way block_copier::copy_numbers_on_gpu(const block_batch& batch, const plan::block_list& list,
+                                             CUctx_st* context, CUstream_st* stream) {
+  if (list.sizes != nullptr)
+    throw usage_error(
+        "a batch whose numbers lie on the GPU has one size for all blocks, not sizes");
+  if (batch.dst.extent == 0 || batch.src.extent == 0)
+    throw usage_error("a batch whose numbers lie on the GPU needs the extent of both sides");
+  if (list.bytes == 0) return blocks_way::nothing;
+  plan::block_shape shape{.blocks = list.count,
+                          .bytes = list.bytes * list.count,
+                          .greatest = list.bytes,
+                          .even = true,
+                          .to = {list.to.base, list.to.base + batch.dst.extent},
+                          .from = {list.from.base, list.from.base + batch.src.extent}};
+  shape.even = (list.to.base | list.to.scale | list.from.base | list.from.scale | list.bytes) %
+                   sizeof(std::uint64_t[2]) ==
+               0;
+  plan::block_list extents = list;
+  extents.count = 0;
+  const block_places places = find_places(driver_, context, extents, shape);
+  if (places.ends != block_ends::one_gpu) refuse(places.ends);
+  if (places.to_host && places.from_host)
+    throw usage_error(
+        "both sides of a batch of blocks lie in the host's memory; one side must lie "
+        "on a GPU");
+  resources* const by = resources_of(context);
+  if (by == nullptr)
+    throw device_error(
+        "the driver does not load the kernels for batches of blocks, which read "
+        "numbers on the GPU");
+  const plan::block_choice choice = plan::choose_way(
+      costs_, {.direction = direction_of(places),
+               .blocks = shape.blocks,
+               .bytes = shape.bytes,
+               .most_thread_blocks = batch.most_thread_blocks != 0 ? batch.most_thread_blocks
+                                                                   : options_.most_thread_blocks});
+  block_arguments what;
+  what.to_base = list.to.base;
+  what.from_base = list.from.base;
+  what.to_scale = list.to.scale;
+  what.from_scale = list.from.scale;
+  what.to_list = reinterpret_cast<std::uint64_t>(list.to.numbers);
+  what.from_list = reinterpret_cast<std::uint64_t>(list.from.numbers);
+  what.bytes = list.bytes;
+  what.count = static_cast<std::uint32_t>(list.count);
+  what.bits = (list.to.wide ? block_arguments::wide_to : 0U) |
+              (list.from.wide ? block_arguments::wide_from : 0U);
+  by->kernels.launch(what, shape.even, choice.thread_blocks, stream);
+  return blocks_way::kernel;
+}
+
+void block_copier::copy_by_driver(const plan::block_list& list, blocks_way way,
+                                  CUstream_st* stream) {
+  std::vector<device_address> to;
+  std::vector<device_address> from;
+  std::vector<std::size_t> sizes;
+  plan::each_block(
+      list, [&](std::size_t, std::uint64_t to_at, std::uint64_t from_at, std::uint64_t bytes) {
+        if (bytes == 0) return true;
+        const device_address target = list.to.base + to_at * list.to.scale;
+        const device_address source = list.from.base + from_at * list.from.scale;
+        if (way == blocks_way::copies) {
+          check(driver_, driver_.copy(target, source, bytes, stream), "cuMemcpyAsync");
+          return true;
+        }
+        to.push_back(target);
+        from.push_back(source);
+        sizes.push_back(bytes);
+        return true;
+      });
+  if (to.empty()) return;
+  batch_attributes how;
+  std::size_t first = 0;
+  std::size_t failed = 0;
+  check(driver_,
+        driver_.copy_batch(to.data(), from.data(), sizes.data(), to.size(), &how, &first, 1,
+                           &failed, stream),
+        "cuMemcpyBatchAsync");
+}
+
+// Copies the blocks in pieces: the host gathers a piece in page-locked memory, and a kernel or
+// plain copies take it from there; or the other way round.
+void block_copier::copy_staged(CUctx_st* context, const plan::block_list& list,
+                               const block_places& places, CUstream_st* stream) {
+  resources* const by = resources_of(context);
+  if (by == nullptr)
+    throw device_error("the driver does not load the kernels for batches of blocks");
+  const bool to_gpu = places.from_host;
+  std::vector<std::uint64_t> to;
+  std::vector<std::uint64_t> from;
+  std::vector<std::uint64_t> sizes;
+  std::uint64_t filled = 0;
+  const auto wait = [&] {
+    check(driver_, driver_.stream_synchronize(stream), "cuStreamSynchronize");
+  };
+  const auto flush = [&] {
+    if (to.empty()) return;
+    pinned_rooms::room* room = by->rooms.take(filled);
+    if (room == nullptr) {  // all rooms are in use: until the stream has done its work
+      wait();
+      room = by->rooms.take(filled);
+    }
+    if (room == nullptr) throw device_error("there is no page-locked memory for staged blocks");
+    auto* at = room->memory;
+    std::vector<std::uint64_t>& host = to_gpu ? from : to;
+    const std::vector<std::uint64_t> pageable = host;
+    for (std::size_t one = 0; one < sizes.size(); ++one) {
+      if (to_gpu) std::memcpy(at, reinterpret_cast<const void*>(pageable[one]), sizes[one]);
+      host[one] = reinterpret_cast<std::uint64_t>(at);
+      at += (sizes[one] + 15) / 16 * 16;
+    }
+    const plan::block_list piece{.to = {.numbers = to.data()},
+                                 .from = {.numbers = from.data()},
+                                 .sizes = sizes.data(),
+                                 .count = sizes.size()};
+    try {
+      const plan::block_shape shape = plan::shape_of(piece);
+      const unsigned thread_blocks =
+          plan::choose_way(costs_, {.direction = direction_of(places),
+                                    .blocks = shape.blocks,
+                                    .bytes = shape.bytes,
+                                    .most_thread_blocks = options_.most_thread_blocks})
+              .thread_blocks;
+      if (!launch(*by, piece, plan::layout_of(piece, shape, thread_blocks), thread_blocks, stream,
+                  nullptr))
+        copy_by_driver(piece, blocks_way::copies, stream);
+      if (!to_gpu) {
+        wait();
+        for (std::size_t one = 0; one < sizes.size(); ++one)
+          std::memcpy(reinterpret_cast<void*>(pageable[one]),
+                      reinterpret_cast<const void*>(host[one]), sizes[one]);
+      }
+    } catch (...) {
+      by->rooms.give(room, stream);
+      throw;
+    }
+    by->rooms.give(room, stream);
+    to.clear();
+    from.clear();
+    sizes.clear();
+    filled = 0;
+  };
+  plan::each_block(
+      list, [&](std::size_t, std::uint64_t to_at, std::uint64_t from_at, std::uint64_t bytes) {
+        const std::uint64_t target = list.to.base + to_at * list.to.scale;
+        const std::uint64_t source = list.from.base + from_at * list.from.scale;
+        for (std::uint64_t done = 0; done < bytes;) {
+          const std::uint64_t part = std::min(bytes - done, staged_bytes);
+          if (filled + part > staged_bytes) flush();
+          to.push_back(target + done);
+          from.push_back(source + done);
+          sizes.push_back(part);
+          filled += (part + 15) / 16 * 16;
+          done += part;
+        }
+        return true;
+      });
+  flush();
+  wait();
 }
 
 }  // namespace interlace::cuda

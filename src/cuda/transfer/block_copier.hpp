@@ -21,6 +21,7 @@
 #include "cuda/transfer/block_memory.hpp"
 #include "cuda/transfer/driver_table.hpp"
 #include "cuda/transfer/pinned_rooms.hpp"
+#include "interlace/copy.hpp"
 #include "plan/block_choice.hpp"
 #include "plan/block_list.hpp"
 
@@ -42,6 +43,11 @@ struct block_report {
   plan::block_direction direction = plan::block_direction::to_gpu;
   std::uint64_t bytes = 0;  // of all blocks together
   plan::block_choice choice;
+};
+
+struct copied_blocks {
+  blocks_way way = blocks_way::nothing;
+  std::uint64_t bytes = 0;
 };
 
 struct block_options {
@@ -71,6 +77,8 @@ class block_copier {
   // says why. The lists may change as soon as the call returns. Throws usage_error for a block that
   // reaches past the last address, and device_error if the driver fails; then nothing is enqueued.
   block_report try_kernel(const plan::block_list& list, CUstream_st* stream);
+  // Keeps the promises of `copier::copy_blocks_async`.
+  copied_blocks copy(const block_batch& batch, CUstream_st* stream);
 
  private:
   struct resources {
@@ -82,6 +90,11 @@ class block_copier {
   };
 
   resources* resources_of(CUctx_st* context);
+  blocks_way copy_numbers_on_gpu(const block_batch& batch, const plan::block_list& list,
+                                 CUctx_st* context, CUstream_st* stream);
+  void copy_by_driver(const plan::block_list& list, blocks_way way, CUstream_st* stream);
+  void copy_staged(CUctx_st* context, const plan::block_list& list, const block_places& places,
+                   CUstream_st* stream);
   bool launch(resources& by, const plan::block_list& list, const plan::block_layout& layout,
               unsigned thread_blocks, CUstream_st* stream, CUgraph_st* graph);
 

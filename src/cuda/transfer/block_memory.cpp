@@ -36,23 +36,30 @@ class places_of_side {
       } else {
         if (ranges_.size() == most_ranges) return block_ends::too_many;
         last_ = ask(address, bytes);
+        if (last_.ends == block_ends::pageable) {  // nobody knows where it ends
+          pageable_ = true;
+          last_ = {};
+          return any_ && !host_ ? std::optional(block_ends::mixed) : std::nullopt;
+        }
         ranges_.emplace(last_.begin, last_);
       }
     }
     if (last_.ends != block_ends::one_gpu) return last_.ends;
-    if (any_ && last_.host != host_) return block_ends::mixed;
+    if ((any_ && last_.host != host_) || (pageable_ && !last_.host)) return block_ends::mixed;
     any_ = true;
     host_ = last_.host;
     if (address + bytes <= last_.end) return std::nullopt;
     // Memory of several mappings side by side is one to a program.
     const device_address end = last_.end;
+    const bool before = pageable_;
     const std::optional<block_ends> rest = add(end, address + bytes - end);
-    return rest == block_ends::pageable ? block_ends::outside : rest;
+    return pageable_ && !before ? block_ends::outside : rest;
   }
 
   // Whether the memory that was looked at last reaches to that address.
   bool reaches(device_address end) const { return end <= last_.end; }
-  bool host() const { return host_; }
+  bool host() const { return host_ || pageable_; }
+  bool pageable() const { return pageable_; }
 
  private:
   known_range ask(device_address address, std::uint64_t bytes) const {
@@ -101,6 +108,7 @@ class places_of_side {
   known_range last_;
   bool any_ = false;
   bool host_ = false;
+  bool pageable_ = false;
 };
 
 }  // namespace
@@ -112,22 +120,29 @@ block_places find_places(const driver_table& driver, CUctx_st* context,
   places_of_side to(driver, context, gpu);
   places_of_side from(driver, context, gpu);
   // Most batches have one allocation on a side. Then the ends of all blocks settle it.
-  const auto add_all = [](places_of_side& side, const plan::block_extent& all) {
-    return side.add(all.begin, 1) || !side.reaches(all.end);
+  const auto settled = [](places_of_side& side, const plan::block_extent& all) {
+    return !side.add(all.begin, 1) && !side.pageable() && side.reaches(all.end);
   };
   std::optional<block_ends> reason;
-  const bool to_walked = add_all(to, shape.to);
-  const bool from_walked = add_all(from, shape.from);
-  if (to_walked || from_walked)
+  const bool to_settled = settled(to, shape.to);
+  const bool from_settled = settled(from, shape.from);
+  if (list.count == 0) {
+    if (!to_settled) reason = to.add(shape.to.begin, shape.to.end - shape.to.begin);
+    if (!from_settled && !reason)
+      reason = from.add(shape.from.begin, shape.from.end - shape.from.begin);
+  } else if (!to_settled || !from_settled) {
     plan::each_block(
         list, [&](std::size_t, std::uint64_t to_at, std::uint64_t from_at, std::uint64_t bytes) {
           if (bytes == 0) return true;
-          if (to_walked) reason = to.add(list.to.base + to_at * list.to.scale, bytes);
-          if (!reason && from_walked)
+          if (!to_settled) reason = to.add(list.to.base + to_at * list.to.scale, bytes);
+          if (!reason && !from_settled)
             reason = from.add(list.from.base + from_at * list.from.scale, bytes);
           return !reason;
         });
-  return {reason.value_or(block_ends::one_gpu), to.host(), from.host()};
+  }
+  if (!reason && (to.pageable() || from.pageable())) reason = block_ends::pageable;
+  return {reason.value_or(block_ends::one_gpu), to.host(), from.host(), to.pageable(),
+          from.pageable()};
 }
 
 }  // namespace interlace::cuda

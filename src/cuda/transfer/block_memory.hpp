@@ -25,10 +25,14 @@ struct block_places {
   block_ends ends = block_ends::one_gpu;
   bool to_host = false;
   bool from_host = false;
+  // A side has blocks in pageable memory. `ends` says so too, if nothing else is wrong.
+  bool to_pageable = false;
+  bool from_pageable = false;
 };
 
-// Looks at the memory of every block. `context` is that of the GPU that copies; it must be current.
-// Asks the driver once for each allocation. Throws device_error if the driver fails.
+// Looks at the memory of every block; of a list without blocks, at the two extents. `context` is
+// that of the GPU that copies; it must be current. Asks the driver once for each allocation. Throws
+// device_error if the driver fails.
 block_places find_places(const driver_table& driver, CUctx_st* context,
                          const plan::block_list& list, const plan::block_shape& shape);
 

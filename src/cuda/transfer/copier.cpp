@@ -42,6 +42,10 @@ void copier::copy_batch_async(std::span<const batch_copy> copies, CUstream_st* s
   engine_->copy_batch(parts, stream);
 }
 
+blocks_way copier::copy_blocks_async(const block_batch& batch, CUstream_st* stream) {
+  return engine_->copy_blocks(batch, stream);
+}
+
 void copier::all_gather_async(std::span<const void* const> send, std::span<void* const> receive,
                               std::size_t bytes, CUstream_st* stream) {
   engine_->copy_batch(cuda::all_gather_copies(addresses_of(send), addresses_of(receive), bytes),
@@ -82,6 +86,10 @@ void copy_async(void* dst, const void* src, std::size_t bytes, CUstream_st* stre
 
 void copy_batch_async(std::span<const batch_copy> copies, CUstream_st* stream) {
   process_copier().copy_batch_async(copies, stream);
+}
+
+blocks_way copy_blocks_async(const block_batch& batch, CUstream_st* stream) {
+  return process_copier().copy_blocks_async(batch, stream);
 }
 
 void all_gather_async(std::span<const void* const> send, std::span<void* const> receive,

@@ -102,6 +102,40 @@ void copy_batch_on(interlace_copier* copier, int gpu, const interlace_batch_copy
   by.copy_batch_async(wanted, stream);
 }
 
+blocks_side side_of(const interlace_blocks_side& given) {
+  return {.base = given.base,
+          .stride = given.stride,
+          .numbers = given.numbers,
+          .number_bytes = given.number_bytes,
+          .extent = given.extent};
+}
+
+interlace_blocks_way copy_blocks_on(interlace_copier* copier, int gpu,
+                                    const interlace_blocks* blocks, std::size_t size,
+                                    CUstream_st* stream) {
+  if (blocks == nullptr) throw usage_error("the blocks of a batch are a null pointer");
+  interlace_blocks known{};  // members that the caller does not know are 0
+  std::memcpy(&known, blocks, std::min(size, sizeof known));
+  if (known.count == 0) return INTERLACE_BLOCKS_NOTHING;
+  if (known.only < INTERLACE_BLOCKS_NOTHING || known.only > INTERLACE_BLOCKS_COPIES)
+    throw usage_error("there is no way " + std::to_string(known.only) +
+                      " that a batch of blocks can be told to take");
+  interlace::copier& by = of(copier);
+  const on_gpu on(gpu);
+  return static_cast<interlace_blocks_way>(
+      by.copy_blocks_async({.dst = side_of(known.dst),
+                            .src = side_of(known.src),
+                            .sizes = known.sizes,
+                            .bytes = known.bytes,
+                            .count = known.count,
+                            .numbers_on_gpu = known.numbers_on_gpu != 0,
+                            .most_thread_blocks = known.most_thread_blocks,
+                            .stage_pageable = known.stage_pageable != 0,
+                            .only = static_cast<blocks_way>(known.only)},
+                           stream));
+}
+static_assert(static_cast<int>(blocks_way::staged) == INTERLACE_BLOCKS_STAGED);
+
 // Calls `what(copier, send, receive)` for a collective of `count` elements or bytes.
 template <class Collective>
 void collect_on(interlace_copier* copier, int gpu, const void* const* send, void* const* receive,
@@ -265,6 +299,16 @@ interlace_result interlace_copier_copy_batch_async(interlace_copier* copier, int
                                                    const interlace_batch_copy* copies, size_t count,
                                                    CUstream_st* stream) {
   return interlace::guarded([&] { interlace::copy_batch_on(copier, gpu, copies, count, stream); });
+}
+
+interlace_result interlace_copier_copy_blocks_async(interlace_copier* copier, int gpu,
+                                                    const interlace_blocks* blocks, size_t size,
+                                                    CUstream_st* stream,
+                                                    interlace_blocks_way* way) {
+  return interlace::guarded([&] {
+    const interlace_blocks_way taken = interlace::copy_blocks_on(copier, gpu, blocks, size, stream);
+    if (way != nullptr) *way = taken;
+  });
 }
 
 interlace_result interlace_copier_all_gather_async(interlace_copier* copier, int gpu,

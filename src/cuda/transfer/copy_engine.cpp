@@ -59,6 +59,7 @@ copy_engine::copy_engine(const driver_table& driver, const copy_options& options
     : driver_(driver),
       options_(options),
       accounts_(std::move(report)),
+      blocks_(driver),
       find_machine_(std::move(find_machine)),
       threshold_bytes_(options.threshold_bytes.value_or(copy_threshold_bytes)),
       clock_(std::move(clock)),
@@ -222,6 +223,12 @@ void copy_engine::copy_batch(std::span<const batch_part> copies, CUstream_st* st
     }
   for (const batch_part& one : copies)
     if (one.bytes != 0) plain_copy(one.to, one.from, one.bytes, stream);
+}
+
+blocks_way copy_engine::copy_blocks(const block_batch& batch, CUstream_st* stream) {
+  const copied_blocks copied = blocks_.copy(batch, stream);
+  accounts_.add_bytes(copied.bytes);
+  return copied.way;
 }
 
 // Enqueues the planned call. Returns false if nothing was enqueued.

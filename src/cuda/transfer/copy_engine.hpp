@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "cuda/transfer/all_reduce.hpp"
+#include "cuda/transfer/block_copier.hpp"
 #include "cuda/transfer/copy_accounts.hpp"
 #include "cuda/transfer/copy_batch.hpp"
 #include "cuda/transfer/copy_call.hpp"
@@ -50,6 +51,8 @@ class copy_engine {
   void copy(device_address to, device_address from, std::uint64_t bytes, CUstream_st* stream);
   // Keeps the promises of `copier::copy_batch_async`.
   void copy_batch(std::span<const batch_part> copies, CUstream_st* stream);
+  // Keeps the promises of `copier::copy_blocks_async`.
+  blocks_way copy_blocks(const block_batch& batch, CUstream_st* stream);
   // Keeps the promises of `copier::all_reduce_async`.
   void all_reduce(const all_reduce_call& what, CUstream_st* stream);
   // Like `copy`, for callers that can make plain copies themselves. The engine leaves plain copies,
@@ -79,6 +82,7 @@ class copy_engine {
   const driver_table& driver_;
   copy_options options_;
   copy_accounts accounts_;
+  block_copier blocks_;
   std::function<copy_machine()> find_machine_;
   std::atomic<std::uint64_t> threshold_bytes_;
   std::function<std::uint64_t()> clock_;

@@ -271,5 +271,158 @@ TEST(block_copier, rooms_for_lists_are_used_again_and_stay_bounded) {
   in.check();
 }
 
+block_batch batch_of(const addresses& all) {
+  return {.dst = {.numbers = all.to.data()},
+          .src = {.numbers = all.from.data()},
+          .sizes = all.sizes.data(),
+          .count = all.to.size()};
+}
+
+TEST(block_copier, every_way_copies_the_same_bytes) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    std::mt19937_64 random(seed);
+    fake::driver driver(1, seed);
+    const auto way = static_cast<plan::block_way>(below(random, plan::block_ways));
+    const plan::block_costs costs = only(way, 1 + static_cast<unsigned>(below(random, 9)));
+    const in_context on(driver.table(), driver.context(0));
+    CUstream_st* const stream =
+        below(random, 4) == 0 ? nullptr : driver.stream(0, below(random, 2) == 0);
+    const bool up = below(random, 2) == 0;
+    const bool pageable = below(random, 3) == 0;
+    const kind host = pageable ? kind::pageable : kind::pinned;
+    pair_of_buffers in(driver, up ? kind::gpu : host, up ? host : kind::gpu, 1 << 18U);
+    block_copier copier(driver.table(), {.room_bytes = std::size_t{8} << 20U}, costs);
+    addresses all;
+    for (std::uint64_t at = 0; at < 64; ++at)
+      if (below(random, 2) == 0)
+        all.add(in, at * 4096, below(random, in.bytes - 4096),
+                below(random, 5) == 0 ? 0 : below(random, 4096));
+    block_batch batch = batch_of(all);
+    batch.stage_pageable = true;
+    const copied_blocks copied = copier.copy(batch, stream);
+    std::uint64_t bytes = 0;
+    for (const std::uint64_t size : all.sizes) bytes += size;
+    EXPECT_EQ(copied.bytes, bytes);
+    blocks_way wanted = blocks_way::kernel;
+    if (way == plan::block_way::copies) wanted = blocks_way::copies;
+    if (way == plan::block_way::driver_batch)  // refused on the legacy default stream
+      wanted = stream == nullptr ? copied.way : blocks_way::driver_batch;
+    if (pageable) wanted = blocks_way::staged;
+    if (bytes == 0) wanted = blocks_way::nothing;
+    EXPECT_EQ(copied.way, wanted);
+    std::fill(all.to.begin(), all.to.end(), 0);
+    in.check();
+  }
+}
+
+TEST(block_copier, a_captured_batch_runs_again_and_its_graph_owns_the_lists) {
+  fake::driver driver(1, 11);
+  const in_context on(driver.table(), driver.context(0));
+  const plan::block_costs costs = only(plan::block_way::kernel);
+  pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 20U);
+  block_copier copier(driver.table(), {.room_bytes = std::size_t{64} << 10U}, costs);
+  CUstream_st* const stream = driver.stream(0, false);
+  addresses all;
+  for (std::uint64_t at = 0; at < 512; ++at) all.add(in, at * 2048, at * 1024, 1024);
+  driver.begin_capture(stream);
+  EXPECT_EQ(copier.copy(batch_of(all), stream).way, blocks_way::kernel);
+  CUgraph_st* const graph = driver.end_capture(stream);
+  EXPECT_EQ(driver.live_user_objects(), 1U);
+  CUgraphExec_st* executable = nullptr;
+  EXPECT_EQ(driver.table().graph_instantiate(&executable, graph, 0), 0);
+  // The graph has the only room for lists.
+  EXPECT_EQ(copier.copy(batch_of(all), stream).way, blocks_way::copies);
+  for (int again = 0; again < 3; ++again) {
+    for (std::uint64_t at = 0; at < in.bytes / 2; ++at)
+      in.from[at] = static_cast<std::uint8_t>(in.from[at] + 1);
+    for (std::uint64_t at = 0; at < 512; ++at)
+      std::memcpy(in.expected.data() + at * 2048, in.from + at * 1024, 1024);
+    EXPECT_EQ(driver.table().graph_launch(executable, stream), 0);
+    in.check();
+  }
+  EXPECT_EQ(driver.table().graph_destroy(graph), 0);
+  EXPECT_EQ(driver.live_user_objects(), 1U);
+  EXPECT_EQ(driver.table().graph_exec_destroy(executable), 0);
+  EXPECT_EQ(driver.live_user_objects(), 0U);
+  EXPECT_EQ(copier.copy(batch_of(all), stream).way, blocks_way::kernel);
+  in.check();
+}
+
+TEST(block_copier, numbers_on_the_gpu_are_read_when_the_batch_runs) {
+  fake::driver driver(1, 12);
+  driver.run_nothing_unasked();
+  const in_context on(driver.table(), driver.context(0));
+  const plan::block_costs costs = only(plan::block_way::copies);
+  pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 16U);
+  block_copier copier(driver.table(), {}, costs);
+  auto* const rows = reinterpret_cast<std::int64_t*>(driver.memory(kind::gpu, 0, 8 * 8));
+  block_batch batch{.dst = {.base = in.to, .stride = 1024, .extent = in.bytes},
+                    .src = {.base = in.from, .stride = 1024, .numbers = rows, .extent = in.bytes},
+                    .bytes = 1024,
+                    .count = 8,
+                    .numbers_on_gpu = true};
+  for (int at = 0; at < 8; ++at) rows[at] = at;
+  EXPECT_EQ(copier.copy(batch, driver.stream(0, false)).way, blocks_way::kernel);
+  for (int at = 0; at < 8; ++at) rows[at] = 8 * (7 - at);
+  for (int at = 0; at < 8; ++at)
+    std::memcpy(in.expected.data() + at * 1024, in.from + std::size_t{8} * (7 - at) * 1024, 1024);
+  in.check();
+  batch.src.extent = in.bytes + 1;
+  EXPECT_THROW((void)copier.copy(batch, nullptr), usage_error);
+  batch.src.extent = 0;
+  EXPECT_THROW((void)copier.copy(batch, nullptr), usage_error);
+}
+
+std::string refusal_of(block_copier& copier, const block_batch& batch, CUstream_st* stream) {
+  try {
+    (void)copier.copy(batch, stream);
+  } catch (const usage_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(block_copier, wrong_batches_are_refused_with_the_block_and_the_reason) {
+  fake::driver driver(1, 13);
+  const in_context on(driver.table(), driver.context(0));
+  const plan::block_costs costs = only(plan::block_way::kernel);
+  pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 16U);
+  pair_of_buffers slow(driver, kind::gpu, kind::pageable, 1 << 16U);
+  block_copier copier(driver.table(), {}, costs);
+  CUstream_st* const stream = driver.stream(0, false);
+  const std::vector<std::int64_t> rows{3, 64, 5};
+  block_batch batch{
+      .dst = {.base = in.to, .stride = 1024},
+      .src = {.base = in.from, .stride = 1024, .numbers = rows.data(), .extent = in.bytes},
+      .bytes = 1024,
+      .count = 3};
+  EXPECT_EQ(refusal_of(copier, batch, stream),
+            "the source of block 1 has number 64 and ends at byte 66560 of 65536");
+  batch.src.extent = 0;
+  batch.src.stride = 1016;  // block 1 begins inside
+  EXPECT_EQ(refusal_of(copier, batch, stream),
+            "a block of a batch reaches past the end of its allocation");
+  batch.src.stride = 1024;
+  const std::vector<std::int64_t> negative{3, -1, 5};
+  batch.src.numbers = negative.data();
+  EXPECT_NE(refusal_of(copier, batch, stream).find("block 1 of a batch has 1024 bytes"),
+            std::string::npos);
+  batch.src = {.base = slow.from, .stride = 1024};
+  EXPECT_NE(refusal_of(copier, batch, stream).find("is not page-locked; page-lock the memory"),
+            std::string::npos);
+  batch.stage_pageable = true;
+  driver.begin_capture(stream);
+  EXPECT_NE(refusal_of(copier, batch, stream).find("cannot stage pageable memory"),
+            std::string::npos);
+  (void)driver.end_capture(stream);
+  batch.dst = batch.src;
+  EXPECT_NE(refusal_of(copier, batch, stream).find("both sides of a batch of blocks lie in the"),
+            std::string::npos);
+  batch.dst.number_bytes = 2;
+  EXPECT_NE(refusal_of(copier, batch, stream).find("has 2 bytes; give 4 or 8"), std::string::npos);
+  EXPECT_EQ(driver.calls("launch"), 0U);
+  EXPECT_TRUE(driver.errors().empty());
+}
+
 }  // namespace
 }  // namespace interlace::cuda

@@ -1,0 +1,77 @@
+"""`interlace bench blocks`: compares batches of blocks with the driver's and PyTorch's copies."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from interlace.base import files
+from interlace.base.errors import UserError
+from interlace.cli.failures import failure_ends
+from interlace.cli.shared_options import ResultsFile, count_option, list_option
+from interlace.model.options import byte_count, whole, whole_numbers
+from interlace.model.results import json_text
+from interlace.show.blocks_bench import print_blocks
+from interlace.study.blocks_bench import DIRECTIONS, run
+
+SIZES, COUNTS = "512,4K,16K,64K,1M", "16,256,4096,16384"
+DEFAULT_REPEATS = 9
+LEAST_SIZE, MOST_SIZE = 16, 1 << 28
+
+
+def _block_sizes(text: str) -> list[int]:
+    found = {byte_count("--sizes", word) for word in text.split(",")}
+    if not all(LEAST_SIZE <= one <= MOST_SIZE and one & (one - 1) == 0 for one in found):
+        raise UserError(f"--sizes {text!r}: give powers of two from 16 to 256M, such as 4K,64K")
+    return sorted(found)
+
+
+def blocks_command(
+    sizes: Annotated[str, list_option("--sizes", "Bytes of a block.", SIZES)] = SIZES,
+    counts: Annotated[str, list_option("--blocks", "Blocks of a batch.", COUNTS)] = COUNTS,
+    directions: Annotated[
+        str, list_option("--directions", "Of the bytes.", ",".join(DIRECTIONS))
+    ] = ",".join(DIRECTIONS),
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            "--beside-kernels",
+            metavar="LIST",
+            help="Also measure what kernels lose, for these bounds on thread blocks; 0: as chosen.",
+        ),
+    ] = None,
+    repeats: Annotated[
+        str | None,
+        count_option("--repeats", "Repeats; the median is shown.", DEFAULT_REPEATS, "-n"),
+    ] = None,
+    json_file: ResultsFile = None,
+) -> None:
+    """Compare batches of blocks with the driver's batches, plain copies and PyTorch's gather.
+
+    The blocks are scattered at random in 1 GiB of page-locked memory and 1 GiB of the GPU's.
+    Batches of more than 256 MiB are left out. Methods take turns, and the bytes of each are
+    verified.
+    """
+    wanted = directions.split(",")
+    if not set(wanted) <= set(DIRECTIONS):
+        raise UserError(f"--directions {directions!r}: give {' or '.join(DIRECTIONS)}")
+    count = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
+    bounds = [] if beside is None else _bounds(beside)
+    block_sizes, block_counts = _block_sizes(sizes), whole_numbers("--blocks", counts, "blocks")
+    if json_file is not None:
+        files.check_writable(json_file, "--json")
+    with failure_ends():
+        results = run(block_sizes, block_counts, wanted, count, bounds)
+    texts = {} if json_file is None else {json_file: partial(json_text, results)}
+    files.show_and_write(partial(print_blocks, results), texts)
+    if any(row.wrong for row in results.rows):
+        raise typer.Exit(1)
+
+
+def _bounds(text: str) -> list[int]:
+    words = text.split(",")
+    if not all(word.isascii() and word.isdigit() for word in words):
+        raise UserError(f"--beside-kernels {text!r}: give whole numbers such as 0,4,16")
+    return sorted({int(word) for word in words})
