@@ -1,4 +1,4 @@
-"""`interlace bench load`: loaders in processes of their own, into the host's memory."""
+"""`interlace bench load`: each loader runs in its own process and loads into the host's memory."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_file(run: Run, tmp_path: Path) -> None:
     for row in rows.values():
         assert (row["place"], row["memory"]) == ("cache", "fresh")
         assert row["wrong"] == (None if row["method"] == "pread" else 0)
-        assert len(row["time_s"]) in (1, 3)  # a slow one is repeated once
+        assert len(row["time_s"]) in (1, 3)  # a slow load is repeated once
         assert row["median_s"] == statistics.median(row["time_s"])
         assert row["gb_per_s"] == pytest.approx(1e-9 * document["bytes"] / row["median_s"])
         assert row["first_s"] > 0
@@ -156,7 +156,8 @@ def test_pages_are_dropped_and_counted(tmp_path: Path) -> None:
     assert left < 0.01
     assert measuring.load(TOLD)["s"] > 0
     with measuring.asked.file.open("rb") as file:
-        assert load_child.resident(file.fileno()) < 0.01  # direct reads leave nothing there
+        # Direct reads leave nothing in the page cache.
+        assert load_child.resident(file.fileno()) < 0.01
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def array(seed: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]
 def model(seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
     made = {f"layer.{k}.{t}": array(seed + k, t, (k, 7, 3)) for k, t in enumerate(DTYPES)}
     made["scalar"] = array(seed, "float32", ())
-    made["wide"] = array(seed, "float16", (1 << 19, 3))  # several pieces
+    made["wide"] = array(seed, "float16", (1 << 19, 3))  # so large that it has several pieces
     made["ünïcode \n"] = array(seed, "uint8", (0, 5))
     return made
 
@@ -153,7 +153,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
         load(file, progress=stop)
     with pytest.raises(KeyboardInterrupt):
         interlace.save(tensors, file, progress=stop)
-    assert equal(load(file), tensors)  # the file is as it was
+    assert equal(load(file), tensors)  # the file is unchanged
     assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
 
 

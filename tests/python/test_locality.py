@@ -1,4 +1,4 @@
-"""`interlace locality`: verified unified programs, counts beside MGPUSim's, what is refused."""
+"""`interlace locality`: verified unified programs, counts beside MGPUSim's, and refused input."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rows(path: Path) -> dict[tuple[str, int], dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], dict[str, Any]]:
-    """Every program at MGPUSim's sizes, on one and four GPUs."""
+    """Run every program at MGPUSim's sizes, on one and four GPUs."""
     from interlace.cli import main as cli
 
     out = tmp_path_factory.mktemp("locality") / "rows.json"
@@ -58,7 +58,7 @@ def test_loads_add_up(found: dict[tuple[str, int], dict[str, Any]]) -> None:
         looked_up = loads["tlb_hits"] + loads["tlb_misses"]
         assert looked_up == loads["vector_accesses"] + loads["scalar_accesses"], program
         assert 0 < loads["walks"] <= loads["l2_tlb_misses"] <= loads["tlb_misses"]
-        assert loads["walk_wire_bytes"] == 32 * loads["walks"]  # a flit each way
+        assert loads["walk_wire_bytes"] == 32 * loads["walks"]  # one flit in each direction
         assert loads["mean_walk_s"] > 600e-9
 
 
@@ -72,17 +72,17 @@ def test_four_gpus_are_slower_where_they_are_in_mgpusim(
 
 
 def test_classes(found: dict[tuple[str, int], dict[str, Any]]) -> None:
-    """The programs of the paper (Table 2), except four."""
+    """All programs of the paper (Table 2), except four, have the class that it gives."""
     classes = {program: found[program, 4]["locality"] for program in unified.PROGRAMS}
     assert classes == {
         **locality.PUBLISHED,
         # Only three passes cross the GPUs' stretches of keys.
         "bs": locality.LOCAL,
-        # Its S-box is a page of one GPU here, and hits in the L1.
+        # # The S-box is a page of one GPU here, and its loads hit in the L1.
         "aes": locality.CACHED,
         # Lanes read the levels of 32 vertices in their order, and mostly hit.
         "bfs": locality.CACHED,
-        # Image and result are cut into the stretches that the blocks are cut into.
+        # # Blocks and pages cut the image and the result into the same stretches.
         "sc": locality.LOCAL,
     }
     for program, published in locality.PUBLISHED.items():
@@ -124,7 +124,7 @@ def test_what_becomes_of_remote_loads(run: Run, tmp_path: Path) -> None:
 
 
 class Gpus:
-    """`_cuda` of two GPUs that compute as the host does."""
+    """A `_cuda` with two GPUs that compute as the host does."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
@@ -188,7 +188,7 @@ def test_pages_that_move_may_begin_where_arrays_have_them(run: Run, tmp_path: Pa
         done = run("locality", "sc", "-g", 4, "-m", "griffin", *words, "--json", out)
         assert (done.code, done.err) == (0, "")
         moved.append(rows(out)["sc", 4]["loads"]["migrated_pages"])
-    assert moved[0] > 10 * moved[1]  # nearly all that each GPU reads is its own to begin with
+    assert moved[0] > 10 * moved[1]  # at first nearly all reads of a GPU are local
 
 
 def test_programs_that_others_have_not_printed_are_predicted(run: Run) -> None:
@@ -233,7 +233,7 @@ def test_pages_that_move_on(run: Run, tmp_path: Path) -> None:
 
 
 def test_aes_reference() -> None:
-    """FIPS 197, appendix C.3."""
+    """The values are those of FIPS 197, appendix C.3."""
     text = np.array([[0x11 * k for k in range(16)]] * 2, np.uint8)
     cipher = encrypt(text, np.arange(32, dtype=np.uint8))
     assert cipher[1].tobytes().hex() == "8ea2b7ca516745bfeafc49904b496089"

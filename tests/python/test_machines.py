@@ -1,4 +1,4 @@
-"""Machine descriptions: the shipped files, reading, checking, writing."""
+"""Machine descriptions: the shipped files, and how files are read, checked and written."""
 
 from __future__ import annotations
 
@@ -119,11 +119,11 @@ def test_assumptions_give_a_reason(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "per_gpu"),
     [
-        ("4x-pascal-nvlink", 80.0),  # four links of 20
-        ("4x-volta-nvlink2", 150.0),  # six of 25
+        ("4x-pascal-nvlink", 80.0),  # four links of 20 GB/s
+        ("4x-volta-nvlink2", 150.0),  # six links of 25 GB/s
         ("beluga-4x-v100", 150.0),
         ("dgx-2", 150.0),
-        ("narval-4x-a100", 300.0),  # twelve of 25
+        ("narval-4x-a100", 300.0),  # twelve links of 25 GB/s
         ("hgx-h200-4", 419.0),
     ],
 )
@@ -449,7 +449,8 @@ BAD: list[tuple[Edit, str]] = [
         "state its width and bandwidth there",
     ),
     (
-        lambda text: f"{text}\n[[link]]\n{text.split('[[link]]')[1]}",  # equal to the first
+        # This link equals the first one.
+        lambda text: f"{text}\n[[link]]\n{text.split('[[link]]')[1]}",
         'link 5: gpu0 and gpu1 already have a nvlink2 link ("gpu*" to "gpu*"); '
         "state its width and bandwidth there",
     ),
@@ -601,7 +602,7 @@ def test_units_give_numbers_back(data: st.DataObject) -> None:
             [k for k in KEYS if k.table == "gpu.dram" or k.name in ("page_KiB", "clock_MHz")]
         )
     )
-    made["gpu.tlb.page_KiB"] = 4  # the machine has the table
+    made["gpu.tlb.page_KiB"] = 4  # the machine has this table
     if key.type == "whole":
         value: float = data.draw(st.integers(int(key.least), int(key.most)))
     else:

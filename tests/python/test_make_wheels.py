@@ -1,4 +1,4 @@
-"""tools/make_wheels.py: which Python it takes, and which libraries it refuses."""
+"""tools/make_wheels.py: the Python that it takes, and the libraries that it refuses."""
 
 from __future__ import annotations
 

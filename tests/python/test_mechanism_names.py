@@ -22,7 +22,7 @@ from interlace.model.remote_load_table import TREATMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = frozenset(row.name for row in ROWS)
-# Names that are nothing else, so that they count within a longer text.
+# # These names mean nothing else, so they also count within a longer text.
 PLAIN = re.compile(r"(?<![\w-])(?:" + "|".join(sorted(n for n in NAMES if "-" in n)) + r")(?!-?\w)")
 
 MADE = {
@@ -35,7 +35,7 @@ MADE = {
 }
 # Words with the spelling of a mechanism that mean something else: file -> words.
 OTHERS: dict[str, set[str]] = {
-    "python/interlace/reproduce/papers.py": {"finepack"},  # a paper
+    "python/interlace/reproduce/papers.py": {"finepack"},  # the name of a paper
     "python/interlace/reproduce/dualopt.py": {"finepack"},  # a machine among variants
     "python/interlace/reproduce/proact.py": {"bulk-copy"},  # figures' keys: there, serial copies
     "python/interlace/study/design_space.py": {"split"},  # a key of sweep files

@@ -1,4 +1,4 @@
-"""Configurations of mechanisms: their names, and which are tried."""
+"""Configurations of mechanisms: their names, and the ones that are tried."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:
         (8 * KIB, CHUNKS[:1], CHUNKS[1:2]),
         (4, CHUNKS[:1], CHUNKS[1:2]),
         (0, CHUNKS[:1], CHUNKS[1:2]),
-        (8 * GIB, CHUNKS, CHUNKS[3:]),  # too many in any case: the node says so
+        (8 * GIB, CHUNKS, CHUNKS[3:]),  # there are too many in any case, and the node says so
     ],
 )
 def test_no_chunk_is_tried_twice(
@@ -99,7 +99,7 @@ def test_no_chunk_is_tried_twice(
 def test_agents_also_copy_in_bulk() -> None:
     tuning = Tuning((2,), (MIB,), (4096, 8192, 16384), bulk_agents=True)
     vectors = [Config(chunk_bytes=MIB, agent_threads=n) for n in (4096, 8192, 16384)]
-    bulk = [Config(chunk_bytes=MIB, bulk_threads=n) for n in (4096, 8192)]  # the sizes that fit
+    bulk = [Config(chunk_bytes=MIB, bulk_threads=n) for n in (4096, 8192)]  # only sizes that fit
     assert tuning.configs(POLLING, 8 * MIB) == vectors + bulk
     assert tuning.configs(DEVICE_LAUNCH, 8 * MIB) == vectors
     assert [config.arguments() for config in (vectors[0], bulk[0])] == [

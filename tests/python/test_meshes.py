@@ -11,7 +11,7 @@ from interlace.data.meshes import UNKNOWNS, entries_of, mesh_graph, mesh_ratings
 
 
 def entries(side: int) -> list[tuple[int, int]]:
-    """Row and column of each entry, point by point."""
+    """The row and the column of each entry, point by point."""
     found = []
     points = list(itertools.product(range(side), repeat=3))
     for (one, a), (other, b) in itertools.product(enumerate(points), repeat=2):

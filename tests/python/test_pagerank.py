@@ -1,4 +1,4 @@
-"""PageRank: what stands for it in tests of other things, and wrong input."""
+"""PageRank: stand-ins for it in tests of other parts, and wrong input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fake_core import Asked, Fake, only_read
 from interlace.data import graphs
 from study_helpers import MACHINE, Run
 
-TINY = ("--rmat", 8, "--iterations", 3)  # for tests of every workload
+TINY = ("--rmat", 8, "--iterations", 3)  # a small run for tests of every workload
 
 
 def faked(

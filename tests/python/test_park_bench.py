@@ -1,4 +1,4 @@
-"""`interlace bench park` without GPUs: what it measures, and what it prints and writes."""
+"""`interlace bench park` without GPUs: its measurements, its output and its file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def row(method: str) -> dict[str, Any]:
 
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A GPU that nothing of these tests uses."""
+    """A PyTorch whose GPU these tests do not use."""
     made: Any = ModuleType("torch")
     made.__version__ = "0"
     made.__spec__ = importlib.util.spec_from_loader("torch", None)

@@ -76,7 +76,7 @@ def test_tensors_of_nested_pools_and_two_gpus_come_back(answers: dict[str, Any])
 @needs_compiler
 def test_tensors_name_their_pools(answers: dict[str, Any]) -> None:
     found = answers["torch"]
-    assert found["again"] == 0  # page-locked memory is there from the first attempt
+    assert found["again"] == 0  # the first attempt has made the page-locked memory
     assert found["both parked"] == [True, True]
     assert found["both resumed"] == [True] * 4
 

@@ -1,4 +1,4 @@
-"""`interlace plan`: what it prints and writes, and what it refuses."""
+"""`interlace plan`: its output, its file, and refused input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 def planned(machine: str, *messages: Message, **options: Any) -> dict[str, Any]:
-    """The JSON of a plan."""
+    """Return the JSON of a plan."""
     return plan.to_json(plan.make(load_machine(machine), messages, **options))
 
 
@@ -31,7 +31,7 @@ def paths(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def error_of(capfd: pytest.CaptureFixture[str], *words: str) -> str:
-    """The only line of standard error, for a wrong command line."""
+    """Return the only line of standard error, for a wrong command line."""
     assert cli.run(["plan", *words]) == 2
     out, err = capfd.readouterr()
     assert out == ""
@@ -224,7 +224,7 @@ ON = ("--machine", "beluga-4x-v100")
             "there are gpu0, gpu1, gpu2, gpu3, host",
         ),
         (
-            (),  # whatever the machine is
+            (),  # this holds for every machine
             "plan needs a message: gpu0 gpu1 256M, --message SRC:DST:SIZE, --ring SIZE or "
             "--all-to-all SIZE",
         ),

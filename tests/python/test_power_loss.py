@@ -27,10 +27,10 @@ from fault_commands import COMMANDS, call, forked, prepare, run_child
 
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
 SEED = 1
-RANDOM = 12 if ALL else 3  # folders for each moment whose missing parts are drawn
+RANDOM = 12 if ALL else 3  # random folders for each moment
 SAMPLE = 3  # folders of a command in which it runs again
 WRITERS = [name for name in COMMANDS if name not in ("load", "info")]
-GROWING = "sweep.runs.jsonl"  # a line for each run that is complete
+GROWING = "sweep.runs.jsonl"  # it has a line for each complete run
 PART = re.compile(r"\..*\.interlace-part")
 CHILD = "--child"
 
@@ -65,14 +65,15 @@ class Operation:
     offset: int = 0
     size: int = 0
     data: bytes = b""
-    durable_from: int | None = None  # the operation that brings it to the disk
+    durable_from: int | None = None  # the operation that brings the part to the disk
 
 
 @dataclass
 class Journal:
     root: int
     operations: list[Operation] = field(default_factory=list)
-    files: dict[int, File] = field(default_factory=dict)  # what has an inode's number now
+    # The files that have an inode's number now.
+    files: dict[int, File] = field(default_factory=dict)
 
     def read(self, path: Path) -> None:
         with path.open("rb") as records:
@@ -122,7 +123,7 @@ class Journal:
 
 
 class Disk:
-    """What the disk has: the contents of files and the names of one folder."""
+    """The disk's contents: the contents of files and the names in one folder."""
 
     def __init__(self, root: int, names: dict[str, File], contents: dict[File, bytes]) -> None:
         self.root = root
@@ -157,7 +158,7 @@ class Disk:
 
 
 def _choices(pending: list[Operation], seed: str) -> Iterator[dict[Operation, int | None]]:
-    """The operations that the disk has although nothing brought them there, and their sizes."""
+    """The operations that may reach the disk although nothing forced them, and their sizes."""
     contents = [done for done in pending if done.what in ("write", "size")]
     names = [done for done in pending if done not in contents]
     for some in ([], pending, contents, names):
@@ -189,7 +190,7 @@ def _contents(names: set[str]) -> dict[str, bytes]:
 
 
 def _rows(file: Path) -> object:
-    """A sweep's results, without what differs from one run of it to the next."""
+    """A sweep's results, without the parts that differ between two runs."""
     rows = json.loads(file.read_text())["rows"]
     return [{key: value for key, value in row.items() if key != "cpu_s"} for row in rows]
 
@@ -262,7 +263,7 @@ def _try(command: str, path: str, inputs: set[str], replaces: bool) -> tuple[int
 
 def _main(command: str, path: str) -> None:
     inputs = prepare(command)
-    assert call(command) == 0  # loads all modules
+    assert call(command) == 0  # this call loads all modules
     results = {file.name for file in Path().iterdir()} - inputs
     folders, operations = _try(command, path, inputs, True)
     assert results

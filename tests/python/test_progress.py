@@ -1,4 +1,4 @@
-"""Progress of long work where there is no terminal."""
+"""The progress of long work is shown if there is no terminal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_long_work_prints_lines(
 
 
 class Full(io.StringIO):
-    """A stream on a full disk."""
+    """A stream whose disk is full."""
 
     def write(self, text: str) -> int:  # noqa: ARG002
         raise OSError(errno.ENOSPC, "No space left on device")

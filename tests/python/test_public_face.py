@@ -1,4 +1,4 @@
-"""`interlace` itself: what it promises is there, and comes on demand."""
+"""`interlace` itself: each promised name exists, and is loaded on demand."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_the_version_is_that_of_the_command() -> None:
 
 
 def test_there_is_nothing_else() -> None:
-    assert sorted(dir(interlace)) == sorted(interlace.__all__)  # what completion offers
+    assert sorted(dir(interlace)) == sorted(interlace.__all__)  # completion offers these
     said = pydoc.render_doc(interlace, renderer=pydoc.plaintext)
-    assert "DATA" not in said  # where help() lists what is neither a class nor a function
+    assert "DATA" not in said  # help() lists other objects there
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         interlace.nothing  # noqa: B018
     assert sorted(interlace._HOMES) == sorted(set(interlace.__all__) - {"__version__"})

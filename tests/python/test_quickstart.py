@@ -18,7 +18,7 @@ TEXT = (ROOT / "quickstart").read_text(encoding="utf-8").replace("\\\n", " ")
 
 
 def study() -> list[str]:
-    """The words of its study on a described machine."""
+    """The command line of the study that quickstart runs, on a described machine."""
     shared = re.search(r'interlace" (study \w+ .*?) "\$@"', TEXT)
     own = re.search(r"^study ct (--machine .*?) \|\|", TEXT, re.MULTILINE)
     assert shared is not None

@@ -1,4 +1,4 @@
-"""The examples of the README work as they stand: on stand-ins where they need a GPU."""
+"""The examples of the README work as they stand, on stand-ins if they need a GPU."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _tool() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look their module up here
     spec.loader.exec_module(module)
     return module
 

@@ -1,4 +1,4 @@
-"""Tuned regions: what is measured, what ranks agree on, what is kept and found again."""
+"""Tuned regions: their measurements, the ranks' agreement, and results that are kept and found."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def one_process(devices: int = 2) -> Group:
 
 
 def seconds(candidate: Candidate, repeats: int) -> list[float]:
-    """Polling in bulk by chunks of 256 KiB is the fastest."""
+    """Seconds of a run: polling in bulk by chunks of 256 KiB is the fastest."""
     base = {BULK_COPY: 9e-4, INLINE: 8e-4, POLLING: 7e-4, COPY_ENGINE: 9.5e-4}
     time = base[candidate.mechanism] - 1e-9 * candidate.parameters.get("chunk_bytes", 0) / 1024
     if "bulk_threads" in candidate.parameters:
@@ -115,7 +115,7 @@ def test_another_driver_is_warned_of(cuda: FakeCuda) -> None:
 
 
 class Ranks:
-    """Two ranks, a thread each, that gather as processes would."""
+    """Two ranks, one in each thread, that gather as processes would."""
 
     def __init__(self) -> None:
         self.barrier = threading.Barrier(2, timeout=60)

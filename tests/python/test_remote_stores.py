@@ -1,4 +1,4 @@
-"""Queues of remote stores: verified results of every workload, and what studies print."""
+"""Queues of remote stores: verified results of every workload, and the output of studies."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from interlace.model.mechanisms import QUEUED
 from interlace.workloads import WORKLOADS
 from study_helpers import Run
 
-# A small input of each workload, from its own test file.
+# # A small run of each workload, from the workload's own test file.
 TINY = {name: importlib.import_module(f"test_{name.replace('-', '_')}").TINY for name in WORKLOADS}
 REASONS = ("window", "payload", "entries", "release", "load", "atomic", "timeout")
 
 
 def rows_of(run: Run, path: Path, workload: str, *words: object) -> dict[str, Any]:
-    """The rows of a study on four GPUs by mechanism."""
+    """The rows of a study on four GPUs, by mechanism."""
     pytest.importorskip("interlace._core")
     done = run("study", workload, "--gpus", 4, "--json", path, *words)
     assert done.code == 0, done.err
@@ -48,7 +48,7 @@ def test_results_are_verified(run: Run, tmp_path: Path, workload: str, machine: 
         assert sum(stores["sizes"]) == stores["stores"]
         assert tuple(stores["reasons"]) == REASONS
         assert sum(stores["reasons"].values()) == stores["flushes"] > 0
-        if name != GPS:  # it sends less once it knows who reads
+        if name != GPS:  # GPS sends less once it knows who reads
             assert (stores["stores"], stores["sizes"]) == (plain["stores"], plain["sizes"])
         wire = rows[name]["wire"]
         if name in (FINEPACK, WRITE_COMBINING):
@@ -112,7 +112,7 @@ def test_links_without_room_for_a_packet(run: Run, tmp_path: Path) -> None:
         ("pagerank", TINY["pagerank"], "warp-per-row", 4),
         ("sssp", TINY["sssp"], "warp-per-row", 4),
         ("als", (*TINY["als"], "--method", "sgd"), "lane-per-row", 4),
-        ("eqwp", ("--size", 20, "--iterations", 2), "tiles", 64),  # wider than a tile
+        ("eqwp", ("--size", 20, "--iterations", 2), "tiles", 64),  # the grid is wider than a tile
         ("hit", TINY["hit"], "tiles", 128),
     ],
 )
@@ -133,13 +133,13 @@ def test_kernels_that_store_less_side_by_side(
 
 
 def test_stores_leave_lane_by_lane_where_the_machine_says_so(run: Run, tmp_path: Path) -> None:
-    """The same results and bytes; more packets under inline, no more than before in a queue."""
+    """Results and bytes stay; inline sends more packets, a queue no more than before."""
     text = machine_text(load_machine("4x-gv100-pcie4"))
     old = "warp_width_lanes = 32"
     assert old in text
     path = tmp_path / "mine.toml"
     path.write_text(text.replace(old, f"{old}\nremote_store_bytes = 4"), encoding="utf-8")
-    for workload, element in (("eqwp", 4), ("hit", 8)):  # HIT's are complex
+    for workload, element in (("eqwp", 4), ("hit", 8)):  # HIT's elements are complex
         found = []
         for machine in ("4x-gv100-pcie4", path):
             rows = rows_of(
@@ -153,6 +153,6 @@ def test_stores_leave_lane_by_lane_where_the_machine_says_so(run: Run, tmp_path:
             assert stores["bytes"] == lines[name]["bytes"]
             assert stores["stores"] * element == stores["bytes"]
         assert lanes[INLINE]["packets"] == lanes[INLINE]["stores"]
-        overhead = 26 * lanes[INLINE]["stores"]  # bytes of a packet besides its data
+        overhead = 26 * lanes[INLINE]["stores"]  # bytes of all packets besides their data
         assert lanes[INLINE]["wire_bytes"] == overhead + lanes[INLINE]["bytes"]
         assert lanes[FINEPACK]["packets"] <= lines[FINEPACK]["packets"]

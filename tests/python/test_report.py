@@ -1,4 +1,4 @@
-"""The page and the timelines."""
+"""The page of results, and the timelines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VOID = {"meta", "br", "link", "img", "input", "hr"}
 
 
 class Page(html.parser.HTMLParser):
-    """The contents of a page; fails on tags that do not match."""
+    """The contents of a page. It fails on tags that do not match."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -230,7 +230,7 @@ def test_the_trace_file(run: Run, graph: Path, tmp_path: Path) -> None:
         assert span["ts"] >= ends.get(key, 0) - 1e-6
         ends[key] = span["ts"] + span["dur"]
     assert min(span["ts"] for span in spans) == 0
-    assert max(span["dur"] for span in spans) < 100  # microseconds
+    assert max(span["dur"] for span in spans) < 100  # spans are in microseconds
 
 
 # --- in a browser ---------------------------------------------------------------------------------

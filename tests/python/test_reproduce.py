@@ -1,4 +1,4 @@
-"""`interlace reproduce`: figures against what their runs say, on a fake core and tiny inputs."""
+"""`interlace reproduce`: figures match their runs, on a fake core and tiny inputs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two workloads of tiny inputs, and few chunks of the microbenchmark."""
+    """Use two workloads with tiny inputs, and few chunks of the microbenchmark."""
     for name in ("FOUR_GPUS", "SIXTEEN_GPUS", "QUICK_FOUR_GPUS", "QUICK_SIXTEEN_GPUS"):
         monkeypatch.setattr(given, name, TINY)
     monkeypatch.setattr(given, "HALF_BANDWIDTH", 3)
@@ -89,7 +89,7 @@ def test_figures_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
             far = one["ratio"] is not None and abs(one["ratio"] - 1) > 0.15
             assert one["note"] == (proact.REASONS[one["key"]] if far else "")
             assert one["possible"] == (not far or one["key"] not in proact.IMPOSSIBLE)
-    assert set(proact.REASONS) - set(rows) == {"vs-bulk-copy-8"}  # not run by --quick
+    assert set(proact.REASONS) - set(rows) == {"vs-bulk-copy-8"}  # --quick does not run it
     hardware = [
         one["simulated"] for key, one in rows.items() if key.startswith("hardware-vs-inline-")
     ]
@@ -196,7 +196,7 @@ def test_measured_tracking_moves_nothing(run: Run, tmp_path: Path) -> None:
     assert rows["tracking-mean"]["measured"] == pytest.approx(sum(costs) / len(costs))
     assert rows["tracking-worst"]["measured"] == pytest.approx(max(costs))
     others = [one for one in document["runs"] if one["max_error"] is None]
-    assert len(others) == 4  # all that is simulated was verified, with and without transfers
+    assert len(others) == 4  # all simulated runs were verified
     assert f"{len(document['runs']) - 4} runs verified; " in text[5]
     assert text[6] == "4 runs have no result to verify: measured, they moved nothing between GPUs."
     assert text[7].startswith("It took ")
@@ -227,7 +227,7 @@ def test_few_gpus_measure_nothing(run: Run, cuda: FakeCuda, tmp_path: Path) -> N
 
 
 def ticks_of(core: Fake, node: CudaNode | None, *, quick: bool) -> tuple[int, int]:
-    """How often the runner's tick was called, and how many calls were announced."""
+    """Count the calls of the runner's tick, and the announced number of calls."""
     count = 0
 
     def tick() -> None:
@@ -378,7 +378,7 @@ SMALL = Sizes(pagerank_scale=15, jacobi_rows=1 << 14, sssp_side=14, als_side=6, 
 
 
 def hardware_over_inline(name: str) -> float:
-    """Time of the better of two chunks over that of inline, where blocks come in several waves."""
+    """The better time of two chunks over inline's time, if blocks come in several waves."""
     core = pytest.importorskip("interlace._core")
     described = load_machine("4x-volta-nvlink2")
     replace = msgspec.structs.replace
@@ -400,6 +400,6 @@ def hardware_over_inline(name: str) -> float:
 @pytest.mark.parametrize("name", list(ALL))
 def test_hardware_hardly_loses_to_inline(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(given, "HALF_BANDWIDTH", 20)
-    # So many that what a copy takes to start is short beside an epoch.
+    # # There are so many angles that the start of a copy is short beside an epoch.
     monkeypatch.setattr(given, "ANGLES", 90)
     assert hardware_over_inline(name) < 1.02

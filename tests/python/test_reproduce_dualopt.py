@@ -1,4 +1,4 @@
-"""`interlace reproduce dualopt`: its rows against what its runs say, on tiny inputs."""
+"""`interlace reproduce dualopt`: its rows match its runs, on tiny inputs."""
 
 from __future__ import annotations
 
@@ -25,16 +25,14 @@ NEEDED = (
     "timeout-10", "flit-32", "flit-64", "classes", "vs-griffin", "fine-l2",
 )  # fmt: skip
 LEFT_OUT = ("speedup-16", "frequency-4", "pcie5", "greedy")  # names that --quick leaves out
-IMPOSSIBLE = (
-    "link-GB-per-s", "count-bits", "overhead", "area-codec",
-    "needs-dualopt",
-)  # fmt: skip
+# Fmt: skip.
+IMPOSSIBLE = ("link-GB-per-s", "count-bits", "overhead", "area-codec", "needs-dualopt")
 KEPT = ("atax", "bicg", "bfs", "mm", "km", "fir")
 
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:  # noqa: ARG001
-    """Tiny inputs of some programs, and work in this process."""
+    """Use tiny inputs of some programs, and do the work in this process."""
     pytest.importorskip("interlace._core")
     for name in KEPT:
         monkeypatch.setitem(unified.SIZES, name, {"bfs": 2048, "fir": 4096}.get(name, 128))
@@ -53,7 +51,7 @@ def document(run: Run, tmp_path: Path) -> dict[str, Any]:
 
 def test_rows_follow_from_the_runs(document: dict[str, Any]) -> None:
     rows = {one["key"]: one for one in document["rows"]}
-    assert len(rows) == len(document["rows"])  # keys are unique
+    assert len(rows) == len(document["rows"])  # all keys are different
     for key in NEEDED:
         assert rows[key]["published"] is not None, key
         assert rows[key]["simulated"] is not None, key
@@ -153,7 +151,7 @@ def test_more_gpus_are_the_same_tree() -> None:
 
 
 def made_up(runner: Any, program: str, quick: bool) -> dualopt.Found:  # noqa: ARG001
-    """Every run of a program, all with the same figures."""
+    """Make up every run of a program, all with the same figures."""
     counts = (
         "local_loads", "remote_loads", "local_stores", "remote_stores", "remote_hits",
         "remote_useful_bytes", "reply_bytes", "cache_hits", "cache_misses", "l2_hits", "l2_loads",

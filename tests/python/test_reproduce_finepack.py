@@ -1,4 +1,4 @@
-"""`interlace reproduce finepack`: its rows against what its runs say, on tiny inputs."""
+"""`interlace reproduce finepack`: its rows match its runs, on tiny inputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NEEDED = (
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:  # noqa: ARG001
-    """Tiny inputs of four workloads, and work in this process."""
+    """Use tiny inputs of four workloads, and do the work in this process."""
     pytest.importorskip("interlace._core")
     for name in ("FOUR_GPUS", "SIXTEEN_GPUS", "QUICK_FOUR_GPUS", "QUICK_SIXTEEN_GPUS"):
         monkeypatch.setattr(given, name, TINY)
@@ -52,7 +52,7 @@ def document(run: Run, tmp_path: Path) -> dict[str, Any]:
 
 def rows_of(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     rows = {one["key"]: one for one in document["rows"]}
-    assert len(rows) == len(document["rows"])  # keys are unique
+    assert len(rows) == len(document["rows"])  # all keys are different
     return rows
 
 
@@ -123,7 +123,7 @@ def check_experiments(document: dict[str, Any], rows: dict[str, dict[str, Any]])
             product *= rows[f"speedup-finepack-{suffix}"]["simulated"]
             product /= rows[f"speedup-inline-{suffix}"]["simulated"]
         assert rows[f"vs-inline-{which}"]["simulated"] == pytest.approx(product ** (1 / len(names)))
-    # Complex numbers of 8 bytes, each in a packet with 26 more.
+    # # These are complex numbers of 8 bytes, each in a packet with 26 more.
     assert rows["speedup-inline-hit-lane-by-lane"]["simulated"] < plain["hit"]
     assert (
         rows["stores-per-packet-hit-lane-by-lane"]["simulated"]
@@ -140,7 +140,7 @@ def check_experiments(document: dict[str, Any], rows: dict[str, dict[str, Any]])
     assert rows["16-vs-inline-hit-lane-by-lane"]["simulated"] == pytest.approx(
         of_lanes[INLINE] / of_lanes[FINEPACK]
     )
-    # Lines of 128 bytes, and factors of 64: a packet holds 4 KiB.
+    # # Lines have 128 bytes and factors 64; a packet holds 4 KiB.
     assert 1 < rows["stores-per-packet-pagerank-whole-lines"]["simulated"] < 64
     assert 1 < rows["stores-per-packet-als-whole-lines-to-all"]["simulated"] <= 4096 / 64
     assert rows["speedup-inline-als-to-all"]["simulated"] < plain["als"]

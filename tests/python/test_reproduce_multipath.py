@@ -1,4 +1,4 @@
-"""`interlace reproduce multipath`: its rows against its runs, and what it simulates."""
+"""`interlace reproduce multipath`: its rows match its runs, and its simulations are right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from study_helpers import Run
 TINY = Sizes(
     put=(2 * MIB, 8 * MIB, 32 * MIB), mpi=(2 * MIB, 8 * MIB), windows=(1, 4), chunks=(1, 8),
     jacobi=(2 * MIB,), kernel_scale=1, ring_columns=256, ring_iterations=2,
-    graph=(2 * MIB, 4 * MIB, 32 * MIB),  # the first two have as many nodes
+    graph=(2 * MIB, 4 * MIB, 32 * MIB),  # the first two sizes have equally many nodes
 )  # fmt: skip
 NEEDED = (
     "put-v100", "put-a100", "put-graph-v100", "put-graph-a100", "host-path-gain", "jacobi-v100",
@@ -37,7 +37,7 @@ def core() -> Any:
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:  # noqa: ARG001
-    """Few sizes, and work in this process."""
+    """Use few sizes, and do the work in this process."""
     monkeypatch.setattr(given, "QUICK", TINY)
     monkeypatch.setattr(given, "OUTSTANDING_BYTES", 64 * MIB)
     monkeypatch.setattr(given, "VERIFIED_BYTES", 8 * MIB)
@@ -46,7 +46,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:  # noq
 
 
 def fake_kernel(name: str, quick: bool) -> multipath.Kernel:  # noqa: ARG001
-    """Small grids, because kernels on large ones take long to simulate."""
+    """Simulate small grids, because kernels on large ones take long."""
     return multipath.Kernel((1 << 20, 1 << 21), (1e-3, 2e-3))
 
 
@@ -57,7 +57,7 @@ def test_rows_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
     document: dict[str, Any] = json.loads(file.read_text())
     rows = {one["key"]: one for one in document["rows"]}
-    assert len(rows) == len(document["rows"])  # keys are unique
+    assert len(rows) == len(document["rows"])  # all keys are different
     assert set(NEEDED) <= set(rows)
     assert document["inputs"]["put"] == list(TINY.put)
     for one in rows.values():
@@ -99,7 +99,7 @@ def test_rows_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
 
 
 def direct_rate(name: str) -> float:
-    """Payload bytes a second of the link between two GPUs, by the machine file."""
+    """The payload bytes a second of the link between two GPUs, by the machine file."""
     link = next(link for link in load_machine(name).link if link.ends == ("gpu*", "gpu*"))
     return float(link.copy_GB_per_s) * 1e9 if name.startswith("beluga") else 100e9 * 256 / 272
 
@@ -128,7 +128,7 @@ def test_transfers_say_what_links_carried() -> None:
     assert carried["gpu0 -> host"] == carried["host -> gpu1"] == 3 * by_path["host"]
     phases = result["times"][0]
     assert phases[0]["instantiation_s"] == pytest.approx(13.2e-6 * len(plan.plan.steps))
-    assert phases[2]["instantiation_s"] == 0  # another message's graph is free by then
+    assert phases[2]["instantiation_s"] == 0  # by then another message's graph is free
     with pytest.raises(UserError, match="unknown executor 'threads'"):
         on.send([plan], 1, window=1, executor="threads")
 
@@ -147,7 +147,7 @@ def test_wrong_bytes_end_the_run() -> None:
 
 @pytest.mark.parametrize("executor", [STREAMS, GRAPHS])
 def test_jacobi_over_plans_is_right(core: Any, executor: str) -> None:
-    """Values and halos of four GPUs against the reference, bit for bit."""
+    """The values and halos of four GPUs equal the reference, bit for bit."""
     on = Simulated(load_machine("narval-4x-a100"))
     columns = 4096
     plans = [
@@ -169,7 +169,7 @@ def test_ring_paths_share_no_link_where_there_are_two() -> None:
         result = on.send(plans, 1, window=1, moves=False)
         one = on.send(plans[:1], 1, window=1, moves=False)
         assert result["time_s"] == pytest.approx(one["time_s"], rel=1e-3)
-        assert len(result["links"]) == 12  # all of them, each by one message
+        assert len(result["links"]) == 12  # one message uses each link
 
 
 def test_the_kernel_grows_with_its_columns() -> None:

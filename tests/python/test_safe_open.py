@@ -30,7 +30,7 @@ def tensors() -> dict[str, Array]:
 
 
 def shards(folder: Path, parts: dict[str, dict[str, Array]], **more: Any) -> Path:
-    """A folder of files and their index."""
+    """Make a folder with several files and their index."""
     folder.mkdir(exist_ok=True)
     for file, part in parts.items():
         interlace.save(part, folder / file, metadata={"format": "np", "file": file})
@@ -52,7 +52,7 @@ def refusal(action: Any, *arguments: Any, **options: Any) -> str:
 
 
 def bytes_read() -> int:
-    """The bytes that this process has read by system calls."""
+    """The number of bytes that this process has read by system calls."""
     return int(Path("/proc/self/io").read_text().split()[1])
 
 
@@ -219,7 +219,7 @@ def test_a_stream_waits_for_its_caller(file: Path, monkeypatch: pytest.MonkeyPat
     assert np.array_equal(tensor, expected[name])
     found = {name: tensor} | dict(stream)
     assert list(found) == [entry for batch in seen for entry in batch]
-    assert all(len(batch) == 1 for batch in seen[:-1])  # one tensor at a time: none fits
+    assert all(len(batch) == 1 for batch in seen[:-1])  # no tensor fits, so each comes alone
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
     assert refusal(interlace.stream, file, ahead=0) == "ahead=0: give a number of bytes from 1"
 

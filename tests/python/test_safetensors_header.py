@@ -1,4 +1,4 @@
-"""Headers of safetensors files: which are taken, which are refused, and with which words."""
+"""Headers of safetensors files: accepted ones, and refused ones with the words of the refusal."""
 
 from __future__ import annotations
 

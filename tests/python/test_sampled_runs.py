@@ -13,7 +13,7 @@ from interlace.model.mechanism_table import BULK_COPY, COPY_ENGINE, GPS, INLINE
 from interlace.workloads import WORKLOADS
 from study_helpers import MACHINE, Run
 
-# A small input of each workload, from its own test file.
+# # A small run of each workload, from the workload's own test file.
 TINY = {name: importlib.import_module(f"test_{name.replace('-', '_')}").TINY for name in WORKLOADS}
 ITERATIONS = 9
 TIMED = 4
@@ -21,7 +21,7 @@ MOST = 0.02  # the largest relative error of a sampled run's time
 
 
 def studied(run: Run, path: Path, *words: object) -> tuple[list[dict[str, Any]], str]:
-    """The rows of a study, and what it printed."""
+    """Return the rows of a study and its output."""
     pytest.importorskip("interlace._core")
     done = run("study", *words, "--machine", MACHINE, "--json", path)
     assert done.code == 0, done.err

@@ -36,7 +36,7 @@ def find_nvcc() -> str | None:
 
 
 def find_nvdisasm() -> str | None:
-    """The disassembler: of the system, of the toolkit, or of a package from PyPI."""
+    """The disassembler of the system, of the toolkit, or of a package from PyPI."""
     found = shutil.which("nvdisasm") or shutil.which("/usr/local/cuda/bin/nvdisasm")
     if found:
         return found
@@ -78,7 +78,7 @@ def test_opcodes_are_counted() -> None:
 
 
 def compiled(source: Path, folder: Path, arch: str = "sm_90") -> tuple[Path, str]:
-    """The machine code of a source, and what the assembler says of its kernels."""
+    """The machine code of a source, and the assembler's report on its kernels."""
     nvcc = find_nvcc()
     if nvcc is None:
         pytest.skip("no nvcc (in CUDACXX, PATH or /usr/local/cuda/bin)")
@@ -139,7 +139,7 @@ def test_loads_before_a_wait_are_seen() -> None:
 
 
 def on_gpus(workload: str, folder: Path) -> Path:
-    """The source that the build makes of a workload's header (cmake/InterlaceWorkloads.cmake)."""
+    """The source that the build makes from a workload's header (cmake/InterlaceWorkloads.cmake)."""
     source = folder / f"{workload}_on_gpus.cu"
     lines = [
         f'#include "workload/{workload}.hpp"',
@@ -196,7 +196,7 @@ template __global__ void interlace::device::run_grid<interlace::device::untracke
 
 
 def test_a_multiprocessor_of_fewer_threads_holds_fewer_blocks(tmp_path: Path) -> None:
-    """2048 threads on one of 1536: ptxas has nothing to warn of, and both bounds are in the PTX."""
+    """A multiprocessor holds 1536 of 2048 threads: no warning of ptxas, two bounds in the PTX."""
     source = tmp_path / "full.cu"
     source.write_text(FULL, "utf-8")
     _, said = compiled(source, tmp_path, "sm_89")
@@ -214,7 +214,7 @@ def test_registers_last_for_all_warps(tmp_path: Path) -> None:
         for entry in entries
         if "jacobi_update" in entry
     ]
-    assert len(used) >= 4  # untracked, whole and in ranges; inline; tracked
+    assert len(used) >= 4  # untracked whole, untracked in ranges, inline, tracked
     assert max(used) <= 65536 // 2048
 
 
@@ -251,8 +251,8 @@ def test_every_kernel_does_what_it_is_for(kernels: dict[str, Counter[str]]) -> N
     assert total("model_block_sum", "SHFL.BFLY") == 5
 
 
-# By kernel: what is counted of it, as prefixes of opcodes, and how many of those there must be. A
-# few more are the loop's and the sum's at the end.
+# # For each kernel: prefixes of the opcodes that are counted, and how many there must be. A few
+# more belong to the loop and to the sum at the end.
 RATE_MIXES = {
     "multiply_add_f32": {("FFMA",): 256},
     "multiply_add_f64": {("DFMA",): 256},

@@ -1,4 +1,4 @@
-"""Studies: rows, figures, verification, files; with a stand-in for the compiled modules."""
+"""Studies with a stand-in for the compiled modules: rows, figures, verification and files."""
 
 from __future__ import annotations
 
@@ -146,9 +146,9 @@ def test_what_the_core_is_given(core: Fake, graph: Path) -> None:
 
 @pytest.mark.usefixtures("core")
 def test_chunks_and_threads_are_tried(run: Run, tmp_path: Path) -> None:
-    # 2**18 vertices: a part has some 0.5 MiB
+    # # There are 2**18 vertices, so a part has about 0.5 MiB.
     words = ["study", "jacobi", "--rows", 1 << 18, "--machine", MACHINE, "--gpus", 2, "-n", 1]
-    words += ["--chunks", "64K,1m,4M,16M,256K", "--threads", "32,4096"]  # 4M leaves it whole
+    words += ["--chunks", "64K,1m,4M,16M,256K", "--threads", "32,4096"]  # 4M leaves a part whole
     document = result(run, tmp_path, *words)
     tried: dict[str, list[dict[str, int]]] = {POLLING: [], COPY_ENGINE: []}
     for row in document["rows"] + document["candidates"]:
@@ -172,7 +172,7 @@ def test_chunks_and_threads_are_tried(run: Run, tmp_path: Path) -> None:
 
 
 def test_defaults_of_the_nodes(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
-    # Parts of 2 MiB, so that the largest chunk is the one that holds all.
+    # # Parts have 2 MiB, so the largest chunk holds a whole part.
     words = ["study", "jacobi", "--rows", 1 << 20, "--half-bandwidth", 1, "--gpus", 2, "-n", 1]
     rows = by_name(result(run, tmp_path, *words))
     assert [c["ranges"] for c in rows[2, SPLIT]["config"]["tried"]] == [2, 4, 8, 16, 32]
@@ -392,7 +392,7 @@ def test_what_cannot_be_sent_is_told_as_text() -> None:
 
 
 def test_the_peak_is_the_worker_s_own(core: Fake, graph: Path) -> None:
-    before = np.ones(40_000_000)  # 320 MB, given back before the fork
+    before = np.ones(40_000_000)  # 320 MB that are given back before the fork
     del before
     workload = Pagerank.load(PagerankInputs(data=graph), None)
     ((_, outcome),) = workers.run_all(
@@ -510,7 +510,7 @@ def test_an_interrupt_that_comes_out_as_another_error(
     monkeypatch.setattr("interlace.cli.study.load_core", load)
     assert run(*study_of(graph)) == (130, "", "interlace: interrupted\n")
     monkeypatch.undo()
-    assert run(*study_of(graph)).code == 0  # an old one is forgotten
+    assert run(*study_of(graph)).code == 0  # an old file is forgotten
 
 
 # --- measured -------------------------------------------------------------------------------------
@@ -539,16 +539,16 @@ def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) ->
         assert row["config"]["repeats"] == 3
         assert len(row["cuda"]["times_s"]) == 3
         assert row["time_s"] == sorted(row["cuda"]["times_s"])[1]
-    sent = 4 * 40 * 3 * 10  # the ranks of all to three others, ten times
+    sent = 4 * 40 * 3 * 10  # each rank to three others, ten times
     wire = rows[4, INLINE]["wire"]
     assert wire["useful"] + wire["wasted"] == pytest.approx(sent, abs=1)
     assert wire["protocol"] == pytest.approx(1.5 * sent, abs=1)
     names = [BULK_COPY, SPLIT, INLINE, POLLING, DEVICE_LAUNCH, COPY_ENGINE]
     assert [name for gpus, name in rows if gpus == 4] == [*names, INFINITE_BANDWIDTH]
-    for name in names[3:]:  # they deliver what a bulk copy does
+    for name in names[3:]:  # these deliver the same as a bulk copy
         for kind in ("useful", "wasted"):
             assert rows[4, name]["wire"][kind] == rows[4, BULK_COPY]["wire"][kind]
-    assert {call[0] for call in cuda.calls} == {"cuda"}  # the host counts in other processes
+    assert {call[0] for call in cuda.calls} == {"cuda"}  # other processes do the host's counts
 
 
 @pytest.mark.parametrize("stop", [(), ("--tolerance", "1e-3")])
@@ -656,7 +656,7 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
     assert document["machine"]["name"] == "1x Fake H200, shared"
     assert document["machine"]["share_gpu"] is True
     assert document["machine"]["exchange"] == {}
-    assert cuda.rates == []  # there are no links to measure
+    assert cuda.rates == []  # one GPU has no links to measure
     rows = by_name(document)
     assert {gpus for gpus, _ in rows} == {1, 2, 4}
     assert not {NCCL, NVSHMEM} & {mechanism for _, mechanism in rows}
@@ -680,7 +680,7 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
     assert "Shared GPU: " in shown.out
     assert "allow" not in shown.out.replace("what they allow", "")
 
-    # GPUs enough: nothing is shared, and links are measured.
+    # # There are enough GPUs, so nothing is shared and links are measured.
     cuda.gpus = 4
     document = result(run, tmp_path, *words, "--gpus", "2,4", "--share-gpu")
     assert cuda.rates == [2, 4]
@@ -722,7 +722,7 @@ def test_what_the_links_still_allow(run: Run, cuda: FakeCuda, graph: Path, tmp_p
     # An exchange of all ranks to all others takes longer than an iteration of the kernels.
     cuda.rate, cuda.rates = 1e6, []
     document = result(run, tmp_path, *words)
-    assert cuda.rates == [2, 4]  # each is measured once
+    assert cuda.rates == [2, 4]  # each number of GPUs is measured once
     assert document["machine"]["exchange"] == {
         str(n): {"copies_bytes_per_s": 1e6, "stores_bytes_per_s": 0.9e6} for n in (2, 4)
     }
@@ -769,7 +769,7 @@ def test_what_limits_one_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
     single, *others = document["rows"]
     assert all("limit" not in row for row in others + document["candidates"])
     limit = single["limit"]
-    update, fold = limit["kernels"]  # 40 vertices, 117 edges, ten iterations
+    update, fold = limit["kernels"]  # for 40 vertices, 117 edges and ten iterations
     assert update == {
         "name": "rank_update",
         "launches": 10,
@@ -814,7 +814,8 @@ def test_what_limits_one_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
 def test_what_the_memory_still_allows(
     run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
 ) -> None:
-    # 117 edges and 40 ranks on two GPUs: the bytes that kernels move, and 40 ranks that arrive.
+    # # The graph has 117 edges and 40 ranks on two GPUs: kernels move these bytes, and 40 ranks
+    # arrive.
     cuda.of_gpu |= {"read_bytes_per_s": 1e8, "write_bytes_per_s": 1e7}
     rows = by_name(result(run, tmp_path, "study", "pagerank", "--data", graph, "--gpus", 2))
     wire = rows[2, BULK_COPY]["wire"]
@@ -930,7 +931,7 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
         "polling (64K, 4K)", "device-launch (64K, 4K)", "copy-engine (1M)", "proact-hardware (64K)",
     ]  # fmt: skip
     ends = {len(line) for line in (*lines[2:5], *lines[6:14])}
-    assert len(ends) == 1  # the last column is right-aligned
+    assert len(ends) == 1  # so the last column is right-aligned
 
 
 @pytest.mark.usefixtures("core")

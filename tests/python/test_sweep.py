@@ -1,4 +1,4 @@
-"""`interlace sweep`: what a file may say, what is run, kept and printed."""
+"""`interlace sweep`: allowed contents of a file, its runs, kept results and output."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SMALL_RUNS = 2 * 3
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small sweep file, in the folder that the command runs in."""
+    """Write a small sweep file in the folder in which the command runs."""
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
@@ -335,11 +335,14 @@ def test_two_sweeps_do_not_share_a_file(run: Run, small: Path) -> None:
 def test_who_comes_second_leaves_the_file_of_the_first(
     run: Run, small: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
 ) -> None:
-    """The first makes its file while the second opens it; `ends`: and removes it, without runs."""
+    """The first command makes its file while the second one opens it.
+
+    If it `ends`, it removes the file.
+    """
     runs, lock, first = Path("small.runs.jsonl"), fcntl.flock, contextlib.ExitStack()
 
     def flock(handle: int, operation: int) -> None:
-        if not runs.exists():  # it is the lock of another file
+        if not runs.exists():  # the lock belongs to another file
             lock(handle, operation)
             return
         monkeypatch.setattr(fcntl, "flock", lock)

@@ -1,4 +1,4 @@
-"""`interlace topo`: drawing, discovery with a fake driver, measuring, saving."""
+"""`interlace topo`: pictures, discovery with a fake driver, measurements and saved files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ app.command()(topo_command)
 
 
 def run(*arguments: str, columns: int = 80) -> str:
-    """The output of the command. A UserError passes through to the caller."""
+    """Return the command's output. A UserError passes through to the caller."""
     result = CliRunner(env={"COLUMNS": str(columns)}).invoke(app, list(arguments))
     if result.exception is not None:
         raise result.exception
@@ -153,7 +153,7 @@ def test_several_switches_are_pxb(tmp_path: Path) -> None:
     path = tmp_path / "two.toml"
     path.write_text(text.replace('ends = ["plx*", "host"]', 'ends = ["plx0", "plx1"]'))
     rows = matrix(run(str(path)), "How the devices")
-    assert rows[0] == ["X", "PIX", "PXB", "PXB"]  # and no column for a host that is not linked
+    assert rows[0] == ["X", "PIX", "PXB", "PXB"]  # a host without links has no column
 
 
 def test_json(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`interlace trace`: what it prints, writes and refuses; the compiled module is the real one."""
+"""`interlace trace`, with the real compiled module: its output, its files and refused input."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ HEAD = """-kernel name = k
 
 
 def kernel(version: int) -> str:
-    """Four blocks of two warps: each loads 32 floats of its own and stores them to GPU 1."""
+    """A kernel with four blocks of two warps.
+
+    Each loads 32 floats of its own and stores to GPU 1.
+    """
     end = " 0 \n" if version == 5 else " \n"
     text = HEAD.format(version=version)
     for block in range(4):
@@ -74,14 +77,14 @@ def kernel(version: int) -> str:
 
 @pytest.fixture
 def map_file(tmp_path: Path) -> Path:
-    """A map of two GPUs."""
+    """Write a map for two GPUs."""
     path = tmp_path / "map.toml"
     path.write_text(MAP)
     return path
 
 
 def listed(folder: Path) -> Path:
-    """A list of three kernels, each packed in another way."""
+    """Write a list of three kernels, each packed in another way."""
     zstandard = pytest.importorskip("zstandard")
     (folder / "kernel-1.traceg").write_text(kernel(4))
     (folder / "kernel-2-ctx_0x66.traceg.xz").write_bytes(lzma.compress(kernel(5).encode()))
@@ -123,7 +126,7 @@ def test_accel_sim_from_the_list_to_the_replay(run: Run, tmp_path: Path, map_fil
     assert again == {**trace, "file_bytes": again["file_bytes"]}
     found = replayed(run, out, tmp_path)
     assert found["instructions"] == trace["accesses"]
-    assert found["accesses"] == trace["accesses"]  # each is a whole line
+    assert found["accesses"] == trace["accesses"]  # each access is a whole line
     assert found["stores"]["payload"] == 2048
     assert found["reads"]["payload"] == 1024
     assert found["remote_transactions"] == 16 + 8
@@ -149,7 +152,7 @@ def test_info_reads_what_others_wrote_without_a_file(
     )
     ran = run("trace", "info", output, "--map", map_file)
     assert ran.code == 0, ran.err
-    assert "16.0 of 32" in ran.out  # every other float
+    assert "16.0 of 32" in ran.out  # it uses every second float
     assert sorted(tmp_path.iterdir()) == sorted([trace, output, map_file])
 
 
@@ -327,7 +330,11 @@ def test_padding_of_xz_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     path = tmp_path / "a.xz"
     text = random.Random(2).randbytes(5000)
     packed = lzma.compress(text)
-    for part in (len(packed), len(packed) + 1, 1 << 14):  # it begins with a part, or runs over
+    for part in (
+        len(packed),
+        len(packed) + 1,
+        1 << 14,
+    ):  # a piece begins with a part, or crosses two
         monkeypatch.setattr(trace_files, "PACKED_PIECE", part)
         for padding in (0, 4, 3 << 14):
             path.write_bytes(packed + bytes(padding))
@@ -380,7 +387,7 @@ def test_a_writer_that_fails_or_is_killed_leaves_no_part(
     out = tmp_path / "out" / "t.trace"
     out.parent.mkdir()
     link = out.with_name(f"t.trace.part{os.getpid()}")
-    link.symlink_to(tmp_path / "victim")  # where an older writer wrote first
+    link.symlink_to(tmp_path / "victim")  # an older writer wrote here first
     words = ("jacobi", "--rows", 64, "-n", 1, "--machine", MACHINE, "--gpus", 2)
     assert run("trace", "record", *words, "-o", out).code == 0
     assert not (tmp_path / "victim").exists()

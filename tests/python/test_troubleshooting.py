@@ -39,7 +39,7 @@ def joined() -> str:
 
 
 def is_made_of_literals(part: str) -> bool:
-    """Whether a fixed part of a message is in one string, or in several that are put together."""
+    """Whether a fixed part of a message is in one string, or in several that code joins."""
     if part in joined():
         return True
     lines = "\n" + joined() + "\n"

@@ -40,12 +40,12 @@ FEW = ("--split", "2,8", "--chunks", "4K,64K", "--threads", "32,4096")
 
 
 def tune_of(graph: Path, *words: object) -> list[object]:
-    """The words of a small search on a described machine."""
+    """The command line of a small search on a described machine."""
     return ["tune", "pagerank", "--data", graph, "--machine", MACHINE, *FEW, *words]
 
 
 def measured(graph: Path, *words: object) -> list[object]:
-    """The words of a small search on this machine's GPUs."""
+    """The command line of a small search on this machine's GPUs."""
     return ["tune", "pagerank", "--data", graph, *FEW, *words]
 
 
@@ -166,7 +166,7 @@ def test_a_profile_has_everything(run: Run, graph: Path, tmp_path: Path) -> None
     one, two = document(out), document(again)
     for it in (one, two):
         del it["command"], it["date"]
-    assert one == two  # simulations repeat
+    assert one == two  # simulations give the same times again
 
     shown = run("tune", "--explain", out)
     assert shown.code == 0
@@ -212,7 +212,7 @@ def test_a_measured_profile(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pat
     finals = [{s.round for s in it.samples} for it in [*controls, profile.search.picked]]
     last = profile.search.rounds
     for rounds in finals:
-        assert {last - 2, last - 1, last} <= rounds  # side by side to the end
+        assert {last - 2, last - 1, last} <= rounds  # both are measured to the end
     assert cuda.calls
 
 
@@ -222,16 +222,16 @@ def test_launched_kernels_are_tuned_on_gpus(
     out = tmp_path / "p.json"
     assert run(*measured(graph, "--mechanisms", DEVICE_LAUNCH, "--out", out)).code == 0
     profile = profiles.load(out, "")
-    assert {it.mechanism for it in profile.search.candidates} == {
-        BULK_COPY, SPLIT, DEVICE_LAUNCH,
-    }  # fmt: skip
+    # Fmt: skip.
+    assert {it.mechanism for it in profile.search.candidates} == {BULK_COPY, SPLIT, DEVICE_LAUNCH}
     best = profile.best(DEVICE_LAUNCH)
     assert best is not None
-    assert best.given() == {"chunk_bytes": 4 * KIB, "agent_threads": 32}  # the fake's fastest
+    # The fastest one of the fake.
+    assert best.given() == {"chunk_bytes": 4 * KIB, "agent_threads": 32}
     assert {call[6:8] for call in cuda.calls if call[2] == DEVICE_LAUNCH} == {
         (4 * KIB, threads) for threads in (32, 4096)
     }
-    # A study takes it from there, unless it is told what to try.
+    # # A study takes the profile from that place, unless an option says what to try.
     words = ("study", "pagerank", "--data", graph, "--gpus", 4, "--profile", out, "--json")
     for more, tried in (((), [best.given()]), (("--threads", "64"), None)):
         assert run(*words, tmp_path / "s.json", *more).code == 0
@@ -267,7 +267,7 @@ def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
     run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "p.json"
-    cuda.bulk_s = -1e-6  # faster than by vectors
+    cuda.bulk_s = -1e-6  # copies in bulk are faster than by vectors
     assert run(*measured(graph, "--mechanisms", POLLING, "--out", out)).code == 0
     best = profiles.load(out, "").best(POLLING)
     assert best is not None
@@ -278,7 +278,7 @@ def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
     assert (ran.code, "polling (4K, 32, bulk)" in ran.out) == (0, True)
     assert "\nbulk: the agent's threads copy in bulk, through shared memory.\n" in ran.out
     assert {call[6:] for call in cuda.calls if call[2] == POLLING} == {(4 * KIB, 32, "bulk")}
-    # A profile's choice that has no place here is an error, not another choice.
+    # # If a profile's choice has no place here, that is an error, and no other choice is made.
     cuda.no_place_for_bulk = True
     ran = run(*words, tmp_path / "t.json")
     assert (ran.code, ran.out) == (2, "")
@@ -412,7 +412,7 @@ def test_wrong_input(
 
 
 def configs(run: Run, tmp_path: Path, *words: object) -> tuple[dict[str, Any], str, list[str]]:
-    """Run a study on two GPUs; return its rows' configurations, standard error and the notes."""
+    """Run a study on two GPUs. Return its rows' configurations, standard error and the notes."""
     out = tmp_path / "study.json"
     ran = run("study", "pagerank", "--gpus", "2", "--json", out, *words)
     assert ran.code == 0, ran.err
@@ -459,7 +459,7 @@ def test_a_study_uses_the_profile_by_itself(run: Run, graph: Path, tmp_path: Pat
     ran = run("study", "pagerank", *on, "--gpus", "2", "--mechanisms", "bulk-copy,tuned")
     assert ran.out.splitlines()[-1] == notes_of(file, profile)
 
-    other = graph.with_name("other.mtx.gz")  # another workload has none
+    other = graph.with_name("other.mtx.gz")  # another workload has no profile
     shutil.copy(graph, other)
     _, _, notes = configs(run, tmp_path, "--data", other, "--machine", MACHINE)
     assert notes == []

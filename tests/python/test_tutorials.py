@@ -20,7 +20,7 @@ def _tool() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["tutorials"] = module  # where dataclasses look their module up
+    sys.modules["tutorials"] = module  # dataclasses look their module up here
     spec.loader.exec_module(module)
     return module
 

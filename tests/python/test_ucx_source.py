@@ -1,4 +1,4 @@
-"""INTERLACE_UCX_SOURCE: the module for UCX is built from the version that it is written for."""
+"""INTERLACE_UCX_SOURCE: the module for UCX is built only from the version that it fits."""
 
 from __future__ import annotations
 

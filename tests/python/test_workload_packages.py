@@ -46,7 +46,7 @@ def test_the_page_has_every_file_whole() -> None:
 
 
 def environment_in(folder: Path) -> Path:
-    """The interpreter of a new virtual environment, which also has the packages of this one."""
+    """Make a virtual environment that also has this one's packages, and return its interpreter."""
     venv.create(folder, symlinks=True)
     site = next((folder / "lib").glob("python*/site-packages"))
     for name in ("purelib", "platlib"):
