@@ -10,9 +10,9 @@
 #include <optional>
 
 #include "cuda/transfer/block_copier.hpp"
+#include "cuda/transfer/block_overlap.hpp"
 #include "cuda/transfer/memory_view.hpp"
 #include "preload/counters.hpp"
-#include "preload/overlap.hpp"
 #include "preload/own_call.hpp"
 #include "preload/process.hpp"
 #include "preload/settings.hpp"
@@ -220,7 +220,8 @@ outcome decide(const requested_batch& asked, copy_direction& moves) {
   CUctx_st* context = nullptr;
   if (const auto reason = judge_stream(*driver, asked.stream, context)) return *reason;
   if (const auto reason = judge_first(*driver, asked, moves)) return *reason;
-  if (overlap({asked.to, asked.count}, {asked.bytes, asked.count})) return outcome::overlapping;
+  if (cuda::blocks_overlap({asked.to, asked.count}, {asked.bytes, asked.count}))
+    return outcome::overlapping;
   return launch(asked, context, moves);
 }
 

@@ -1,15 +1,14 @@
-#include "preload/overlap.hpp"
+#include "cuda/transfer/block_overlap.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <vector>
 
-namespace interlace::preload {
+namespace interlace::cuda {
 namespace {
-
-using cuda::device_address;
 
 // Whether two blocks overlap, by sorting them.
 bool overlap_sorted(std::span<const device_address> addresses, std::span<const std::size_t> bytes) {
@@ -71,21 +70,64 @@ class cells {
 
 }  // namespace
 
-bool overlap(std::span<const device_address> addresses, std::span<const std::size_t> bytes) {
-  // Many programs list their blocks in ascending order.
-  device_address end = 0;
+namespace {
+
+// What one pass over the blocks finds. Blocks of 0 bytes do not count.
+struct spread {
   std::size_t largest = 0;
-  bool ascending = true;
+  device_address begin = std::numeric_limits<device_address>::max();
+  device_address end = 0;
+  device_address apart = 0;  // bits in which addresses differ from the first one
+  bool ascending = true;     // and not overlapping
+  bool one_size = true;
+};
+
+spread spread_of(std::span<const device_address> addresses, std::span<const std::size_t> bytes) {
+  spread found;
+  device_address last_end = 0;
   for (std::size_t at = 0; at < addresses.size(); ++at) {
-    largest = std::max(largest, bytes[at]);
-    if (bytes[at] == 0) continue;
-    ascending = ascending && addresses[at] >= end;
-    end = addresses[at] + bytes[at];
+    const std::size_t size = bytes[at];
+    if (size == 0) continue;
+    const device_address begin = addresses[at];
+    found.one_size = found.one_size && size == bytes.front();
+    found.largest = std::max(found.largest, size);
+    found.begin = std::min(found.begin, begin);
+    found.end = std::max(found.end, begin + size);
+    found.apart |= begin ^ addresses.front();
+    found.ascending = found.ascending && begin >= last_end;
+    last_end = begin + size;
   }
-  if (ascending) return false;
+  return found;
+}
+
+// The same for blocks of one size, a power of two, that lie a multiple of it apart: a bit for each
+// place where a block can be.
+bool overlap_on_grid(std::span<const device_address> addresses, const spread& all) {
+  const int shift = static_cast<int>(std::bit_width(all.largest)) - 1;
+  std::vector<std::uint64_t> taken(((all.end - all.begin) >> shift) / 64 + 1, 0);
+  for (const device_address address_of_block : addresses) {
+    const device_address place = (address_of_block - all.begin) >> shift;
+    std::uint64_t& word = taken[place / 64];
+    const std::uint64_t bit = std::uint64_t{1} << (place % 64);
+    if ((word & bit) != 0) return true;
+    word |= bit;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool blocks_overlap(std::span<const device_address> addresses, std::span<const std::size_t> bytes) {
+  if (addresses.empty()) return false;
+  const spread all = spread_of(addresses, bytes);
+  if (all.ascending) return false;          // as many programs list their blocks
+  constexpr std::size_t most_places = 512;  // for each block
+  if (all.one_size && std::has_single_bit(all.largest) && (all.apart & (all.largest - 1)) == 0 &&
+      (all.end - all.begin) / all.largest <= most_places * addresses.size())
+    return overlap_on_grid(addresses, all);
   constexpr std::size_t most_in_cells = std::size_t{1} << 18U;
   if (addresses.size() > most_in_cells) return overlap_sorted(addresses, bytes);
-  cells touched(addresses.size(), largest);
+  cells touched(addresses.size(), all.largest);
   for (std::size_t at = 0; at < addresses.size(); ++at) {
     if (bytes[at] == 0) continue;
     switch (touched.add(addresses[at], bytes[at])) {
@@ -100,4 +142,4 @@ bool overlap(std::span<const device_address> addresses, std::span<const std::siz
   return false;
 }
 
-}  // namespace interlace::preload
+}  // namespace interlace::cuda

@@ -6,9 +6,9 @@
 
 #include "cuda/transfer/driver_table.hpp"
 
-namespace interlace::preload {
+namespace interlace::cuda {
 
 // Whether any two of the blocks share a byte. Takes some ns for each block.
-bool overlap(std::span<const cuda::device_address> addresses, std::span<const std::size_t> bytes);
+bool blocks_overlap(std::span<const device_address> addresses, std::span<const std::size_t> bytes);
 
-}  // namespace interlace::preload
+}  // namespace interlace::cuda
