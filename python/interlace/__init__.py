@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# # The module of each public name. A name is imported at its first use, so that the command line
+# The module of each public name. A name is imported at its first use, so that the command line
 # starts without all modules.
 _HOMES = {
     "Candidate": "tuning.search",

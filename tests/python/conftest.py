@@ -17,7 +17,7 @@ from interlace.base import progress
 from interlace.cli import main as cli
 from study_helpers import Ran, Run
 
-# # A background process starts with Ctrl-C ignored. The tests send Ctrl-C and expect a reaction.
+# A background process starts with Ctrl-C ignored. The tests send Ctrl-C and expect a reaction.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

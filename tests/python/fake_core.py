@@ -118,7 +118,7 @@ class Fake:
     def __init__(self) -> None:
         self.wrong: tuple[str, int, int, int] | None = None  # mechanism, GPUs, device and element
         self.wrong_by = 1e-3
-        # # The parts of an iteration. Each has a share of the sent bytes, and a share of the time
+        # The parts of an iteration. Each has a share of the sent bytes, and a share of the time
         # before it.
         self.exchanges: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
         self.interrupt: str | None = None  # the mechanism that Ctrl-C hits
@@ -250,7 +250,7 @@ class Fake:
                 values[:] = np.nan  # no device received anything
             exposed, sent = 0.0, 0
         epoch = compute + exposed + extra
-        # # The time in separate runs that have events between their parts.
+        # The time in separate runs that have events between their parts.
         copied = exposed / 3 if node == "cuda" else exposed
         timeline = []
         for first in (0.0, epoch):

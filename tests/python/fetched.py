@@ -30,7 +30,7 @@ needs_fetching = pytest.mark.skipif(
     not WANTED, reason="it fetches packages; ./check --long runs it (INTERLACE_TEST_FETCHED=1)"
 )
 
-# # pip asks the build of a source package for the package's name before it saves the package. This
+# pip asks the build of a source package for the package's name before it saves the package. This
 # backend answers from the package's own PKG-INFO, so nothing has to be built.
 BACKEND = """
 from email import message_from_string

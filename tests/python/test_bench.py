@@ -114,7 +114,7 @@ def test_what_is_measured(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     assert copied == sizes[5:]  # sizes with few enough chunks for streams to wait for
     ranges = [row["config"]["ranges"] for row in rows if row["mechanism"] == SPLIT]
     assert ranges == [2, 4, 8, 16, 32]
-    # # 1 GiB has too many chunks of 4 MiB to wait for, but 256 MiB does not
+    # 1 GiB has too many chunks of 4 MiB to wait for, but 256 MiB does not
     first = next(row for row in rows if row["config"].get("chunk_bytes") == copied[0] and
                  row["mechanism"] == COPY_ENGINE)  # fmt: skip
     assert first["rate_bytes"] == 256 * MIB
@@ -174,7 +174,7 @@ def test_the_best_that_track_say_what_that_costs(run: Run, cuda: FakeCuda, tmp_p
         others = [row for row in rows[1:] if row["tracking"] is None]
         assert {row["mechanism"] for row in others if row["best"]} == {SPLIT, INLINE}
         assert all(row["untransferred_epoch_s"] == [] for row in others)
-    # # the same computation without transfers, in the configuration that was the fastest
+    # the same computation without transfers, in the configuration that was the fastest
     best = {
         (
             row["peers"],

@@ -135,7 +135,7 @@ def test_ptxas_accepts_the_kernels(architecture: str, tmp_path: Path) -> None:
     made = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert made.returncode == 0, made.stderr
     assert made.stderr.count(" 0 bytes spill stores") == 2  # no kernel spills
-    # # 512 threads of a kernel fit on a multiprocessor.
+    # 512 threads of a kernel fit on a multiprocessor.
     used = [
         int(line.split("Used ")[1].split()[0])
         for line in made.stderr.splitlines()

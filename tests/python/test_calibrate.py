@@ -44,7 +44,7 @@ def test_errors_of_small_rows(run: Run, tmp_path: Path) -> None:
     assert {row["row"] for row in document["rows"]} == set(SMALL)
     for row in document["rows"]:
         assert row["error"] == pytest.approx(row["simulated"] / 20.0 - 1)
-    # # 64 KiB cannot be faster than the link, and a copy cannot be faster than its start.
+    # 64 KiB cannot be faster than the link, and a copy cannot be faster than its start.
     found = {row["row"]: row["simulated"] for row in document["rows"]}
     assert 5 < found[SMALL[0]] < 393
     assert 2.15 + 4.0 < found[SMALL[1]] < 10

@@ -278,7 +278,7 @@ def test_a_stream_of_one_gpu_needs_no_other(library: Library) -> None:
     copying.copy(Tensor(poison(), "cuda:1"), Tensor(values(), "cuda:1"))
     assert [call[0] for call in library.calls] == ["copy"]
     library.calls.clear()
-    # # Two frameworks, each with its own stream.
+    # Two frameworks, each with its own stream.
     copying.copy(Tensor(poison(), "cuda:1"), CupyArray(values(), 1))
     assert [call[0] for call in library.calls] == ["record", "wait", "copy", "record", "wait"]
     library.calls.clear()

@@ -81,7 +81,7 @@ def test_the_system_is_the_one_that_ships() -> None:
 @pytest.mark.parametrize(("size", "least"), [(2, 4), (3, 5), (64, 92), (65, 93), (100, 142)])
 def test_the_fewest_detectors_see_everything(size: int, least: int) -> None:
     assert least_detectors(size) == least
-    # # At every angle, a ray crosses every pixel, also at the edges.
+    # At every angle, a ray crosses every pixel, also at the edges.
     system = System(size, 8, least)
     for matrix in system.matrices(range(8)):
         seen = matrix.sum(axis=0)
@@ -94,7 +94,7 @@ def test_line_integrals_are_those_of_a_fine_image() -> None:
     size, fine = 16, 25
     detectors = least_detectors(size)
     exact = ct.phantom_scan(size, 6, detectors)
-    # # The same rays through an image whose pixels are `fine` times smaller.
+    # The same rays through an image whose pixels are `fine` times smaller.
     system = System(size * fine, 6, detectors)
     image = ct.phantom(size * fine).ravel()
     distance = (np.arange(detectors) - (detectors - 1) / 2) * fine

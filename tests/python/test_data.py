@@ -24,7 +24,7 @@ DEBIAN, PHANTOM, SIDDON = (
     for name in ("debian12_dependencies", "shepp_logan", "siddon_projector")
 )
 
-# # Each entry tests a rule of the Debian script: fields over two lines, versions, qualifiers,
+# Each entry tests a rule of the Debian script: fields over two lines, versions, qualifiers,
 # alternatives, virtual packages, a name that no package has, a package that satisfies itself,
 # duplicates, a name in two versions, and relations that do not count.
 INDEX = """\
@@ -73,7 +73,7 @@ def remade(path: Path, output: Path, *options: str) -> bool:
     done = script(path, *options, "--output", output)
     assert done.returncode == 0, done.stderr
     shipped = (DATA / output.name).read_bytes()
-    # # Only the text is compared, because another zlib may pack it differently.
+    # Only the text is compared, because another zlib may pack it differently.
     assert shipped[:8] == output.read_bytes()[:8] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
     return gzip.decompress(shipped) == gzip.decompress(output.read_bytes())
 
@@ -105,7 +105,7 @@ def test_debian_bytes_depend_on_the_index_alone(tmp_path: Path) -> None:
     for output in outputs:
         assert script(DEBIAN, tmp_path / "Packages", "--output", output).returncode == 0
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
-    # # an index with its packages in another order gives the same edges
+    # an index with its packages in another order gives the same edges
     (tmp_path / "Packages").write_text("\n\n".join(reversed(INDEX.rstrip().split("\n\n"))) + "\n")
     assert script(DEBIAN, tmp_path / "Packages", "--output", outputs[1]).returncode == 0
     first, second = (load_graph(output) for output in outputs)
@@ -166,7 +166,7 @@ def test_bad_options(tmp_path: Path) -> None:
 
 # --- Phantom ------------------------------------------------------------------------------------
 
-# # centre, half axes, degrees, the level in Table 1 of the paper, and the usual level
+# centre, half axes, degrees, the level in Table 1 of the paper, and the usual level
 TABLE = [
     ((0, 0), (0.69, 0.92), 0, 2, 1),
     ((0, -0.0184), (0.6624, 0.874), 0, -0.98, -0.8),
@@ -208,10 +208,10 @@ def test_phantom_values() -> None:
     for row, column in generator.integers(0, 256, (4000, 2)).tolist():
         x, y = (column + 0.5) / 128 - 1, 1 - (row + 0.5) / 128
         assert image[row, column] == pytest.approx(point_value(x, y, 1), abs=1e-9)
-    # # the total is the sum of the ellipses' areas times their levels, except for pixels at edges
+    # the total is the sum of the ellipses' areas times their levels, except for pixels at edges
     mass = sum(math.pi * a * b * levels[1] for _, (a, b), _, *levels in TABLE)
     assert image.sum() * (2 / 256) ** 2 == pytest.approx(mass, rel=2e-3)
-    # # the head is upright: the small round ellipse is at the bottom, the large one at the top
+    # the head is upright: the small round ellipse is at the bottom, the large one at the top
     assert image[int(128 * 1.605), 128] == pytest.approx(0.3)
     assert image[int(128 * 0.395), 128] == pytest.approx(0.2)
     assert sorted(set(image.ravel().tolist())) == [0, 0.1, 0.2, 0.3, 0.4, 1]
@@ -278,7 +278,7 @@ def test_projector_entries_are_chords_of_pixels(projector: csr_array) -> None:
 
 
 def test_projector_sum_rule(projector: csr_array) -> None:
-    # # Rays at distance one see the area of a pixel, exactly at angle 0 and nearly at other
+    # Rays at distance one see the area of a pixel, exactly at angle 0 and nearly at other
     # angles. Each angle sees the area of the whole image.
     by_angle = [projector[a * BINS : (a + 1) * BINS] for a in range(ANGLES)]
     assert np.array_equal(np.asarray(by_angle[0].sum(axis=0)).ravel(), np.ones(SIZE * SIZE))
@@ -314,7 +314,7 @@ def test_projector_of_other_sizes(tmp_path: Path, size: int, angles: int, bins: 
     assert done.returncode == 0, done.stderr
     matrix = csr_array(mmread(output))
     assert matrix.shape == (angles * bins, size * size)
-    # # at angle 0 rays run along y, so a ray within the image is as long as the image's side
+    # at angle 0 rays run along y, so a ray within the image is as long as the image's side
     inside = np.abs(np.arange(bins) - (bins - 1) / 2) < size / 2
     assert np.array_equal(np.asarray(matrix[:bins].sum(axis=1)).ravel(), inside * float(size))
 

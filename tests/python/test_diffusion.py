@@ -74,7 +74,7 @@ def test_heat_spreads_a_bell() -> None:
 
 
 def test_burgers_keeps_a_smooth_wave_to_fifth_order() -> None:
-    # # Until a front forms, u is constant on the lines x - u t.
+    # Until a front forms, u is constant on the lines x - u t.
     errors = []
     for n in (100, 200):
         x = (np.arange(n) + 0.5) / n

@@ -24,7 +24,7 @@ ON_GPUS = (
     "copy_blocks",
     "tune_region",
 )
-# # These need other processes, or kernels that the reader writes.
+# These need other processes, or kernels that the reader writes.
 NOT_ALONE = ("Group.join", "tune_region")
 
 

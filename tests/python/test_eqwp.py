@@ -70,7 +70,7 @@ def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(("component", "speed"), [(0, 0.4), (1, 0.4 / 3**0.5)])
 def test_plane_waves_go_at_the_speed_of_their_kind(component: int, speed: float) -> None:
-    # # Motion along the direction of travel is a P wave, and motion across it is an S wave. Half
+    # Motion along the direction of travel is a P wave, and motion across it is an S wave. Half
     # of the wave travels in each direction. The grid is so wide that its edges do not affect the
     # middle.
     side, n, steps = 33, 48, 32

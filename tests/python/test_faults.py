@@ -29,7 +29,7 @@ from fault_commands import COMMANDS, call, forked, prepare, run_child
 
 KINDS = ("write", "read", "open", "sync", "name", "size", "map", "thread", "memory")
 ONCE, FROM_THEN_ON, KILLED = range(3)
-# # nanobind converts the arguments of a call in functions that may not throw. Without memory in
+# nanobind converts the arguments of a call in functions that may not throw. Without memory in
 # such a function, nanobind ends the process. After this many allocations the module itself is at
 # work.
 CONVERSIONS = 2

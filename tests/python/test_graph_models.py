@@ -121,7 +121,7 @@ def test_cage_moves_exchange_two_symbols_or_change_the_last() -> None:
 
 
 def test_an_rgg_is_that_of_the_challenge() -> None:
-    # # In rgg_n_2_15_s0 a vertex has 9.78 edges on average and 24 at most. Nearly all edges span
+    # In rgg_n_2_15_s0 a vertex has 9.78 edges on average and 24 at most. Nearly all edges span
     # at most 170.
     graph = rgg(32768)
     degree = np.diff(graph.offsets)
@@ -146,7 +146,7 @@ def test_rgg_edges_are_the_near_points() -> None:
 
 
 def test_a_crawl_is_local_and_has_popular_pages() -> None:
-    # # cnr-2000 has 9.9 links a page. A quarter of all pages has none, half of the links stay
+    # cnr-2000 has 9.9 links a page. A quarter of all pages has none, half of the links stay
     # within 256 pages, and an eleventh goes between four parts. 1 in 100 pages has more than half
     # of the links to it.
     graph = crawl(60000, 2)

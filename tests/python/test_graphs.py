@@ -132,7 +132,7 @@ def test_scipy_writes_what_is_read(tmp_path: Path) -> None:
 
 
 def test_values_do_not_matter(tmp_path: Path) -> None:
-    # # the integers and the last value do not fit, so the slow reader must take over
+    # the integers and the last value do not fit, so the slow reader must take over
     real = "3 3 5\n1 2 nan\n2 3 -1\n3 1 0\n1 1 inf\n1 2 1e999\n"
     (tmp_path / "real.mtx").write_text(BANNER.replace("pattern", "real") + real)
     whole = "3 3 2\n1 2 99999999999999999999999\n2 3 -5\n"
@@ -499,7 +499,7 @@ def test_rmat_edges_are_the_defined_ones(scale: int, first: int, seed: int) -> N
 
 
 def test_rmat_known_edges() -> None:
-    # # the edges that an implementation on another device must give
+    # the edges that an implementation on another device must give
     sources, targets = rmat_edges(20, 0, 4)
     assert sources.tolist() == [32912, 393249, 540672, 6280]
     assert targets.tolist() == [478722, 106388, 870920, 155659]
@@ -690,10 +690,10 @@ def test_reference_tolerance() -> None:
     again = pagerank_reference(graph, iterations=tight.iterations)
     assert np.array_equal(again.ranks, tight.ranks)
     assert again.residual == tight.residual
-    # # the first of the two conditions ends it
+    # the first of the two conditions ends it
     assert pagerank_reference(graph, tolerance=1e-10, iterations=3).iterations == 3
     assert pagerank_reference(graph, tolerance=1e-3, iterations=500).iterations == loose.iterations
-    # # the stationary vector is an eigenvector, so one more step changes almost nothing
+    # the stationary vector is an eigenvector, so one more step changes almost nothing
     assert np.abs(tight.ranks - dense_pagerank(1024, pairs_of(graph), 0.85, 200)).sum() < 1e-9
 
 

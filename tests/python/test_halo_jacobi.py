@@ -31,7 +31,7 @@ TINY = ("--rows", 12, "--columns", 100, "--iterations", 2)  # also used by tests
 
 def faked(core: Fake, asked: Asked, rows: int, columns: int) -> dict[str, Any]:
     """Return the result that a compiled module would return."""
-    # # these loops share no code with the workload
+    # these loops share no code with the workload
     at = np.arange(rows * columns)
     grid = ((at // columns * 7919 + at % columns * 104729) % 1021 / 1024).reshape(rows, columns)
     for _ in range(asked.iterations):
@@ -79,7 +79,7 @@ def test_a_harmonic_grid_stays() -> None:
 
 @pytest.mark.parametrize("columns", [21, 2 * CACHED_COLUMNS + 3])
 def test_a_wave_decays_as_its_eigenvalue_says(columns: int) -> None:
-    # # sin along a row, 0 at both ends, and cos along the ring: both are eigenvectors.
+    # sin along a row, 0 at both ends, and cos along the ring: both are eigenvectors.
     rows, steps = 12, 7
     across = np.sin(3 * np.pi * np.arange(columns) / (columns - 1))
     around = np.cos(2 * np.pi * 2 * np.arange(rows) / rows)
@@ -135,7 +135,7 @@ def test_devices_hold_their_rows_and_those_beside_them() -> None:
             count = everything[workload.held(Case(gpus, INLINE), device)].size
             own = np.diff(workload.boundaries(gpus))[device]
             assert count == min(400, own + 100)
-    # # fewer rows than devices
+    # fewer rows than devices
     assert workload.boundaries(16)[:3] == [0, 0, 50]
     assert workload.held(Case(16, INLINE), 0) == slice(0, 0)
 
@@ -185,7 +185,7 @@ def test_what_wide_grids_count_follows_from_narrow_ones(gpus: int) -> None:
     exact = Workload.count(workload, core, case, 4)
     assert workload.count(core, case, 4) == exact
     if gpus > 1:
-        # # each GPU sends two rows in each iteration
+        # each GPU sends two rows in each iteration
         assert exact.wire.useful is not None
         assert exact.wire.useful >= 4 * 2 * gpus * 4 * (workload.columns - 2)
 
@@ -209,7 +209,6 @@ def test_the_real_core(run: Run, tmp_path: Path) -> None:
     assert "timed between events" not in ran.out
     assert all(row["max_error"] < 1e-6 for row in rows.values())
     table = [line.split() for line in ran.out.partition(PHASES)[2].splitlines() if line]
-    # Fmt: skip.
     assert table[0] == ["GPUs", "mechanism", "iteration", "compute", "copies", "copies", "gain"]
     cell = {(int(line[0]), line[1]): line for line in table[2:5]}
     for gpus in (2, 4):

@@ -84,7 +84,7 @@ def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_taylor_green_vortex_stays_and_decays() -> None:
-    # # In two dimensions this is an exact solution: the whole velocity decays by exp(-2 nu t).
+    # In two dimensions this is an exact solution: the whole velocity decays by exp(-2 nu t).
     n = 16
     x = 2 * np.pi * np.arange(n) / n
     z, y, x = np.meshgrid(x, x, x, indexing="ij")
@@ -112,7 +112,7 @@ def test_it_turns_with_the_axes() -> None:
     modes = modes_of(start)
     k = hit._wavenumbers(10)
     nonlinear = hit._nonlinear(modes, k, 10)
-    # # Exchanging y and z means swapping components and array axes.
+    # Exchanging y and z means swapping components and array axes.
     swapped = modes[[0, 2, 1]].transpose(0, 2, 1, 3)
     found = hit._nonlinear(swapped, k, 10)
     assert np.abs(found - nonlinear[[0, 2, 1]].transpose(0, 2, 1, 3)).max() < 1e-12

@@ -341,7 +341,7 @@ def test_with_a_halo_only_what_a_gpu_needs_is_compared(core: Fake) -> None:
 
 
 def test_one_old_value_is_found() -> None:
-    # # A row that was computed with a neighbour's value from the iteration before.
+    # A row that was computed with a neighbour's value from the iteration before.
     workload = small()
     system = workload.system
     old, new = (jacobi_reference(system, n).x for n in (9, 10))

@@ -43,7 +43,7 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
 }
 
-# # Inside sim: folder -> the folders of sim that it may include. A file directly in src/sim
+# Inside sim: folder -> the folders of sim that it may include. A file directly in src/sim
 # connects the folders and may include all of them; the folders may not include it.
 SIM_FOLDERS: dict[str, frozenset[str]] = {
     "engine": frozenset(),
@@ -56,7 +56,7 @@ SIM_FOLDERS: dict[str, frozenset[str]] = {
     "transfer": frozenset({"engine", "fabric"}),
 }
 
-# # A public header is in the folder of its layer, below include/interlace. This table has the
+# A public header is in the folder of its layer, below include/interlace. This table has the
 # layers of the headers directly in include/interlace.
 PUBLIC: dict[str, str] = {
     "kernel.hpp": "kernel",
@@ -72,7 +72,7 @@ PUBLIC: dict[str, str] = {
     "region_device.cuh": "cuda",
 }
 
-# # Public headers that the build generates.
+# Public headers that the build generates.
 GENERATED = frozenset({"interlace/version.hpp"})
 
 # Layers that compile without a CUDA toolkit, and the headers that they therefore may not include.
@@ -82,13 +82,13 @@ PURE = frozenset(
 )
 CUDA_HEADER = re.compile(r"^(cuda|nvml|nvtx|cub/|thrust/|cooperative_groups|cufft|cusparse|nccl)")
 
-# # Streams are not used, for the reason in src/base/cut_text.hpp. These headers contain streams.
+# Streams are not used, for the reason in src/base/cut_text.hpp. These headers contain streams.
 STREAM_HEADER = re.compile(r"^([a-z]*stream|streambuf|ios|iosfwd|iomanip|locale|regex)$")
 
-# # Folders of ours that includes name in <...>. <cuda/...> can also be libcu++.
+# Folders of ours that includes name in <...>. <cuda/...> can also be libcu++.
 OUR_FOLDERS = {*LAYERS, "interlace"} - {"cuda"}
 
-# # The packages of python/interlace, lowest first. Each imports only from itself and from lower
+# The packages of python/interlace, lowest first. Each imports only from itself and from lower
 # packages. `interlace` itself is the public face: it imports from all packages, and none imports
 # from it.
 PACKAGES = (
@@ -106,7 +106,7 @@ PACKAGES = (
     "reproduce",
     "cli",
 )
-# # Plug-ins use the modules that programs use, and no module of ours imports plug-ins.
+# Plug-ins use the modules that programs use, and no module of ours imports plug-ins.
 ONLY = {"integrations": {"base", "runtime", "integrations"}}
 # Every package may import these.
 COMPILED = frozenset({"interlace._core", "interlace._cuda", "interlace._driver"})
@@ -174,7 +174,7 @@ def violations(root: Path) -> list[str]:
         if source[0] == "sim" and source[1] is not None and source[1] not in SIM_FOLDERS:
             found.append(f"{where}: sim/{source[1]} is not a folder of sim; enter it in the table")
             continue
-        # # a comment keeps its line breaks, so that line numbers stay right
+        # a comment keeps its line breaks, so that line numbers stay right
         text = COMMENT.sub(lambda match: "\n" * match[0].count("\n"), file.read_text("utf-8"))
         for match in INCLUDE.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
@@ -316,7 +316,7 @@ def imports(name: str, file: Path, known: Mapping[str, Path]) -> Iterator[tuple[
                 package = package.rpartition(".")[0]
             base = ".".join(filter(None, (package if node.level else "", node.module or "")))
             inner = [f"{base}.{alias.name}" for alias in node.names]
-            # # a name that is imported from a package is one of its modules, or the package's own
+            # a name that is imported from a package is one of its modules, or the package's own
             # name
             found = [one if one in known or one in COMPILED else base for one in inner]
         elif isinstance(node, ast.Call) and node.args:

@@ -78,11 +78,11 @@ def test_classes(found: dict[tuple[str, int], dict[str, Any]]) -> None:
         **locality.PUBLISHED,
         # Only three passes cross the GPUs' stretches of keys.
         "bs": locality.LOCAL,
-        # # The S-box is a page of one GPU here, and its loads hit in the L1.
+        # The S-box is a page of one GPU here, and its loads hit in the L1.
         "aes": locality.CACHED,
         # Lanes read the levels of 32 vertices in their order, and mostly hit.
         "bfs": locality.CACHED,
-        # # Blocks and pages cut the image and the result into the same stretches.
+        # Blocks and pages cut the image and the result into the same stretches.
         "sc": locality.LOCAL,
     }
     for program, published in locality.PUBLISHED.items():

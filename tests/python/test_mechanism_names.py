@@ -22,7 +22,7 @@ from interlace.model.remote_load_table import TREATMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = frozenset(row.name for row in ROWS)
-# # These names mean nothing else, so they also count within a longer text.
+# These names mean nothing else, so they also count within a longer text.
 PLAIN = re.compile(r"(?<![\w-])(?:" + "|".join(sorted(n for n in NAMES if "-" in n)) + r")(?!-?\w)")
 
 MADE = {

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WORD = re.compile(r"\bbehind\b", re.IGNORECASE)
-# # The places in space, and a name in stored results. Each file has the words around.
+# The places in space, and a name in stored results. Each file has the words around.
 IN_SPACE: dict[str, tuple[str, ...]] = {
     "docs/explanation/mechanisms.md": ("stuck behind the wait",),  # here it is a place in a queue
     "docs/explanation/planner.md": ("behind an NVSwitch",),

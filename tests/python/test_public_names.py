@@ -15,7 +15,7 @@ import interlace
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs/reference"
-# # Doxygen's kinds that must have a comment; fields and values have one if they need it.
+# Doxygen's kinds that must have a comment; fields and values have one if they need it.
 KINDS = {"class", "struct", "function", "enum", "typedef", "define"}
 
 
@@ -108,7 +108,7 @@ def test_doxygen_reads_the_public_headers_and_the_pages_show_them() -> None:
     read = re.findall(r"(?:include/|cmake/)([\w/]+\.(?:hpp|cuh|h)(?:\.in)?)\b", settings)
     pages = "".join((REFERENCE / f"{page}.md").read_text(encoding="utf-8") for page in ("c", "cpp"))
     shown = re.findall(r"^```\{doxygenfile\} (?:cmake/)?(\S+)$", pages, re.MULTILINE)
-    # # The build makes version.hpp from a template. A check without a build reads the template.
+    # The build makes version.hpp from a template. A check without a build reads the template.
     headers = sorted({*public_headers(), "version.hpp.in"} - {"interlace/version.hpp"})
     assert len(headers) > 20
     assert sorted(read) == headers

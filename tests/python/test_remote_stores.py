@@ -17,7 +17,7 @@ from interlace.model.mechanisms import QUEUED
 from interlace.workloads import WORKLOADS
 from study_helpers import Run
 
-# # A small run of each workload, from the workload's own test file.
+# A small run of each workload, from the workload's own test file.
 TINY = {name: importlib.import_module(f"test_{name.replace('-', '_')}").TINY for name in WORKLOADS}
 REASONS = ("window", "payload", "entries", "release", "load", "atomic", "timeout")
 

@@ -400,6 +400,6 @@ def hardware_over_inline(name: str) -> float:
 @pytest.mark.parametrize("name", list(ALL))
 def test_hardware_hardly_loses_to_inline(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(given, "HALF_BANDWIDTH", 20)
-    # # There are so many angles that the start of a copy is short beside an epoch.
+    # There are so many angles that the start of a copy is short beside an epoch.
     monkeypatch.setattr(given, "ANGLES", 90)
     assert hardware_over_inline(name) < 1.02

@@ -25,7 +25,6 @@ NEEDED = (
     "timeout-10", "flit-32", "flit-64", "classes", "vs-griffin", "fine-l2",
 )  # fmt: skip
 LEFT_OUT = ("speedup-16", "frequency-4", "pcie5", "greedy")  # names that --quick leaves out
-# Fmt: skip.
 IMPOSSIBLE = ("link-GB-per-s", "count-bits", "overhead", "area-codec", "needs-dualopt")
 KEPT = ("atax", "bicg", "bfs", "mm", "km", "fir")
 

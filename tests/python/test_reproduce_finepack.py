@@ -123,7 +123,7 @@ def check_experiments(document: dict[str, Any], rows: dict[str, dict[str, Any]])
             product *= rows[f"speedup-finepack-{suffix}"]["simulated"]
             product /= rows[f"speedup-inline-{suffix}"]["simulated"]
         assert rows[f"vs-inline-{which}"]["simulated"] == pytest.approx(product ** (1 / len(names)))
-    # # These are complex numbers of 8 bytes, each in a packet with 26 more.
+    # These are complex numbers of 8 bytes, each in a packet with 26 more.
     assert rows["speedup-inline-hit-lane-by-lane"]["simulated"] < plain["hit"]
     assert (
         rows["stores-per-packet-hit-lane-by-lane"]["simulated"]
@@ -140,7 +140,7 @@ def check_experiments(document: dict[str, Any], rows: dict[str, dict[str, Any]])
     assert rows["16-vs-inline-hit-lane-by-lane"]["simulated"] == pytest.approx(
         of_lanes[INLINE] / of_lanes[FINEPACK]
     )
-    # # Lines have 128 bytes and factors 64; a packet holds 4 KiB.
+    # Lines have 128 bytes and factors 64; a packet holds 4 KiB.
     assert 1 < rows["stores-per-packet-pagerank-whole-lines"]["simulated"] < 64
     assert 1 < rows["stores-per-packet-als-whole-lines-to-all"]["simulated"] <= 4096 / 64
     assert rows["speedup-inline-als-to-all"]["simulated"] < plain["als"]

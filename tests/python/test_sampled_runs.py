@@ -13,7 +13,7 @@ from interlace.model.mechanism_table import BULK_COPY, COPY_ENGINE, GPS, INLINE
 from interlace.workloads import WORKLOADS
 from study_helpers import MACHINE, Run
 
-# # A small run of each workload, from the workload's own test file.
+# A small run of each workload, from the workload's own test file.
 TINY = {name: importlib.import_module(f"test_{name.replace('-', '_')}").TINY for name in WORKLOADS}
 ITERATIONS = 9
 TIMED = 4

@@ -251,7 +251,7 @@ def test_every_kernel_does_what_it_is_for(kernels: dict[str, Counter[str]]) -> N
     assert total("model_block_sum", "SHFL.BFLY") == 5
 
 
-# # For each kernel: prefixes of the opcodes that are counted, and how many there must be. A few
+# For each kernel: prefixes of the opcodes that are counted, and how many there must be. A few
 # more belong to the loop and to the sum at the end.
 RATE_MIXES = {
     "multiply_add_f32": {("FFMA",): 256},

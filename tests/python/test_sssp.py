@@ -62,7 +62,7 @@ def faked(
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 STUDY = ["study", "sssp", "--machine", MACHINE]
 
-# # 1 -> 2 -> 3 -> 4 is shorter than 1 -> 4. There are two edges 1 -> 2. 5 reaches 1, and no edge
+# 1 -> 2 -> 3 -> 4 is shorter than 1 -> 4. There are two edges 1 -> 2. 5 reaches 1, and no edge
 # leads to 5.
 SMALL = BANNER + "5 5 7\n1 4 9\n1 2 3\n2 3 0.5\n3 4 1.25\n1 2 2\n5 1 1\n4 4 0\n"
 SHORTEST = [0, 2, 2.5, 3.75, np.inf]
@@ -332,7 +332,7 @@ def test_only_what_a_gpu_reads_is_compared(core: Fake) -> None:
         held = [v for v in rows if cut[device] <= v < cut[device + 1] or v in read]
         assert workload.held(outcome.case, device).tolist() == held
         assert np.array_equal(np.flatnonzero(~lost[device]), held)
-        # # This vertex is read by the device but not owned by it.
+        # This vertex is read by the device but not owned by it.
         other = next(v for v in held if not cut[device] <= v < cut[device + 1])
         wrong = workload.simulate(core, "machine", Case(2, INLINE))
         wrong.values[device, other] = np.nan
@@ -496,7 +496,6 @@ def test_the_core_refuses_what_is_no_graph() -> None:
             "kernel": "balanced", "subscribe": "all", **change,
         }  # fmt: skip
         with pytest.raises(UserError, match=sentence):
-            # Fmt: skip.
             core.run_sssp("host", None, BULK_COPY, cut, 1, 0.0, 1, MIB, 32, "", *given.values())
 
 

@@ -146,7 +146,7 @@ def test_what_the_core_is_given(core: Fake, graph: Path) -> None:
 
 @pytest.mark.usefixtures("core")
 def test_chunks_and_threads_are_tried(run: Run, tmp_path: Path) -> None:
-    # # There are 2**18 vertices, so a part has about 0.5 MiB.
+    # There are 2**18 vertices, so a part has about 0.5 MiB.
     words = ["study", "jacobi", "--rows", 1 << 18, "--machine", MACHINE, "--gpus", 2, "-n", 1]
     words += ["--chunks", "64K,1m,4M,16M,256K", "--threads", "32,4096"]  # 4M leaves a part whole
     document = result(run, tmp_path, *words)
@@ -172,7 +172,7 @@ def test_chunks_and_threads_are_tried(run: Run, tmp_path: Path) -> None:
 
 
 def test_defaults_of_the_nodes(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
-    # # Parts have 2 MiB, so the largest chunk holds a whole part.
+    # Parts have 2 MiB, so the largest chunk holds a whole part.
     words = ["study", "jacobi", "--rows", 1 << 20, "--half-bandwidth", 1, "--gpus", 2, "-n", 1]
     rows = by_name(result(run, tmp_path, *words))
     assert [c["ranges"] for c in rows[2, SPLIT]["config"]["tried"]] == [2, 4, 8, 16, 32]
@@ -680,7 +680,7 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
     assert "Shared GPU: " in shown.out
     assert "allow" not in shown.out.replace("what they allow", "")
 
-    # # There are enough GPUs, so nothing is shared and links are measured.
+    # There are enough GPUs, so nothing is shared and links are measured.
     cuda.gpus = 4
     document = result(run, tmp_path, *words, "--gpus", "2,4", "--share-gpu")
     assert cuda.rates == [2, 4]
@@ -814,7 +814,7 @@ def test_what_limits_one_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
 def test_what_the_memory_still_allows(
     run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
 ) -> None:
-    # # The graph has 117 edges and 40 ranks on two GPUs: kernels move these bytes, and 40 ranks
+    # The graph has 117 edges and 40 ranks on two GPUs: kernels move these bytes, and 40 ranks
     # arrive.
     cuda.of_gpu |= {"read_bytes_per_s": 1e8, "write_bytes_per_s": 1e7}
     rows = by_name(result(run, tmp_path, "study", "pagerank", "--data", graph, "--gpus", 2))

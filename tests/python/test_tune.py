@@ -222,7 +222,6 @@ def test_launched_kernels_are_tuned_on_gpus(
     out = tmp_path / "p.json"
     assert run(*measured(graph, "--mechanisms", DEVICE_LAUNCH, "--out", out)).code == 0
     profile = profiles.load(out, "")
-    # Fmt: skip.
     assert {it.mechanism for it in profile.search.candidates} == {BULK_COPY, SPLIT, DEVICE_LAUNCH}
     best = profile.best(DEVICE_LAUNCH)
     assert best is not None
@@ -231,7 +230,7 @@ def test_launched_kernels_are_tuned_on_gpus(
     assert {call[6:8] for call in cuda.calls if call[2] == DEVICE_LAUNCH} == {
         (4 * KIB, threads) for threads in (32, 4096)
     }
-    # # A study takes the profile from that place, unless an option says what to try.
+    # A study takes the profile from that place, unless an option says what to try.
     words = ("study", "pagerank", "--data", graph, "--gpus", 4, "--profile", out, "--json")
     for more, tried in (((), [best.given()]), (("--threads", "64"), None)):
         assert run(*words, tmp_path / "s.json", *more).code == 0
@@ -278,7 +277,7 @@ def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
     assert (ran.code, "polling (4K, 32, bulk)" in ran.out) == (0, True)
     assert "\nbulk: the agent's threads copy in bulk, through shared memory.\n" in ran.out
     assert {call[6:] for call in cuda.calls if call[2] == POLLING} == {(4 * KIB, 32, "bulk")}
-    # # If a profile's choice has no place here, that is an error, and no other choice is made.
+    # If a profile's choice has no place here, that is an error, and no other choice is made.
     cuda.no_place_for_bulk = True
     ran = run(*words, tmp_path / "t.json")
     assert (ran.code, ran.out) == (2, "")

@@ -124,7 +124,7 @@ class _Part:
             opened.pop_all()
 
     def _open(self) -> int:
-        # # The file may never be open to more people than the file that it replaces.
+        # The file may never be open to more people than the file that it replaces.
         mode = 0o666 if self._old is None else stat.S_IMODE(self._old.st_mode) & 0o777
         if Path("/proc/self/fd").is_dir():
             try:

@@ -37,7 +37,7 @@ def _cgroup_limits() -> list[int]:
         else:
             continue
         place = root / group.lstrip("/")
-        # # A container may see its own group as the root, although its path names folders that do
+        # A container may see its own group as the root, although its path names folders that do
         # not exist there.
         for folder in (place, *place.parents):
             with suppress(OSError, ValueError):  # "max" means no limit

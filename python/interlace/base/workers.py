@@ -69,7 +69,7 @@ def run_all(
                 process: BaseProcess = context.Process(
                     target=_work, args=(work[index], sender, os.getpid()), daemon=True
                 )
-                # # If Ctrl-C came before the child ignores it, the child would print a traceback.
+                # If Ctrl-C came before the child ignores it, the child would print a traceback.
                 held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 try:
                     process.start()
@@ -113,7 +113,7 @@ def _receive(receiver: Connection, index: int, process: BaseProcess) -> Any:
 
 def _work(work: Callable[[], Result], sender: Connection, parent: int) -> None:
     """The work of the child process."""
-    # # Ctrl-C reaches the whole process group. Only the parent handles it, and stops the child.
+    # Ctrl-C reaches the whole process group. Only the parent handles it, and stops the child.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with contextlib.suppress(OSError, AttributeError):

@@ -124,7 +124,7 @@ COMMANDS = {
 }
 
 
-# # A word after a command that selects another command.
+# A word after a command that selects another command.
 VARIANTS = {
     ("tune", "copy"): Command(
         "interlace.cli.tune_copy",
@@ -260,7 +260,7 @@ def run(arguments: Sequence[str]) -> int:
         if not hasattr(error, "format_message"):  # errors of typer's parser have this method
             raise
         return _complain(_usage_sentence(error))
-    # # Typer's own exit prints nothing. A program of `interlace run` may also have ended with this
+    # Typer's own exit prints nothing. A program of `interlace run` may also have ended with this
     # code.
     if code == interrupts.INTERRUPTED and interrupts.seen():
         return _stop(interrupts.INTERRUPTED)

@@ -157,7 +157,7 @@ def study_command(
     Prints a table with a row for each mechanism and number of GPUs. Every result is verified first.
     A wrong result ends the study with exit code 1.
     """
-    # # All checks of the command line come before slow steps.
+    # All checks of the command line come before slow steps.
     workload = known_workload("study", workload)
     chosen = WORKLOADS[workload]
     given_inputs = inputs()

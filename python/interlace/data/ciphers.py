@@ -68,7 +68,7 @@ def _round_keys(key: Bytes) -> Bytes:
 def encrypt(blocks: Bytes, key: Bytes) -> Bytes:
     """Encrypt each row of 16 bytes under a key of 32 bytes."""
     keys = _round_keys(key)
-    # # Byte k of a block is in row k % 4 and column k // 4. Row r moves by r columns.
+    # Byte k of a block is in row k % 4 and column k // 4. Row r moves by r columns.
     shifted = [(k + 4 * (k % 4)) % 16 for k in range(16)]
     doubled, tripled = _times(2), _times(3)
     state: Bytes = blocks ^ keys[0]

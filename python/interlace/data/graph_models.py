@@ -87,7 +87,7 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     _check("--crawl", pages, seed)
     _require_memory(pages, 30, f"--crawl {pages}")
     draw = _uniforms(seed)
-    # # Draws sizes of hosts until all pages belong to a host.
+    # Draws sizes of hosts until all pages belong to a host.
     drawn = (1 - draw(pages // _LEAST_HOST + 1)) ** (-1 / _PARETO) * _LEAST_HOST
     drawn = np.minimum(drawn, pages / 16 + _LEAST_HOST)
     starts = np.concatenate([[0], np.cumsum(drawn.astype(np.int64))])
@@ -95,7 +95,7 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     sizes = np.diff(np.append(starts, pages))
     host = np.repeat(np.arange(starts.size), sizes)
 
-    # # The Box-Muller transform.
+    # The Box-Muller transform.
     normal = np.sqrt(-2 * np.log(1 - draw(pages))) * np.cos(2 * np.pi * draw(pages))
     links = np.minimum(np.exp(2.65 + 1.2 * normal), pages / 8).astype(np.int64)
     links[draw(pages) < 0.24] = 0
@@ -103,7 +103,7 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     first, size = starts[host[source]], sizes[host[source]]
     kind, scale, place = (draw(source.size) for _ in range(3))
 
-    # # A distance from 1 to the host's size, in either direction. Each doubling is equally
+    # A distance from 1 to the host's size, in either direction. Each doubling is equally
     # frequent.
     away = (size**scale).astype(np.int64) * np.where(place < 0.5, -1, 1)
     near = first + (source - first + away) % size

@@ -61,7 +61,7 @@ def dijkstra(graph: Graph, weights: NDArray[np.float32], source: int) -> NDArray
     if graph.edges == 0:
         return bellman_ford(graph, weights, source, 0)
     targets = np.repeat(np.arange(graph.rows, dtype=np.int64), np.diff(graph.offsets))
-    # # Of adjacent edges between the same two vertices, this keeps the shortest, because scipy may
+    # Of adjacent edges between the same two vertices, this keeps the shortest, because scipy may
     # add entries at one place.
     first = np.ones(graph.edges, dtype=bool)
     first[1:] = (targets[1:] != targets[:-1]) | (graph.columns[1:] != graph.columns[:-1])

@@ -12,7 +12,7 @@ from interlace.machine.keys import Key
 from interlace.machine.schema import FORMAT, KEYS, Machine, Protocol
 from interlace.machine.validation import NO_SOURCES, machine_of
 
-# # The keys of the machine itself. Links, switches and protocols have their own structs.
+# The keys of the machine itself. Links, switches and protocols have their own structs.
 _OF_MACHINE = [
     key
     for key in KEYS

@@ -29,7 +29,7 @@ def _those(wanted: Callable[[Mechanism], bool]) -> tuple[str, ...]:
 EVERY = tuple(ROW_OF)
 (BASELINE,) = _those(lambda row: row.baseline)
 (BOUND,) = _those(lambda row: row.bound)
-# # Libraries and drivers of other vendors, which are measured for comparison on real GPUs only.
+# Libraries and drivers of other vendors, which are measured for comparison on real GPUs only.
 PEERS = _those(lambda row: row.peer)
 MECHANISMS = _those(lambda row: row.not_on_sim is None)  # mechanisms that run on simulated machines
 MEASURED = _those(lambda row: row.not_on_cuda is None)  # mechanisms that run on real GPUs
@@ -38,30 +38,30 @@ SIMULATED = _those(lambda row: row.not_on_cuda is not None)  # mechanisms that r
 DEFAULTS = _those(lambda row: row.by_default and not row.peer)
 QUEUED = _those(lambda row: row.queues_stores)  # mechanisms with a queue of remote stores
 TRACKED = _those(lambda row: row.tracks_chunks)
-# # On real GPUs these mechanisms' copies start after the kernels end, so both times are known.
+# On real GPUs these mechanisms' copies start after the kernels end, so both times are known.
 BEHIND_KERNELS = _those(lambda row: row.copies_after_kernels)
 TUNED = _those(lambda row: row.tuned and row.not_on_cuda is None)
 TUNED_SIMULATED = _those(lambda row: row.tuned and row.not_on_cuda is not None)
 CONTROLS = _those(lambda row: row.control)
 OF_REGIONS = _those(lambda row: row.of_regions)
-# # Mechanisms that the stores of a recorded trace can use, and mechanisms under which a trace is
+# Mechanisms that the stores of a recorded trace can use, and mechanisms under which a trace is
 # recorded.
 REPLAYED = _those(lambda row: row.stores_to_readers)
 RECORDED = _those(
     lambda row: row.not_on_sim is None and not row.tracks_chunks and not row.queues_stores
 )
 
-# # A suffix of a mechanism that tracks chunks. Such a run does everything but the transfers. It
+# A suffix of a mechanism that tracks chunks. Such a run does everything but the transfers. It
 # shows the cost of tracking and of starting transfers, not a reachable speedup.
 WITHOUT_TRANSFERS = "-without-transfers"
 
 NOT_AVAILABLE = ": not available: "  # between a peer and the reason
 
-# # The collectives of NCCL to try: for data that all GPUs receive, and for data that only some
+# The collectives of NCCL to try: for data that all GPUs receive, and for data that only some
 # receive.
 COLLECTIVES = COLLECTIVE.tried
 RANGE_COLLECTIVES = ("send-receive",)
-# # The collectives to try if one GPU owns all data: an all-gather would pad every other part.
+# The collectives to try if one GPU owns all data: an all-gather would pad every other part.
 OWNER_COLLECTIVES = ("broadcast", "send-receive")
 
 BULK = AGENT_COPY.names[1]  # the way in which bulk_threads copy
@@ -71,7 +71,7 @@ MIB = 1 << 20
 GIB = 1 << 30
 ELEMENT_BYTES = 4  # the size of float32, the type of every region of a workload
 
-# # The real node refuses to wait for more than 256 chunks of a part. The chunks at the ends of a
+# The real node refuses to wait for more than 256 chunks of a part. The chunks at the ends of a
 # part are smaller, so there are a few more of them.
 MOST_WAITS = 250
 
@@ -159,7 +159,7 @@ class Tuning:
     ranges: tuple[int, ...]
     chunks: tuple[int, ...]
     threads: tuple[int, ...]
-    # # The least chunk size for `copy-engine`, which pays for each wait. Smaller sizes are tried
+    # The least chunk size for `copy-engine`, which pays for each wait. Smaller sizes are tried
     # only if none of the others fits.
     least_copied: int = 256 * KIB
     most_waits: int | None = MOST_WAITS

@@ -124,7 +124,7 @@ class Outcome:
     remarks: list[str] = field(default_factory=list)
     # Work of each launch; only on the reference node.
     work: list[dict[str, Any]] = field(default_factory=list)
-    # # One value for each exchange of an iteration, summed over iterations: the bytes that it
+    # One value for each exchange of an iteration, summed over iterations: the bytes that it
     # delivered (on the reference node), and the time of the epoch before it with events in between
     # (measured).
     sent_bytes: list[float] = field(default_factory=list)

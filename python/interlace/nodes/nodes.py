@@ -108,7 +108,7 @@ class SimulatedNode(Node):
         yield from in_processes(work, cases, self.jobs)
 
 
-# # The bytes of the exchange that measures the rate: so many that start and end weigh little.
+# The bytes of the exchange that measures the rate: so many that start and end weigh little.
 RATE_BYTES = 64 * MIB
 RATE_REPEATS = 3
 
@@ -226,7 +226,7 @@ class CudaNode(Node):
                 self.cuda, case, self.warmup, self.repeats, share_gpu=self.shares(case.gpus)
             )
 
-        # # Cases that may be refused because of the size of the data come before long ones.
+        # Cases that may be refused because of the size of the data come before long ones.
         for case in sorted(cases, key=lambda case: case.mechanism != UNIFIED_MEMORY):
             with turn():
                 found = _attempt(run, case)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# # -P: without it, files in the current folder could replace modules of the same name.
+# -P: without it, files in the current folder could replace modules of the same name.
 COMMAND = (sys.executable, "-P", "-m", "interlace.nodes.ranks")
 START_S = 90  # seconds until all processes have met
 RUN_S = 900  # seconds for the whole run
@@ -229,7 +229,7 @@ def main(words: Sequence[str]) -> int:
     parent = os.getppid()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # # Ctrl-C reaches the whole process group. Only the caller handles it, and it ends this
+    # Ctrl-C reaches the whole process group. Only the caller handles it, and it ends this
     # process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     folder, rank = Path(words[0]), int(words[1])
@@ -249,7 +249,7 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # # This skips the interpreter's shutdown, because a library may wait there for a failed
+    # This skips the interpreter's shutdown, because a library may wait there for a failed
     # process.
     code = 1
     try:

@@ -129,7 +129,7 @@ class Arrivals:
         self._state.arrived.clear()
 
     def __del__(self) -> None:
-        # # The reader does not know this object, so Python destroys an object that was not closed.
+        # The reader does not know this object, so Python destroys an object that was not closed.
         state = getattr(self, "_state", None)
         if state is not None:
             state.stopped = True

@@ -315,7 +315,7 @@ def _is_capturing(library: Any, number: int, gpu: int) -> bool:
 
 # --- the host's memory ----------------------------------------------------------------------------
 
-# # If page-locked memory is freed, frameworks give it to its next user at once, even while it is
+# If page-locked memory is freed, frameworks give it to its next user at once, even while it is
 # copied.
 _kept: list[tuple[_Event, Any]] = []  # arrays that copies use until the event
 _kept_lock = threading.Lock()

@@ -31,7 +31,7 @@ class Variable(NamedTuple):
 
 
 def _library_file(name: str, value: str) -> None:
-    # # The loader searches a name without a slash in the folders of all libraries.
+    # The loader searches a name without a slash in the folders of all libraries.
     if "/" in value and not Path(value).is_file():
         raise UserError(f"{name}={value!r} is not a file; give a library, or leave it unset")
 
@@ -41,7 +41,7 @@ def _absolute(name: str, value: str) -> None:
         raise UserError(f"{name}={value!r} is not an absolute path; give one, or leave it unset")
 
 
-# # Variables that other files read. The compiled module knows the variables of copies, and
+# Variables that other files read. The compiled module knows the variables of copies, and
 # preload.py knows those of `interlace run`.
 OTHERS = {
     "INTERLACE_CUFFT": Variable(
@@ -92,7 +92,7 @@ OTHERS = {
         "the folder for sockets by which processes meet, and for the lock of measurements",
     ),
 }
-# # `interlace run` sets these for its own library.
+# `interlace run` sets these for its own library.
 INTERNAL = (preload.COUNTERS,)
 
 

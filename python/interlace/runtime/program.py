@@ -155,7 +155,7 @@ def run_counted(
         counted = read_counters(counters) if failed is None else None
         return Ended(code, failed or "", elapsed_s, counted)
     finally:
-        # # Neither call needs a descriptor, because there may be no free one.
+        # Neither call needs a descriptor, because there may be no free one.
         with suppress(OSError):
             (folder / "counters").unlink(missing_ok=True)
             folder.rmdir()

@@ -223,7 +223,7 @@ def allocated(
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    # # PyTorch raises a RuntimeError if the host's memory is full.
+    # PyTorch raises a RuntimeError if the host's memory is full.
     named = isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__
     return named or (isinstance(error, RuntimeError) and "alloc" in str(error))
 

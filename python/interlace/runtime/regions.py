@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 AllGather = Callable[[bytes], Sequence[bytes]]
 
-# # DLPack's codes for the kinds of numbers.
+# DLPack's codes for the kinds of numbers.
 _KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5}
 
 

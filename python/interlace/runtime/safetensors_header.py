@@ -22,7 +22,7 @@ MOST_BYTES = 100_000_000  # the most bytes of a header
 NEEDED = 10  # the bytes of memory that a byte of a header needs
 METADATA = "__metadata__"
 
-# # The bits of an element. A file has the tensors of the last dtype first.
+# The bits of an element. A file has the tensors of the last dtype first.
 BITS = {
     "BOOL": 8,
     "F4": 4,

@@ -16,7 +16,7 @@ from interlace.base.native import load_core
 ENDS = ".safetensors.index.json"
 MOST_BYTES = 100_000_000  # the limit is that of a header
 
-# # A download cache keeps the files of a repository in `blobs`. Each version of the repository is
+# A download cache keeps the files of a repository in `blobs`. Each version of the repository is
 # a folder in `snapshots` with links to these files.
 SNAPSHOTS, BLOBS = "snapshots", "blobs"
 

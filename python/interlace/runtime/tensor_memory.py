@@ -15,7 +15,7 @@ from interlace.runtime.safetensors_header import BITS
 
 FRAMEWORKS = ("torch", "cupy", "numpy")
 
-# # The names of dtypes: in a safetensors file -> in NumPy and CuPy.
+# The names of dtypes: in a safetensors file -> in NumPy and CuPy.
 NUMPY = {
     "BOOL": "bool",
     "U8": "uint8",
@@ -31,7 +31,7 @@ NUMPY = {
     "I64": "int64",
     "U64": "uint64",
 }
-# # The dtypes that PyTorch has in addition. An element of float4_e2m1fn_x2 is two numbers.
+# The dtypes that PyTorch has in addition. An element of float4_e2m1fn_x2 is two numbers.
 TORCH = {
     **NUMPY,
     "BF16": "bfloat16",

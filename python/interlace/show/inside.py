@@ -85,7 +85,7 @@ def spark(parts: Sequence[float]) -> str:
     width = min(SPARK_WIDTH, len(parts))
     cuts = [len(parts) * k // width for k in range(width + 1)] if width else [0]
     means = [sum(parts[begin:end]) / (end - begin) for begin, end in itertools.pairwise(cuts)]
-    # # A share above 0 shows at least the lowest block.
+    # A share above 0 shows at least the lowest block.
     steps = len(SPARKS) - 1
     return "".join(SPARKS[min(steps, max(int(mean > 0), round(mean * steps)))] for mean in means)
 

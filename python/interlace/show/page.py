@@ -78,7 +78,7 @@ GLOSSARY = (
 )
 
 
-# # The chart's id, title, caption and figure.
+# The chart's id, title, caption and figure.
 Chart = tuple[str, str, str, dict[str, Any]]
 
 
@@ -372,7 +372,7 @@ def _scaling_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
     highest = max(max(row.speedup, row.opportunity or 0) for row in rows)
     layout = {
         "xaxis": {"title": {"text": "GPUs"}, "tickvals": counts},
-        # # The linear speedup may leave the chart. If it fitted, the other lines would be too
+        # The linear speedup may leave the chart. If it fitted, the other lines would be too
         # close together.
         "yaxis": {"title": {"text": "speedup (x)"}, "range": [0, 1.4 * highest]},
     }

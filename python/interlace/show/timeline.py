@@ -156,7 +156,7 @@ def _link_counters(process: int, name: str, seen: Inside) -> list[dict[str, Any]
                 "ts": round(seen.bin_s * index * 1e6, 6),
                 "args": {"busy %": round(100 * part, 2)},
             }
-            # # A last value sets the counter to 0.
+            # A last value sets the counter to 0.
             for index, part in enumerate([*link.by_bin, 0.0])
         ]
     return events

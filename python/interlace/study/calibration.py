@@ -35,7 +35,7 @@ FITTED = "one pair, one stream"
 STATED = "stated by the machine file"
 PREDICTED = "predicted"
 
-# # Simulates a row. The arguments are the compiled module, and the machine as a C++ struct and as
+# Simulates a row. The arguments are the compiled module, and the machine as a C++ struct and as
 # a Python object.
 Simulation = Callable[[Any, Any, Machine], float]
 Measurement = Callable[[Gpus], float]
@@ -166,7 +166,7 @@ def _stores() -> list[Definition]:
         "128 B scattered stores, 32 lanes": (4, 4 * MIB, 32),
         "contiguous stores, 16 B a lane": (16, 4 * MIB, 0),
     }
-    # # Fewer stores suffice to count bytes on the wire, because these are the same each time.
+    # Fewer stores suffice to count bytes on the wire, because these are the same each time.
     few = 256 * KIB
     return [
         *(

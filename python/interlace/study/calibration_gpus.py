@@ -19,7 +19,7 @@ Copies = Sequence[tuple[int, int, int, int]]  # from, to, bytes and stream; -1 i
 
 REPEATS = 5
 CALL_REPEATS = 200  # number of copies that the host starts and for which it waits
-# # Epochs run back to back. Their start and end take less than a hundredth of the time.
+# Epochs run back to back. Their start and end take less than a hundredth of the time.
 KERNEL_EPOCHS = 128
 OVERLAP_EPOCHS = 5
 OVERLAP_WARMUP = 1

@@ -88,7 +88,7 @@ OF_DUALOPT = (
         "3 bits cannot say 10; the packets here have 4",
     ),
 )
-# # For each scheme: unchanged programs, granularity of transfers, no replicas, simple hardware.
+# For each scheme: unchanged programs, granularity of transfers, no replicas, simple hardware.
 NEEDS = (
     ("CARVE", "yes", "line", "no", "no"),
     ("Griffin", "yes", "page or line", "yes", "no"),
@@ -120,7 +120,7 @@ def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[st
     piece_bits = 8 * added.granularity_bytes
     lines = added.rdma_cache_KiB * 1024 // gpu.l2.line_bytes
     sets = lines // added.rdma_cache_ways
-    # # An address without its byte bits. If the number of sets is a power of two, also without its
+    # An address without its byte bits. If the number of sets is a power of two, also without its
     # set bits.
     tag = ADDRESS_BITS - (gpu.l2.line_bytes.bit_length() - 1)
     tag -= sets.bit_length() - 1 if sets & (sets - 1) == 0 else 0
@@ -173,7 +173,7 @@ def parts(machine: Machine, gpus: int) -> list[Part]:
     line_bits = line.bit_length() - 1
     destinations = gpus - 1
     offset_bits = 8 * queue.subheader_bytes - SUBHEADER_LENGTH_BITS
-    # # The base register holds the address bits above the window. A growing window has no base
+    # The base register holds the address bits above the window. A growing window has no base
     # register.
     tag = ADDRESS_BITS - line_bits if queue.window == "growing" else max(0, offset_bits - line_bits)
     windows = queue.windows_per_destination

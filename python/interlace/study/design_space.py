@@ -261,7 +261,7 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
             counts = ", ".join(f"{key} has {count}" for key, count in lengths.items())
             raise UserError(f"{where}: {name}: values go together, so give equally many: {counts}")
         steps = tuple(zip(*group.values(), strict=True))
-        # # Values are compared by value: 100 equals 100.0, but 1 does not equal true.
+        # Values are compared by value: 100 equals 100.0, but 1 does not equal true.
         alike = [tuple((isinstance(value, bool), value) for value in step) for step in steps]
         twice, count = Counter(alike).most_common(1)[0]
         if count > 1:

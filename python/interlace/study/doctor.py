@@ -278,7 +278,7 @@ def _gpus(answers: Mapping[str, Answer]) -> list[Finding]:
     if not problem:
         found.append(Finding(GPUS, "driver", WORKS, versions))
     else:
-        # # The driver's library exists on a machine with a GPU, but does not work.
+        # The driver's library exists on a machine with a GPU, but does not work.
         state = BROKEN if gpus.get("present") and (installed or kernel) else NO
         hidden = "hides all GPUs" in problem
         found.append(Finding(GPUS, "driver", NOTE if hidden else state, problem))

@@ -167,7 +167,7 @@ def _acs(host: Host, functions: list[str]) -> Facts:
     redirecting, unreadable = set(), set()
     for name in functions:
         path = host.at(f"/sys/bus/pci/devices/{name}")
-        # # The real path names every bridge above the device: .../0000:00:01.0/0000:01:00.0
+        # The real path names every bridge above the device: .../0000:00:01.0/0000:01:00.0
         way = [part for part in path.resolve().parts if re.fullmatch(r"[0-9a-f]{4,}:.*\.\d", part)]
         for bridge in way[:-1]:
             control = _acs_control(host, bridge)

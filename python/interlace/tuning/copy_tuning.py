@@ -27,7 +27,7 @@ from interlace.tuning.search import Candidate, Round, Search, tune_in_rounds
 FORMAT = 1  # the version of the format of copy profiles
 DIRECT = "direct"
 EXECUTORS = ("streams", "graphs")
-# # For each direction: a message that represents it, and the kinds of places that may relay the
+# For each direction: a message that represents it, and the kinds of places that may relay the
 # message.
 PAIRS = {"host-to-gpu": (HOST, 0), "gpu-to-host": (0, HOST), "gpu-to-gpu": (0, 1)}
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
@@ -192,7 +192,7 @@ def tune_copies(
         for name in PAIRS:
             searches = []
             for size in sizes if name in wanted else []:
-                # # The largest possible number of rounds, until the real one is known.
+                # The largest possible number of rounds, until the real one is known.
                 steps.expect(len(wanted) * len(sizes) * MOST_ROUNDS)
                 search = tune_in_rounds(
                     _measured_by(node, name, size, warmup, steps),

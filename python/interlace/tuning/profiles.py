@@ -100,7 +100,7 @@ class Subject(msgspec.Struct, frozen=True):
             elements=int(workload.boundaries(gpus)[-1]),
             element_bytes=ELEMENT_BYTES,
             part_bytes=int(workload.largest_part(gpus)),
-            # # Integer parameters are counts and choices of a kernel. Floats are computed values
+            # Integer parameters are counts and choices of a kernel. Floats are computed values
             # and weights of terms.
             parameters={k: v for k, v in given.items() if isinstance(v, bool | int | str)},
         )

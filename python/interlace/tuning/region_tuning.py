@@ -83,7 +83,7 @@ def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
         if "failed" in one:
             raise failed or RuntimeError(f"rank {rank} failed: {one['failed']}")
     if refused := [one["refused"] for one in found if "refused" in one]:
-        # # The region reports only that its gather met such a rank.
+        # The region reports only that its gather met such a rank.
         raise UserError(next((why for why in refused if TAG.decode()[1:] not in why), refused[0]))
     return [one["made"] for one in found]
 

@@ -92,7 +92,7 @@ class Search(msgspec.Struct, frozen=True):
         found = [it for it in self.candidates if it.mechanism == mechanism and it.samples]
         if mechanism == self.picked.mechanism:
             return self.picked
-        # # Candidates that were measured in the same final rounds compare better.
+        # Candidates that were measured in the same final rounds compare better.
         found = [it for it in found if it.finalist] or found
         return min(found, key=lambda it: it.median_s or 0.0, default=None)
 

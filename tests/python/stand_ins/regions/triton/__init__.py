@@ -25,7 +25,7 @@ class _Kernel:
             for name, value in bound.arguments.items():
                 if hasattr(value, "array"):
                     bound.arguments[name] = language.Pointer(value.array.reshape(-1), 0)
-            # # Blocks run in an unusual order, which must not matter to a kernel.
+            # Blocks run in an unusual order, which must not matter to a kernel.
             for block in np.random.default_rng(grid[0]).permutation(grid[0]):
                 language.program = int(block)
                 self._function(*bound.args, **bound.kwargs)
