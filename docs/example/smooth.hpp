@@ -44,7 +44,7 @@ std::vector<float> smooth_ring(Node& node, const std::vector<float>& start, int 
       for (std::uint32_t d = 0; d < devices; ++d) {
         const smooth kernel{node.view(ring, d), cut[d], cut[d + 1]};
         const std::uint64_t blocks = (cut[d + 1] - cut[d] + smooth::threads - 1) / smooth::threads;
-        // Which elements a block writes: `split` copies them as soon as they are complete.
+        // Names the elements that a block writes. `split` copies them as soon as they are complete.
         const auto writes = block_mapping::contiguous(cut[d], smooth::threads, cut[d + 1]);
         node.launch(d, kernel, {blocks, smooth::threads, 0}, ring, writes);
       }

@@ -43,7 +43,7 @@ struct hello {
 
 std::string name_of(std::uint32_t rank) { return "rank " + std::to_string(rank); }
 
-// Whether, before `end`, the descriptor has data to read or the other end closes it.
+// Whether the descriptor has data to read, or the other end closes it, before `end`.
 bool readable(int fd, clock::time_point end) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock::now()).count();

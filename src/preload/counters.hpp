@@ -135,7 +135,7 @@ struct counters_header {
   std::atomic<std::uint64_t> saw_driver{0};     // process images that looked up driver functions
   std::atomic<std::uint64_t> claimed{0};        // slots that process images asked for
   std::atomic<std::uint64_t> sites{0};          // written by `interlace run`
-  std::atomic<std::uint64_t> claimed_sites{0};  // can be more than there are
+  std::atomic<std::uint64_t> claimed_sites{0};  // can exceed the number of sites
   std::atomic<std::uint64_t> calls{0};          // written by `interlace run`
   std::atomic<std::uint64_t> claimed_calls{0};  // can be more than there are
 };

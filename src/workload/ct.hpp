@@ -337,7 +337,8 @@ struct renew_pixels {
   static constexpr std::uint64_t blocks(std::uint64_t columns, std::uint64_t rows) {
     return (columns + tile - 1) / tile * ((rows + tile_rows - 1) / tile_rows);
   }
-  // The detector position of the pixel from which positions count, and the differences from its
+  // The detector position of the pixel from which positions count. Also the differences between it
+  // and its neighbours' positions.
   // neighbours.
   struct tile_place {
     float offset;  // offset from a bin's centre, less 1/2

@@ -147,10 +147,8 @@ def test_chunks_beyond_the_transfer_are_one(run: Run, tmp_path: Path) -> None:
             found[row["mechanism"]].append(row["config"]["chunk_bytes"])
     # Chunks grow and shrink, so a chunk size of 4 MiB still cuts 1 MiB. 16 MiB and more do not.
     sizes = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB]
-    sizes_of_both = [
-        *sizes,
-        *sizes,
-    ]  # one list for agents that copy by threads, and one for bulk agents
+    # One list for agents that copy by threads, and one for bulk agents.
+    sizes_of_both = [*sizes, *sizes]
     assert found == {POLLING: sizes_of_both, COPY_ENGINE: sizes[1:]}
     assert {row["rate_bytes"] for row in document["rows"] if row["mechanism"] != COPY_ENGINE} == {
         4 * MIB
@@ -168,9 +166,7 @@ def test_the_best_that_track_say_what_that_costs(run: Run, cuda: FakeCuda, tmp_p
             assert row["best"]
             found = statistics.median(row["untransferred_epoch_s"])
             assert row["tracking"] == found / bulk - 1
-            assert row["tracking"] == pytest.approx(
-                0.01, abs=0.01
-            )  # the fake's cost, and its drift
+            assert row["tracking"] == pytest.approx(0.01, abs=0.01)  # the fake's cost and drift
         others = [row for row in rows[1:] if row["tracking"] is None]
         assert {row["mechanism"] for row in others if row["best"]} == {SPLIT, INLINE}
         assert all(row["untransferred_epoch_s"] == [] for row in others)
@@ -253,10 +249,8 @@ def test_the_table(run: Run) -> None:
     assert lines[5].startswith("    1  inline ")
     assert lines[6].startswith("    1  polling (256 KiB, 4096 threads) ")
     assert lines[8].startswith("    1  polling (256 KiB, 4096 threads, bulk) ")
-    assert [n for n in range(4, 9) if lines[n].endswith("  best")] == [
-        5,
-        8,
-    ]  # the best of each mechanism
+    # The best of each mechanism.
+    assert [n for n in range(4, 9) if lines[n].endswith("  best")] == [5, 8]
     assert lines[9] == ""
     assert lines[10].split()[:2] == ["3", BULK_COPY]
     assert max(map(len, lines[:15])) <= 100

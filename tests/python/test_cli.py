@@ -29,7 +29,7 @@ BANNER = "%%MatrixMarket matrix coordinate pattern general\n"
 
 
 def interlace(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
+    """Start the command in a process of its own."""
     paths = os.pathsep.join(path for path in sys.path if path)
     return subprocess.run(
         [sys.executable, "-m", "interlace.cli.main", *words],

@@ -442,7 +442,7 @@ def _fig_7(found: Found) -> list[FigureRow]:
     def measured(kind: str, results: Results) -> float | None:
         if kind == "concurrent-bulk-copy":
             return results.speedup(Case(4, BASELINE))
-        if kind == "opportunity":  # as in the paper: bulk copies without their copies
+        if kind == "opportunity":  # bulk-copy without its transfers, as in the paper
             return results.speedup(Case(4, BASELINE).without_transfers())
         if kind == "bulk-copy":
             return None

@@ -24,7 +24,7 @@ MOST_MESSAGES = 1024
 
 
 class Message(NamedTuple):
-    """Bytes from one memory to another, by name."""
+    """A message of some bytes from one memory to another; memories are given by name."""
 
     start: str
     end: str

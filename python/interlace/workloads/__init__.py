@@ -50,8 +50,8 @@ SHIPPED: dict[str, type[Workload]] = _in_order(_workloads())
 class _AllWorkloads(MutableMapping[str, type[Workload]]):
     """The workloads by their names.
 
-    Those of other packages are loaded when somebody asks, and not with this package, which their
-    modules import.
+    They include workloads of other packages. These are loaded when somebody asks, and not with
+    this package, because their modules import this package.
     """
 
     @cached_property
@@ -61,7 +61,7 @@ class _AllWorkloads(MutableMapping[str, type[Workload]]):
 
     @property
     def unusable(self) -> dict[str, str]:
-        """Why workloads of other packages cannot be used."""
+        """The reasons why workloads of other packages cannot be used."""
         return self._found[1]
 
     def __getitem__(self, name: str) -> type[Workload]:
@@ -98,7 +98,7 @@ def options_of_all() -> dict[str, Taken]:
 
 
 def inputs_of(workload: str, given: Mapping[str, Any]) -> Inputs:
-    """The inputs of a workload, from options by their fields' names.
+    """Make a workload's inputs from options by their fields' names.
 
     Raises UserError for options that this workload does not take, and for invalid combinations.
     """

@@ -37,10 +37,11 @@ RANKS = (16, 32)
 METHODS = ("als", "sgd")
 DEFAULT_LAMBDA = 0.05
 DEFAULT_RATE = 0.05
-STEPS = 1  # of sgd, in an epoch
+STEPS = 1  # gradient steps of sgd in an epoch
 
 FLOAT32_ROUNDING = 2.0**-24
-MOST_ADDED = 171  # ratings that a lane adds up where a warp has a row: a third of a part
+# The ratings that a lane adds up if a warp has a row: a third of a part.
+MOST_ADDED = 171
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +86,8 @@ class Als(Workload):
         self.rate = DEFAULT_RATE if inputs.rate is None else inputs.rate
         self.start = start_factors(ratings, self.rank, 1 if inputs.seed is None else inputs.seed)
         self.start_rmse = rmse(ratings, *self.start)
-        self.rmse: float | None = None  # of the reference, once there is one
-        self._condition = 1.0  # of the worst row's equations, as far as is known
+        self.rmse: float | None = None  # the reference's error, once there is one
+        self._condition = 1.0  # condition of the worst row's equations so far
 
     @classmethod
     def check_data(cls, inputs: AlsInputs) -> None:
@@ -166,7 +167,7 @@ class Als(Workload):
         return self._cut(self.ratings.users, gpus)
 
     def _cut(self, side: Side, gpus: int) -> list[int]:
-        """Elements of a side's factors; parts have nearly as many ratings and rows each."""
+        """Cut a side's factors so that parts have nearly equal numbers of ratings and of rows."""
         import numpy as np
 
         work = side.offsets + np.arange(side.rows + 1)
@@ -203,7 +204,7 @@ class Als(Workload):
         )
 
     def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:
-        """For each side: a GPU's factors, and the factors that its rows of the other side read."""
+        """For each side: a GPU's factors, and those that its rows of the other side read."""
         if self.subscribe == "all":
             return super().held(case, device)
         import numpy as np
@@ -221,7 +222,7 @@ class Als(Workload):
         return (np.concatenate(rows)[:, None] * self.rank + numbers).ravel()
 
     def renewal(self) -> Callable[[Side, Floats, Floats], Floats]:
-        """How the reference renews a side's factors."""
+        """Return a function that renews a side's factors, as the reference does."""
         from interlace.data import ratings
 
         if self.method == "als":
@@ -236,8 +237,8 @@ class Als(Workload):
         renew = self.renewal()
 
         def watched(side: Side, own: Floats, other: Floats) -> Floats:
-            # No eigenvalue of Y^T Y is above the sum of n squared factors, and lambda n is added
-            # to all of them.
+            # No eigenvalue of Y^T Y is above the sum of n squared factors, and each eigenvalue
+            # grows by lambda n.
             longest = float((other**2).sum(axis=1).max())
             self._condition = max(self._condition, 1 + longest / self.damping)
             return renew(side, own, other)
@@ -254,7 +255,8 @@ class Als(Workload):
                 f"{self.start_rmse:.3g} to {self.rmse:.3g}); give a smaller {what}"
             )
         values = np.concatenate([side.ravel() for side in found])
-        # Numbers of a factor are solved for together: errors are relative to the largest of them.
+        # The numbers of a factor are solved for together, so errors are relative to the largest of
+        # them.
         largest = np.concatenate([np.abs(side).max(axis=1) for side in found])
         return Reference(values, np.repeat(largest, self.rank))
 
@@ -266,7 +268,7 @@ class Als(Workload):
         largest = super().verify(outcome)
         gpus = outcome.case.gpus
         users = self.ratings.users.rows
-        owned = [  # each number from the GPU that computed it
+        owned = [  # each number is from the GPU that computed it
             outcome.values[gpu][before + begin : before + end]
             for side, before in ((self.ratings.users, 0), (self.ratings.items, users * self.rank))
             for gpu, (begin, end) in enumerate(pairwise(self._cut(side, gpus)))
@@ -281,7 +283,7 @@ class Als(Workload):
         return largest
 
     def _most_added(self) -> int:
-        """Ratings that a lane adds up one after another, at most."""
+        """The most ratings that a lane adds up one after another."""
         if self.kernel != "lane-per-row":
             return MOST_ADDED
         sides = (self.ratings.users, self.ratings.items)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_ITERATIONS = 1_000_000
-TOLERANCE_LIMIT = 1000  # iterations, if only a tolerance is given
+TOLERANCE_LIMIT = 1000  # the most iterations if only a tolerance is given
 
 
 class Reference(NamedTuple):
@@ -42,12 +42,12 @@ class Workload(ABC):
     name: ClassVar[str]
     place: ClassVar[int] = 100  # order in lists; workloads with equal places are sorted by name
     summary: ClassVar[str]
-    takes: ClassVar[type[Inputs]]  # its options
+    takes: ClassVar[type[Inputs]]  # the class of its options
     values_are: ClassVar[str]  # the name of a device's result; `element` names its unit
     element: ClassVar[str]
     largest_tolerance: ClassVar[float] = math.inf
     kernels: ClassVar[tuple[str, ...]] = ()  # alternative kernels, the default first
-    subscribes: ClassVar[tuple[str, ...]] = ("all", "needed")  # where it is an option
+    subscribes: ClassVar[tuple[str, ...]] = ("all", "needed")  # the choices, if it is an option
     shows_phases: ClassVar[bool] = False  # whether a study prints the time of its copies alone
 
     def __init__(self, data_name: str, source: str, inputs: Inputs) -> None:
@@ -80,7 +80,7 @@ class Workload(ABC):
     @property
     @abstractmethod
     def size(self) -> str:
-        """The size of the data, for people."""
+        """The size of the data as text."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Workload(ABC):
         """The relative error that rounding explains."""
 
     def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:  # noqa: ARG002
-        """The elements whose result a device has under every mechanism, ascending."""
+        """The elements, in ascending order, whose result a device has under every mechanism."""
         return slice(None)
 
     # --- the same for all workloads ---
@@ -168,7 +168,7 @@ class Workload(ABC):
         after: tuple[Any, ...] = (),
         named: Mapping[str, Any] = MappingProxyType({}),
     ) -> Outcome:
-        """Run by a compiled module; arguments of its nodes come before and after the workload's."""
+        """Run a compiled module. Its nodes' arguments come before and after the workload's."""
         import numpy as np
 
         cut = np.array(self.boundaries(case.gpus), dtype=np.uint64)
@@ -234,7 +234,7 @@ class Workload(ABC):
         return self._run(cuda, case, (), limits, (warmup, repeats), named)
 
     def count(self, core: Any, case: Case, iterations: int, cache_bytes: int = 0) -> Counted:
-        """The host node's counts of a run with this number of iterations.
+        """Return the host node's counts of a run with this number of iterations.
 
         `cache_bytes` is the L2 size of the GPU whose limit the work is for.
         """
@@ -250,7 +250,7 @@ class Workload(ABC):
         return counted(3).after(counted(2), iterations - 3)
 
     def accepts(self, error: float, iterations: int) -> bool:
-        """Whether a result with such an error passed, or would have passed, its verification."""
+        """Whether a result with this error passed its verification, or would have passed it."""
         if iterations > self.limits()[0]:
             return False
         if error > self.allowed_error():
@@ -288,7 +288,7 @@ class Workload(ABC):
                 continue
             with np.errstate(divide="ignore", invalid="ignore"):
                 error = np.abs(found - expected[held]) / magnitude[held]
-            error[found == expected[held]] = 0.0  # also where both are infinite
+            error[found == expected[held]] = 0.0  # this includes elements that are infinite in both
             error[np.isnan(error)] = math.inf
             worst = int(error.argmax())
             if not error[worst] <= allowed:

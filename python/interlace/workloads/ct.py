@@ -32,10 +32,11 @@ DEFAULT_ANGLES = 64
 DEFAULT_SUBSETS = 4
 DEFAULT_SMOOTHING = 0.01
 
-RAYS_OF_A_BLOCK = 128  # parts of the rays end with a block
+RAYS_OF_A_BLOCK = 128  # a part of the rays consists of whole blocks
 FLOAT32_ROUNDING = 2.0**-24
-STRIPS_AT_A_TIME = 16  # that a ray's sum is made of
-POSITION_ROUNDINGS = 64  # of a position in a tile: two of up to 45 bins, each up to 2**-19
+STRIPS_AT_A_TIME = 16  # strips of which a ray's sum consists
+# The roundings of a position in a tile: two steps of up to 45 bins, each up to 2**-19.
+POSITION_ROUNDINGS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +73,7 @@ class Ct(Workload):
         super().__init__(f"shepp-logan-{scan.size}", source, inputs)
         self.scan = scan
         self.smoothing = DEFAULT_SMOOTHING if inputs.smoothing is None else inputs.smoothing
-        self.cost: float | None = None  # of the reference, once there is one
+        self.cost: float | None = None  # the reference's cost, once there is one
 
     @classmethod
     def check_data(cls, inputs: CtInputs) -> None:
@@ -102,7 +103,7 @@ class Ct(Workload):
 
     @staticmethod
     def _shape(inputs: CtInputs) -> tuple[int, int, int, int]:
-        """Size, angles, detectors and subsets."""
+        """The size, the angles, the detectors and the subsets."""
 
         size = DEFAULT_SIZE if inputs.size is None else inputs.size
         angles = DEFAULT_ANGLES if inputs.angles is None else inputs.angles
@@ -206,15 +207,16 @@ MOST_SIZE = 8192  # pixels a side
 MOST_DETECTORS = 4 * MOST_SIZE
 MOST_RAYS = 2**31 - 1
 
-# An image stands for 24 cm, and level 1 attenuates by 1 a cm: brain, level 0.2, as water does.
+# An image stands for 24 cm. Level 1 attenuates by 1 a cm. Level 0.2 is brain, which attenuates as
+# water does.
 SIDE_CM = 24.0
 
-_BAND = 64  # rows of pixels, or rays, at a time: their data fit in a cache
-_ENTRY_BYTES = 12  # of the system's matrix
+_BAND = 64  # so many rows of pixels, or rays, fit in a cache
+_ENTRY_BYTES = 12  # bytes of an entry of the system's matrix
 
 
 class Ellipse(NamedTuple):
-    """An ellipse. Lengths are in half sides of the image; it is turned counter-clockwise."""
+    """An ellipse, turned counter-clockwise. Lengths are in half sides of the image."""
 
     x: float
     y: float
@@ -256,7 +258,7 @@ class Scan:
 
     @cached_property
     def system(self) -> System:
-        """Its projector."""
+        """The projector of this scan."""
         return System(self.size, self.angles, self.detectors)
 
 
@@ -302,7 +304,7 @@ def generate(size: int, angles: int, detectors: int, subsets: int, smoothing: fl
 
 
 def direction(angle: int, angles: int) -> tuple[float, float]:
-    """Cosine and sine of an angle; exact at 0 and 90 degrees."""
+    """The cosine and the sine of an angle; they are exact at 0 and 90 degrees."""
     if 2 * angle == angles:
         return 0.0, 1.0
     turn = math.pi * angle / angles
@@ -325,7 +327,7 @@ def phantom(size: int) -> NDArray[np.float64]:
 
 
 def phantom_scan(size: int, angles: int, detectors: int) -> NDArray[np.float64]:
-    """Line integrals of the phantom's ellipses, which have a closed form, in levels by pixels."""
+    """Line integrals of the phantom's ellipses, in closed form; the unit is levels times pixels."""
     import numpy as np
 
     half = size / 2
@@ -389,7 +391,7 @@ def data_curvature(size: int, weights: NDArray[np.float32]) -> NDArray[np.float6
 def _chords(
     size: int, distance: NDArray[np.float64], cosine: float, sine: float
 ) -> NDArray[np.float64]:
-    """The lengths in the image of an angle's rays."""
+    """The lengths of an angle's rays inside the image."""
     import numpy as np
 
     half = size / 2

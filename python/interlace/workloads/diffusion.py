@@ -77,7 +77,7 @@ class Diffusion(Slabs):
 
     @staticmethod
     def _asked(inputs: DiffusionInputs) -> tuple[int, int, str]:
-        """Size, dimensions and equation."""
+        """The size, the dimensions and the equation that the options ask for."""
         dimensions = DEFAULT_DIMENSIONS if inputs.dimensions is None else inputs.dimensions
         size = DEFAULT_SIZE.get(dimensions, 0) if inputs.size is None else inputs.size
         return size, dimensions, inputs.equation or "heat"
@@ -126,10 +126,10 @@ class Diffusion(Slabs):
 # --- the data and the reference ------------------------------------------------------------------
 
 EQUATIONS = ("heat", "burgers")
-HALO = {"heat": 2, "burgers": 3}  # planes
+HALO = {"heat": 2, "burgers": 3}  # planes of a halo
 MOST_POINTS = 2**31 - 1
 _MODES = 8  # number of waves in the initial sum
-_TINY = 1e-6  # of WENO's weights
+_TINY = 1e-6  # keeps WENO's weights finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,7 @@ class Start:
 
     @property
     def plane(self) -> int:
-        """Points of a plane."""
+        """The number of points in a plane."""
         return int(self.values[0].size)
 
     @property
@@ -181,7 +181,7 @@ def generate(side: int, dimensions: int, equation: str, seed: int = 1) -> Start:
 
 
 def solve(start: Start, steps: int) -> Grid:
-    """The grid after a number of steps, in float64."""
+    """Return the grid after a number of steps, in float64."""
     import numpy as np
 
     u = start.values.astype(np.float64)
@@ -225,7 +225,7 @@ def _fluxes(wide: Grid, speed: float) -> Grid:
 
 
 def _weno(a: Grid, b: Grid, c: Grid, d: Grid, e: Grid) -> Grid:
-    """The value between c and d (Jiang and Shu, 1996)."""
+    """The value between c and d by WENO (Jiang and Shu, 1996)."""
     import numpy as np
 
     rough = (

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 DEFAULT_SIZE = 32
 
 FLOAT32_ROUNDING = 2.0**-24
-EPOCHS = 2  # of a step: stresses, velocities
-ROUNDINGS = 24  # of a value in an epoch: three differences of seven, a sum, a factor, an addition
+EPOCHS = 2  # a step has an epoch for stresses and one for velocities
+# The roundings of a value in an epoch: three differences of seven, a sum, a factor, an addition.
+ROUNDINGS = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +103,7 @@ class Eqwp(Slabs):
 # --- the data and the reference ------------------------------------------------------------------
 
 COMPONENTS = 3
-HALO = 2  # planes
+HALO = 2  # planes of a halo
 MOST_VALUES = 2**31 - 1
 _LAYERS = ((1500.0, 1800.0), (2500.0, 2100.0), (4000.0, 2500.0), (6000.0, 2700.0))
 _COURANT = 0.4  # Courant number of the fastest wave; stable up to 0.495 (6 / 7 over the root of 3)
@@ -119,7 +120,7 @@ class Start:
 
     @property
     def plane(self) -> int:
-        """Values of a plane."""
+        """The number of values in a plane."""
         return int(self.velocity[0].size)
 
     @property
@@ -143,7 +144,7 @@ def generate(side: int, seed: int = 1) -> Start:
     reading.require_memory(300 * side**3, f"a grid of {side} points a side", "grid")
     layer = np.arange(side) * len(_LAYERS) // side
     p_speed, density = np.array(_LAYERS)[layer].T
-    lame_2 = density * p_speed**2 / 3  # mu; with S waves slower by the root of 3, lambda too
+    lame_2 = density * p_speed**2 / 3  # mu, and lambda: S waves are slower by the root of 3
     step = _COURANT / p_speed.max()  # dt / dx
     medium = np.column_stack([lame_2 * step, lame_2 * step, step / density]).astype(np.float32)
     random = (np.random.PCG64(seed).random_raw(_PULSES * 6) >> np.uint64(40)) / 2.0**24
@@ -159,7 +160,7 @@ def generate(side: int, seed: int = 1) -> Start:
 
 
 def propagate(start: Start, steps: int) -> Field:
-    """The velocities after a number of steps, in float64."""
+    """Return the velocities after a number of steps, in float64."""
     import numpy as np
 
     v = start.velocity.astype(np.float64)

@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 
     from interlace.data.graphs import Graph
 
-# Fields of Inputs that select a model of interlace.data.graph_models, and all that select a graph.
+# Two lists of fields of Inputs: those that select a model of interlace.data.graph_models, and all
+# that select a graph.
 MODELS = ("cage", "crawl", "rgg")
 GRAPHS = ("data", "rmat", *MODELS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInputs(Inputs):
-    """The model of interlace.data.graph_models that makes the graph."""
+    """The option that selects a model of interlace.data.graph_models."""
 
     cage: Annotated[int | None, Option("ROWS", "generate a matrix as of DNA electrophoresis")] = (
         None
@@ -65,7 +66,7 @@ class GraphInputs(ModelInputs):
 
 
 def check_one(inputs: Inputs, names: tuple[str, ...]) -> str | None:
-    """The one field of these that was given. Raises UserError if two were given."""
+    """Return the one field of these that was given. Raises UserError if two were given."""
     given = [name for name in names if getattr(inputs, name) is not None]
     if len(given) > 1:
         first, second = (option_of(name) for name in given[:2])
@@ -135,7 +136,7 @@ class GraphWorkload(Workload):
 
     @property
     def counts(self) -> str:
-        """The vertices and edges, for people."""
+        """The numbers of vertices and edges as text."""
         vertices = counted(self.graph.rows, "vertex", "vertices")
         return f"{vertices}, {counted(self.graph.edges, 'edge')}"
 
@@ -161,7 +162,7 @@ class GraphWorkload(Workload):
         return cut(self.graph.offsets, gpus)
 
     def rows_of_columns(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-        """The offsets of rows and their columns, in the form that the compiled modules take."""
+        """The offsets of rows and their columns, in the form for the compiled modules."""
         import numpy as np
 
         offsets = np.ascontiguousarray(self.graph.offsets).astype(np.uint64, copy=False)
@@ -172,7 +173,7 @@ class GraphWorkload(Workload):
 
         if self.subscribe == "all":
             return super().held(case, device)
-        # The rows that it computes, and the values that it reads for them.
+        # These are the rows that the device computes, and the values that it reads for them.
         begin, end = self.boundaries(case.gpus)[device : device + 2]
         offsets, columns = self.graph.offsets, self.graph.columns
         held = np.zeros(self.graph.rows, dtype=bool)

@@ -26,12 +26,14 @@ MOST_ROWS = 1 << 20
 MOST_COLUMNS = 1 << 30
 
 FLOAT32_ROUNDING = 2.0**-24
-ROUNDINGS = 3  # roundings of a point in an iteration: the sums; the factor of a quarter is exact
+# The roundings of a point in an iteration: its sums. The factor of a quarter is exact.
+ROUNDINGS = 3
 
-# Bytes of a point: three float64 grids while the reference is computed. Afterwards one grid, the
-# results of all GPUs, the indices of a GPU's points, and their differences.
+# The bytes of a point. While the reference is computed, these are three float64 grids. Afterwards
+# they are one grid, the results of all GPUs, the indices of a GPU's points, and their differences.
 REFERENCE_BYTES = 36
-CACHED_COLUMNS = 1 << 14  # columns that the reference computes for all rows before the next ones
+# The reference computes so many columns for all rows before the next ones.
+CACHED_COLUMNS = 1 << 14
 # Counts grow in proportion to the columns, in steps that keep the rows' alignment in sectors.
 COUNTED_COLUMNS = 2048
 
@@ -157,7 +159,7 @@ class HaloJacobi(Workload):
 
 
 def start(rows: int, columns: int) -> NDArray[np.float64]:
-    """The initial values, [row][column], as in src/workload/halo_jacobi.hpp."""
+    """The initial values by [row][column], as in src/workload/halo_jacobi.hpp."""
     import numpy as np
 
     across = np.arange(columns, dtype=np.int64) * 104729
@@ -168,7 +170,7 @@ def start(rows: int, columns: int) -> NDArray[np.float64]:
 
 
 def solve(values: NDArray[np.float64], iterations: int) -> NDArray[np.float64]:
-    """The values after a number of iterations. Rows are periodic, outer columns are fixed."""
+    """Return the values after some iterations. Rows are periodic, outer columns are fixed."""
     import numpy as np
 
     now, after = values.copy(), values.copy()  # the outer columns of both grids are fixed

@@ -26,7 +26,7 @@ DEFAULT_SIZE = 32
 
 FLOAT32_ROUNDING = 2.0**-24
 COMPLEX_BYTES = 8
-FIELDS = 6  # of the larger transpose
+FIELDS = 6  # fields in the larger transpose
 STAGES = 2
 
 
@@ -54,7 +54,7 @@ class Hit(Slabs):
     def __init__(self, start: Start, source: str, inputs: HitInputs) -> None:
         super().__init__(f"turbulence-{start.side}", source, inputs, start.velocity, halo=0)
         self.start = start
-        self.energy: float | None = None  # of the reference, once there is one
+        self.energy: float | None = None  # the reference's energy, once there is one
 
     @classmethod
     def check_data(cls, inputs: HitInputs) -> None:
@@ -131,7 +131,7 @@ class Start:
     side: int
     velocity: NDArray[np.float32]  # [ky][x, y, z][kz][kx][re, im]
     viscosity: float
-    step: float  # in time
+    step: float  # the time of a step
 
 
 def generate(side: int, seed: int = 1) -> Start:
@@ -168,7 +168,7 @@ def generate(side: int, seed: int = 1) -> Start:
 
 
 def evolve(start: Start, steps: int) -> NDArray[np.float64]:
-    """The velocity after a number of steps, in float64, in the layout of `Start.velocity`."""
+    """Return the velocity after some steps, in float64, in the layout of `Start.velocity`."""
     import numpy as np
 
     wide = start.velocity.astype(np.float64)
@@ -202,7 +202,7 @@ def _wavenumbers(side: int) -> NDArray[np.float64]:
 
 
 def _kept(k: NDArray[np.float64], side: int) -> NDArray[np.bool_]:
-    """Whether a coefficient is below two thirds of the wavenumbers, and not the mean."""
+    """Whether a coefficient is below two thirds of the wavenumbers and is not the mean."""
     import numpy as np
 
     kept: NDArray[np.bool_] = (3 * np.abs(k) < side).all(axis=0) & (k != 0).any(axis=0)
@@ -210,7 +210,7 @@ def _kept(k: NDArray[np.float64], side: int) -> NDArray[np.bool_]:
 
 
 def _project(a: Modes, k: NDArray[np.float64]) -> Modes:
-    """The divergence-free part."""
+    """Return the divergence-free part."""
     square = (k**2).sum(axis=0)
     square[0, 0, 0] = 1
     result: Modes = a - k * ((k * a).sum(axis=0) / square)

@@ -153,12 +153,12 @@ class Jacobi(Workload):
 
 MAX_HALF_BANDWIDTH = 512
 MAX_ROWS = 2**32 - 2**10  # kernels count rows in 32 bits
-DOMINANCE = 0.9  # of generated systems
+DOMINANCE = 0.9  # the dominance of generated systems
 
 
 @dataclass(frozen=True, eq=False)
 class BandedSystem:
-    """A x = b; `diagonals[half_bandwidth + k, i]` is A(i, i + k), and 0 outside of the matrix."""
+    """The system A x = b. `diagonals[half_bandwidth + k, i]` is A(i, i + k), and 0 outside."""
 
     name: str
     diagonals: NDArray[np.float32]  # 2 half_bandwidth + 1 by rows
@@ -176,7 +176,7 @@ class BandedSystem:
 
     @cached_property
     def dominance(self) -> float:
-        """The largest sum of a row's off-diagonal magnitudes over its diagonal."""
+        """The largest ratio of a row's off-diagonal magnitudes, summed, to its diagonal."""
         return float(
             (_other_magnitudes(self.diagonals) / self.diagonals[self.half_bandwidth]).max()
         )
@@ -186,7 +186,7 @@ class JacobiReference(NamedTuple):
     """The result of `jacobi_reference`."""
 
     x: NDArray[np.float64]
-    magnitude: NDArray[np.float64]  # the same iteration on the magnitudes of A and b
+    magnitude: NDArray[np.float64]  # x if A and b have their magnitudes
 
 
 def load_banded(path: str | os.PathLike[str], seed: int = 1) -> BandedSystem:
@@ -242,7 +242,7 @@ def generate(rows: int, half_bandwidth: int, seed: int = 1) -> BandedSystem:
 
 
 def jacobi_reference(system: BandedSystem, iterations: int) -> JacobiReference:
-    """Jacobi iterations from x = 0 in float64."""
+    """Make Jacobi iterations from x = 0 in float64."""
     import numpy as np
 
     diagonal = system.diagonals[system.half_bandwidth].astype(np.float64)
@@ -300,7 +300,7 @@ def _other_magnitudes(diagonals: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def _needed_bytes(rows: int, half_bandwidth: int) -> int:
-    """Bytes of memory for a system and its float64 reference."""
+    """The bytes of memory that a system and its float64 reference need."""
     return (2 * half_bandwidth + 1) * rows * 12 + 40 * rows
 
 

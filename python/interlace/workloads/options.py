@@ -22,7 +22,7 @@ class Option(NamedTuple):
     """An option's letter in the help, and its help text."""
 
     metavar: str
-    help: str  # without the names of the workloads that take it
+    help: str  # the text, without the names of workloads that take it
     default: object = None  # None: the help does not mention a default
     short: str | None = None
 
@@ -117,13 +117,13 @@ def declared(inputs: type[Inputs]) -> dict[str, Declared]:
 
 
 class Taken(NamedTuple):
-    """An option, with what each workload that takes it says of it."""
+    """An option, with the help text of each workload that takes it."""
 
     kind: type
-    by: dict[str, Option]  # the workload's name
+    by: dict[str, Option]  # the option by the workload's name
 
     def help(self, workloads: int) -> str:
-        """The help text, given the number of all workloads."""
+        """The help text, which depends on the number of all workloads."""
         ways: dict[str, list[str]] = {}
         for name, option in self.by.items():
             ways.setdefault(option.help, []).append(name)

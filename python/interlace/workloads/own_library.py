@@ -10,15 +10,14 @@ from interlace.base.errors import UserError
 
 
 def library_name(workload: str, *, on_gpus: bool) -> str:
-    """The file that runs a workload of another package; it lies next to the workload's module."""
+    """The name of the file that runs such a workload; it lies beside the workload's module."""
     return f"_{workload.replace('-', '_')}{'_on_gpus' if on_gpus else ''}.so"
 
 
 def library_of(workload: str, source: str, module: Any) -> Any:
-    """The library of a workload of the module `source`, loaded by a compiled module: _core, or
-    _cuda for GPUs.
+    """Return the library of a workload of the module `source`.
 
-    Raises UserError where there is none.
+    A compiled module loads it: _core, or _cuda for GPUs. Raises UserError if there is none.
     """
     on_gpus = module.__name__.endswith("_cuda")
     name = library_name(workload, on_gpus=on_gpus)

@@ -5,8 +5,7 @@ A line of such a package's pyproject.toml names the class:
     [project.entry-points."interlace.workloads"]
     heat-rod = "heat_rod.workload:HeatRod"
 
-A package that cannot be used never stops a command: the reason is told to whoever asks for its
-workload.
+A package that cannot be used never stops a command. Whoever asks for its workload gets the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ GROUP = "interlace.workloads"
 def installed_workloads(
     shipped: Mapping[str, type[Workload]],
 ) -> tuple[dict[str, type[Workload]], dict[str, str]]:
-    """The workloads of other packages by their names, and why others cannot be used."""
+    """The workloads of other packages by their names, and the reasons why others cannot be used."""
     found: dict[str, type[Workload]] = {}
     unusable: dict[str, str] = {}
     for entry in sorted(entry_points(group=GROUP)):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def cut_planes(planes: int, values: int, gpus: int) -> Sequence[int]:
-    """Boundaries of parts with equal numbers of planes, given the values of a plane."""
+    """The boundaries of parts with equal numbers of planes; a plane has so many values."""
     return [planes * gpu // gpus * values for gpu in range(gpus + 1)]
 
 
@@ -28,7 +28,7 @@ class Slabs(Workload):
     ) -> None:
         super().__init__(data_name, source, inputs)
         self.planes, self.plane = len(grid), int(grid[0].size)
-        self.halo = halo  # values that a part needs beside it
+        self.halo = halo  # the values beside a part that it needs
 
     @classmethod
     def check_data(cls, inputs: Any) -> None:

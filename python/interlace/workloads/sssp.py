@@ -24,7 +24,7 @@ NONE_CHANGED = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class SsspInputs(GraphInputs):
-    """Options of the graph and of the vertex where paths start."""
+    """Options of the graph, and of the vertex at which paths start."""
 
     iterations: Annotated[Iterations, Default("to the end")] = None
     source: Annotated[
@@ -52,7 +52,8 @@ class Sssp(GraphWorkload):
     ) -> None:
         super().__init__(graph, data_name, source, inputs)
         self.weights = weights
-        self.seed = 1 if inputs.seed is None else inputs.seed  # of the weights, if they are seeded
+        # The seed of the weights, if they are seeded.
+        self.seed = 1 if inputs.seed is None else inputs.seed
         if inputs.source is not None and not 0 <= inputs.source < graph.rows:
             raise UserError(
                 f"--source {inputs.source}: the graph has the vertices 0 to {graph.rows - 1}"
@@ -120,7 +121,7 @@ class Sssp(GraphWorkload):
         )
 
     def limits(self) -> tuple[int, float]:
-        """Return the most iterations, and the tolerance that ends unchanged runs."""
+        """Return the most iterations, and a tolerance that ends a run when nothing changes."""
         return self.iterations, NONE_CHANGED if self.to_the_end else 0.0
 
     def reference(self, iterations: int) -> Reference:
@@ -139,4 +140,5 @@ class Sssp(GraphWorkload):
     # because float32 also had the path that is shortest in float64 to choose from. A lost or late
     # transfer gives another path, or none.
     def allowed_error(self) -> float:
-        return self._longest * FLOAT32_ROUNDING * 1.01  # beyond the first order
+        # The factor covers more than the first order.
+        return self._longest * FLOAT32_ROUNDING * 1.01

@@ -1,16 +1,17 @@
-"""Programs that see several GPUs as one: their data, and references of their results, in float64
-or in whole numbers.
+"""Programs that see several GPUs as one: their data, and references of their results.
+References are in float64 or in whole numbers.
 
-DualOpt (PACT 2022) gives no sizes. There are two sets, which were written down before any of the
-paper's figures was compared, and stay: MGPUSim's parameters, and four times those. Sizes of fir,
-mt, mm, atax and spmv are from published runs of MGPUSim. For the others MGPUSim has defaults for a
-quick look, of 16 nodes or 64 rows; everything but the sizes comes from there (edges of a vertex,
-density, iterations, features, clusters, the mask), and sizes are our own: such that a program makes
-some hundred thousand accesses, as those five do. Four times is each extent: rows and columns of a
-matrix, of a grid and of an image, samples, keys, bytes, points, vertices. Data are seeded.
+DualOpt (PACT 2022) gives no sizes. There are two sets of sizes here: MGPUSim's parameters, and
+four times those. They were written down before any figure was compared with the paper's, and they
+stay. Sizes of fir, mt, mm, atax and spmv are from published runs of MGPUSim. For the other
+programs MGPUSim has only defaults for a quick look, of 16 nodes or 64 rows. Their sizes are our
+own: a program makes some hundred thousand accesses, as those five do. Everything else comes from
+MGPUSim (edges of a vertex, density, iterations, features, clusters, the mask). Four times means
+each extent: rows and columns of a matrix, of a grid and of an image, samples, keys, bytes, points,
+vertices. Data are seeded.
 
-Every module of this package that has a NAME is a program, by itself: EXTENT is its size in the
-smaller set, and `make` generates its data for an extent.
+Every module of this package that has a NAME is a program. Its EXTENT is its size in the smaller
+set, and its `make` generates its data for an extent.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SEED = 1
 
 
 def _programs() -> list[ModuleType]:
-    """By their places, then by their names."""
+    """The programs, ordered by their places and then by their names."""
     modules = [
         importlib.import_module(f"{__name__}.{it.name}") for it in pkgutil.iter_modules(__path__)
     ]
@@ -43,7 +44,7 @@ def _programs() -> list[ModuleType]:
 
 
 PROGRAMS: dict[str, Callable[[int, np.random.Generator], Problem]] = {}
-SIZES: dict[str, int] = {}  # of the smaller set
+SIZES: dict[str, int] = {}  # sizes in the smaller set
 for _program in _programs():
     PROGRAMS[_program.NAME] = _program.make
     SIZES[_program.NAME] = _program.EXTENT
@@ -53,9 +54,11 @@ def simulate(
     core: Any, machine: Any, it: Problem, gpus: int, mechanism: str, *, pages: str = "",
     blocks: str = "contiguous",
 ) -> dict[str, Any]:  # fmt: skip
-    """One verified run: what the compiled module tells of it, with `max_error` for its values.
+    """Make one verified run.
 
-    Raises RunFailure where a value differs from the reference by more than rounding explains.
+    Returns the compiled module's result, with `max_error` for its values.
+
+    Raises RunFailure if a value differs from the reference by more than rounding explains.
     """
     run = f"{it.name} on {gpus} GPUs"
     with core_errors(run):
@@ -93,7 +96,7 @@ def _verified(found: dict[str, Any], it: Problem, run: str) -> dict[str, Any]:
 
 
 def problem(name: str, scale: int) -> Problem:
-    """A program with its data; raises UserError for a size that there is not."""
+    """Return a program with its data. Raises UserError if the size does not exist."""
     if scale not in SCALES:
         raise UserError(f"--times {scale}: there are 1 and 4")
     return PROGRAMS[name](SIZES[name] * scale, np.random.default_rng(SEED))

@@ -8,8 +8,8 @@ from interlace.data.ciphers import encrypt
 from interlace.workloads.unified.program import Problem, wide
 
 NAME = "aes"
-PLACE = 8  # in tables
-EXTENT = 65536  # bytes
+PLACE = 8  # the program's place in tables
+EXTENT = 65536  # bytes of the message
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

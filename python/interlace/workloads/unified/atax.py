@@ -7,8 +7,8 @@ import numpy as np
 from interlace.workloads.unified.program import ROUNDING, Problem, random_values, wide
 
 NAME = "atax"
-PLACE = 4  # in tables
-EXTENT = 512  # rows and columns
+PLACE = 4  # the program's place in tables
+EXTENT = 512  # the number of rows, and of columns
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

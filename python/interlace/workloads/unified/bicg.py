@@ -7,8 +7,8 @@ import numpy as np
 from interlace.workloads.unified.program import ROUNDING, Problem, random_values, wide
 
 NAME = "bicg"
-PLACE = 6  # in tables
-EXTENT = 512  # rows and columns
+PLACE = 6  # the program's place in tables
+EXTENT = 512  # the number of rows, and of columns
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

@@ -1,4 +1,4 @@
-"""Keys, sorted by a bitonic network."""
+"""Keys are sorted by a bitonic network."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import numpy as np
 from interlace.workloads.unified.program import Problem, wide
 
 NAME = "bs"
-PLACE = 7  # in tables
-EXTENT = 16384  # keys
+PLACE = 7  # the program's place in tables
+EXTENT = 16384  # the number of keys
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

@@ -1,4 +1,4 @@
-"""Levels of a random graph from the vertex of most edges; -1 where no path leads."""
+"""Levels of a random graph from the vertex with the most edges; -1 if no path leads there."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import numpy as np
 from interlace.workloads.unified.program import Problem, wide
 
 NAME = "bfs"
-PLACE = 9  # in tables
-EXTENT = 32768  # vertices
+PLACE = 9  # the program's place in tables
+EXTENT = 32768  # the number of vertices
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

@@ -7,15 +7,15 @@ import numpy as np
 from interlace.workloads.unified.program import Problem, wide
 
 NAME = "sc"
-PLACE = 13  # in tables
-EXTENT = 512  # rows and columns, with what the mask adds
+PLACE = 13  # the program's place in tables
+EXTENT = 512  # rows and columns, with those that the mask adds
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:
     side = 3
     width = extent - side + 1
     image = generator.integers(0, 256, (width + side - 1, width + side - 1))
-    mask = generator.integers(0, 16, (side, side))  # of 1/16
+    mask = generator.integers(0, 16, (side, side))  # the unit is 1/16
     sums = np.zeros((width, width), np.int64)
     for down in range(side):
         for right in range(side):

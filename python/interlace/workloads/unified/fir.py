@@ -1,4 +1,4 @@
-"""A filter of 16 taps: each sample with the samples before it."""
+"""A filter of 16 taps, which joins each sample with the samples before it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import numpy as np
 from interlace.workloads.unified.program import ROUNDING, Problem, random_values, wide
 
 NAME = "fir"
-PLACE = 1  # in tables
-EXTENT = 262144  # samples
+PLACE = 1  # the program's place in tables
+EXTENT = 262144  # the number of samples
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:
     samples, taps = extent, 16
     values, weights = random_values(generator, samples), random_values(generator, taps)
     history = random_values(generator, taps)
-    # Tap i of sample t reads sample t - i. Indices before the first sample count from the history's
-    # end, one further back than for samples.
+    # Tap i of sample t reads sample t - i. An index below 0 counts from the end of the history: -1
+    # is its last value.
     before = np.concatenate((history, values))
     expected = np.zeros(samples)
     size = np.zeros(samples)

@@ -1,4 +1,4 @@
-"""Clusters of random points: the cluster of each, and the centres; in whole numbers."""
+"""Clusters of random points, in whole numbers: the cluster of each point, and the centres."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from interlace.workloads.unified.program import Problem, wide
 
 NAME = "km"
-PLACE = 11  # in tables
-EXTENT = 8192  # points
+PLACE = 11  # the program's place in tables
+EXTENT = 8192  # the number of points
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:
     points, features, clusters, iterations = extent, 32, 5, 5
-    values = generator.integers(0, 17, (points, features))  # of 1/16
-    centres = 16 * values[:clusters]  # of 1/256
+    values = generator.integers(0, 17, (points, features))  # the unit is 1/16
+    centres = 16 * values[:clusters]  # the unit is 1/256
     members = np.full(points, clusters)
     for _ in range(iterations):
         distances = ((16 * values[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)

@@ -7,8 +7,8 @@ import numpy as np
 from interlace.workloads.unified.program import ROUNDING, Problem, random_values, wide
 
 NAME = "mm"
-PLACE = 3  # in tables
-EXTENT = 256  # rows and columns
+PLACE = 3  # the program's place in tables
+EXTENT = 256  # the number of rows, and of columns
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

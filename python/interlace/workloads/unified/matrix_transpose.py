@@ -7,8 +7,8 @@ import numpy as np
 from interlace.workloads.unified.program import Problem, random_values, wide
 
 NAME = "mt"
-PLACE = 2  # in tables
-EXTENT = 1024  # rows and columns
+PLACE = 2  # the program's place in tables
+EXTENT = 1024  # the number of rows, and of columns
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

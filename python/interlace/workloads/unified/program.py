@@ -15,11 +15,11 @@ class Problem(NamedTuple):
     """One program with its data, its compiled function and its expected result."""
 
     name: str
-    sizes: str  # for people
-    function: str  # of the compiled module
-    arguments: tuple[Any, ...]  # of the function, after the arguments that all programs have
+    sizes: str  # the sizes as text
+    function: str  # the function's name in the compiled module
+    arguments: tuple[Any, ...]  # the function's, after those that all programs have
     expected: npt.NDArray[np.float64]
-    bound: npt.NDArray[np.float64]  # of the rounding errors, element by element
+    bound: npt.NDArray[np.float64]  # each element's largest rounding error
 
     def error(self, values: Floats) -> float:
         """The largest difference from the reference, over its largest magnitude."""
@@ -33,10 +33,10 @@ class Problem(NamedTuple):
 
 
 def random_values(generator: np.random.Generator, *shape: int) -> Floats:
-    """Uniform from -1 to 1."""
+    """Random numbers, uniform from -1 to 1."""
     return generator.uniform(-1, 1, shape).astype(np.float32)
 
 
 def wide(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """In float64."""
+    """The values in float64."""
     return array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Ranks of a random graph, of whose pairs one in a thousand is joined."""
+"""Ranks of a random graph, in which an edge joins one in a thousand pairs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import numpy as np
 from interlace.workloads.unified.program import ROUNDING, Problem, wide
 
 NAME = "pr"
-PLACE = 10  # in tables
-EXTENT = 4096  # vertices
+PLACE = 10  # the program's place in tables
+EXTENT = 4096  # the number of vertices
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:
@@ -26,7 +26,7 @@ def make(extent: int, generator: np.random.Generator) -> Problem:
     expected = np.full(rows, 1 / rows)
     for _ in range(iterations):
         expected = matrix @ expected
-    steps = int(np.max(np.diff(offsets))) + 8  # additions of a row, and in its block
+    steps = int(np.max(np.diff(offsets))) + 8  # additions in a row and in its block
     return Problem(
         "pr", f"{rows} vertices, {count} edges, {iterations} iterations", "run_rank_iteration",
         (offsets, columns, values, iterations), expected,

@@ -7,8 +7,8 @@ import numpy as np
 from interlace.workloads.unified.program import ROUNDING, Problem, random_values, wide
 
 NAME = "spmv"
-PLACE = 5  # in tables
-EXTENT = 4096  # rows and columns
+PLACE = 5  # the program's place in tables
+EXTENT = 4096  # the number of rows, and of columns
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

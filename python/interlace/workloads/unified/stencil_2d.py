@@ -8,8 +8,8 @@ import numpy.typing as npt
 from interlace.workloads.unified.program import ROUNDING, Problem, random_values, wide
 
 NAME = "st"
-PLACE = 12  # in tables
-EXTENT = 512  # rows and columns
+PLACE = 12  # the program's place in tables
+EXTENT = 512  # the number of rows, and of columns
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:
