@@ -1,7 +1,7 @@
 // Fuzzes kernels of Accel-Sim's tracer, versions 4 and 5, and lists of them.
 #include "sim/trace/accel_sim.hpp"
 
-#include "mutation.hpp"
+#include "fuzzer.hpp"
 #include "trace_check.hpp"
 
 namespace {
@@ -43,38 +43,38 @@ void try_input(const std::string& input) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+interlace::fuzz::target interlace::fuzz::make_target() {
   std::string with_immediates = body;
   for (std::size_t at = with_immediates.find("\n0"); at != std::string::npos;
        at = with_immediates.find("\n0", at + 1)) {
     const std::size_t end = with_immediates.find('\n', at + 1);
     with_immediates.insert(end, " 16");
   }
-  return fuzz::driver(argc, argv)
-      .run({head + "-accelsim tracer version = 4\n" + body,
-            head + "-accelsim tracer version = 5\n-enable lineinfo = 0\n" + with_immediates,
-            "MemcpyHtoD,0x00007f0000000010,64\nkernel-1.traceg\nMemcpyDtoH,0x7f0000200000,8\n"},
-           {"\n",
-            " ",
-            "0x",
-            "-1",
-            "4294967296",
-            "18446744073709551616",
-            "R256",
-            "R0",
-            "#END_TB\n",
-            "#BEGIN_TB\n",
-            "thread block = ",
-            "warp = ",
-            "insts = ",
-            "\n\n",
-            "ffffffff",
-            "LDG.E.128",
-            "ATOMG",
-            "UBLKCP",
-            "-enable lineinfo = 1\n",
-            ",",
-            "-",
-            "2147483647"},
-           nullptr, try_input);
+  return {{head + "-accelsim tracer version = 4\n" + body,
+           head + "-accelsim tracer version = 5\n-enable lineinfo = 0\n" + with_immediates,
+           "MemcpyHtoD,0x00007f0000000010,64\nkernel-1.traceg\nMemcpyDtoH,0x7f0000200000,8\n"},
+          {"\n",
+           " ",
+           "0x",
+           "-1",
+           "4294967296",
+           "18446744073709551616",
+           "R256",
+           "R0",
+           "#END_TB\n",
+           "#BEGIN_TB\n",
+           "thread block = ",
+           "warp = ",
+           "insts = ",
+           "\n\n",
+           "ffffffff",
+           "LDG.E.128",
+           "ATOMG",
+           "UBLKCP",
+           "-enable lineinfo = 1\n",
+           ",",
+           "-",
+           "2147483647"},
+          nullptr,
+          try_input};
 }

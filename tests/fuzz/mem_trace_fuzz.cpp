@@ -1,7 +1,7 @@
 // Fuzzes the output of NVBit's mem_trace.
 #include "sim/trace/mem_trace.hpp"
 
-#include "mutation.hpp"
+#include "fuzzer.hpp"
 #include "trace_check.hpp"
 
 namespace {
@@ -28,18 +28,18 @@ void try_input(const std::string& input) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+interlace::fuzz::target interlace::fuzz::make_target() {
   const std::string sizes =
       " - grid size 2,1,1 - block size 64,1,1 - nregs 9 - shmem 0 - cuda stream id 0\n";
   const std::string launch =
       "MEMTRACE: CTX 0x00001 - LAUNCH - Kernel pc 0x7f - Kernel name k - "
       "grid launch id ";
-  return fuzz::driver(argc, argv)
-      .run({launch + "0" + sizes + line("0 - CTA 1,0,0 - warp 9 - STG.E.64", "0x7f0000200000") +
-                line("0 - CTA 0,0,0 - warp 1 - LDG.E", "0x7f0000000010") + launch + "1" + sizes +
-                line("1 - CTA 0,0,0 - warp 2 - LDS", "0x4"),
-            launch + "7\nwords\n" + line("7 - CTA 0,3,9 - warp 2 - RED.E.ADD", "0x7f0000000020")},
-           {"\n", " ", " - ", "0x", "CTX 0x2", "LAUNCH - ", "4294967296", ",", "LDGSTS", "UTMALDG",
-            "CTA ", "warp ", "grid launch id ", "grid size ", "1024", "MEMTRACE: CTX ", "-1"},
-           nullptr, try_input);
+  return {{launch + "0" + sizes + line("0 - CTA 1,0,0 - warp 9 - STG.E.64", "0x7f0000200000") +
+               line("0 - CTA 0,0,0 - warp 1 - LDG.E", "0x7f0000000010") + launch + "1" + sizes +
+               line("1 - CTA 0,0,0 - warp 2 - LDS", "0x4"),
+           launch + "7\nwords\n" + line("7 - CTA 0,3,9 - warp 2 - RED.E.ADD", "0x7f0000000020")},
+          {"\n", " ", " - ", "0x", "CTX 0x2", "LAUNCH - ", "4294967296", ",", "LDGSTS", "UTMALDG",
+           "CTA ", "warp ", "grid launch id ", "grid size ", "1024", "MEMTRACE: CTX ", "-1"},
+          nullptr,
+          try_input};
 }

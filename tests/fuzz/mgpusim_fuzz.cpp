@@ -1,7 +1,7 @@
 // MGPUSim's mem.trace.
 #include "sim/trace/mgpusim.hpp"
 
-#include "mutation.hpp"
+#include "fuzzer.hpp"
 #include "trace_check.hpp"
 
 namespace {
@@ -23,13 +23,13 @@ void try_input(const std::string& input) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  return fuzz::driver(argc, argv)
-      .run({"start, 0.1, GPU_1.SA_00.L1VCache_00, 7@x, *mem.ReadReq, 0x100000040, 64\n"
-            "start, 0.2, GPU_1.SA_00.L1VCache_00, 8_req_out, *mem.ReadReq, 0x100000040, 64\n"
-            "step, 0.3, 7@x, hit\nend, 0.3, 7@x\n"
-            "start, 0.4, GPU_2.SA_00.L1VCache_01, 9@x, *mem.WriteReq, 0x200000044, 12\n"},
-           {"\n", ", ", "GPU_3", "GPU[2]", "GPU_0", "0x", "start, ", "step, ", "4294967297", "128",
-            "L1V", "@", "*mem.WriteReq", "-1"},
-           nullptr, try_input);
+interlace::fuzz::target interlace::fuzz::make_target() {
+  return {{"start, 0.1, GPU_1.SA_00.L1VCache_00, 7@x, *mem.ReadReq, 0x100000040, 64\n"
+           "start, 0.2, GPU_1.SA_00.L1VCache_00, 8_req_out, *mem.ReadReq, 0x100000040, 64\n"
+           "step, 0.3, 7@x, hit\nend, 0.3, 7@x\n"
+           "start, 0.4, GPU_2.SA_00.L1VCache_01, 9@x, *mem.WriteReq, 0x200000044, 12\n"},
+          {"\n", ", ", "GPU_3", "GPU[2]", "GPU_0", "0x", "start, ", "step, ", "4294967297", "128",
+           "L1V", "@", "*mem.WriteReq", "-1"},
+          nullptr,
+          try_input};
 }

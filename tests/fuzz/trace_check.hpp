@@ -1,11 +1,10 @@
 // An accepted input must be a trace. It is written to a file, and the file is read.
 #pragma once
 
-#include <unistd.h>
+#include <sys/mman.h>
 
-#include <cstdio>
-#include <fstream>
 #include <functional>
+#include <stdexcept>
 #include <string>
 
 #include "interlace/base/errors.hpp"
@@ -25,16 +24,14 @@ class nothing final : public sim::trace::sink {
 // `convert` passes a trace to the sink, or throws usage_error.
 inline void check_conversion(const sim::trace::header& h,
                              const std::function<void(sim::trace::sink&)>& convert) {
-  const char* folder = std::getenv("TMPDIR");
-  const std::string path = std::string(folder == nullptr ? "/tmp" : folder) + "/interlace-fuzz-" +
-                           std::to_string(getpid());
-  std::ofstream(path).close();
+  const descriptor file(memfd_create("trace", MFD_CLOEXEC));
+  if (!file) throw std::runtime_error("no memory for a file");
+  const std::string path = "/proc/self/fd/" + std::to_string(file.get());
   sim::trace::writer to(path, h);
   convert(to);
   to.finish();
   try {
     const sim::trace::reader from(path);
-    std::remove(path.c_str());  // the file stays open
     nothing sink;
     from.read_all(sink, {});
   } catch (const usage_error& error) {

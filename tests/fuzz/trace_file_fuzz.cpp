@@ -8,7 +8,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "mutation.hpp"
+#include "fuzzer.hpp"
 #include "sim/trace/coding.hpp"
 #include "sim/trace/reader.hpp"
 #include "sim/trace/writer.hpp"
@@ -23,8 +23,8 @@ std::string sound() {
   header h;
   h.gpus = 2;
   h.ranges = {{0x10000, 0x20000, 0, 0}, {0x20000, 0x30000, 1, 0}, {0x40000, 0x60000, 0, 4096}};
-  const std::string path = "/tmp/interlace-fuzz-sound-" + std::to_string(getpid());
-  std::ofstream(path).close();
+  const descriptor file(memfd_create("sound", MFD_CLOEXEC));
+  const std::string path = "/proc/self/fd/" + std::to_string(file.get());
   writer to(path, h);
   to.program(launch{0, 3, 64, 16, "kernel", {}});
   to.program(launch{1, 1, 32, 0, "", {}});
@@ -61,7 +61,6 @@ std::string sound() {
   to.finish();
   std::ifstream stream(path, std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(stream), {});
-  std::remove(path.c_str());
   return bytes;
 }
 
@@ -99,6 +98,6 @@ void try_input(const std::string& input) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  return fuzz::driver(argc, argv).run({sound()}, {}, with_check_sums, try_input);
+interlace::fuzz::target interlace::fuzz::make_target() {
+  return {{sound()}, {}, with_check_sums, try_input};
 }

@@ -1,13 +1,20 @@
-// The driver of the fuzzers of readers. It changes valid inputs at random, gives each one to a
-// reader, and stops at the first input that the reader does not refuse as it should.
+// The drivers of the fuzzers of readers and decoders. They change valid inputs, give each one to a
+// reader, and stop at the first input that the reader does not refuse as it should.
+//
+// Without libFuzzer the changes are random:
 //
 //   NAME_fuzz [SECONDS [SEED]]    prints how many inputs were tried and how many were accepted
 //   NAME_fuzz --input FILE        tries one
 //
 // A finding is written to NAME_fuzz-finding in the working folder. A sanitizer ends the process
 // before that; the same seed finds the input again.
+//
+// Where clang compiles with INTERLACE_SANITIZE=address,undefined,fuzzer-no-link, libFuzzer drives
+// them. It prefers inputs that reach code that no other reached: NAME_fuzz FOLDER [OPTION]..., with
+// the options of libFuzzer. FOLDER gets the sound inputs first.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -31,8 +38,8 @@ class mutation {
   mutation(std::vector<std::string> inputs, std::vector<std::string> words, std::uint64_t seed)
       : inputs_(std::move(inputs)), words_(std::move(words)), random_(seed) {}
 
-  std::string next() {
-    std::string input = inputs_[below(inputs_.size())];
+  std::string next() { return changed(inputs_[below(inputs_.size())]); }
+  std::string changed(std::string input) {
     for (std::size_t n = 1 + below(6); n != 0; --n) change(input);
     return input;
   }
@@ -85,8 +92,19 @@ class mutation {
   std::mt19937_64 random_;
 };
 
-// `read` must return normally or throw usage_error. Anything else is a finding, and so is a call
-// that takes longer than five seconds.
+// What a fuzzer tries.
+struct target {
+  std::vector<std::string> sound;  // inputs that the reader takes
+  std::vector<std::string> words;  // words of the format, if it is a text
+  // Makes a changed input sound again where readers would refuse it at once, as by check sums.
+  // None: inputs stay as they are.
+  std::function<std::string(std::string, mutation&)> finish;
+  // Returns normally, or throws usage_error or model_error. Anything else is a finding, and so is a
+  // call that takes longer than five seconds.
+  std::function<void(const std::string&)> read;
+};
+target make_target();  // each fuzzer defines it
+
 class driver {
  public:
   driver(int argc, char** argv) : name_(argv[0]) {
@@ -100,15 +118,14 @@ class driver {
     }
   }
 
-  int run(std::vector<std::string> inputs, std::vector<std::string> words,
-          const std::function<std::string(std::string, mutation&)>& finish,
-          const std::function<void(const std::string&)>& read) {
-    mutation mutate(inputs, std::move(words), seed_);
+  int run(const target& what) {
+    const auto& read = what.read;
+    mutation mutate(what.sound, what.words, seed_);
     if (!single_.empty()) {
       std::ifstream stream(single_, std::ios::binary);
       return try_one({std::istreambuf_iterator<char>(stream), {}}, read) == outcome::finding;
     }
-    for (const std::string& sound : inputs) {
+    for (const std::string& sound : what.sound) {
       if (try_one(sound, read) == outcome::taken) continue;
       std::fprintf(stderr, "%s: a sound input was not taken\n", name_.c_str());
       return 1;
@@ -118,13 +135,17 @@ class driver {
     std::uint64_t taken = 0;
     while (std::chrono::steady_clock::now() < end) {
       std::string input = mutate.next();
-      if (finish) input = finish(std::move(input), mutate);
-      const outcome what = try_one(input, read);
-      if (what == outcome::finding) return 1;
+      if (what.finish) input = what.finish(std::move(input), mutate);
+      const outcome result = try_one(input, read);
+      if (result == outcome::finding) return 1;
       ++tried;
-      if (what != outcome::taken) continue;
+      if (result != outcome::taken) continue;
       ++taken;
       if (mutate.below(50) == 0) mutate.keep(std::move(input));
+    }
+    if (taken == 0 || taken == tried) {
+      std::fprintf(stderr, "%s: it tried nothing; give it more time\n", name_.c_str());
+      return 1;
     }
     std::printf("%s: %llu inputs, %llu taken, the others refused; seed %llu\n", name_.c_str(),
                 static_cast<unsigned long long>(tried), static_cast<unsigned long long>(taken),
@@ -144,6 +165,8 @@ class driver {
     try {
       read(input);
     } catch (const usage_error&) {
+      what = outcome::refused;
+    } catch (const model_error&) {
       what = outcome::refused;
     } catch (const std::exception& error) {
       what = outcome::finding;
@@ -186,3 +209,66 @@ class driver {
 };
 
 }  // namespace interlace::fuzz
+
+#ifdef INTERLACE_LIBFUZZER
+
+inline const interlace::fuzz::target& the_target() {
+  static const interlace::fuzz::target made = interlace::fuzz::make_target();
+  return made;
+}
+
+extern "C" {
+
+std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most);
+
+int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  for (int k = 1; k < *argc; ++k) {
+    if ((*argv)[k][0] == '-') continue;
+    std::size_t number = 0;
+    for (const std::string& sound : the_target().sound) {
+      std::ofstream(std::string((*argv)[k]) + "/sound-" + std::to_string(number++),
+                    std::ios::binary)
+          << sound;
+    }
+    break;  // the first folder is the one that libFuzzer writes to
+  }
+  return 0;
+}
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    the_target().read(std::string(reinterpret_cast<const char*>(data), size));
+  } catch (const interlace::usage_error&) {
+    return 0;
+  } catch (const interlace::model_error&) {
+    return 0;
+  }
+  return 0;  // any other exception ends the process, and libFuzzer keeps the input
+}
+
+std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most,
+                                    unsigned int seed) {
+  const interlace::fuzz::target& what = the_target();
+  interlace::fuzz::mutation mutate(what.sound, what.words, seed);
+  std::string input;
+  if (!what.words.empty() && mutate.below(4) == 0) {
+    input = mutate.changed(std::string(reinterpret_cast<const char*>(data), size));
+  } else {
+    size = LLVMFuzzerMutate(data, size, most);
+    input.assign(reinterpret_cast<const char*>(data), size);
+  }
+  if (what.finish) input = what.finish(std::move(input), mutate);
+  input.resize(std::min(input.size(), most));
+  std::copy(input.begin(), input.end(), reinterpret_cast<char*>(data));
+  return input.size();
+}
+
+}  // extern "C"
+
+#else
+
+int main(int argc, char** argv) {
+  return interlace::fuzz::driver(argc, argv).run(interlace::fuzz::make_target());
+}
+
+#endif
