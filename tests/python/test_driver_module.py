@@ -106,6 +106,49 @@ def test_every_block_is_right(gpus: Path, settings: dict[str, str], ways: list[s
     ]
 
 
+BENCH = """
+import sys
+from interlace.study import blocks_bench
+blocks_bench.POOL, blocks_bench.MOST_BATCH = 1 << 23, 1 << 20
+blocks_bench.WORK_SHAPE, blocks_bench.WORK_TIMES = 8, 2
+from interlace.cli.main import main
+sys.argv = ["interlace", *sys.argv[1:]]
+main()
+"""
+
+
+@needs_compiler
+def test_the_benchmark_of_blocks(gpus: Path) -> None:
+    words = ["bench", "blocks", "--sizes", "512,64K", "--blocks", "16,256", "-n", "2"]
+    words += ["--beside-kernels", "0,4", "--json", "-"]
+    stand_in = str(HERE / "stand_ins/blocks")
+    found = run(gpus, ["-c", BENCH, *words], PYTHONPATH=stand_in, FAKE_CUDA="12080")
+    rows = found["rows"]
+    assert {row["method"] for row in rows} == {
+        "interlace", "cuMemcpyBatchAsync", "cuMemcpyAsync", "torch"
+    }  # fmt: skip
+    assert [row["wrong"] for row in rows] == [0] * len(rows)
+    batches = {(row["direction"], row["block_bytes"], row["blocks"]) for row in rows}
+    assert batches == {
+        (direction, size, count)
+        for direction in ("to-gpu", "to-host")
+        for size, count in ((512, 16), (512, 256), (65536, 16))
+    }
+    own = [row for row in rows if row["method"] == "interlace"]
+    assert {row["way"] for row in own} == {"kernel"}
+    for row in own:
+        peers = [
+            other["median_us"]
+            for other in rows
+            if other is not row
+            and all(other[key] == row[key] for key in ("direction", "block_bytes", "blocks"))
+        ]
+        assert row["slower"] == pytest.approx(row["median_us"] / min(peers) - 1)
+    beside = found["beside"]
+    assert len(beside) == 2 * 2 * 3
+    assert {row["most_thread_blocks"] for row in beside} == {0, 4}
+
+
 @needs_compiler
 def test_a_driver_that_is_too_old_is_named(gpus: Path, tmp_path: Path) -> None:
     assert run(gpus, [PROGRAM, str(tmp_path / "m.safetensors")], FAKE_CUDA="11080") == {

@@ -102,7 +102,9 @@ class Machine:
         self.gpu.copy_(self.host)
         self.gpu = self.gpu.flip(0)
         self.driver: Any = ctypes.CDLL("libcuda.so.1")
-        self.batches = hasattr(self.driver, "cuMemcpyBatchAsync")
+        # CUDA 13's form has no index of a failure.
+        self.newer = hasattr(self.driver, "cuMemcpyBatchAsync_v2")
+        self.batches = self.newer or hasattr(self.driver, "cuMemcpyBatchAsync")
 
     def wait(self) -> None:
         self.torch.cuda.synchronize(self.device)
@@ -160,10 +162,12 @@ class Batch:
     def driver_batch(self) -> None:
         how, first, failed = _Attributes(order=1), ctypes.c_size_t(0), ctypes.c_size_t(0)
         pointers = [ctypes.c_void_p(one.ctypes.data) for one in (*self.addresses, self.sizes)]
-        result = self.on.driver.cuMemcpyBatchAsync(
+        last = [] if self.on.newer else [ctypes.byref(failed)]
+        name = "cuMemcpyBatchAsync_v2" if self.on.newer else "cuMemcpyBatchAsync"
+        result = getattr(self.on.driver, name)(
             *pointers,
             ctypes.c_size_t(self.count),
-            *(ctypes.byref(how), ctypes.byref(first), ctypes.c_size_t(1), ctypes.byref(failed)),
+            *(ctypes.byref(how), ctypes.byref(first), ctypes.c_size_t(1), *last),
             ctypes.c_void_p(self.on.stream.cuda_stream),
         )
         if result != 0:

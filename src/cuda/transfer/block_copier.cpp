@@ -300,8 +300,7 @@ copied_blocks block_copier::copy(const block_batch& batch, CUstream_st* stream) 
     return {blocks_way::kernel, shape.bytes};
   const blocks_way way =
       choice.way == plan::block_way::driver_batch ? blocks_way::driver_batch : blocks_way::copies;
-  copy_by_driver(list, way, stream);
-  return {way, shape.bytes};
+  return {copy_by_driver(list, way, stream), shape.bytes};
 }
 
 // Only the kernel can read numbers that lie on the GPU.
@@ -356,8 +355,8 @@ blocks_way block_copier::copy_numbers_on_gpu(const block_batch& batch, const pla
   return blocks_way::kernel;
 }
 
-void block_copier::copy_by_driver(const plan::block_list& list, blocks_way way,
-                                  CUstream_st* stream) {
+blocks_way block_copier::copy_by_driver(const plan::block_list& list, blocks_way way,
+                                        CUstream_st* stream) {
   std::vector<device_address> to;
   std::vector<device_address> from;
   std::vector<std::size_t> sizes;
@@ -375,14 +374,18 @@ void block_copier::copy_by_driver(const plan::block_list& list, blocks_way way,
         sizes.push_back(bytes);
         return true;
       });
-  if (to.empty()) return;
+  if (to.empty()) return blocks_way::copies;
   batch_attributes how;
   std::size_t first = 0;
   std::size_t failed = 0;
-  check(driver_,
-        driver_.copy_batch(to.data(), from.data(), sizes.data(), to.size(), &how, &first, 1,
-                           &failed, stream),
-        "cuMemcpyBatchAsync");
+  if (driver_.copy_batch(to.data(), from.data(), sizes.data(), to.size(), &how, &first, 1, &failed,
+                         stream) == driver_result::success)
+    return blocks_way::driver_batch;
+  // A batch has conditions that plain copies do not have. If a copy itself is wrong, the plain copy
+  // fails, too, and its error is the reason.
+  for (std::size_t at = 0; at < to.size(); ++at)
+    check(driver_, driver_.copy(to[at], from[at], sizes[at], stream), "cuMemcpyAsync");
+  return blocks_way::copies;
 }
 
 // Copies the blocks in pieces: the host gathers a piece in page-locked memory, and a kernel or
@@ -430,7 +433,7 @@ void block_copier::copy_staged(CUctx_st* context, const plan::block_list& list,
               .thread_blocks;
       if (!launch(*by, piece, plan::layout_of(piece, shape, thread_blocks), thread_blocks, stream,
                   nullptr))
-        copy_by_driver(piece, blocks_way::copies, stream);
+        (void)copy_by_driver(piece, blocks_way::copies, stream);
       if (!to_gpu) {
         wait();
         for (std::size_t one = 0; one < sizes.size(); ++one)

@@ -92,7 +92,7 @@ class block_copier {
   resources* resources_of(CUctx_st* context);
   blocks_way copy_numbers_on_gpu(const block_batch& batch, const plan::block_list& list,
                                  CUctx_st* context, CUstream_st* stream);
-  void copy_by_driver(const plan::block_list& list, blocks_way way, CUstream_st* stream);
+  blocks_way copy_by_driver(const plan::block_list& list, blocks_way way, CUstream_st* stream);
   void copy_staged(CUctx_st* context, const plan::block_list& list, const block_places& places,
                    CUstream_st* stream);
   bool launch(resources& by, const plan::block_list& list, const plan::block_layout& layout,

@@ -129,7 +129,7 @@ struct kernel_node {
 // CUmemcpyAttributes.
 struct batch_attributes {
   int source_order = 1;  // sources are read in the order of the stream
-  memory_location source, destination;
+  memory_location source{.type = 0}, destination{.type = 0};  // no hints
   unsigned flags = 0;
 };
 

@@ -315,6 +315,21 @@ TEST(block_copier, every_way_copies_the_same_bytes) {
   }
 }
 
+TEST(block_copier, a_batch_that_the_driver_refuses_becomes_plain_copies) {
+  fake::driver driver(1, 14);
+  const in_context on(driver.table(), driver.context(0));
+  const plan::block_costs costs = only(plan::block_way::driver_batch);
+  pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 16U);
+  block_copier copier(driver.table(), {}, costs);
+  CUstream_st* const stream = driver.stream(0, false);
+  addresses all;
+  for (std::uint64_t at = 0; at < 16; ++at) all.add(in, at * 4096, at * 2048, 2048);
+  driver.fail("copy_batch", 1, 1);
+  EXPECT_EQ(copier.copy(batch_of(all), stream).way, blocks_way::copies);
+  EXPECT_EQ(copier.copy(batch_of(all), stream).way, blocks_way::driver_batch);
+  in.check();
+}
+
 TEST(block_copier, a_captured_batch_runs_again_and_its_graph_owns_the_lists) {
   fake::driver driver(1, 11);
   const in_context on(driver.table(), driver.context(0));
