@@ -22,6 +22,7 @@ from interlace.runtime.regions import stream_number
 WAYS = ("nothing", "kernel", "driver-batch", "copies", "staged")  # interlace_blocks_way
 PAGEABLE = ("refuse", "stage")
 NUMBERS = {"int64": 8, "uint64": 8, "int32": 4, "uint32": 4}
+NUMPY_NUMBERS = {"<i8": 8, "<u8": 8, "<i4": 4, "<u4": 4}
 
 
 class _Side(ctypes.Structure):
@@ -60,6 +61,12 @@ class _Numbers(NamedTuple):
 def _numbers(given: Any, which: str) -> _Numbers:
     if isinstance(given, (list, tuple, range)):
         given = np.asarray(given, np.int64)
+    if isinstance(given, np.ndarray) and given.flags.c_contiguous:  # the short way, half the time
+        known = NUMPY_NUMBERS.get(given.dtype.str)
+        if known is not None:
+            address = given.__array_interface__["data"][0]
+            array = Array(address, given.nbytes, None, given.dtype.str, "numpy", True, None, known)
+            return _Numbers(array, given.size, known, given)
     array = copying.array_of(given, which)
     if array.dtype not in NUMBERS:
         raise UserError(
