@@ -136,6 +136,7 @@ nb::dict make_result(run::result result) {
   d["copy_s"] = result.run.copy_s;
   d["iterations"] = result.iterations;
   d["timed_iterations"] = result.timed;
+  d["warm_iteration_s"] = result.warm_iteration_s;
   d["residual"] = result.residual;
   d["accesses"] = result.run.accesses;
   d["remote_transactions"] = result.run.remote_transactions;

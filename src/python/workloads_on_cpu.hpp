@@ -53,13 +53,14 @@ void bind_workload(nanobind::module_& module, const char* name, Problem (*)(Para
          const boundaries_in& boundaries, std::uint32_t iterations, double tolerance,
          std::uint32_t split_ranges, std::uint64_t chunk_bytes, std::uint32_t agent_threads,
          const std::string& variant, argument_type<Parameter>... data, const std::string& record,
-         bool whole) {
+         bool whole, bool cut_like_gpus) {
         const auto problem = problem_of<Problem, Parameter...>(data...);
         run::request asked =
             make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
                          split_ranges, chunk_bytes, agent_threads, variant);
         asked.record = record;
         asked.whole = whole;
+        asked.cut_like_gpus = cut_like_gpus;
         auto [result, cpu_s] = run_on(
             node, described, [&] { return run::on_host(problem, asked); },
             [&](const machine::machine& machine) { return run::on_sim(problem, asked, machine); });
@@ -70,7 +71,7 @@ void bind_workload(nanobind::module_& module, const char* name, Problem (*)(Para
       arg("node"), arg("machine").none(), arg("mechanism"), arg("boundaries"), arg("iterations"),
       arg("tolerance"), arg("split_ranges"), arg("chunk_bytes"), arg("agent_threads"),
       arg("variant"), arg(Problem::arguments[K])..., arg("record") = "", arg("whole") = true,
-      documentation<Problem>().c_str());
+      arg("cut_like_gpus") = false, documentation<Problem>().c_str());
 }
 template <class Problem>
 void bind_workload(nanobind::module_& module, const char* name) {

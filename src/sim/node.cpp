@@ -384,6 +384,17 @@ kernel::run_result node::with_more(kernel::run_result run, std::uint64_t times) 
   return run;
 }
 
+double node::repeated_iteration_s() const {
+  const auto& ends = parts_->iterations;
+  return seconds_of(ends.back().time - ends[ends.size() - 3].time) / 2;
+}
+
+std::uint64_t node::threads_at_once(std::uint32_t /*device*/) const {
+  if (!threads_told_) return 0;
+  const machine::gpu& g = parts_->simulated.described().gpu;
+  return std::uint64_t{g.compute_units} * g.max_warps * g.warp_width;
+}
+
 void node::parts::add_counts_to(kernel::run_result& result, const totals& all) const {
   const gpu_counters& c = all.gpus;
   const load_mechanism::outcome treated = simulated.treated_loads();

@@ -746,14 +746,11 @@ class ct {
           return std::vector<kernel::element_range>{{starts[g], starts[g + 1]}};
         });
     const std::uint64_t rows = (boundaries_[d + 1] - boundaries_[d]) / scan_.size;
-    // CPUs run blocks one after another, and simulated machines all run the same blocks.
-    if constexpr (requires { node_.threads_at_once(d); }) {
-      using kernel_type = renew_pixels<1, most_rows_of_lane>;
-      if (of_subset_ < many_angles) {
-        p.rows_of_lane =
-            rows_of_lane(scan_.size, rows, node_.threads_at_once(d) / kernel_type::threads,
-                         node_.devices() > 1 && how == kernel::mechanism::inline_stores);
-      }
+    const std::uint64_t held = threads_at_once(node_, d);
+    if (held != 0 && of_subset_ < many_angles) {
+      p.rows_of_lane =
+          rows_of_lane(scan_.size, rows, held / renew_pixels<1, most_rows_of_lane>::threads,
+                       node_.devices() > 1 && how == kernel::mechanism::inline_stores);
     }
     p.pixel_mapping = kernel::block_mapping::stencil(
         boundaries_[d], scan_.size, scan_.size, rows, renew_pixels<1, 1>::tile,

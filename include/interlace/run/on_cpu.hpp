@@ -36,6 +36,7 @@ template <class Problem>
 std::optional<result> sampled_on_sim(const Problem& problem, const request& asked,
                                      const machine::machine& described) {
   sim::node node(described, asked.gpus(), asked.check_interrupt);
+  node.hold_threads(asked.cut_like_gpus);
   auto work = problem.on(node, region_of(asked));
   result found;
   found.run = node.run([&] {
@@ -52,6 +53,7 @@ std::optional<result> sampled_on_sim(const Problem& problem, const request& aske
   found.run = node.with_more(std::move(found.run), asked.iterations - sampled_iterations);
   found.iterations = asked.iterations;
   found.timed = sampled_iterations;
+  found.warm_iteration_s = node.repeated_iteration_s();
   keep_values(node, work, found);
   return found;
 }
@@ -69,6 +71,7 @@ result on_sim(const Problem& problem, const request& asked, const machine::machi
     if (auto found = sampled_on_sim(problem, asked, described)) return *std::move(found);
   }
   sim::node node(described, asked.gpus(), asked.check_interrupt);
+  node.hold_threads(asked.cut_like_gpus);
   if (!asked.record.empty()) node.record(asked.record);
   result found = run_once(node, problem, asked);
   if (!asked.record.empty()) node.finish_recording();

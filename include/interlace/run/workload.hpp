@@ -36,6 +36,9 @@ struct request {
   // Only simulated: whether every iteration is simulated. If not, and if iterations repeat, only
   // the first ones are simulated (interlace/run/on_cpu.hpp).
   bool whole = true;
+  // Only simulated: whether workloads that cut their blocks for the threads that a GPU holds do so
+  // for the described machine. If not, their blocks are the same on every machine.
+  bool cut_like_gpus = false;
   bool share_gpu = false;  // only on real GPUs: a GPU may stand for several devices
 
   std::uint32_t gpus() const { return static_cast<std::uint32_t>(boundaries.size()) - 1; }
@@ -44,8 +47,9 @@ struct request {
 struct result {
   kernel::run_result run;
   std::uint32_t iterations = 0;
-  std::uint32_t timed = 0;  // only simulated: the number of iterations that were simulated
-  double residual = 0;      // residual of the last iteration, if a tolerance was given
+  std::uint32_t timed = 0;      // only simulated: the number of iterations that were simulated
+  double warm_iteration_s = 0;  // only sampled runs: the mean time of the iterations that repeat
+  double residual = 0;          // residual of the last iteration, if a tolerance was given
   std::vector<std::vector<float>> values;  // for each GPU, the values that it holds
 };
 

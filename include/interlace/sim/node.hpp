@@ -113,6 +113,13 @@ class node final : public kernel::cpu_node {
     return finish();
   }
 
+  // Whether threads_at_once tells workloads how many threads a GPU holds. Call it before a workload
+  // is put on the node.
+  void hold_threads(bool told) { threads_told_ = told; }
+  // Threads that a GPU of the machine holds at a time; 0: workloads are to make the same blocks for
+  // every machine.
+  std::uint64_t threads_at_once(std::uint32_t device) const;
+
   // Says that an iteration ends with what was enqueued last. Call it inside of run().
   void end_iteration();
   // Whether the last three of these iterations had the same work on each device: as many accesses
@@ -131,6 +138,8 @@ class node final : public kernel::cpu_node {
   // last but one and like the last. Regions swap two buffers at each exchange, so every other
   // iteration finds its data at the same addresses.
   kernel::run_result with_more(kernel::run_result run, std::uint64_t times) const;
+  // The mean time of the iterations that with_more repeats.
+  double repeated_iteration_s() const;
 
  private:
   template <class Kernel>
@@ -173,6 +182,7 @@ class node final : public kernel::cpu_node {
   struct parts;
   std::unique_ptr<parts> parts_;
   std::uint32_t warp_width_ = 0;
+  bool threads_told_ = false;
   bool untimed_ = false;
   std::vector<std::uint64_t> untimed_work_;  // by device, of the last run_untimed
 };

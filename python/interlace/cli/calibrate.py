@@ -13,9 +13,11 @@ from interlace.base.errors import UserError
 from interlace.cli.failures import failure_ends
 from interlace.cli.shared_options import Jobs, ResultsFile, simulations_at_a_time
 from interlace.machine.reading import load_machine
+from interlace.machine.schema import Machine
 from interlace.model.results import json_text
 from interlace.show.calibrate import print_calibration
-from interlace.study import calibration
+from interlace.show.workload_calibration import print_workloads
+from interlace.study import calibration, workload_calibration
 from interlace.study.calibrate import compare, measure_here, read_measured
 
 DEFAULT_MACHINE = "hgx-h200-4"
@@ -42,6 +44,14 @@ def calibrate_command(
             help="Keep what the GPUs of this computer give, as a file for --measured.",
         ),
     ] = None,
+    workloads: Annotated[
+        bool,
+        typer.Option(
+            "--workloads",
+            help="Compare the times of workloads on one GPU instead. --measured and "
+            "--save-measured then name a file of measured workloads.",
+        ),
+    ] = False,
     jobs: Jobs = None,
     json_file: ResultsFile = None,
 ) -> None:
@@ -50,13 +60,13 @@ def calibrate_command(
     Rows of host memory are predictions of the planner. Rows of kernels and copies are simulated.
     """
     described = load_machine(machine)
+    if workloads:
+        _workloads(described, measured, save_measured, simulations_at_a_time(jobs), json_file)
+        return
     calibration.check_machine(described)
     rows = calibration.definitions()
     at_a_time = simulations_at_a_time(jobs)
-    if measured is not None and save_measured is not None:
-        raise UserError("--save-measured keeps what is measured here; leave --measured out")
-    outputs = {"--json": json_file, "--save-measured": save_measured}
-    files.check_outputs(outputs, {"--measured": measured})
+    _check_files(measured, save_measured, json_file)
     known = [row.key for row in rows]
     given, reasons, failed = (
         measure_here(rows) if measured is None else (read_measured(measured, known), {}, False)
@@ -69,4 +79,34 @@ def calibrate_command(
     texts = {} if json_file is None else {json_file: partial(json_text, results)}
     files.show_and_write(partial(print_calibration, results), texts)
     if failed:
+        raise typer.Exit(1)
+
+
+def _check_files(measured: Path | None, save_measured: Path | None, json_file: Path | None) -> None:
+    if measured is not None and save_measured is not None:
+        raise UserError("--save-measured keeps what is measured here; leave --measured out")
+    outputs = {"--json": json_file, "--save-measured": save_measured}
+    files.check_outputs(outputs, {"--measured": measured})
+
+
+def _workloads(
+    machine: Machine,
+    measured: Path | None,
+    save_measured: Path | None,
+    jobs: int,
+    json_file: Path | None,
+) -> None:
+    """Compare the times of workloads."""
+    _check_files(measured, save_measured, json_file)
+    with failure_ends():
+        if measured is None:
+            given, reasons = workload_calibration.measure_here(jobs)
+        else:
+            given, reasons = workload_calibration.read_measured(measured), {}
+        if save_measured is not None:  # before the simulations, which take long
+            files.write_all({save_measured: json_text(given)})
+        results = workload_calibration.compare(machine, given, reasons, jobs)
+    texts = {} if json_file is None else {json_file: partial(json_text, results)}
+    files.show_and_write(partial(print_workloads, results), texts)
+    if reasons:
         raise typer.Exit(1)

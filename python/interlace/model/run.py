@@ -106,6 +106,7 @@ class Outcome:
     copy_s: float
     iterations: int
     timed_iterations: int  # simulated ones; the others repeat the last of them
+    warm_iteration_s: float  # of a sampled run: the mean of the iterations that repeat
     residual: float
     values: NDArray[np.float32]  # the replicas of the result on all devices
     wire: Wire = field(default_factory=Wire)
@@ -146,6 +147,7 @@ class Outcome:
             copy_s=float(result["copy_s"]),
             iterations=int(result["iterations"]),
             timed_iterations=int(result.get("timed_iterations") or result["iterations"]),
+            warm_iteration_s=float(result.get("warm_iteration_s", 0.0)),
             residual=float(result["residual"]),
             values=result["values"],
             wire=Wire()

@@ -204,14 +204,18 @@ class Workload(ABC):
         record: Path | None = None,
         *,
         whole: bool = True,
+        cut_like_gpus: bool = False,
     ) -> Outcome:
         """Run on a simulated machine in the calling thread. `record`: a trace file to write.
 
-        Unless `whole`, a run whose iterations repeat simulates only the first ones.
+        Unless `whole`, a run whose iterations repeat simulates only the first ones. With
+        `cut_like_gpus` blocks are cut for the threads of the machine's GPUs, as on real ones.
         """
         named: dict[str, Any] = {} if record is None else {"record": str(record)}
         if not whole:
             named["whole"] = False
+        if cut_like_gpus:
+            named["cut_like_gpus"] = True
         return self._run(core, case, ("sim", machine), self.limits(), named=named)
 
     def measure(

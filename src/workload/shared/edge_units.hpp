@@ -291,16 +291,12 @@ placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
                                           std::uint64_t last_row) {
   placed_rows<edge_units> p;
   p.edges = owned_entries(offsets, first_row, last_row, device, "edges", threads);
-  // CPUs run blocks one after another, and simulated machines all run the same blocks.
   const auto cut = [&] {
-    if constexpr (requires { node.threads_at_once(device); }) {
-      // Whole lines matter only if there are peers.
-      const std::uint32_t lines = node.devices() > 1 ? line_rows : 1;
-      return units_in_rounds(offsets, first_row, last_row, node.threads_at_once(device) / threads,
-                             {.line_rows = lines});
-    } else {
-      return make_units(offsets, first_row, last_row);
-    }
+    const std::uint64_t held = threads_at_once(node, device);
+    if (held == 0) return make_units(offsets, first_row, last_row);
+    // Whole lines matter only if there are peers.
+    const std::uint32_t lines = node.devices() > 1 ? line_rows : 1;
+    return units_in_rounds(offsets, first_row, last_row, held / threads, {.line_rows = lines});
   };
   const unit_table units = cut();
   const std::uint32_t* own = columns + p.edges.first;

@@ -17,6 +17,17 @@ local<T> put(Node& node, std::uint32_t device, const std::vector<T>& values) {
   return array;
 }
 
+// The threads that a device holds at a time; 0 if blocks are not to be cut for them. CPUs run
+// blocks one after another, and a simulated node may want the same blocks on every machine.
+template <class Node>
+std::uint64_t threads_at_once(const Node& node, std::uint32_t device) {
+  if constexpr (requires { node.threads_at_once(device); }) {
+    return node.threads_at_once(device);
+  } else {
+    return 0;
+  }
+}
+
 // The most partial sums that add_sums keeps for a block: one for each warp.
 inline constexpr std::uint32_t most_warps = 32;
 

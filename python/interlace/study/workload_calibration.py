@@ -1,0 +1,323 @@
+"""Compares simulated times of workloads on one GPU with measured ones, like with like.
+
+Both are times of a warm iteration. The measured one is the difference of two runs with different
+numbers of iterations, each after warm-ups, so it has no launch of a graph. The simulated one is the
+mean of the iterations that a sampled run repeats. Both nodes cut blocks for the threads of the GPU.
+
+The sizes were chosen by the bytes that an iteration touches, before anything was compared.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlace.base.errors import UserError
+from interlace.base.native import load_core
+from interlace.base.progress import progress
+from interlace.machine.compiled import to_core
+from interlace.machine.schema import Machine
+from interlace.model.mechanisms import BASELINE
+from interlace.model.results import Head, provenance
+from interlace.model.run import Case, Outcome, RunFailure
+from interlace.nodes.nodes import CudaNode, in_processes, real_node
+from interlace.workloads import WORKLOADS, Workload, inputs_of
+
+FORMAT = 1  # the version of the format of measured files and result files
+MORE, FEWER = 12, 4  # iterations of the two measured runs
+SIMULATED = 5  # iterations of the simulated run, of which the last one repeats
+WARMUP = 2
+REPEATS = 5
+CASE = Case(1, BASELINE)
+METHOD = (
+    f"median of {REPEATS} runs after {WARMUP} warm-up runs; a warm iteration is the difference of "
+    f"runs with {MORE} and {FEWER} iterations, divided by {MORE - FEWER}"
+)
+
+SMALL, MEDIUM, LARGE = "small", "medium", "large"
+# The options of each workload at each size. Small data fit in an L2 of 50 to 60 MB. Medium data are
+# about twice the L2, and large ones are what a core simulates in a minute or two. For als and ct
+# that limit is below twice the L2, so their sizes differ by their times.
+SIZES: dict[str, dict[str, dict[str, Any]]] = {
+    "pagerank": {SMALL: {"rmat": 17}, MEDIUM: {"rmat": 20}, LARGE: {"rmat": 21}},
+    "sssp": {SMALL: {"rmat": 17}, MEDIUM: {"rmat": 19}, LARGE: {"rmat": 20}},
+    "jacobi": {SMALL: {"rows": 1 << 18}, MEDIUM: {"rows": 3 << 19}, LARGE: {"rows": 1 << 23}},
+    "als": {
+        SMALL: {"users": 8192, "items": 2048, "ratings": 1 << 17},
+        MEDIUM: {"users": 32768, "items": 8192, "ratings": 1 << 19},
+        LARGE: {"users": 131072, "items": 32768, "ratings": 1 << 21},
+    },
+    "ct": {
+        SMALL: {"size": 256, "angles": 128},
+        MEDIUM: {"size": 512, "angles": 128},
+        LARGE: {"size": 768, "angles": 128},
+    },
+    "diffusion": {SMALL: {"size": 128}, MEDIUM: {"size": 240}, LARGE: {"size": 272}},
+    "eqwp": {SMALL: {"size": 64}, MEDIUM: {"size": 96}, LARGE: {"size": 160}},
+    "hit": {SMALL: {"size": 64}, MEDIUM: {"size": 128}, LARGE: {"size": 160}},
+}
+
+
+class Key(NamedTuple):
+    """A workload at a size."""
+
+    workload: str
+    size: str
+
+    def __str__(self) -> str:
+        return f"{self.workload}, {self.size}"
+
+
+KEYS = tuple(Key(workload, size) for workload, sizes in SIZES.items() for size in sizes)
+
+
+class MeasuredWorkload(msgspec.Struct, forbid_unknown_fields=True):
+    """The time of a warm iteration."""
+
+    workload: str
+    size: str
+    iteration_s: float
+
+    @property
+    def key(self) -> Key:
+        """The workload and the size."""
+        return Key(self.workload, self.size)
+
+
+class MeasuredWorkloads(msgspec.Struct, forbid_unknown_fields=True):
+    """A file of measured workloads."""
+
+    format: int
+    benchmark: str
+    machine: str
+    driver: str
+    cuda: str
+    date: str
+    method: str
+    rows: list[MeasuredWorkload]
+
+
+class WorkloadRow(msgspec.Struct):
+    """A workload at a size: both times of a warm iteration, and where the simulated time goes."""
+
+    workload: str
+    size: str
+    data: str
+    options: dict[str, Any]
+    measured_s: float
+    simulated_s: float
+    ratio: float  # simulated over measured
+    kernel: float  # shares of the simulated time: a kernel or library call runs
+    idle: float  # nothing runs: launches and exchanges
+    issue: float  # share of the issue slots that are used
+    memory: float  # share of the memory's bandwidth that is used
+    accesses: int  # in the iterations of the run
+    cpu_s: float  # of the simulation
+
+
+class NotCompared(msgspec.Struct):
+    """A workload at a size without a row."""
+
+    workload: str
+    size: str
+    reason: str
+
+
+class WorkloadCalibration(Head, frozen=True):
+    """A file of results."""
+
+    machine: str
+    measured: dict[str, str]  # the origin of the measured times
+    mean_error: float  # the mean of the absolute errors
+    worst_error: float
+    ratio: float  # the geometric mean of the ratios
+    rows: list[WorkloadRow]
+    not_compared: list[NotCompared]
+
+
+def load(key: Key, cuda: Any | None = None) -> Workload:
+    """Make the data of a workload, on the GPU if `cuda` is given."""
+    given = {**SIZES[key.workload][key.size], "iterations": SIMULATED}
+    return WORKLOADS[key.workload].load(inputs_of(key.workload, given), cuda)
+
+
+# --- the measured column --------------------------------------------------------------------------
+
+
+def read_measured(path: Path) -> MeasuredWorkloads:
+    """Return the rows of a file. Raises UserError if it is not a file of measured workloads."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"--measured {path}: {error.strerror}") from None
+    try:
+        found = msgspec.json.decode(data, type=MeasuredWorkloads)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"--measured {path} is not a file of measured workloads: {error}") from None
+    if found.format != FORMAT:
+        raise UserError(f"--measured {path}: format is {found.format}; it must be {FORMAT}")
+    seen: set[Key] = set()
+    for row in found.rows:
+        if row.key not in KEYS:
+            raise UserError(f"--measured {path}: there is no row '{row.key}'")
+        if row.key in seen:
+            raise UserError(f"--measured {path}: row '{row.key}' is there twice")
+        if not (math.isfinite(row.iteration_s) and row.iteration_s > 0):
+            raise UserError(f"--measured {path}: the time of row '{row.key}' is not above 0")
+        seen.add(row.key)
+    if not found.rows:
+        raise UserError(f"--measured {path} has no rows")
+    return found
+
+
+def measure(node: CudaNode, workload: Workload) -> tuple[float, Outcome]:
+    """The time of a warm iteration, and the outcome of the short run, which is not verified yet."""
+    few, many = (
+        workload.measure(node.cuda, CASE, WARMUP, REPEATS, count) for count in (FEWER, MORE)
+    )
+    many.forget_values()
+    iteration_s = (many.time_s - few.time_s) / (MORE - FEWER)
+    if not iteration_s > 0:
+        raise RunFailure(f"{MORE} iterations took no longer than {FEWER}")
+    return iteration_s, few
+
+
+def measure_here(jobs: int) -> tuple[MeasuredWorkloads, dict[Key, str]]:
+    """Measure all rows on this computer's first GPU. Also returns why rows are missing.
+
+    Results are verified in processes of their own, after the last measurement.
+    """
+    node = real_node(WARMUP, REPEATS, hint="give a file of measured workloads with --measured")
+    rows: dict[Key, MeasuredWorkload] = {}
+    reasons: dict[Key, str] = {}
+    checks: list[Callable[[], tuple[Key, str | None]]] = []
+    with progress(f"workloads on {node.info['name']}", len(KEYS), "rows") as tick:
+        for key in KEYS:
+            try:
+                workload = load(key, node.cuda)
+                iteration_s, outcome = measure(node, workload)
+                rows[key] = MeasuredWorkload(*key, iteration_s)
+                checks.append(partial(_verified, key, workload, outcome))
+            except (UserError, RunFailure) as failure:
+                reasons[key] = f"failed: {failure}"
+            tick()
+    for key, wrong in in_processes(checks, list(rows), jobs):
+        if wrong is not None:
+            del rows[key]
+            reasons[key] = f"failed: {wrong}"
+    if not rows:
+        raise UserError(f"no workload can be measured here: {next(iter(reasons.values()))}")
+    measured = MeasuredWorkloads(
+        format=FORMAT,
+        benchmark="workloads",
+        machine=str(node.info["name"]),
+        driver=str(node.info["driver"]),
+        cuda=str(node.info["cuda"]),
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        method=METHOD,
+        rows=list(rows.values()),
+    )
+    return measured, reasons
+
+
+def _verified(key: Key, workload: Workload, outcome: Outcome) -> tuple[Key, str | None]:
+    """The row, and what is wrong with its result."""
+    try:
+        workload.verify(outcome)
+    except RunFailure as failure:
+        return key, str(failure)
+    return key, None
+
+
+# --- the simulated column -------------------------------------------------------------------------
+
+
+def _simulated(machine: Machine, row: MeasuredWorkload) -> WorkloadRow | NotCompared:
+    core = load_core()
+    workload = load(row.key)
+    found = workload.simulate(core, to_core(machine, core), CASE, whole=False, cut_like_gpus=True)
+    workload.verify(found)
+    if not found.warm_iteration_s:
+        return NotCompared(*row.key, "its iterations have different work")
+    assert found.inside is not None
+    gpu = found.inside.gpus[0]
+    return WorkloadRow(
+        workload=row.workload,
+        size=row.size,
+        data=f"{workload.data_name} ({workload.size})",
+        options=dict(SIZES[row.workload][row.size]),
+        measured_s=row.iteration_s,
+        simulated_s=found.warm_iteration_s,
+        ratio=found.warm_iteration_s / row.iteration_s,
+        kernel=gpu.kernel,
+        idle=gpu.idle,
+        issue=gpu.issue,
+        memory=gpu.memory,
+        accesses=found.accesses,
+        cpu_s=found.cpu_s,
+    )
+
+
+def compare(
+    machine: Machine,
+    given: MeasuredWorkloads,
+    reasons: Mapping[Key, str],
+    jobs: int,
+) -> WorkloadCalibration:
+    """Simulate each measured row. `reasons` says why rows were not measured."""
+    # The largest ones first, so that none of them is left alone at the end.
+    order = sorted(given.rows, key=lambda row: -list(SIZES[row.workload]).index(row.size))
+    work: list[Callable[[], WorkloadRow | NotCompared]] = [
+        partial(_simulated, machine, row) for row in order
+    ]
+    found: dict[Key, WorkloadRow | NotCompared] = {}
+    with progress(f"workloads on {machine.name}", len(work), "rows") as tick:
+        for made in in_processes(work, [str(row.key) for row in order], jobs):
+            found[Key(made.workload, made.size)] = made
+            tick()
+    rows = [row for key in KEYS if isinstance(row := found.get(key), WorkloadRow)]
+    if not rows:
+        raise RunFailure("no workload could be compared")
+    return _results(machine, given, rows, [_missing(key, found, reasons) for key in KEYS])
+
+
+def _missing(
+    key: Key, found: Mapping[Key, WorkloadRow | NotCompared], reasons: Mapping[Key, str]
+) -> NotCompared | None:
+    row = found.get(key)
+    if isinstance(row, WorkloadRow):
+        return None
+    return row or NotCompared(*key, reasons.get(key, "not measured"))
+
+
+def _results(
+    machine: Machine,
+    given: MeasuredWorkloads,
+    rows: Sequence[WorkloadRow],
+    missing: Sequence[NotCompared | None],
+) -> WorkloadCalibration:
+    errors = [abs(row.ratio - 1) for row in rows]
+    return WorkloadCalibration(
+        format=FORMAT,
+        **provenance(),
+        machine=machine.name,
+        measured={
+            "machine": given.machine,
+            "driver": given.driver,
+            "cuda": given.cuda,
+            "date": given.date,
+            "method": given.method,
+        },
+        mean_error=statistics.fmean(errors),
+        worst_error=max(errors),
+        ratio=statistics.geometric_mean(row.ratio for row in rows),
+        rows=list(rows),
+        not_compared=[it for it in missing if it is not None],
+    )
