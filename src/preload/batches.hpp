@@ -74,7 +74,7 @@ struct volumes {
   cuda::device_address from = 0;
 };
 volumes volumes_of(const volume_copy* operations, std::size_t count) noexcept;
-void count_volumes(std::uint64_t bytes, std::size_t count) noexcept;
+void count_volumes(std::uint64_t bytes, std::size_t copies) noexcept;
 
 // Loads the kernel into a GPU's primary context, which the program has just got. Nothing of the
 // program runs there yet, or it got the context before.

@@ -74,7 +74,7 @@ void write_names(char* page) {
   std::string text(names);
   for (std::size_t index = 0; index < entry_count; ++index)
     text.append(facts_of(static_cast<entry>(index)).name).append("\n");
-  std::memcpy(page, text.data(), std::min(text.size(), slots_offset - names_offset - 1));
+  (void)text.copy(page, slots_offset - names_offset - 1);
 }
 
 // Whether a file of this size has room for what its header says.

@@ -120,9 +120,9 @@ address first_of(const address* list, std::size_t count) {
 }
 
 template <entry Which>
-requested_batch batch_of(address* to, address* from, std::size_t* bytes, std::size_t count,
-                         copy_attributes* attributes, std::size_t* firsts, std::size_t kinds,
-                         CUstream_st* stream) {
+requested_batch batch_of(const address* to, const address* from, const std::size_t* bytes,
+                         std::size_t count, const copy_attributes* attributes,
+                         const std::size_t* firsts, std::size_t kinds, CUstream_st* stream) {
   return {.to = to,
           .from = from,
           .bytes = bytes,

@@ -100,9 +100,7 @@ std::string_view file_name(const char* path) {
 }
 
 bool is_part_of_cuda(std::string_view library) {
-  for (const std::string_view name : {"libcudart", "libcuda.so"})
-    if (library.substr(0, name.size()) == name) return true;
-  return false;
+  return library.starts_with("libcudart") || library.starts_with("libcuda.so");
 }
 
 // The function at an address; without a name, its distance from the library's begin.
