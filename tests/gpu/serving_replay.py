@@ -340,12 +340,18 @@ def beside(caches: Caches, batch: Batch) -> dict[str, float]:
 
 
 def work() -> int:
+    begin = time.monotonic()
+
+    def say(what: str) -> None:
+        print(f"  {time.monotonic() - begin:5.1f} s: {what}", file=sys.stderr, flush=True)
+
     import numpy
     import torch
 
     caches = Caches(torch, numpy)
     batch = driver_batch()
     of_runtime = runtime_batch()
+    say("caches and functions are there")
     sums = {}
     for pattern, call in (
         (simple_offload, batch),
@@ -355,6 +361,7 @@ def work() -> int:
         caches.fill()
         pattern(caches, call, 6)
         sums[pattern.__name__] = caches.checksum()
+        say(f"{pattern.__name__}: {sums[pattern.__name__]}")
     found = {
         "gpu": torch.cuda.get_device_name(0),
         "runtime_batch": of_runtime is not None,
@@ -362,6 +369,7 @@ def work() -> int:
         "rates": rates(caches, batch),
         "beside": beside(caches, batch),
     }
+    say("rates and products")
     print(json.dumps(found), flush=True)
     return 0
 
@@ -413,8 +421,10 @@ def main() -> int:
 
     own = [sys.executable, str(Path(__file__).resolve()), "--work"]
     plain, _ = run(own, preloaded=False)
+    print(f"as it is: {json.dumps(plain)}", flush=True)
     taken, counted = run(own, preloaded=True)
     same = plain["checksums"] == taken["checksums"]
+    print(f"run: {json.dumps(taken)}", flush=True)
     print(f"checksums {'are the same' if same else 'DIFFER'}: {taken['checksums']}")
     print(f"{counted['batches']} batches were taken over")
     rows = []
@@ -434,6 +444,7 @@ def main() -> int:
             f"products of matrices {name}: {both['alone_s'] * 1e3:.1f} ms alone, "
             f"{both['beside_s'] * 1e3:.1f} ms beside {both['batches']} batches"
         )
+    sys.stdout.flush()
     cost = cost_of_a_call()
     if cost is not None:
         print(
