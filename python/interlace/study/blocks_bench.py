@@ -34,7 +34,7 @@ MOST_BATCH = 256 * MIB
 IN_A_ROW = 8  # batches for the rate without the wait between two batches
 MOST_LOOP = 4096  # blocks: a loop of more takes long and says nothing new
 WORK_SHAPE = 4096  # of the matrices of a kernel beside a batch
-WORK_TIMES = 100
+WORK_TIMES = 400
 
 
 class BlocksRow(msgspec.Struct):
@@ -58,7 +58,7 @@ class BlocksRow(msgspec.Struct):
 class BesideRow(msgspec.Struct):
     """What a kernel loses while batches of blocks are copied."""
 
-    kernel: str  # compute: products of matrices; memory: copies inside the GPU's memory
+    kernel: str  # compute: products of matrices; memory: reads and writes the GPU's memory
     direction: str
     block_bytes: int
     method: str
@@ -266,44 +266,52 @@ def _beside(
     torch = on.torch
     other = torch.cuda.Stream(on.device)
 
-    def run() -> float:
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    def event(stream: Any) -> Any:
+        made = torch.cuda.Event(enable_timing=True)
+        made.record(stream)
+        return made
+
+    def start() -> tuple[Any, Any]:
+        begin = event(other)
         with torch.cuda.stream(other):
-            begin.record()
             for _ in range(WORK_TIMES):
                 work()
-            end.record()
+        return begin, event(other)
+
+    def copy() -> None:
+        if method == DRIVER:
+            batch.driver_batch()
+        else:
+            batch.interlace(most_thread_blocks=bound)
+
+    def alone() -> float:
+        begin, end = start()
         end.synchronize()
         return float(begin.elapsed_time(end))
 
-    copy = (
-        batch.driver_batch
-        if method == DRIVER
-        else lambda: batch.interlace(most_thread_blocks=bound)
-    )
-    run()
-    alone = statistics.median(run() for _ in range(3))
-    each = statistics.median(_timed(on, copy)[1] for _ in range(3))
-    batches = max(2, int(2 * 1e-3 * alone / each) + 1)  # they outlast the kernel
+    alone()
+    copy()
     on.wait()
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record(on.stream)
-    for _ in range(batches):
+    alone_ms = statistics.median(alone() for _ in range(3))
+    begin, end = start()
+    copies = [event(on.stream)]
+    while len(copies) < 3 or not end.query():
         copy()
-    end.record(on.stream)
-    beside = run()
+        copies.append(event(on.stream))
+        copies[-2].synchronize()  # one batch runs, and the next one waits
     on.wait()
-    seconds = 1e-3 * float(begin.elapsed_time(end))
+    beside_ms = float(begin.elapsed_time(end))
+    seconds = 1e-3 * float(copies[0].elapsed_time(copies[-1]))
     return BesideRow(
         kernel=kernel,
         direction=batch.direction,
         block_bytes=batch.size,
         method=method,
         most_thread_blocks=bound,
-        alone_ms=alone,
-        beside_ms=beside,
-        lost=1 - alone / beside,
-        gb_per_s=1e-9 * batches * batch.size * batch.count / seconds,
+        alone_ms=alone_ms,
+        beside_ms=beside_ms,
+        lost=1 - alone_ms / beside_ms,
+        gb_per_s=1e-9 * (len(copies) - 1) * batch.size * batch.count / seconds,
     )
 
 
@@ -315,10 +323,11 @@ def measure_beside(on: Machine, size: int, bounds: Sequence[int]) -> list[Beside
         for _ in range(2)
     )
     product = torch.empty_like(left)
-    half = on.gpu_stage.numel() // 2
+    words = on.gpu_stage.view(torch.int64)
+    source, target = words[: words.numel() // 2], words[words.numel() // 2 :]
     works: dict[str, Callable[[], None]] = {
         "compute": lambda: torch.matmul(left, right, out=product),
-        "memory": lambda: on.gpu_stage[:half].copy_(on.gpu_stage[half:]),
+        "memory": lambda: torch.bitwise_not(source, out=target),
     }
     rows = []
     for direction in DIRECTIONS:
