@@ -28,7 +28,7 @@ std::string listed(std::span<const std::uint64_t> numbers) {
 void check_names(std::vector<std::string_view> names, const std::string& begin) {
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) throw usage_error(begin + quoted(*twice) + " is there twice");
+  if (twice != names.end()) throw usage_error(begin + in_quotes(*twice) + " is there twice");
 }
 
 class header_reader {
@@ -88,7 +88,7 @@ class header_reader {
         return;
       }
       (void)json_.value();
-      note(std::string(metadata_name) + " has something other than a text as " + quoted(key));
+      note(std::string(metadata_name) + " has something other than a text as " + in_quotes(key));
     });
     std::vector<std::string_view> names;
     for (const auto& [key, text] : made_.metadata) names.push_back(key);
@@ -100,7 +100,7 @@ class header_reader {
     header_tensor& made = made_.tensors.emplace_back();
     made.name = std::move(name);
     const auto wrong = [&](const std::string& what) {
-      note("tensor " + quoted(made.name) + " " + what);
+      note("tensor " + in_quotes(made.name) + " " + what);
     };
     if (json_.peek() != '{') {
       (void)json_.value();
@@ -116,14 +116,14 @@ class header_reader {
     json_.object([&](const std::string& key) {
       const auto at = std::find(keys.begin(), keys.end(), key);
       if (at == keys.end()) {
-        if (other.empty()) other = quoted(key);
+        if (other.empty()) other = in_quotes(key);
         (void)json_.value();
         return;
       }
       bool& seen = there[static_cast<std::size_t>(at - keys.begin())];
       if (seen) {
-        throw usage_error(file_ + ": its header is wrong: in tensor " + quoted(made.name) + ", " +
-                          quoted(key) + " is there twice");
+        throw usage_error(file_ + ": its header is wrong: in tensor " + in_quotes(made.name) +
+                          ", " + in_quotes(key) + " is there twice");
       }
       seen = true;
       if (key == keys[0]) {
@@ -164,7 +164,7 @@ class header_reader {
     const std::string name = json_.string();
     const auto found = std::find_if(dtypes_.begin(), dtypes_.end(),
                                     [&](const dtype_bits& each) { return each.first == name; });
-    if (found == dtypes_.end()) return quoted(name);
+    if (found == dtypes_.end()) return in_quotes(name);
     made.dtype = static_cast<std::uint32_t>(found - dtypes_.begin());
     return {};
   }
@@ -267,14 +267,14 @@ header parse_header(const std::string& file, std::string_view text, std::uint64_
   const std::string* before = nullptr;
   for (const header_tensor& each : made.tensors) {
     if (each.begin < end) {
-      throw usage_error(file + ": tensor " + quoted(each.name) + " begins at byte " +
-                        std::to_string(each.begin) + " of the data, within " + quoted(*before) +
+      throw usage_error(file + ": tensor " + in_quotes(each.name) + " begins at byte " +
+                        std::to_string(each.begin) + " of the data, within " + in_quotes(*before) +
                         ", which ends at " + std::to_string(end));
     }
     if (each.begin > end) {
       throw usage_error(file + ": bytes " + std::to_string(end) + " to " +
                         std::to_string(each.begin) + " of the data, before tensor " +
-                        quoted(each.name) + ", belong to no tensor");
+                        in_quotes(each.name) + ", belong to no tensor");
     }
     end = each.end;
     before = &each.name;
@@ -286,7 +286,7 @@ header parse_header(const std::string& file, std::string_view text, std::uint64_
                                   [&](const header_tensor& each) { return each.end > there; });
     throw usage_error(file + " is cut: its tensors take " + std::to_string(end) + " bytes, and " +
                       std::to_string(there) + " bytes are there, which end before the end of " +
-                      quoted(cut->name));
+                      in_quotes(cut->name));
   }
   if (there > end) {
     throw usage_error(file + ": " + std::to_string(there - end) +
@@ -317,12 +317,12 @@ std::vector<std::pair<std::string, std::string>> parse_index(std::string_view te
       json.object([&](std::string tensor) {
         if (json.peek() != '"') {
           (void)json.value();
-          note(": tensor " + quoted(tensor) + " has no name of a file");
+          note(": tensor " + in_quotes(tensor) + " has no name of a file");
           return;
         }
         std::string file = json.string();
         if (!stays_inside(file)) {
-          note(": tensor " + quoted(tensor) + " is in the file " + quoted(file) +
+          note(": tensor " + in_quotes(tensor) + " is in the file " + in_quotes(file) +
                ", which is not in the folder of the index");
         }
         files.emplace_back(std::move(tensor), std::move(file));

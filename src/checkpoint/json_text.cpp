@@ -240,7 +240,7 @@ void json_text::skip_number() {
   }
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t most = 200;
   std::string made = "'";
   while (!text.empty() && made.size() < most) {

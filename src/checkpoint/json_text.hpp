@@ -82,6 +82,6 @@ class json_text {
 };
 
 // A text in quotes for a message: control characters are escaped, and a long text is cut.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace interlace::checkpoint

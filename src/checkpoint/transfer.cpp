@@ -32,15 +32,16 @@ using steady = std::chrono::steady_clock;
 constexpr std::chrono::microseconds poll_interval{50};
 constexpr std::chrono::milliseconds wake_interval{20};
 
-std::string file_error(const file& of, const char* what, int error) {
-  return of.name + " cannot be " + what + ": " + std::generic_category().message(error);
+std::string file_error(const file& of, const char* what, std::uint64_t offset, int error) {
+  return of.name + " cannot be " + what + ": " + std::generic_category().message(error) +
+         " (byte " + std::to_string(offset) + ")";
 }
 
 void read_all(const file& from, std::uint64_t offset, char* to, std::uint64_t bytes) {
   while (bytes != 0) {
     const ssize_t got = pread(from.descriptor, to, bytes, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw device_error(file_error(from, "read", errno));
+    if (got < 0) throw device_error(file_error(from, "read", offset, errno));
     if (got == 0) {
       struct stat now {};
       (void)fstat(from.descriptor, &now);
@@ -58,7 +59,7 @@ void write_all(const file& into, std::uint64_t offset, const char* from, std::ui
   while (bytes != 0) {
     const ssize_t put = pwrite(into.descriptor, from, bytes, static_cast<off_t>(offset));
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) throw device_error(file_error(into, "written", put < 0 ? errno : EIO));
+    if (put <= 0) throw device_error(file_error(into, "written", offset, put < 0 ? errno : EIO));
     const auto moved = static_cast<std::uint64_t>(put);
     offset += moved;
     from += moved;

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import sys
+import weakref
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Self
@@ -25,6 +26,7 @@ from interlace.runtime import copying
 
 driver: Any = ctypes.CDLL("libcuda.so.1")
 GPUS = int(os.environ.get("FAKE_GPUS", "4"))
+OUT_OF_MEMORY = 2
 
 
 def check(result: int) -> None:
@@ -51,7 +53,7 @@ class Device:
         Device.current = self.before
 
 
-ranges: list[tuple[int, int, int]] = []  # begin, end and GPU
+ranges: dict[int, tuple[int, int]] = {}  # end and GPU, by begin
 
 
 class Array(np.ndarray[Any, Any]):
@@ -64,20 +66,36 @@ class Array(np.ndarray[Any, Any]):
     @property
     def device(self) -> Any:
         at = self.data.ptr
-        return SimpleNamespace(id=next(gpu for begin, end, gpu in ranges if begin <= at < end))
+        found = (gpu for begin, (end, gpu) in ranges.items() if begin <= at < end)
+        return SimpleNamespace(id=next(found))
 
     def exported(self) -> Any:
         """A view of the array that copies do not take for CuPy's."""
         return SimpleNamespace(__cuda_array_interface__=dict(self.__array_interface__))
 
 
+def free(address: int) -> None:
+    del ranges[address]
+    check(driver.cuMemFree_v2(ctypes.c_ulonglong(address)))
+
+
+class OutOfMemoryError(MemoryError):
+    """CuPy's."""
+
+
 def empty(shape: int | tuple[int, ...], dtype: str = "float64") -> Array:
     size = shape if isinstance(shape, int) else math.prod(shape)
+    if size == 0:
+        return np.empty(shape, dtype).view(Array)
     address, width = ctypes.c_ulonglong(), np.dtype(dtype).itemsize
     with Device():
-        check(driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(max(size * width, 1))))
-    ranges.append((address.value, address.value + max(size * width, 1), Device.current))
+        wanted = ctypes.c_size_t(size * width)
+        if (result := driver.cuMemAlloc_v2(ctypes.byref(address), wanted)) == OUT_OF_MEMORY:
+            raise OutOfMemoryError(f"Out of memory allocating {wanted.value:,} bytes")
+        check(result)
     memory = (ctypes.c_ubyte * (size * width)).from_address(address.value)
+    ranges[address.value] = address.value + size * width, Device.current
+    weakref.finalize(memory, free, address.value)
     return np.frombuffer(memory, dtype).view(Array).reshape(shape)
 
 

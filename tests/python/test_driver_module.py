@@ -21,7 +21,12 @@ from interlace.runtime import copying
 HERE = Path(__file__).resolve().parent
 PROGRAM = str(HERE / "fake_gpus.py")
 BLOCKS = str(HERE / "fake_blocks.py")
-FAKES = {"libcuda.so.1": "fake_driver.cpp", "libnvidia-ml.so.1": "fake_nvml.cpp"}
+FAILURES = str(HERE / "fake_failures.py")
+FAKES = {
+    "libcuda.so.1": "fake_driver.cpp",
+    "libnvidia-ml.so.1": "fake_nvml.cpp",
+    "failing_reads.so": "failing_reads.cpp",
+}
 
 compiler = shutil.which("g++") or shutil.which("c++")
 if installed(copying.SHARED_OBJECT) is None:
@@ -48,7 +53,7 @@ def gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         for name, source in FAKES.items()
     ]  # fmt: skip
-    assert [one.wait(timeout=120) for one in made] == [0, 0]
+    assert [one.wait(timeout=120) for one in made] == [0] * len(FAKES)
     return folder
 
 
@@ -147,6 +152,25 @@ def test_the_benchmark_of_blocks(gpus: Path) -> None:
     beside = found["beside"]
     assert len(beside) == 2 * 2 * 3
     assert {row["most_thread_blocks"] for row in beside} == {0, 4}
+
+
+@needs_compiler
+def test_nothing_is_left_after_a_thousand_failures(gpus: Path, tmp_path: Path) -> None:
+    preloaded = str(gpus / "failing_reads.so")
+    found = run(gpus, [FAILURES, str(tmp_path), "80"], LD_PRELOAD=preloaded)
+    assert found["happened"] == 80 * 12 + 20 * 3
+    assert found["late"] == found["early"]
+    assert found["late"]["on_gpus"] == 0
+    said = found["said"]
+    assert len(said) == 15
+    for action in ("load", "stream", "prefetch"):
+        assert said.pop(f"interrupt {action}") == "KeyboardInterrupt"
+        assert "truncated while it was read" in said[f"shrinking {action}"]
+        assert "Input/output error" in said[f"bad_disk {action}"]
+        assert "Out of memory" in said[f"full_gpu {action}"]
+    for text in said.values():  # the file and the tensor
+        assert text.startswith(f"{tmp_path}/")
+        assert "tensor '" in text
 
 
 @needs_compiler

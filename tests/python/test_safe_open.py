@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -207,56 +206,54 @@ def test_tensors_of_several_files(tmp_path: Path) -> None:
 
 
 def test_a_stream_waits_for_its_caller(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected, read, seen = tensors(), reading.read, []
+    expected, begin, begun = tensors(), reading.begin, []
 
-    def counted(files: Any, wanted: Any, *rest: Any, **options: Any) -> Any:
-        seen.append([one.entry.name for one in wanted])
-        return read(files, wanted, *rest, **options)
+    def counted(reader: Any, files: Any, batch: Any, framework: str) -> Any:
+        begun.append([one.entry.name for one in batch])
+        return begin(reader, files, batch, framework)
 
-    monkeypatch.setattr(reading, "read", counted)
+    monkeypatch.setattr(reading, "begin", counted)
     stream = interlace.stream(file, framework="numpy", ahead=1)
-    name, tensor = next(stream)
-    assert np.array_equal(tensor, expected[name])
-    found = {name: tensor} | dict(stream)
-    assert list(found) == [entry for batch in seen for entry in batch]
-    assert all(len(batch) == 1 for batch in seen[:-1])  # no tensor fits, so each comes alone
+    found = {}
+    for name, tensor in stream:
+        assert len(begun) <= len(found) + 2  # the empty one takes no place
+        found[name] = tensor
+    assert list(found) == [entry for batch in begun for entry in batch]
+    assert all(len(batch) == 1 for batch in begun[:-1])  # one tensor at a time: none fits
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
+    only = interlace.stream(file, framework="numpy", only=lambda name: name == "deep")
+    assert list(dict(only)) == ["deep"]
     assert refusal(interlace.stream, file, ahead=0) == "ahead=0: give a number of bytes from 1"
 
 
-def readers() -> list[threading.Thread]:
-    return [one for one in threading.enumerate() if one.name == "interlace-reader"]
-
-
-def open_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+def held() -> tuple[int, int]:
+    """The descriptors and the threads of this process."""
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))  # noqa: PTH208
 
 
 def test_a_stream_that_ends_early(file: Path) -> None:
-    before = open_descriptors()
+    before = held()
     for _ in interlace.stream(file, framework="numpy", ahead=1):
         break
     stream = interlace.stream(file, framework="numpy", ahead=1)
     next(stream)
     stream.close()  # type: ignore[attr-defined]
-    assert readers() == []
-    assert open_descriptors() == before
+    assert held() == before
 
 
 def test_a_file_that_shrinks_while_it_is_streamed(file: Path) -> None:
-    before = open_descriptors()
+    before = held()
     stream = interlace.stream(file, framework="numpy", ahead=1)
     os.truncate(file, 4321)
     assert "was truncated while it was read" in refusal(dict, stream)
-    assert readers() == []
-    assert open_descriptors() == before
+    assert held() == before
 
 
 def test_a_loader_hands_out_each_tensor_once(file: Path) -> None:
     expected = tensors()
     with interlace.safe_open(file, "np") as f:
         wanted = f._planned({"wide": slice(2, 4), "deep": None, "scalar": None})
-        arrived = arrivals.Arrivals(f._files, wanted, "numpy", reading.How(2), batch=1)
+        arrived = arrivals.Arrivals(f._files, wanted, "numpy", reading.How(2))
         loader = interlace.PrefetchLoader(arrived, wanted)
     assert len(loader) == 3
     assert loader.names() == [one.entry.name for one in wanted]
@@ -269,13 +266,12 @@ def test_a_loader_hands_out_each_tensor_once(file: Path) -> None:
         assert dict(loader) == {}
     assert "closed" in refusal(loader.take, "wide")
     assert "closed" in refusal(dict, loader)
-    assert readers() == []
 
 
 def test_a_tensor_beyond_the_bytes_that_wait(file: Path) -> None:
     with interlace.safe_open(file, "np") as f:
         wanted = f._planned(None)
-        arrived = arrivals.Arrivals(f._files, wanted, "numpy", reading.How(1), batch=1, ahead=1)
+        arrived = arrivals.Arrivals(f._files, wanted, "numpy", reading.How(1), ahead=1)
     last = wanted[-1].entry.name
     assert np.array_equal(arrived.take(last), tensors()[last])
     arrived.close()

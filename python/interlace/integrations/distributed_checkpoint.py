@@ -13,7 +13,6 @@ whose metadata DCP notes where a shard begins.
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,7 @@ from interlace.base.errors import UserError
 from interlace.runtime import reading, slices, tensor_memory
 from interlace.runtime.checkpoint_files import File, open_each
 from interlace.runtime.loading import save
+from interlace.runtime.read_errors import naming_tensors
 from interlace.runtime.reading import How, Segment, threads_of
 from interlace.runtime.safetensors_header import BITS, Entry
 
@@ -48,8 +48,7 @@ class InterlaceReader(hf_storage.HuggingFaceStorageReader):
 
     def read_metadata(self) -> Any:
         """Say which tensors the folder has, and which file has which part of each."""
-        with ExitStack() as opened:
-            files = open_each(sorted(Path(self.path).glob("*" + SUFFIX)), opened)
+        files = open_each(sorted(Path(self.path).glob("*" + SUFFIX)))
         if not files:
             raise UserError(f"there is no *{SUFFIX} in the folder {self.path}")
         chunks: dict[str, list[Any]] = {}
@@ -88,22 +87,22 @@ class InterlaceReader(hf_storage.HuggingFaceStorageReader):
         for item in plan.items:
             name = self.storage_data[item.storage_index].relative_path
             per_file.setdefault(str(Path(self.path) / name), []).append(item)
-        with ExitStack() as opened:
-            files = open_each(map(Path, per_file), opened)
-            filled: list[tuple[Any, Any, Any]] = []  # item, tensor, place of its bytes
-            segments: list[Segment] = []
-            gpus: set[int] = set()
-            for number, (file, items) in enumerate(zip(files, per_file.values(), strict=True)):
-                entries = {entry.name: entry for entry in file.header.tensors}
-                for item in items:
-                    target = planner.resolve_tensor(item).detach()
-                    place = _place_of(target)
-                    segments += _segments(file, number, entries, item, place, len(filled))
-                    filled.append((item, target, place))
-                    if place.is_cuda:
-                        gpus.add(place.device.index)
-            for gpu in gpus:
-                tensor_memory.synchronize("torch", gpu)
+        files = open_each(map(Path, per_file))
+        filled: list[tuple[Any, Any, Any]] = []  # item, tensor, place of its bytes
+        segments: list[Segment] = []
+        gpus: set[int] = set()
+        for number, (file, items) in enumerate(zip(files, per_file.values(), strict=True)):
+            entries = {entry.name: entry for entry in file.header.tensors}
+            for item in items:
+                target = planner.resolve_tensor(item).detach()
+                place = _place_of(target)
+                segments += _segments(file, number, entries, item, place, len(filled))
+                filled.append((item, target, place))
+                if place.is_cuda:
+                    gpus.add(place.device.index)
+        for gpu in gpus:
+            tensor_memory.synchronize("torch", gpu)
+        with naming_tensors(files):
             reading.move_from(files, segments, gpus, How(threads_of(None)))
         for item, target, place in filled:
             if place is not target:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,15 +17,41 @@ from interlace.base.errors import UserError
 from interlace.runtime import safetensors_header, safetensors_index
 from interlace.runtime.safetensors_header import Header
 
+OPEN = os.O_CLOEXEC | os.O_NONBLOCK
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+class _Opened:
+    """A file that is closed with the last reference to it, wherever Ctrl-C hits the caller."""
+
+    def __init__(self, path: Path) -> None:
+        # opening a pipe to which nobody writes would wait
+        self.file = open(  # noqa: SIM115
+            path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | OPEN)
+        )
+
+    def __del__(self) -> None:
+        if hasattr(self, "file"):
+            self.file.close()
 
 
 class File(NamedTuple):
     """An open file and its header."""
 
-    descriptor: int
+    opened: _Opened
     name: str
     header: Header
+
+    @property
+    def descriptor(self) -> int:
+        """The number of the open file."""
+        return self.opened.file.fileno()
+
+
+def close_files(files: Iterable[File]) -> None:
+    """Close files that nobody else uses."""
+    for file in files:
+        file.opened.file.close()
 
 
 class _Index(NamedTuple):
@@ -33,22 +59,22 @@ class _Index(NamedTuple):
     files: Mapping[str, Path]  # the file of each tensor, by the tensor's name
 
 
-def open_files(paths: Paths, opened: ExitStack) -> list[File]:
+def open_files(paths: Paths) -> list[File]:
     """Open the files of a checkpoint, read their headers and compare them with their indexes.
 
-    `opened` closes the files. Raises UserError, which names the file and the tensor.
+    Raises UserError, which names the file and the tensor.
     """
     found, indexes = _find(paths)
-    files = open_each(found, opened)
+    files = open_each(found)
     _check_names(files)
     for index in indexes:
         _check_index(index, files)
     return files
 
 
-def open_each(paths: Iterable[Path], opened: ExitStack) -> list[File]:
+def open_each(paths: Iterable[Path]) -> list[File]:
     """Open files, each for itself: several may have parts of one tensor."""
-    return [_open(path, opened) for path in paths]
+    return [_open(path) for path in paths]
 
 
 def _find(paths: Paths) -> tuple[list[Path], list[_Index]]:
@@ -91,11 +117,10 @@ def _index_at(path: Path) -> Path | None:
     return inside[0] if inside else None
 
 
-def _open(path: Path, opened: ExitStack) -> File:
+def _open(path: Path) -> File:
     try:
-        # opening a pipe to which nobody writes would wait
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        opened.callback(os.close, descriptor)
+        opened = _Opened(path)
+        descriptor = opened.file.fileno()
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise UserError(f"{path} is not a regular file")
@@ -110,7 +135,7 @@ def _open(path: Path, opened: ExitStack) -> File:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:  # a zero byte in the name
         raise UserError(f"{str(path)!r} cannot be read: {error}") from None
-    return File(descriptor, str(path), safetensors_header.parse(str(path), text, status.st_size))
+    return File(opened, str(path), safetensors_header.parse(str(path), text, status.st_size))
 
 
 def _pread(descriptor: int, size: int, offset: int) -> bytes:

@@ -11,15 +11,16 @@ import errno
 import json
 import os
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from interlace.base.errors import UserError
 from interlace.base.files import whole_file
 from interlace.runtime import reading, safetensors_header, tensor_memory
-from interlace.runtime.checkpoint_files import File, Paths, open_files
+from interlace.runtime.checkpoint_files import File, Paths, close_files, open_files
 from interlace.runtime.placement import Device, Devices
+from interlace.runtime.read_errors import naming_tensors
 from interlace.runtime.reading import How, Progress, Wanted, ring_of, threads_of
 
 CHECKSUMS = "interlace.crc32c"  # the key of a file's metadata
@@ -76,13 +77,15 @@ def load(
         tensors = interlace.load("model.safetensors", framework="numpy")
         assert tensors["weight"].shape == (2, 3)
     """
-    with ExitStack() as opened:
-        files = open_files(paths, opened)
+    files = open_files(paths)
+    try:
         devices = Devices(device, framework)
         if pin_memory and devices.framework != "torch":
             raise UserError("pin_memory=True needs torch")
         how = How(threads_of(threads), verify, progress, ring_of(ring))
         return _read(files, devices, pin_memory, how)
+    finally:
+        close_files(files)
 
 
 def _read(files: list[File], devices: Devices, pin_memory: bool, how: How) -> dict[str, Any]:
@@ -93,7 +96,8 @@ def _read(files: list[File], devices: Devices, pin_memory: bool, how: How) -> di
         for entry in file.header.tensors
     ]
     reading.refuse_unknown(devices.framework, files, wanted)
-    tensors, found = reading.read(files, wanted, devices.framework, how, pin_memory=pin_memory)
+    with naming_tensors(files):
+        tensors, found = reading.read(files, wanted, devices.framework, how, pin_memory=pin_memory)
     names = [one.entry.name for one in wanted]
     if how.checksums:
         _compare(files, stated, dict(zip(names, found, strict=True)))

@@ -124,25 +124,15 @@ def read(
     tensors: list[Any] = [None] * len(wanted)
     checksums = [0] * len(wanted)
     batches = _batches(wanted)
-    reader = _reader(files, wanted, how)
+    reader = reader_of(files, wanted, how)
     try:
         for batch in batches:
-            memories = [
-                (_allocated(files, own, framework, pinned=pin_memory and gpu is None), gpu, own)
-                for gpu, own in batch.items()
-            ]
-            for gpu in batch:
-                if gpu is not None:  # the memory may be one that earlier work still uses
-                    tensor_memory.synchronize(framework, gpu)
-            reader.add(_segments(files, memories))
-            for (memory, offsets), _, own in memories:
-                for (number, one), offset in zip(own, offsets, strict=True):
-                    size = one.entry.end - one.entry.begin
-                    tensors[number] = memory.tensor(offset, size, one.entry.dtype, one.entry.shape)
+            own = [one for _, one in batch]
+            begun = begin(reader, files, own, framework, pin_memory=pin_memory)
+            for (number, _), tensor in zip(batch, begun, strict=True):
+                tensors[number] = tensor
         for place, batch in enumerate(batches):
-            found = reader.wait(place)
-            numbers = [number for own in batch.values() for number, _ in own]
-            for number, checksum in zip(numbers, found, strict=how.checksums):
+            for (number, _), checksum in zip(batch, reader.wait(place), strict=how.checksums):
                 checksums[number] = checksum
     finally:
         reader.close()  # before memory is freed that it may read to
@@ -152,7 +142,7 @@ def read(
 Numbered = tuple[int, Wanted]  # a tensor and its place in what was asked for
 
 
-def _batches(wanted: Sequence[Wanted]) -> list[dict[int | None, list[Numbered]]]:
+def _batches(wanted: Sequence[Wanted]) -> list[list[Numbered]]:
     """What is read one after the other: the tensors of each device in the order of the files.
 
     Every batch has the same share of each device's tensors, so that all devices are complete at
@@ -162,16 +152,17 @@ def _batches(wanted: Sequence[Wanted]) -> list[dict[int | None, list[Numbered]]]
     for one in wanted:
         totals[one.gpu] = totals.get(one.gpu, 0) + one.entry.end - one.entry.begin
     count = max(1, *(-(-total // BLOCK) for total in totals.values())) if totals else 0
-    batches: list[dict[int | None, list[Numbered]]] = [{} for _ in range(count)]
+    batches: list[list[Numbered]] = [[] for _ in range(count)]
     done = dict.fromkeys(totals, 0)
     for number, one in sorted(enumerate(wanted), key=lambda n: (n[1].file, n[1].entry.begin)):
         batch = batches[min(count * done[one.gpu] // max(totals[one.gpu], 1), count - 1)]
-        batch.setdefault(one.gpu, []).append((number, one))
+        batch.append((number, one))
         done[one.gpu] += one.entry.end - one.entry.begin
     return [batch for batch in batches if batch]
 
 
-def _reader(files: Sequence[File], wanted: Sequence[Wanted], how: How) -> Any:
+def reader_of(files: Sequence[File], wanted: Sequence[Wanted], how: How) -> Any:
+    """Return a reader of the engine for what is wanted."""
     report = _report(how, sum(one.entry.end - one.entry.begin for one in wanted))
     named = [(file.descriptor, file.name) for file in files]
     if all(one.gpu is None for one in wanted):
@@ -179,29 +170,40 @@ def _reader(files: Sequence[File], wanted: Sequence[Wanted], how: How) -> Any:
     return load_driver().Reader(named, how.threads, how.checksums, report, *_ring(how))
 
 
-def _allocated(
-    files: Sequence[File], own: Sequence[Numbered], framework: str, *, pinned: bool
-) -> tuple[tensor_memory.Memory, list[int]]:
-    """Memory for tensors of one device, and where in it each of them is."""
-    offsets, total = _placed([one.entry for _, one in own])
-    _, first = own[0]
-    name = files[first.file].name
-    return allocated(framework, total, first.gpu, name, first.entry, pinned=pinned), offsets
-
-
-def _segments(
+def begin(
+    reader: Any,
     files: Sequence[File],
-    memories: Sequence[tuple[tuple[tensor_memory.Memory, list[int]], int | None, list[Numbered]]],
-) -> list[Segment]:
+    batch: Sequence[Wanted],
+    framework: str,
+    *,
+    pin_memory: bool = False,
+) -> list[Any]:
+    """Begin to read a batch. Return its tensors, which are complete once the batch has arrived.
+
+    The tensors of a device are views of one allocation in the framework's current stream.
+    """
+    by_gpu: dict[int | None, list[int]] = {}
+    for number, one in enumerate(batch):
+        by_gpu.setdefault(one.gpu, []).append(number)
     segments: list[Segment] = []
-    for (memory, offsets), gpu, own in memories:
-        for (_, one), offset in zip(own, offsets, strict=True):
-            where = files[one.file].header.data_begin + one.entry.begin
-            size = one.entry.end - one.entry.begin
-            address = memory.address + offset
+    tensors: list[Any] = [None] * len(batch)
+    for gpu, numbers in by_gpu.items():
+        offsets, total = _placed([batch[number].entry for number in numbers])
+        first = batch[numbers[0]]
+        pinned = pin_memory and gpu is None
+        name = files[first.file].name
+        memory = allocated(framework, total, gpu, name, first.entry, pinned=pinned)
+        for number, offset in zip(numbers, offsets, strict=True):
+            file, entry, _ = batch[number]
+            size = entry.end - entry.begin
+            where = files[file].header.data_begin + entry.begin
             place = -1 if gpu is None else gpu
-            segments.append((one.file, where, size, address, place, len(segments)))
-    return segments
+            segments.append((file, where, size, memory.address + offset, place, number))
+            tensors[number] = memory.tensor(offset, size, entry.dtype, entry.shape)
+        if gpu is not None:  # the memory may be one that earlier work still uses
+            tensor_memory.synchronize(framework, gpu)
+    reader.add(segments)
+    return tensors
 
 
 def allocated(

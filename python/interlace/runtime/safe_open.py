@@ -12,7 +12,6 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
 from interlace.base.errors import UserError
@@ -20,6 +19,7 @@ from interlace.runtime import reading, slices, tensor_memory
 from interlace.runtime.arrivals import Arrivals, every
 from interlace.runtime.checkpoint_files import File, open_files
 from interlace.runtime.placement import Device, Devices
+from interlace.runtime.read_errors import naming_tensors
 from interlace.runtime.reading import How, Wanted, threads_of
 from interlace.runtime.safetensors_header import BITS, Entry
 
@@ -124,10 +124,8 @@ class safe_open:  # noqa: N801
         tensor_memory.framework_named(self._framework, gpu=gpu is not None)
         if isinstance(filename, (str, os.PathLike)) and not os.path.exists(filename):  # noqa: PTH110
             raise _MissingFileError(f"No such file or directory: {os.fspath(filename)}")
-        with ExitStack() as opened:
-            self._files: list[File] = open_files(filename, opened)
-            self._name = os.fspath(filename)
-            self._opened: ExitStack | None = opened.pop_all()
+        self._name = os.fspath(filename)
+        self._files: list[File] = open_files(filename)
         self._places = {
             entry.name: (number, entry)
             for number, file in enumerate(self._files)
@@ -139,19 +137,11 @@ class safe_open:  # noqa: N801
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file."""
-        self._close()
-
-    def _close(self) -> None:
-        opened, self._opened = getattr(self, "_opened", None), None
-        if opened is not None:
-            opened.close()
-
-    def __del__(self) -> None:
-        self._close()
+        """Close the file; loaders of it go on."""
+        self._files = []
 
     def _check_open(self) -> None:
-        if self._opened is None:
+        if not self._files:
             raise UserError("File is closed")
 
     @_as_safetensors_raises
@@ -283,7 +273,8 @@ class safe_open:  # noqa: N801
         wanted = [Wanted(number, entry, gpu) for number, entry in places]
         reading.refuse_unknown(self._framework, self._files, wanted)
         size = sum(entry.end - entry.begin for _, entry in places)
-        return reading.read(self._files, wanted, self._framework, _how(size))[0]
+        with naming_tensors(self._files):
+            return reading.read(self._files, wanted, self._framework, _how(size))[0]
 
     def _read_part(self, number: int, entry: Entry, index: Any) -> Any:
         self._check_open()
@@ -309,7 +300,8 @@ class safe_open:  # noqa: N801
         if gpu is not None:
             tensor_memory.synchronize(self._framework, gpu)
         gpus = set() if gpu is None else {gpu}
-        reading.move_from([file], segments, gpus, _how(size))
+        with naming_tensors([file]):
+            reading.move_from([file], segments, gpus, _how(size))
         elements = size * 8 // bits
         return memory.strided(entry.dtype, part.shape, part.strides, elements)
 

@@ -7,13 +7,12 @@ for name, tensor in interlace.stream("model", "cuda:0"):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from typing import Any
 
 from interlace.base.errors import UserError
 from interlace.runtime import reading
 from interlace.runtime.arrivals import Arrivals, every
-from interlace.runtime.checkpoint_files import Paths, open_files
+from interlace.runtime.checkpoint_files import File, Paths, close_files, open_files
 from interlace.runtime.placement import Device, Devices
 from interlace.runtime.reading import How, Wanted, threads_of
 
@@ -61,26 +60,23 @@ def stream(
     """
     if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < 1:
         raise UserError(f"ahead={ahead!r}: give a number of bytes from 1")
-    with ExitStack() as opened:
-        files = open_files(paths, opened)
-        devices = Devices(device, framework)
-        wanted = [
-            Wanted(number, entry, devices.of(file.name, entry.name))
-            for number, file in enumerate(files)
-            for entry in file.header.tensors
-            if only is None or only(entry.name)
-        ]
-        reading.refuse_unknown(devices.framework, files, wanted)
-        # one batch waits for the caller while the next one is on its way
-        batch = max(1, ahead // 2)
-        arrivals = Arrivals(
-            files, wanted, devices.framework, How(threads_of(threads)), batch=batch, ahead=batch
-        )
-    return _handed_out(arrivals)
+    files = open_files(paths)
+    devices = Devices(device, framework)
+    wanted = [
+        Wanted(number, entry, devices.of(file.name, entry.name))
+        for number, file in enumerate(files)
+        for entry in file.header.tensors
+        if only is None or only(entry.name)
+    ]
+    reading.refuse_unknown(devices.framework, files, wanted)
+    how = How(threads_of(threads))
+    arrivals = Arrivals(files, wanted, devices.framework, how, ahead=ahead)
+    return _handed_out(arrivals, files)
 
 
-def _handed_out(arrivals: Arrivals) -> Iterator[tuple[str, Any]]:
+def _handed_out(arrivals: Arrivals, files: list[File]) -> Iterator[tuple[str, Any]]:
     try:
         yield from every(arrivals.next)
     finally:
         arrivals.close()
+        close_files(files)

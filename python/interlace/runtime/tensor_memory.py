@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -170,31 +169,10 @@ def synchronize(framework: str, gpu: int) -> None:
     """Waits for the framework's current stream of a GPU."""
     module: Any = importlib.import_module(framework)
     if framework == "torch":
-        current_stream(framework, gpu).synchronize()
+        module.cuda.current_stream(gpu).synchronize()
     else:
         with module.cuda.Device(gpu):
-            current_stream(framework, gpu).synchronize()
-
-
-def current_stream(framework: str, gpu: int) -> Any:
-    """The framework's current stream of a GPU, in this thread."""
-    module: Any = importlib.import_module(framework)
-    if framework == "torch":
-        return module.cuda.current_stream(gpu)
-    with module.cuda.Device(gpu):
-        return module.cuda.get_current_stream()
-
-
-@contextmanager
-def in_stream(framework: str, gpu: int, stream: Any) -> Iterator[None]:
-    """Make a stream the current one of its GPU in this thread."""
-    module: Any = importlib.import_module(framework)
-    if framework == "torch":
-        with module.cuda.stream(stream):
-            yield
-    else:
-        with module.cuda.Device(gpu), stream:
-            yield
+            module.cuda.get_current_stream().synchronize()
 
 
 class Bytes(NamedTuple):

@@ -255,9 +255,9 @@ TEST(transfer, says_why_a_file_cannot_be_used) {
   checkpoint_of a(1000, {host}, 0, 1);
   const std::vector<file> closed{{-1, "b.safetensors"}};
   EXPECT_EQ(error_of<device_error>([&] { read_segments(closed, a.segments, nullptr, quick(2)); }),
-            "b.safetensors cannot be read: Bad file descriptor");
+            "b.safetensors cannot be read: Bad file descriptor (byte 16)");
   EXPECT_EQ(error_of<device_error>([&] { write_segments(closed, a.segments, nullptr, quick(2)); }),
-            "b.safetensors cannot be written: Bad file descriptor");
+            "b.safetensors cannot be written: Bad file descriptor (byte 16)");
 }
 
 TEST(transfer, a_copy_that_fails_ends_it) {

@@ -28,9 +28,10 @@ namespace {
 
 using address = unsigned long long;
 
-constexpr int success = 0, invalid_value = 1, not_initialized = 3, invalid_device = 101,
-              invalid_context = 201, peer_already = 704, peer_not = 705, not_found = 500,
-              not_ready = 600, launch_failed = 719, not_supported = 801, capture_unsupported = 900;
+constexpr int success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3,
+              invalid_device = 101, invalid_context = 201, peer_already = 704, peer_not = 705,
+              not_found = 500, not_ready = 600, launch_failed = 719, not_supported = 801,
+              capture_unsupported = 900;
 
 }  // namespace
 
@@ -187,6 +188,7 @@ struct driver {
   std::map<std::string, std::uint64_t> calls;
   long until_failure = 0;
   long failures = 0;
+  std::uint64_t memory_limit = 0;  // of all GPUs; 0 is without one
   interlace::fake::pages pages;
   std::map<address, std::set<int>> access;  // of mapped memory: the GPUs that may use it
 };
@@ -303,6 +305,18 @@ extern "C" {
 std::uint64_t fake_calls(const char* symbol) {
   const locked lock(mutex);
   return state().calls[symbol];
+}
+std::uint64_t fake_bytes(int on_gpus) {
+  const locked lock(mutex);
+  std::uint64_t bytes = 0;
+  for (const auto& [at, one] : state().memory) {
+    if (one.of == (on_gpus != 0 ? kind::gpu : kind::pinned)) bytes += one.bytes;
+  }
+  return bytes;
+}
+void fake_limit_memory(std::uint64_t bytes) {
+  const locked lock(mutex);
+  state().memory_limit = bytes;
 }
 void fake_fail_copies(long after, long times) {
   const locked lock(mutex);
@@ -470,7 +484,12 @@ static int release(address at) {
   state().memory.erase(found);
   return success;
 }
-int cuMemAlloc_v2(address* into, std::size_t bytes) { return allocate(into, bytes, kind::gpu); }
+int cuMemAlloc_v2(address* into, std::size_t bytes) {
+  const locked lock(mutex);
+  const std::uint64_t limit = state().memory_limit;
+  if (limit != 0 && fake_bytes(1) + bytes > limit) return out_of_memory;
+  return allocate(into, bytes, kind::gpu);
+}
 int cuMemFree_v2(address at) { return release(at); }
 int cuMemAllocManaged(address* into, std::size_t bytes, unsigned) {
   return allocate(into, bytes, kind::managed);

@@ -84,4 +84,8 @@ int cuGraphLaunch(CUgraphExec_st*, CUstream_st*);
 std::uint64_t fake_calls(const char* symbol);
 // After `after` more copies, `times` copies fail.
 void fake_fail_copies(long after, long times);
+// The bytes that are allocated on GPUs (`on_gpus` is not 0) or page-locked.
+std::uint64_t fake_bytes(int on_gpus);
+// From now on the GPUs have so many bytes in all; 0 is without a limit.
+void fake_limit_memory(std::uint64_t bytes);
 }

@@ -1,0 +1,45 @@
+// A library to preload: it makes reads of files fail as a bad disk does, or sends Ctrl-C during
+// one.
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+namespace {
+
+std::atomic<long> until_failure{-1};  // negative: none fails
+std::atomic<long> until_signal{-1};
+
+bool counts_down(std::atomic<long>& left) { return left.load() >= 0 && left.fetch_sub(1) == 0; }
+
+ssize_t read_or_fail(const char* symbol, int file, void* to, std::size_t bytes, long at) {
+  if (counts_down(until_failure)) {
+    errno = EIO;
+    return -1;
+  }
+  if (counts_down(until_signal)) {
+    (void)usleep(5000);  // the program's own thread waits for the bytes by now
+    (void)kill(getpid(), SIGINT);
+    (void)usleep(25000);
+  }
+  using function = ssize_t (*)(int, void*, std::size_t, long);
+  return reinterpret_cast<function>(dlsym(RTLD_NEXT, symbol))(file, to, bytes, at);
+}
+
+}  // namespace
+
+extern "C" {
+ssize_t pread(int file, void* to, std::size_t bytes, long at) {
+  return read_or_fail("pread", file, to, bytes, at);
+}
+ssize_t pread64(int file, void* to, std::size_t bytes, long at) {
+  return read_or_fail("pread64", file, to, bytes, at);
+}
+// After `after` more reads at a place, one fails; a negative number: none.
+void fail_read(long after) { until_failure = after; }
+// During the read after `after` more, Ctrl-C is pressed.
+void interrupt_read(long after) { until_signal = after; }
+}
