@@ -40,16 +40,20 @@ struct cut_chunk {
 };
 
 // Cuts the segments of one memory into chunks.
-std::vector<cut_chunk> cut_chunks(const std::vector<segment>& segments, std::uint64_t most) {
+std::vector<cut_chunk> cut_chunks(const std::vector<segment>& segments, const cut& how) {
+  const std::uint64_t most =
+      how.by_page ? how.chunk_bytes / page_bytes * page_bytes : how.chunk_bytes;
+  const std::uint64_t alignment = how.by_page ? page_bytes : slot_alignment;
   std::vector<cut_chunk> made;
   std::uint64_t filled = most;
   for (segment rest : segments) {
     while (rest.bytes != 0) {
-      filled = (filled + slot_alignment - 1) / slot_alignment * slot_alignment;
+      filled = (filled + alignment - 1) / alignment * alignment;
       if (filled >= most) {
         made.emplace_back();
         filled = 0;
       }
+      if (how.by_page) filled += rest.offset % page_bytes;
       part p{rest, filled};
       p.bytes = std::min(rest.bytes, most - filled);
       filled += p.bytes;
@@ -72,18 +76,20 @@ struct memory {
   double progress() const { return static_cast<double>(dealt) / static_cast<double>(bytes); }
 };
 
-void add(layout& made, const cut_chunk& c, int gpu, std::uint64_t piece_bytes) {
+void add(layout& made, const cut_chunk& c, int gpu, const cut& how) {
   chunk added;
   added.first_part = static_cast<std::uint32_t>(made.parts.size());
   added.parts = static_cast<std::uint32_t>(c.parts.size());
   added.bytes = c.bytes;
   added.gpu = gpu;
   for (const part& p : c.parts) {
-    for (std::uint64_t begin = 0; begin < p.bytes; begin += piece_bytes) {
+    std::uint64_t end = how.piece_bytes;
+    if (how.by_page && gpu != host && how.piece_bytes > page_bytes) end -= p.offset % page_bytes;
+    for (std::uint64_t begin = 0; begin < p.bytes; begin = end, end += how.piece_bytes) {
       made.pieces.push_back({.chunk = static_cast<std::uint32_t>(made.chunks.size()),
                              .part = static_cast<std::uint32_t>(made.parts.size()),
                              .begin = begin,
-                             .bytes = std::min(piece_bytes, p.bytes - begin)});
+                             .bytes = std::min(end, p.bytes) - begin});
       ++added.pieces;
     }
     made.parts.push_back(p);
@@ -96,11 +102,12 @@ void add(layout& made, const cut_chunk& c, int gpu, std::uint64_t piece_bytes) {
 }  // namespace
 
 layout lay_out(std::vector<segment> segments, const cut& how) {
-  if (how.chunk_bytes < slot_alignment || how.piece_bytes == 0) {
+  if (how.chunk_bytes < (how.by_page ? page_bytes : slot_alignment) || how.piece_bytes == 0) {
     throw usage_error("chunks of " + std::to_string(how.chunk_bytes) + " bytes in pieces of " +
                       std::to_string(how.piece_bytes) +
                       " are not possible; give chunks of at least " +
-                      std::to_string(slot_alignment) + " bytes and pieces of at least 1");
+                      std::to_string(how.by_page ? page_bytes : slot_alignment) +
+                      " bytes and pieces of at least 1");
   }
   std::map<int, memory> memories;
   {
@@ -108,7 +115,7 @@ layout lay_out(std::vector<segment> segments, const cut& how) {
     for (const segment& s : joined(std::move(segments), how.by_tensor)) by_gpu[s.gpu].push_back(s);
     for (const auto& [gpu, own] : by_gpu) {
       memory& m = memories[gpu];
-      m.chunks = cut_chunks(own, how.chunk_bytes);
+      m.chunks = cut_chunks(own, how);
       for (const cut_chunk& c : m.chunks) m.bytes += c.bytes;
     }
   }
@@ -119,7 +126,7 @@ layout lay_out(std::vector<segment> segments, const cut& how) {
         [](const auto& a, const auto& b) { return a.second.progress() < b.second.progress(); });
     auto& [gpu, m] = *next;
     const cut_chunk& c = m.chunks[m.next++];
-    add(made, c, gpu, how.piece_bytes);
+    add(made, c, gpu, how);
     m.dealt += c.bytes;
     if (m.next == m.chunks.size()) memories.erase(next);
   }

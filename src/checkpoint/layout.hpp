@@ -50,10 +50,15 @@ struct cut {
   std::uint64_t chunk_bytes = std::uint64_t{16} << 20U;
   std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
   bool by_tensor = false;  // whether each part has bytes of only one tensor
+  // Parts have the same place in a page of their slot as in a page of their file, and their pages
+  // in the slot have no bytes of other parts. All pieces but the first of a part begin at a page of
+  // the file. So whole pages can be read.
+  bool by_page = false;
 };
 
 // In a slot, each part of a chunk begins at a multiple of this.
 inline constexpr std::uint64_t slot_alignment = 256;
+inline constexpr std::uint64_t page_bytes = 4096;
 
 // Cuts segments into chunks and pieces. A chunk belongs to one memory and has at most
 // `chunk_bytes`, including padding. The chunks of each memory are in the order of files and

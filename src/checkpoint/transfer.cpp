@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "checkpoint/crc32c.hpp"
+#include "checkpoint/direct_file.hpp"
 #include "interlace/base/errors.hpp"
 
 namespace interlace::checkpoint {
@@ -91,6 +92,8 @@ class reader::mover {
   mover(direction way, std::vector<file> files, carrier* gpus, transfer_options options)
       : way_(way), files_(std::move(files)), gpus_(gpus), options_(std::move(options)) {
     if (gpus_ != nullptr) slots_.resize(gpus_->slots());
+    if (!options_.direct) return;
+    for (const file& f : files_) direct_.emplace_back(f.descriptor);
   }
 
   std::size_t add(std::vector<segment> segments) {
@@ -101,7 +104,8 @@ class reader::mover {
     made.tensors = check(segments);
     cut how{.chunk_bytes = options_.chunk_bytes,
             .piece_bytes = options_.piece_bytes,
-            .by_tensor = options_.checksums};
+            .by_tensor = options_.checksums,
+            .by_page = options_.direct};
     if (gpus_ != nullptr) how.chunk_bytes = std::min(how.chunk_bytes, gpus_->slot_bytes());
     made.plan = lay_out(std::move(segments), how);
     made.checksums.resize(options_.checksums ? made.plan.pieces.size() : 0);
@@ -154,6 +158,14 @@ class reader::mover {
     require_open();
     if (of.left != 0) ask_all(of, lock);
     return of.left == 0;
+  }
+
+  std::string direct_problem() const {
+    for (std::size_t k = 0; k < direct_.size(); ++k) {
+      if (const int error = direct_[k].error(); error != 0)
+        return files_[k].name + ": " + std::generic_category().message(error);
+    }
+    return "";
   }
 
   void close() noexcept {
@@ -403,7 +415,12 @@ class reader::mover {
     memory += p.begin;
     const file& f = files_[whole.file];
     if (way_ == direction::read) {
-      read_all(f, whole.offset + p.begin, memory, p.bytes);
+      const std::uint64_t begin = whole.offset + p.begin;
+      std::uint64_t done = 0;
+      if (options_.direct && whole.gpu != host) {
+        done = direct_[whole.file].read(begin, memory, p.bytes);
+      }
+      read_all(f, begin + done, memory + done, p.bytes - done);
     } else {
       write_all(f, whole.offset + p.begin, memory, p.bytes);
     }
@@ -537,6 +554,7 @@ class reader::mover {
   const std::vector<file> files_;
   carrier* const gpus_;
   const transfer_options options_;
+  std::deque<direct_file> direct_;  // by file, if asked for
   std::vector<std::thread> threads_;
 
   std::mutex mutex_;  // guards what follows
@@ -565,6 +583,8 @@ std::size_t reader::add(std::vector<segment> segments) { return mover_->add(std:
 std::vector<std::uint32_t> reader::wait(std::size_t batch) { return mover_->wait(batch); }
 
 bool reader::done(std::size_t batch) { return mover_->done(batch); }
+
+std::string reader::direct_problem() const { return mover_->direct_problem(); }
 
 void reader::close() noexcept { mover_->close(); }
 

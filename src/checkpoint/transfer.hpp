@@ -23,6 +23,8 @@ struct transfer_options {
   std::uint64_t chunk_bytes = std::uint64_t{16} << 20U;  // of GPUs: the size of the carrier's slots
   std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
   bool checksums = false;
+  // Reads bytes for GPUs that the page cache does not have from the disk, around the page cache.
+  bool direct = false;
   // Deadline for moving a chunk from or to a GPU.
   double deadline_s = 60;
   // A waiting thread calls it from time to time, with the bytes moved so far. An exception from it
@@ -54,6 +56,9 @@ class reader {
   std::vector<std::uint32_t> wait(std::size_t batch);
   // Whether all bytes of a batch have arrived. Does not wait.
   bool done(std::size_t batch);
+  // Why a file could not be read around the page cache although `direct` asked for that; empty
+  // without a reason.
+  std::string direct_problem() const;
   // Drops what has not been read, and waits until nothing is in flight, except for copies that miss
   // the deadline. No other function may be called afterwards.
   void close() noexcept;

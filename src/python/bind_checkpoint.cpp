@@ -59,7 +59,7 @@ void bind_checkpoint(nb::module_& module) {
       [](host_reader* self, const file_list& files, std::uint32_t threads, bool checksums,
          nb::object progress) {
         new (self) host_reader(files, threads, checksums, std::move(progress),
-                               checkpoint::transfer_options{}.chunk_bytes);
+                               checkpoint::transfer_options{}.chunk_bytes, false);
       },
       nb::arg("files"), nb::arg("threads"), nb::arg("checksums"), nb::arg("progress").none());
   bind_reader(reader);

@@ -35,13 +35,16 @@ void bind_checkpoints(nb::module_& module) {
   reader.def(
       "__init__",
       [](gpu_reader* self, const file_list& files, std::uint32_t threads, bool checksums,
-         nb::object progress, std::uint32_t slots, std::uint64_t slot_bytes) {
-        new (self) gpu_reader(files, threads, checksums, std::move(progress), slot_bytes, slots,
-                              slot_bytes);
+         nb::object progress, std::uint32_t slots, std::uint64_t slot_bytes, bool direct) {
+        new (self) gpu_reader(files, threads, checksums, std::move(progress), slot_bytes, direct,
+                              slots, slot_bytes);
       },
       nb::arg("files"), nb::arg("threads"), nb::arg("checksums"), nb::arg("progress").none(),
-      nb::arg("slots"), nb::arg("slot_bytes"));
+      nb::arg("slots"), nb::arg("slot_bytes"), nb::arg("direct") = false);
   bind_reader(reader);
+  reader.def("direct_problem", &gpu_reader::direct_problem,
+             "Why a file could not be read around the page cache although `direct` asked for that; "
+             "empty without a reason.");
   module.def(
       "read_segments",
       [](const file_list& files, const segment_list& segments, std::uint32_t threads,

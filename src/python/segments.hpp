@@ -72,10 +72,11 @@ class bound_reader {
  public:
   template <class... Arguments>
   bound_reader(const file_list& files, std::uint32_t threads, bool checksums,
-               nanobind::object progress, std::uint64_t slot_bytes, Arguments... ring)
+               nanobind::object progress, std::uint64_t slot_bytes, bool direct, Arguments... ring)
       : progress_(std::move(progress)) {
     auto options = transfer_options_of(threads, checksums, progress_);
     options.chunk_bytes = slot_bytes;
+    options.direct = direct;
     const nanobind::gil_scoped_release release;
     ring_ = std::make_unique<Ring>(ring...);
     reader_ =
@@ -101,6 +102,7 @@ class bound_reader {
     const std::shared_lock lock(used_);
     return open().done(batch);
   }
+  std::string direct_problem() const { return reader_->direct_problem(); }
   void close() {
     if (closed_.exchange(true)) return;
     const nanobind::gil_scoped_release release;

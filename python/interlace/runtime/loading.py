@@ -36,6 +36,7 @@ def load(
     verify: bool = False,
     progress: Progress | None = None,
     ring: tuple[int, int] | None = None,
+    direct: bool = False,
 ) -> dict[str, Any]:
     """Load the tensors of safetensors files.
 
@@ -57,6 +58,9 @@ def load(
         progress: A function that this thread calls now and then with (bytes so far, bytes in all).
         ring: The number of slots of page-locked memory, and the bytes of a slot. By default what
             suits the cores and the GPUs. The ring is kept for later calls.
+        direct: Read what the page cache does not have around it (GPUs only). It then keeps what it
+            has, and a later load is not faster. Where that is impossible, the page cache is used,
+            with a warning.
 
     Returns:
         A dictionary from names to tensors. The tensors of a device are views of allocations of
@@ -82,7 +86,7 @@ def load(
         devices = Devices(device, framework)
         if pin_memory and devices.framework != "torch":
             raise UserError("pin_memory=True needs torch")
-        how = How(threads_of(threads), verify, progress, ring_of(ring))
+        how = How(threads_of(threads), verify, progress, ring_of(ring), direct)
         return _read(files, devices, pin_memory, how)
     finally:
         close_files(files)

@@ -8,6 +8,7 @@ Bytes for the host's memory are read directly to their place.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ class How(NamedTuple):
     checksums: bool = False
     progress: Progress | None = None
     ring: tuple[int, int] | None = None  # by default what suits the machine
+    direct: bool = False  # read what the page cache does not have around it, for GPUs
 
 
 def threads_of(asked: int | None) -> int:
@@ -134,6 +136,8 @@ def read(
         for place, batch in enumerate(batches):
             for (number, _), checksum in zip(batch, reader.wait(place), strict=how.checksums):
                 checksums[number] = checksum
+        if how.direct:
+            _warn(reader.direct_problem())
     finally:
         reader.close()  # before memory is freed that it may read to
     return tensors, checksums if how.checksums else []
@@ -166,8 +170,22 @@ def reader_of(files: Sequence[File], wanted: Sequence[Wanted], how: How) -> Any:
     report = _report(how, sum(one.entry.end - one.entry.begin for one in wanted))
     named = [(file.descriptor, file.name) for file in files]
     if all(one.gpu is None for one in wanted):
+        if how.direct:
+            raise UserError("direct=True is for tensors on GPUs")
         return load_core().Reader(named, how.threads, how.checksums, report)
-    return load_driver().Reader(named, how.threads, how.checksums, report, *_ring(how))
+    return load_driver().Reader(
+        named, how.threads, how.checksums, report, *_ring(how), direct=how.direct
+    )
+
+
+def _warn(problem: str) -> None:
+    """Say why the page cache was used although direct reads were asked for, if it was."""
+    if problem:
+        warnings.warn(
+            f"files are not read around the page cache ({problem}); it was used",
+            RuntimeWarning,
+            stacklevel=5,
+        )
 
 
 def begin(

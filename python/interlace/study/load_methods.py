@@ -64,16 +64,20 @@ class Method(NamedTuple):
             return None
 
 
-def _interlace(asked: Asked) -> Arrived:
-    from interlace.runtime import loading
+def _interlace(*, direct: bool) -> Callable[[Asked], Arrived]:
+    def load(asked: Asked) -> Arrived:
+        from interlace.runtime import loading
 
-    yield from loading.load(
-        asked.file,
-        asked.device,
-        framework=asked.framework,
-        threads=asked.threads,
-        ring=asked.ring,
-    ).items()
+        yield from loading.load(
+            asked.file,
+            asked.device,
+            framework=asked.framework,
+            threads=asked.threads,
+            ring=asked.ring,
+            direct=direct,
+        ).items()
+
+    return load
 
 
 def _interlace_stream(asked: Asked) -> Arrived:
@@ -181,7 +185,11 @@ DISK_LIMIT = "direct reads"
 LIMITS = (LIMIT, DISK_LIMIT)
 _ALL = ("torch", "cupy", "numpy")
 METHODS = (
-    Method(OWN, "interlace", "interlace", _ALL, False, _interlace),
+    Method(OWN, "interlace", "interlace", _ALL, False, _interlace(direct=False)),
+    Method(
+        "interlace direct", "interlace", "interlace", ("torch", "cupy"), True,
+        _interlace(direct=True), warm=False,
+    ),
     Method(OWN_STREAM, "interlace", "interlace", _ALL, False, _interlace_stream),
     Method(THEIRS, "safetensors", "safetensors", ("torch", "numpy"), False, _load_file),
     Method("safetensors prefetch", "safetensors", "safetensors", ("torch",), True, _prefetch),

@@ -1,13 +1,16 @@
 #include "checkpoint/transfer.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <mutex>
 #include <random>
 #include <stdexcept>
@@ -48,7 +51,7 @@ class memory_file {
 };
 
 // A carrier that copies only when done() is called for the third time. It fails on request.
-class late_carrier final : public carrier {
+class late_carrier : public carrier {
  public:
   late_carrier(std::uint32_t slots, std::uint64_t bytes)
       : bytes_(bytes), memory_(slots * bytes), states_(slots) {}
@@ -117,6 +120,20 @@ class late_carrier final : public carrier {
   std::vector<char> memory_;
   std::mutex mutex_;
   std::vector<state> states_;
+};
+
+// Slots at multiples of a page.
+class page_carrier final : public late_carrier {
+ public:
+  page_carrier(std::uint32_t slots, std::uint64_t bytes)
+      : late_carrier(slots, bytes), memory_((slots + 1) * bytes + page_bytes) {}
+  char* slot(std::uint32_t number, int /*gpu*/) override {
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
+    return memory_.data() + (page_bytes - begin % page_bytes) % page_bytes + number * slot_bytes();
+  }
+
+ private:
+  std::vector<char> memory_;
 };
 
 std::string random_bytes(std::size_t n, std::uint64_t seed) {
@@ -361,6 +378,69 @@ TEST(reader, takes_more_after_a_wait) {
   }
   EXPECT_EQ(reading.add({}), a.segments.size());
   EXPECT_TRUE(reading.done(a.segments.size()));
+}
+
+// A file on a disk, because files in memory need not have direct reads.
+TEST(reader, reads_around_the_page_cache) {
+  std::string name = (std::filesystem::temp_directory_path() / "interlace-direct-XXXXXX").string();
+  const int descriptor = mkstemp(name.data());
+  ASSERT_GE(descriptor, 0);
+  unlink(name.c_str());
+  for (const std::uint64_t size : {77U, 4096U, 300'000U}) {
+    const std::string bytes = random_bytes(16 + size, size);
+    ASSERT_EQ(ftruncate(descriptor, 0), 0);
+    ASSERT_EQ(pwrite(descriptor, bytes.data(), bytes.size(), 0),
+              static_cast<ssize_t>(bytes.size()));
+    for (const bool cold : {false, true}) {
+      if (cold) {
+        ASSERT_EQ(fsync(descriptor), 0);
+        ASSERT_EQ(posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED), 0);
+      }
+      checkpoint_of a(size, {0, 1, host}, 0, static_cast<std::uint32_t>(size));
+      page_carrier gpus(3, 5 * page_bytes);
+      transfer_options how = quick(3);
+      how.piece_bytes = 2 * page_bytes;
+      how.checksums = true;
+      how.direct = true;
+      reader reading({{descriptor, "a.safetensors"}}, &gpus, how);
+      const std::size_t batch = reading.add(a.segments);
+      const auto sums = reading.wait(batch);
+      for (const segment& s : a.segments) {
+        const std::string_view expected = std::string_view(bytes).substr(s.offset, s.bytes);
+        ASSERT_EQ(std::string_view(reinterpret_cast<const char*>(s.address), s.bytes), expected);
+        ASSERT_EQ(sums[s.tensor], crc32c({expected.data(), expected.size()}));
+      }
+    }
+  }
+  ASSERT_EQ(ftruncate(descriptor, 100'000), 0);
+  checkpoint_of a(300'000, {0}, 0, 1);
+  page_carrier gpus(3, 5 * page_bytes);
+  transfer_options how = quick(3);
+  how.direct = true;
+  reader reading({{descriptor, "a.safetensors"}}, &gpus, how);
+  const std::size_t batch = reading.add(a.segments);
+  EXPECT_EQ(error_of<usage_error>([&] { reading.wait(batch); }),
+            "a.safetensors was truncated while it was read: it ends at byte 100000");
+  close(descriptor);
+}
+
+// Memory that is not aligned, or a file system without direct reads: the page cache serves all.
+TEST(reader, says_why_it_uses_the_page_cache) {
+  const std::string bytes = random_bytes(16 + 300'000, 1);
+  const memory_file of(bytes);
+  checkpoint_of a(300'000, {0}, 0, 1);
+  late_carrier gpus(3, 3 * page_bytes);
+  transfer_options how = quick(3);
+  how.direct = true;
+  reader closed({{-1, "b.safetensors"}}, &gpus, how);
+  EXPECT_EQ(closed.direct_problem(), "b.safetensors: No such file or directory");
+  reader reading({of.get()}, &gpus, how);
+  const std::size_t batch = reading.add(a.segments);
+  reading.wait(batch);
+  for (const segment& s : a.segments) {
+    ASSERT_EQ(std::string_view(reinterpret_cast<const char*>(s.address), s.bytes),
+              std::string_view(bytes).substr(s.offset, s.bytes));
+  }
 }
 
 TEST(reader, ends_with_work_left) {
