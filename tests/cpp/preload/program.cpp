@@ -374,10 +374,8 @@ struct blocks {
 };
 
 // Batches that a kernel can make, in every form, between copies of the same buffers.
-void batches(unsigned seed) {
-  begin();
-  work one(static_cast<int>(seed % gpus), seed);
-  for (int round = 0; round < 12; ++round) {
+void batches_of(work& one, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
     const std::size_t size = std::size_t{512} << one.random()() % 7;
     const bool out = one.random()() % 2 == 0;
     buffer& target = out ? one.locked() : one.of_gpu();
@@ -416,8 +414,25 @@ void batches(unsigned seed) {
     CHECK(cu().cuStreamSynchronize(stream));
     one.compare();
   }
+}
+
+void batches(unsigned seed) {
+  begin();
+  work one(static_cast<int>(seed % gpus), seed);
+  batches_of(one, 12);
   CHECK(cu().cuCtxSynchronize());
   one.compare();
+}
+
+void batches_of_threads(unsigned seed) {
+  begin();
+  std::vector<std::thread> all;
+  for (unsigned index = 0; index < 6; ++index)
+    all.emplace_back([=] {
+      work one(static_cast<int>(index % 2), seed + index);
+      batches_of(one, 4);
+    });
+  for (std::thread& one : all) one.join();
 }
 
 // Batches that no kernel may make: the driver's answers, and its bytes.
@@ -793,6 +808,8 @@ int main(int count, char** words) {
     waiting(seed);
   else if (mode == "batches")
     batches(seed);
+  else if (mode == "batches_of_threads")
+    batches_of_threads(seed);
   else if (mode == "refused")
     refused(seed);
   else if (mode == "module")

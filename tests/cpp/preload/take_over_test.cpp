@@ -185,6 +185,12 @@ TEST(Batches, EveryFormIsAsWithoutIt) {
     }
 }
 
+TEST(Batches, ManyThreads) {
+  const counters_file counters;
+  expect_whole(run(seeded(LOOKING_PROGRAM, "batches_of_threads", 21), &counters), counters);
+  EXPECT_GT(counters.copies(outcome::one_kernel), 4000U);
+}
+
 TEST(Batches, AContextsEndIsTheKernelsEnd) {
   for (const char* program : programs) {
     const counters_file counters;
