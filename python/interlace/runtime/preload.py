@@ -313,14 +313,18 @@ def _site(view: mmap.mmap, at: int, names: _Names, processes: Sequence[Process])
     for size in SITE_TEXTS:
         texts.append(_text(view, at, size) if named else "")
         at += size
+    module, symbol, outer_module, outer_symbol = texts
     return Site(
-        processes[slot].process if named and slot < len(processes) else 0,
-        names.functions[function] if named else "",
-        *texts,
-        sampled,
-        taken_over,
-        {1 << power: copies for power, copies in enumerate(sizes) if copies},
-        tallies,
+        process=processes[slot].process if named and slot < len(processes) else 0,
+        function=names.functions[function] if named else "",
+        module=module,
+        symbol=symbol,
+        outer_module=outer_module,
+        outer_symbol=outer_symbol,
+        sampled=sampled,
+        taken_over_bytes=taken_over,
+        sizes={1 << power: copies for power, copies in enumerate(sizes) if copies},
+        tallies=tallies,
     )
 
 
