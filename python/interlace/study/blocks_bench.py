@@ -17,14 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from interlace.base.errors import UserError
 from interlace.base.progress import progress
 from interlace.base.turns import turn
 from interlace.model.mechanisms import MIB, size_text
 from interlace.model.results import BENCHMARK_FORMAT, BenchmarkFile, provenance
-from interlace.runtime.blocks import copy_blocks
 
 OWN, DRIVER, LOOP, TORCH = "interlace", "cuMemcpyBatchAsync", "cuMemcpyAsync", "torch"
 METHODS = (OWN, DRIVER, LOOP, TORCH)
@@ -83,6 +81,11 @@ class Machine:
     """The GPU, its memory and the driver's calls."""
 
     def __init__(self) -> None:
+        import numpy as np
+
+        from interlace.runtime.blocks import copy_blocks
+
+        self.copy_blocks = copy_blocks
         try:
             self.torch: Any = importlib.import_module("torch")
         except ImportError:
@@ -129,6 +132,8 @@ class Batch:
     """Rows of both arrays, and a method for each way to copy them."""
 
     def __init__(self, on: Machine, direction: str, size: int, count: int, seed: int) -> None:
+        import numpy as np
+
         chance = np.random.default_rng(seed)
         self.on, self.direction, self.size, self.count = on, direction, size, count
         rows = POOL // size
@@ -154,7 +159,9 @@ class Batch:
         ]
 
     def interlace(self, **options: Any) -> str:
-        return copy_blocks(*self.addresses, sizes=self.size, stream=self.on.stream, **options)
+        return self.on.copy_blocks(
+            *self.addresses, sizes=self.size, stream=self.on.stream, **options
+        )
 
     def loop(self) -> None:
         self.interlace(only="copies")
