@@ -1,36 +1,52 @@
 #include "checkpoint/direct_file.hpp"
 
 #include <fcntl.h>
-#include <sys/uio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <string>
+#include <vector>
 
 #include "checkpoint/layout.hpp"
 
 namespace interlace::checkpoint {
 
-direct_file::direct_file(int descriptor) : cached_(descriptor) {
+direct_file::direct_file(int descriptor) {
   const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
   direct_ = open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
-  if (direct_ < 0) error_ = errno;
+  if (direct_ < 0) {
+    error_ = errno;
+    return;
+  }
+  struct stat status {};
+  const bool known = fstat(direct_, &status) == 0 && status.st_size > 0;
+  // For the files of others, mincore says that every page is there.
+  if (!known || (status.st_uid != geteuid() && access(path.c_str(), W_OK) != 0)) return;
+  bytes_ = static_cast<std::uint64_t>(status.st_size);
+  void* const mapped = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, direct_, 0);
+  if (mapped != MAP_FAILED) mapped_ = static_cast<char*>(mapped);
 }
 
 direct_file::~direct_file() {
+  if (mapped_ != nullptr) (void)munmap(mapped_, bytes_);
   if (direct_ >= 0) (void)close(direct_);
+}
+
+bool direct_file::cached(std::uint64_t offset, std::uint64_t bytes) const {
+  if (mapped_ == nullptr || offset + bytes > bytes_) return false;
+  const std::uint64_t begin = offset / page_bytes * page_bytes;
+  std::vector<unsigned char> there((offset + bytes - begin + page_bytes - 1) / page_bytes);
+  if (mincore(mapped_ + begin, offset + bytes - begin, there.data()) != 0) return false;
+  return std::all_of(there.begin(), there.end(), [](unsigned char page) { return page % 2 == 1; });
 }
 
 std::uint64_t direct_file::read(std::uint64_t offset, char* to, std::uint64_t bytes) {
   std::uint64_t done = 0;
+  if (error_ != 0 || cached(offset, bytes)) return done;
   while (done < bytes) {
-    const iovec rest{to + done, bytes - done};
-    const ssize_t got = preadv2(cached_, &rest, 1, static_cast<off_t>(offset + done), RWF_NOWAIT);
-    if (got <= 0) break;
-    done += static_cast<std::uint64_t>(got);
-  }
-  while (done < bytes && error_ == 0) {
     const std::uint64_t before = (offset + done) % page_bytes;
     const std::uint64_t wanted = (before + bytes - done + page_bytes - 1) / page_bytes * page_bytes;
     const ssize_t got =

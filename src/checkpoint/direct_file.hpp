@@ -9,7 +9,6 @@ namespace interlace::checkpoint {
 // A second descriptor of an open file. Several threads may read at the same time.
 class direct_file {
  public:
-  // The descriptor remains the caller's.
   explicit direct_file(int descriptor);
   ~direct_file();
   direct_file(const direct_file&) = delete;
@@ -18,16 +17,21 @@ class direct_file {
   // Why the file cannot be read around the page cache; 0 without a reason.
   int error() const { return error_; }
 
-  // Reads the bytes that the page cache has from there, and the other bytes from the disk, in whole
-  // pages. Those also bring the pages' bytes before and behind the wanted ones into the memory,
-  // which must have the same place in a page as the bytes have in the file. Returns the number of
-  // bytes that were read. The caller reads the rest through the page cache, and learns of errors.
+  // Reads from the disk, in whole pages, unless the page cache has all of the bytes. The pages'
+  // bytes before and behind the wanted ones come into the memory too, which must have the same
+  // place in a page as the bytes have in the file. Returns the number of bytes that were read. The
+  // caller reads the rest through the page cache, and learns of errors.
   std::uint64_t read(std::uint64_t offset, char* to, std::uint64_t bytes);
 
  private:
-  const int cached_;
+  bool cached(std::uint64_t offset, std::uint64_t bytes) const;
+
   int direct_ = -1;
   std::atomic<int> error_{0};
+  // The file, mapped to ask which of its pages are in the page cache; never touched. Null where the
+  // kernel does not tell this user.
+  char* mapped_ = nullptr;
+  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace interlace::checkpoint
