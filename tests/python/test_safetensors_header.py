@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,8 +36,44 @@ def refusal(document: Any, data: int = 24) -> str:
 def test_a_header_that_memory_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     size = 90_000_000
     monkeypatch.setattr(headers, "memory_bytes", lambda: 500_000_000)
-    with pytest.raises(UserError, match=r"needs about 0\.9 GB of memory and .* has 0\.5 GB"):
+    with pytest.raises(UserError, match=r"needs about 0\.6 GB of memory and .* has 0\.5 GB"):
         header_bytes_of("m", size.to_bytes(8, "little"), 2 * size)
+
+
+PEAK = """
+import resource, sys
+import interlace
+from interlace.runtime import safetensors_header
+
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with interlace.safe_open(sys.argv[1], "np") as f:
+    assert len(f.offset_keys()) > 100_000
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print((after - before) * 1024)
+"""
+
+
+@pytest.mark.parametrize("entry", ['"model.layers.%d.w":{"dtype":"F32","shape":[1,2],', '"%d":{'])
+def test_a_large_header_takes_little_memory(tmp_path: Path, entry: str) -> None:
+    """As much for each byte as is said before a larger one is refused."""
+    entries, size, end = [], 0, 0
+    for number in range(10**6):
+        text = entry % number
+        own = 8 if "shape" in text else 0
+        text += "" if own else '"dtype":"U8","shape":[0],'
+        entries.append(f'{text}"data_offsets":[{end},{end + own}]}}')
+        end, size = end + own, size + len(entries[-1]) + 1
+        if size > 10_000_000:
+            break
+    header = ("{" + ",".join(entries) + "}").encode()
+    file = tmp_path / "m.safetensors"
+    with file.open("wb") as to:
+        to.write(struct.pack("<Q", len(header)) + header)
+        to.truncate(8 + len(header) + end)
+    ended = subprocess.run(
+        [sys.executable, "-c", PEAK, str(file)], capture_output=True, text=True, check=True
+    )
+    assert int(ended.stdout) < headers.NEEDED * len(header)
 
 
 def test_what_a_header_says() -> None:

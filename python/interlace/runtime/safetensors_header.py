@@ -19,7 +19,7 @@ from interlace.base.native import load_core
 
 PREFIX = 8  # bytes before the header
 MOST_BYTES = 100_000_000  # the most bytes of a header
-NEEDED = 10  # the bytes of memory that a byte of a header needs
+NEEDED = 7  # the bytes of memory that a byte of a header needs
 METADATA = "__metadata__"
 
 # The bits of an element. A file has the tensors of the last dtype first.
