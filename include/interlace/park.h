@@ -85,6 +85,27 @@ INTERLACE_EXPORT interlace_result interlace_park_idle_bytes(uint64_t* bytes);
 /* Gives that memory back to the system. */
 INTERLACE_EXPORT interlace_result interlace_park_free_idle(void);
 
+/* For programs that map and unmap memory themselves: bytes on a GPU. */
+typedef struct interlace_gpu_range {
+  void* memory;
+  size_t bytes;
+  int gpu;
+} interlace_gpu_range;
+/* Contents of such memory that are kept in page-locked host memory. */
+typedef struct interlace_contents interlace_contents;
+/* Waits for all work on the GPUs and copies the contents of the ranges. Writes `*contents` if the
+ * call succeeds. `report` may be null. */
+INTERLACE_EXPORT interlace_result interlace_contents_keep(const interlace_gpu_range* ranges,
+                                                          size_t count,
+                                                          interlace_contents** contents,
+                                                          interlace_park_report* report);
+/* Copies contents back to ranges, which are given by their addresses. `report` may be null. */
+INTERLACE_EXPORT interlace_result interlace_contents_restore(interlace_contents* contents,
+                                                             void* const* memory, size_t count,
+                                                             interlace_park_report* report);
+/* Keeps the page-locked memory for later parks. Does nothing for null. */
+INTERLACE_EXPORT void interlace_contents_destroy(interlace_contents* contents);
+
 /* For allocators of frameworks, which know no pool: the pool that the calling thread entered last
  * gets the memory. */
 INTERLACE_EXPORT interlace_result interlace_pool_enter(const char* pool);

@@ -184,6 +184,18 @@ def in_torch() -> dict[str, Any]:
     two.pool.empty_cache()
     found["freed"] = interlace.parked_memory()["cache"][:2]
 
+    ranges = [(one.address, one.size, 0), (four.address, four.size, 1)]
+    kept = parking.Contents(ranges)
+    interlace.park("weights", to="drop")
+    interlace.resume("weights")
+    lost = [one.is_all(1), four.is_all(4)]
+    kept.restore([four.address])
+    found["contents"] = [kept.report.bytes, lost, one.is_all(1), four.is_all(4)]
+    kept.restore([one.address])
+    found["no contents"] = refusal(kept.restore, [4096])
+    kept.close()
+    found["closed contents"] = refusal(kept.restore, [one.address])
+
     capturing = True
     found["capture"] = refusal(interlace.park, "weights")
     capturing = False

@@ -129,6 +129,16 @@ def test_bad_use_is_refused(answers: dict[str, Any]) -> None:
 
 
 @needs_compiler
+def test_contents_of_memory_that_others_map(answers: dict[str, Any]) -> None:
+    found = answers["torch"]
+    assert found["contents"] == [4 * MIB, [False, False], False, True]
+    assert found["no contents"] == (
+        "UserError: contents are asked for that were not kept, or twice"
+    )
+    assert found["closed contents"] == "UserError: there are no contents to restore"
+
+
+@needs_compiler
 def test_arrays_of_cupy(answers: dict[str, Any]) -> None:
     assert answers["cupy"] == {"intact": True, "refused": True, "freed": 0}
 
@@ -144,11 +154,21 @@ def test_python_has_the_numbers_and_structures_of_the_header() -> None:
         "INTERLACE_PARK_ON_HOST": parking.ON_HOST,
         "INTERLACE_PARK_NOWHERE": parking.NOWHERE,
     }
-    kinds = {"uint64_t": ctypes.c_uint64, "double": ctypes.c_double, "int": ctypes.c_int}
-    for structure, name in ((parking._Report, "park_report"), (parking._Facts, "pool_facts")):
+    kinds = {
+        "uint64_t ": ctypes.c_uint64,
+        "double ": ctypes.c_double,
+        "int ": ctypes.c_int,
+        "size_t ": ctypes.c_size_t,
+        "void* ": ctypes.c_void_p,
+    }
+    for structure, name in (
+        (parking._Report, "park_report"),
+        (parking._Facts, "pool_facts"),
+        (parking._Range, "gpu_range"),
+    ):
         found = re.search(rf"struct interlace_{name} \{{(.*?)\}}", text, re.DOTALL)
         assert found is not None
-        members = re.findall(r"^  (\w+) (\w+);", found.group(1), re.MULTILINE)
+        members = re.findall(r"^  ([\w* ]+ )(\w+);", found.group(1), re.MULTILINE)
         assert [(member, kinds[kind]) for kind, member in members] == list(structure._fields_)
 
 

@@ -1,4 +1,4 @@
-"""vLLM: `vllm serve MODEL --load-format interlace`.
+"""vLLM: `vllm serve MODEL --load-format interlace --sleep-mode-backend interlace`.
 
 vLLM calls `register` in every process (entry point `vllm.general_plugins`).
 """
@@ -7,16 +7,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 LOAD_FORMAT = "interlace"
+SLEEP_BACKEND = "interlace"
 
 
 def register() -> None:
-    """Make the load format known to vLLM."""
+    """Make the load format and the sleep-mode backend known to vLLM."""
     from vllm.model_executor.model_loader import register_model_loader
 
     register_model_loader(LOAD_FORMAT)(_loader())
+    with suppress(ImportError, ValueError):  # an older vLLM, or a second call
+        from vllm.device_allocator.sleep_mode_backend import SleepModeBackendFactory
+
+        SleepModeBackendFactory.register_backend(
+            SLEEP_BACKEND, "interlace.integrations.vllm_sleep", "InterlaceBackend"
+        )
 
 
 def _loader() -> type[Any]:

@@ -51,6 +51,10 @@ class _Facts(ctypes.Structure):
     )
 
 
+class _Range(ctypes.Structure):
+    _fields_ = (("memory", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("gpu", ctypes.c_int))
+
+
 class ParkReport(NamedTuple):
     """What a call of `park` or `resume` moved."""
 
@@ -84,11 +88,15 @@ def _library() -> Any:
         ("pool_resume", [text, pointer]),
         ("pool_look_up", [text, pointer]),
         ("pool_of", [pointer, pointer, size]),
+        ("contents_keep", [pointer, size, pointer, pointer]),
+        ("contents_restore", [pointer, pointer, size, pointer]),
         ("park_idle_bytes", [pointer]),
         ("park_free_idle", []),
     ):
         function = getattr(library, f"interlace_{name}")
         function.argtypes, function.restype = arguments, ctypes.c_int
+    library.interlace_contents_destroy.argtypes = [pointer]
+    library.interlace_contents_destroy.restype = None
     return library
 
 
@@ -116,11 +124,14 @@ _names: dict[str, None] = {}  # of all pools of this module, in the order in whi
 @cache
 def _torch_allocator() -> Any:
     torch: Any = importlib.import_module("torch")
-    return torch.cuda.memory.CUDAPluggableAllocator(
+    made = torch.cuda.memory.CUDAPluggableAllocator(
         str(installed(SHARED_OBJECT)),
         "interlace_park_torch_allocate",
         "interlace_park_torch_free",
     )
+    # PyTorch's pools do not own their allocator, and can outlive this module at the process's end.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    return made
 
 
 def _use_torch_pool(name: str, gpu: int) -> Any:
@@ -341,6 +352,48 @@ def parked_memory() -> dict[str, PoolState]:
             facts.host_bytes,
         )
     return states
+
+
+# --- memory that is mapped by others --------------------------------------------------------------
+
+
+class Contents:
+    """Contents of memory on GPUs, kept in page-locked host memory.
+
+    For programs that map and unmap memory themselves. All work on the GPUs is waited for.
+    """
+
+    def __init__(self, ranges: Iterable[tuple[int, int, int]]) -> None:
+        """Copy the contents of ranges, each (address, bytes, GPU)."""
+        self._library = _library()
+        self._contents = ctypes.c_void_p()
+        given = list(ranges)
+        report = _Report()
+        _call(
+            "contents_keep",
+            (_Range * len(given))(*given),
+            len(given),
+            ctypes.byref(self._contents),
+            ctypes.byref(report),
+        )
+        self.report = _sum([report])
+
+    def restore(self, addresses: Iterable[int]) -> ParkReport:
+        """Copy the contents of ranges back, which are named by their addresses."""
+        wanted = list(addresses)
+        report = _Report()
+        array = (ctypes.c_void_p * len(wanted))(*wanted)
+        _call("contents_restore", self._contents, array, len(wanted), ctypes.byref(report))
+        return _sum([report])
+
+    def close(self) -> None:
+        """Drop the contents. The page-locked memory is kept for later parks."""
+        contents, self._contents = self._contents, ctypes.c_void_p()
+        self._library.interlace_contents_destroy(contents)
+
+    def __del__(self) -> None:
+        if getattr(self, "_contents", None):
+            self.close()
 
 
 def idle_host_bytes() -> int:

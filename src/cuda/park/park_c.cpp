@@ -3,6 +3,8 @@
 
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +13,10 @@
 #include "cuda/park/parking.hpp"
 #include "cuda/transfer/c_results.hpp"
 #include "interlace/copy.hpp"
+
+struct interlace_contents {
+  std::shared_ptr<interlace::cuda::parking::kept_contents> kept;
+};
 
 namespace interlace {
 namespace {
@@ -67,6 +73,13 @@ cuda::device_address address_of(const void* memory) {
   return reinterpret_cast<cuda::device_address>(memory);
 }
 
+std::vector<cuda::device_address> addresses_of(void* const* given, std::size_t count) {
+  if (count != 0 && given == nullptr) throw usage_error("the addresses are a null pointer");
+  std::vector<cuda::device_address> found;
+  for (const void* one : std::span(given, count)) found.push_back(address_of(one));
+  return found;
+}
+
 thread_local std::vector<std::string> entered;
 
 }  // namespace
@@ -95,11 +108,7 @@ interlace_result interlace_pool_park(const char* pool, int place, int keep_pool,
                                      void* const* without_contents, size_t count,
                                      interlace_park_report* report) {
   return interlace::parked([&] {
-    if (count != 0 && without_contents == nullptr)
-      throw interlace::usage_error("the addresses without contents are a null pointer");
-    std::vector<interlace::cuda::device_address> without;
-    for (const void* one : std::span(without_contents, count))
-      without.push_back(interlace::address_of(one));
+    const auto without = interlace::addresses_of(without_contents, count);
     interlace::report_to(
         report, interlace::pools().park(
                     interlace::name_of(pool),
@@ -135,6 +144,41 @@ interlace_result interlace_park_idle_bytes(uint64_t* bytes) {
 
 interlace_result interlace_park_free_idle(void) {
   return interlace::parked([&] { interlace::pools().free_idle_host_memory(); });
+}
+
+interlace_result interlace_contents_keep(const interlace_gpu_range* ranges, size_t count,
+                                         interlace_contents** contents,
+                                         interlace_park_report* report) {
+  return interlace::parked([&] {
+    if (count != 0 && ranges == nullptr)
+      throw interlace::usage_error("the ranges are a null pointer");
+    std::vector<interlace::cuda::gpu_range> given;
+    for (const interlace_gpu_range& one : std::span(ranges, count))
+      given.push_back({interlace::address_of(one.memory), one.bytes, one.gpu});
+    interlace_contents*& made = interlace::place(contents);
+    interlace::cuda::park_report found;
+    made = std::make_unique<interlace_contents>(
+               interlace_contents{interlace::pools().keep_contents(given, found)})
+               .release();
+    interlace::report_to(report, found);
+  });
+}
+
+interlace_result interlace_contents_restore(interlace_contents* contents, void* const* memory,
+                                            size_t count, interlace_park_report* report) {
+  return interlace::parked([&] {
+    if (contents == nullptr) throw interlace::usage_error("there are no contents to restore");
+    const auto wanted = interlace::addresses_of(memory, count);
+    interlace::report_to(report, interlace::pools().restore_contents(*contents->kept, wanted));
+  });
+}
+
+void interlace_contents_destroy(interlace_contents* contents) {
+  if (contents == nullptr) return;
+  (void)interlace::parked([&] {
+    const std::unique_ptr<interlace_contents> ended(contents);
+    interlace::pools().drop_contents(*ended->kept);
+  });
 }
 
 interlace_result interlace_pool_enter(const char* pool) {

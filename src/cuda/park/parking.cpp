@@ -36,6 +36,16 @@ struct parking::gpu_state {
   elastic_place place;
 };
 
+// Bytes on a GPU, and where they are in slabs that follow each other.
+struct parking::content {
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t begin = 0;
+  const gpu_state* gpu = nullptr;
+
+  std::uint64_t end() const { return begin + bytes; }
+};
+
 struct parking::allocation {
   gpu_state* gpu = nullptr;
   std::unique_ptr<elastic_memory> memory;
@@ -44,7 +54,7 @@ struct parking::allocation {
   std::uint64_t begin = 0;                 // of the contents in the pool's slabs
   std::unique_ptr<elastic_memory> on_gpu;  // the contents on another GPU
 
-  std::uint64_t end() const { return begin + memory->bytes(); }
+  content in_slabs() const { return {memory->address(), memory->bytes(), begin, gpu}; }
 };
 
 struct parking::pool {
@@ -59,7 +69,13 @@ struct parking::pool {
   std::vector<page_locked> slabs;
 };
 
-// Copies between allocations and slabs.
+struct parking::kept_contents {
+  std::mutex mutex;  // guards the rest
+  std::vector<content> contents;
+  std::vector<page_locked> slabs;
+};
+
+// Copies between GPUs and slabs.
 class parking::transfer {
  public:
   transfer(parking& of, bool to_host) : of_(of), to_host_(to_host) {}
@@ -70,29 +86,31 @@ class parking::transfer {
   transfer(const transfer&) = delete;
   transfer& operator=(const transfer&) = delete;
 
-  // The allocations come in the order of `begin`.
-  void add(const allocation& one) {
-    contents_.push_back(&one);
+  // The contents come in the order of `begin`.
+  void add(const content& one) {
+    contents_.push_back(one);
     gpus_.insert(one.gpu);
   }
   bool empty() const { return contents_.empty(); }
-  CUctx_st* any_context() const { return contents_.front()->gpu->context; }
+  // The bytes of slabs that all contents need.
+  std::uint64_t bytes() const { return contents_.back().end(); }
+  CUctx_st* any_context() const { return contents_.front().gpu->context; }
 
   // Enqueues the copies between a slab and the contents that belong to it.
   void enqueue(std::size_t slab, const char* memory) {
     const std::uint64_t slab_bytes = of_.options_.slab_bytes;
     const std::uint64_t begin = slab * slab_bytes;
-    const auto ends_before = [](const allocation* one, std::uint64_t offset) {
-      return one->end() <= offset;
+    const auto ends_before = [](const content& one, std::uint64_t offset) {
+      return one.end() <= offset;
     };
     const gpu_state* on = nullptr;
     for (auto at = std::lower_bound(contents_.begin(), contents_.end(), begin, ends_before);
-         at != contents_.end() && (*at)->begin < begin + slab_bytes; ++at) {
-      const allocation& one = **at;
+         at != contents_.end() && at->begin < begin + slab_bytes; ++at) {
+      const content& one = *at;
       const std::uint64_t first = std::max(begin, one.begin);
       const std::uint64_t end = std::min(begin + slab_bytes, one.end());
       const auto in_slab = reinterpret_cast<device_address>(memory) + (first - begin);
-      const device_address on_gpu = one.memory->address() + (first - one.begin);
+      const device_address on_gpu = one.address + (first - one.begin);
       if (on != nullptr && on != one.gpu) note_end(*on, slab);
       on = one.gpu;
       copy(*on, to_host_ ? in_slab : on_gpu, to_host_ ? on_gpu : in_slab, end - first, slab);
@@ -169,7 +187,7 @@ class parking::transfer {
 
   parking& of_;
   bool to_host_;
-  std::vector<const allocation*> contents_;
+  std::vector<content> contents_;
   std::set<const gpu_state*> gpus_;
   std::vector<ending> endings_;  // by slab
   std::size_t waited_ = 0;       // for so many of them
@@ -437,71 +455,81 @@ void parking::sweep() {
 // -------------------------------------------------------------------------------
 
 // Makes the slabs that lack, and enqueues all copies.
-void parking::fill_slabs(pool& of, std::size_t ready, transfer& copies) {
-  const std::size_t count = of.slabs.size();
+void parking::fill(std::vector<page_locked>& slabs, std::size_t ready, transfer& copies) {
   std::optional<page_locker> locker;
-  if (ready < count)
-    locker.emplace(driver_, options_.slab_bytes, count - ready, options_.threads - 1);
+  if (ready < slabs.size())
+    locker.emplace(driver_, options_.slab_bytes, slabs.size() - ready, options_.threads - 1);
   const in_context on(driver_, copies.any_context());
-  for (std::size_t k = 0; k < count; ++k) {
-    if (k >= ready) of.slabs[k] = locker->next();
-    copies.enqueue(k, of.slabs[k].data());
+  for (std::size_t k = 0; k < slabs.size(); ++k) {
+    if (k >= ready) slabs[k] = locker->next();
+    copies.enqueue(k, slabs[k].data());
   }
 }
 
-// Copies contents to slabs, and takes the physical memory from each allocation as soon as its
-// contents have arrived. Returns the bytes of new slabs.
+// Copies contents to slabs. `release` runs when all copies are enqueued. Returns the bytes of new
+// slabs. If it throws, no slab is taken, unless `needed` says that the slabs are needed.
+std::uint64_t parking::store(const std::string& what, transfer& copies,
+                             std::vector<page_locked>& slabs, const std::function<void()>& release,
+                             const std::function<bool()>& needed) {
+  if (copies.empty()) return 0;
+  const std::size_t count = (copies.bytes() + options_.slab_bytes - 1) / options_.slab_bytes;
+  slabs = take_idle(count);
+  const std::size_t ready = slabs.size();
+  const std::uint64_t missing = (count - ready) * options_.slab_bytes;
+  try {
+    const auto available =
+        options_.available_bytes && missing != 0 ? options_.available_bytes() : std::nullopt;
+    if (available && missing > *available)
+      throw out_of_host_memory("parking " + what + " needs " + std::to_string(missing) +
+                               " bytes of host memory, and " + std::to_string(*available) +
+                               " are available");
+    slabs.resize(count);
+    std::exception_ptr error;
+    try {
+      fill(slabs, ready, copies);
+      release();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    copies.finish(error);
+  } catch (const still_in_flight&) {
+    if (!needed()) leave(slabs);
+    throw;
+  } catch (...) {
+    if (needed()) throw;
+    std::vector<page_locked> made;
+    while (slabs.size() > ready) {
+      made.push_back(std::move(slabs.back()));
+      slabs.pop_back();
+    }
+    clear(made);
+    keep(slabs);
+    throw;
+  }
+  return missing;
+}
+
+// Takes the physical memory from each allocation as soon as its contents have arrived.
 std::uint64_t parking::park_on_slabs(pool& of) {
   transfer copies(*this, true);
   std::uint64_t bytes = 0;
   for (auto& [address, one] : of.allocations) {
     if (!one.has_contents) continue;
     one.begin = bytes;
+    copies.add(one.in_slabs());
     bytes += one.memory->bytes();
-    copies.add(one);
   }
-  if (copies.empty()) return 0;
-  const std::size_t count = (bytes + options_.slab_bytes - 1) / options_.slab_bytes;
-  of.slabs = take_idle(count);
-  const std::size_t ready = of.slabs.size();
-  const std::uint64_t missing = (count - ready) * options_.slab_bytes;
-  try {
-    const auto available =
-        options_.available_bytes && missing != 0 ? options_.available_bytes() : std::nullopt;
-    if (available && missing > *available)
-      throw out_of_host_memory("parking " + quoted(of.name) + " needs " + std::to_string(missing) +
-                               " bytes of host memory, and " + std::to_string(*available) +
-                               " are available");
-    of.slabs.resize(count);
-    std::exception_ptr error;
-    try {
-      fill_slabs(of, ready, copies);
-      // Nothing lacks memory of the host any more.
-      for (auto& [address, one] : of.allocations) {
-        if (!one.has_contents) continue;
-        copies.wait_for((one.end() - 1) / options_.slab_bytes);
-        detach(one);
-        one.memory->release();
-      }
-    } catch (...) {
-      error = std::current_exception();
-    }
-    copies.finish(error);
-  } catch (const still_in_flight&) {
-    if (!any_away(of)) leave(of.slabs);
-    throw;
-  } catch (...) {
-    if (any_away(of)) throw;
-    std::vector<page_locked> made;
-    while (of.slabs.size() > ready) {
-      made.push_back(std::move(of.slabs.back()));
-      of.slabs.pop_back();
-    }
-    clear(made);
-    keep(of.slabs);
-    throw;
-  }
-  return missing;
+  return store(
+      quoted(of.name), copies, of.slabs,
+      [&] {  // nothing lacks memory of the host any more
+        for (auto& [address, one] : of.allocations) {
+          if (!one.has_contents) continue;
+          copies.wait_for((one.in_slabs().end() - 1) / options_.slab_bytes);
+          detach(one);
+          one.memory->release();
+        }
+      },
+      [&] { return any_away(of); });
 }
 
 void parking::store_on_gpu(pool& of, int number) {
@@ -529,7 +557,7 @@ void parking::store_on_gpu(pool& of, int number) {
     std::size_t turn = 0;
     for (auto& [address, one] : of.allocations) {
       if (!one.has_contents) continue;
-      copies.add(one);
+      copies.add(one.in_slabs());
       copies.copy(*one.gpu, one.on_gpu->address(), address, one.memory->bytes(), turn++);
     }
   } catch (...) {
@@ -620,7 +648,7 @@ std::uint64_t parking::restore(pool& of) {
     std::exception_ptr error;
     try {
       for (auto& [address, one] : of.allocations)
-        if (one.away && one.has_contents) copies.add(one);
+        if (one.away && one.has_contents) copies.add(one.in_slabs());
       std::size_t slab = 0;
       std::size_t turn = 0;
       for (auto& [address, one] : of.allocations) {
@@ -633,7 +661,8 @@ std::uint64_t parking::restore(pool& of) {
         if (one.on_gpu)
           copies.copy(*one.gpu, address, one.on_gpu->address(), one.memory->bytes(), turn++);
         // Later memory is made while the slabs that are complete move.
-        for (; (slab + 1) * options_.slab_bytes <= one.end() && slab < of.slabs.size(); ++slab)
+        const std::uint64_t end = one.in_slabs().end();
+        for (; (slab + 1) * options_.slab_bytes <= end && slab < of.slabs.size(); ++slab)
           copies.enqueue(slab, of.slabs[slab].data());
       }
       for (; slab < of.slabs.size(); ++slab) copies.enqueue(slab, of.slabs[slab].data());
@@ -685,6 +714,63 @@ void parking::end_parking(pool& of) {
     keep(of.slabs);
   else
     clear(of.slabs);
+}
+
+// --- contents of memory that is not of a pool
+// -----------------------------------------------------
+
+std::shared_ptr<parking::kept_contents> parking::keep_contents(std::span<const gpu_range> ranges,
+                                                               park_report& report) {
+  const auto began = std::chrono::steady_clock::now();
+  auto made = std::make_shared<kept_contents>();
+  transfer copies(*this, true);
+  std::set<const gpu_state*> gpus;
+  for (const gpu_range& one : ranges) {
+    if (one.bytes == 0) throw usage_error("a range of 0 bytes cannot be kept");
+    const gpu_state& gpu = gpu_of(one.gpu);
+    made->contents.push_back({one.address, one.bytes, report.bytes, &gpu});
+    copies.add(made->contents.back());
+    gpus.insert(&gpu);
+    report.bytes += one.bytes;
+  }
+  for (const gpu_state* gpu : gpus) synchronize(*gpu);
+  sweep();
+  report.locked_bytes = store(
+      std::to_string(ranges.size()) + " ranges", copies, made->slabs, [] {}, [] { return false; });
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return made;
+}
+
+park_report parking::restore_contents(kept_contents& kept,
+                                      std::span<const device_address> addresses) {
+  const auto began = std::chrono::steady_clock::now();
+  const std::lock_guard lock(kept.mutex);
+  park_report report;
+  transfer copies(*this, false);
+  std::size_t found = 0;
+  for (const content& one : kept.contents) {
+    if (std::find(addresses.begin(), addresses.end(), one.address) == addresses.end()) continue;
+    ++found;
+    copies.add(one);
+    report.bytes += one.bytes;
+  }
+  if (found != addresses.size())
+    throw usage_error("contents are asked for that were not kept, or twice");
+  std::exception_ptr error;
+  try {
+    for (std::size_t k = 0; k < kept.slabs.size(); ++k) copies.enqueue(k, kept.slabs[k].data());
+  } catch (...) {
+    error = std::current_exception();
+  }
+  copies.finish(error);
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return report;
+}
+
+void parking::drop_contents(kept_contents& kept) {
+  const std::lock_guard lock(kept.mutex);
+  kept.contents.clear();
+  keep(kept.slabs);
 }
 
 }  // namespace interlace::cuda

@@ -36,6 +36,12 @@ struct park_report {
   double seconds = 0;
 };
 
+struct gpu_range {
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  int gpu = 0;
+};
+
 struct pool_facts {
   std::uint64_t allocations = 0;
   std::uint64_t bytes = 0;
@@ -80,6 +86,17 @@ class parking {
   // throws, the pool is still parked.
   park_report resume(const std::string& name);
 
+  // For allocators that map and unmap memory themselves: waits for all work on the GPUs and copies
+  // the contents of the ranges to page-locked memory. `report` gets the counts. If it throws,
+  // nothing is kept.
+  struct kept_contents;
+  std::shared_ptr<kept_contents> keep_contents(std::span<const gpu_range> ranges,
+                                               park_report& report);
+  // Copies contents back to their addresses: to those that are given, each the first of a range.
+  park_report restore_contents(kept_contents& kept, std::span<const device_address> addresses);
+  // Keeps the page-locked memory for later parks. Nothing can be restored after this.
+  void drop_contents(kept_contents& kept);
+
   pool_facts facts(const std::string& name);
   // The name of the pool whose memory has the address; nothing if there is none.
   std::optional<std::string> pool_of(device_address address);
@@ -90,6 +107,7 @@ class parking {
 
  private:
   struct gpu_state;
+  struct content;
   struct allocation;
   struct pool;
   class transfer;
@@ -102,7 +120,9 @@ class parking {
   gpu_state& gpu_of(int number);
   void synchronize(const gpu_state& gpu);
   std::uint64_t park_on_slabs(pool& of);
-  void fill_slabs(pool& of, std::size_t ready, transfer& copies);
+  void fill(std::vector<page_locked>& slabs, std::size_t ready, transfer& copies);
+  std::uint64_t store(const std::string& what, transfer& copies, std::vector<page_locked>& slabs,
+                      const std::function<void()>& release, const std::function<bool()>& needed);
   void store_on_gpu(pool& of, int number);
   void detach(allocation& one);
   static bool any_away(const pool& of);

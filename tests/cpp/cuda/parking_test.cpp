@@ -320,6 +320,43 @@ TEST(parking, memory_that_cannot_be_unmapped_is_mapped_again) {
   for (const block& one : all) EXPECT_TRUE(world::intact(one));
 }
 
+TEST(parking, contents_of_other_memory_are_kept) {
+  world w(12);
+  w.parking.make_pool("a");
+  std::vector<block> all;
+  std::vector<cuda::gpu_range> ranges;
+  for (const std::uint64_t bytes : {20'000, 8'000, 50'000}) {
+    const block& one = all.emplace_back(w.allocate("a", static_cast<int>(all.size()) % 2, bytes));
+    ranges.push_back({one.address, one.bytes, one.gpu});
+  }
+  cuda::park_report report;
+  const auto kept = w.parking.keep_contents(ranges, report);
+  EXPECT_EQ(report.bytes, 78'000U);
+  EXPECT_EQ(report.locked_bytes, 5 * slab_bytes);
+  (void)w.parking.park("a", {.to = park_nowhere});
+  (void)w.parking.resume("a");
+  const std::vector<device_address> first{all[2].address, all[0].address};
+  EXPECT_EQ(w.parking.restore_contents(*kept, first).bytes, 70'000U);
+  EXPECT_TRUE(world::intact(all[0]) && world::intact(all[2]));
+  EXPECT_FALSE(world::intact(all[1]));
+  const std::vector<device_address> rest{all[1].address};
+  (void)w.parking.restore_contents(*kept, rest);
+  EXPECT_TRUE(world::intact(all[1]));
+  const std::vector<device_address> wrong{all[1].address + 1};
+  EXPECT_EQ(message([&] { (void)w.parking.restore_contents(*kept, wrong); }),
+            "usage: contents are asked for that were not kept, or twice");
+  w.parking.drop_contents(*kept);
+  EXPECT_EQ(w.parking.idle_host_bytes(), 5 * slab_bytes);
+
+  w.driver.fail("copy", 2, 1);
+  cuda::park_report failed;
+  EXPECT_EQ(message([&] { (void)w.parking.keep_contents(ranges, failed); }), "copy failed: FAKE");
+  EXPECT_EQ(w.parking.idle_host_bytes(), 5 * slab_bytes);
+  const std::vector<cuda::gpu_range> nothing{{all[0].address, 0, 0}};
+  EXPECT_EQ(message([&] { (void)w.parking.keep_contents(nothing, failed); }),
+            "usage: a range of 0 bytes cannot be kept");
+}
+
 // Tests random pools, sizes and places, with failures of every call that can fail. Whatever fails,
 // the contents are right as soon as the pool is not parked, and nothing leaks. Returns how many
 // pools resumed.
