@@ -341,7 +341,7 @@ class reader::mover {
   taken take(std::uint32_t thread, std::unique_lock<std::mutex>& lock) {
     while (!stopped()) {
       if (!advance(next_)) {
-        more_.wait(lock);
+        more_.wait_for(lock, std::chrono::hours(1));  // `wait` needs a newer libstdc++
         continue;
       }
       batch& of = batches_[next_.batch];

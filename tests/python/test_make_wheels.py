@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -48,6 +49,26 @@ def test_old_symbols_pass(tool: ModuleType) -> None:
 def test_new_symbols_are_named(tool: ModuleType, symbol: str) -> None:
     line = f"0000000000000000      DF *UND*\t0000000000000000 {symbol}\n"
     assert tool.too_new(SYMBOLS + line) == [symbol]
+
+
+def compiler_version() -> str:
+    said = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=False)
+    return said.stdout.partition(".")[0].strip()
+
+
+@pytest.mark.skipif(
+    shutil.which("objdump") is None or shutil.which("g++") is None or compiler_version() != "12",
+    reason="wheels are built with g++ 12",
+)
+@pytest.mark.parametrize("name", ["_core", "_driver", "libinterlace"])
+def test_what_is_installed_would_run_on_older_systems(tool: ModuleType, name: str) -> None:
+    core = importlib.util.find_spec("interlace._core")
+    if core is None or core.origin is None:
+        pytest.skip("the compiled module is not built")
+    (library,) = Path(core.origin).parent.glob(f"{name}.*so")
+    said = subprocess.run(["objdump", "-T", library], check=True, capture_output=True, text=True)
+    assert "*UND*" in said.stdout
+    assert tool.too_new(said.stdout) == []
 
 
 def test_a_library_that_needs_a_newer_glibc_is_refused(tool: ModuleType, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -133,7 +134,9 @@ page_locked page_locker::next() {
     while (untouched_[slab] != 0) (void)touch_piece();
   } else {
     std::unique_lock lock(mutex_);
-    touched_.wait(lock, [&] { return untouched_[slab] == 0; });
+    // `wait` needs a newer libstdc++ than RHEL 9 and Ubuntu 22.04 have.
+    while (!touched_.wait_for(lock, std::chrono::hours(1), [&] { return untouched_[slab] == 0; })) {
+    }
   }
   ++taken_;
   return {driver_, memory_ + slab * slab_bytes_, slab_bytes_};
