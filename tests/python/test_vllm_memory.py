@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import importlib
 import sys
-import types
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -17,7 +16,9 @@ from typing import Any, ClassVar
 import pytest
 
 from fetched import needs_fetching, source
-from test_integrations import VLLM, parameters
+from test_integrations import VLLM, modules, parameters
+
+__all__ = ["modules"]  # a fixture
 
 
 class Allocation:
@@ -73,21 +74,7 @@ class Contents:
 
 
 @pytest.fixture
-def stand_ins(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def make(named: dict[str, dict[str, Any]]) -> None:
-        for name, members in named.items():
-            parts = name.split(".")
-            for k in range(1, len(parts) + 1):
-                dotted = ".".join(parts[:k])
-                if dotted not in sys.modules:
-                    monkeypatch.setitem(sys.modules, dotted, types.ModuleType(dotted))
-            vars(sys.modules[name]).update(members)
-
-    return make
-
-
-@pytest.fixture
-def sleeping(stand_ins: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Allocator]:
+def sleeping(modules: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Allocator]:
     class CuMemBackend:
         def __init__(self) -> None:
             self._state = "RUNNING"
@@ -100,11 +87,9 @@ def sleeping(stand_ins: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Allo
             Allocation(4 << 20, 400, "runtime"),
         ]
     )
-    stand_ins(
-        {
-            "vllm.device_allocator.cumem": {"CuMemAllocator": allocator},
-            "vllm.device_allocator.sleep_mode_backend": {"CuMemBackend": CuMemBackend},
-        }
+    modules(
+        vllm__device_allocator__cumem={"CuMemAllocator": allocator},
+        vllm__device_allocator__sleep_mode_backend={"CuMemBackend": CuMemBackend},
     )
     monkeypatch.delitem(sys.modules, "interlace.integrations.vllm_sleep", raising=False)
     module = importlib.import_module("interlace.integrations.vllm_sleep")
@@ -183,7 +168,7 @@ def test_too_little_host_memory_leaves_it_awake(
 
 @pytest.mark.parametrize(("pinned", "own"), [(None, True), (True, True), (False, False)])
 def test_batches_of_the_cache_are_copied_by_interlace(
-    stand_ins: Any, monkeypatch: pytest.MonkeyPatch, pinned: bool | None, own: bool
+    modules: Any, monkeypatch: pytest.MonkeyPatch, pinned: bool | None, own: bool
 ) -> None:
     copied: list[Any] = []
 
@@ -199,7 +184,7 @@ def test_batches_of_the_cache_are_copied_by_interlace(
             }
             return SimpleNamespace(kv_caches=kv_caches, _mmap_region=region, **handlers)
 
-    stand_ins({"vllm.v1.kv_offload.cpu.spec": {"CPUOffloadingSpec": CPUOffloadingSpec}})
+    modules(vllm__v1__kv_offload__cpu__spec={"CPUOffloadingSpec": CPUOffloadingSpec})
     monkeypatch.delitem(sys.modules, "interlace.integrations.vllm_offload", raising=False)
     module = importlib.import_module("interlace.integrations.vllm_offload")
     monkeypatch.setattr(
