@@ -367,7 +367,7 @@ class Contents:
         """Copy the contents of ranges, each (address, bytes, GPU)."""
         self._library = _library()
         self._contents = ctypes.c_void_p()
-        given = list(ranges)
+        given = [_Range(*one) for one in ranges]
         report = _Report()
         _call(
             "contents_keep",
