@@ -112,37 +112,16 @@ std::string json_text::string() {
 
 void json_text::escape(std::string& into) {
   if (at_ == text_.size()) fail("a text has no end");
-  switch (text_[at_++]) {
-    case '"':
-      into.push_back('"');
-      return;
-    case '\\':
-      into.push_back('\\');
-      return;
-    case '/':
-      into.push_back('/');
-      return;
-    case 'b':
-      into.push_back('\b');
-      return;
-    case 'f':
-      into.push_back('\f');
-      return;
-    case 'n':
-      into.push_back('\n');
-      return;
-    case 'r':
-      into.push_back('\r');
-      return;
-    case 't':
-      into.push_back('\t');
-      return;
-    case 'u':
-      break;
-    default:
-      --at_;
-      fail("there is no such escape");
+  constexpr std::string_view letters = "\"\\/bfnrt";
+  constexpr std::string_view meant = "\"\\/\b\f\n\r\t";
+  const char letter = text_[at_];
+  if (const auto found = letters.find(letter); found != std::string_view::npos) {
+    into.push_back(meant[found]);
+    ++at_;
+    return;
   }
+  if (letter != 'u') fail("there is no such escape");
+  ++at_;
   std::uint32_t code = four_digits();
   if (code >= 0xd800 && code < 0xe000) {
     const bool first = code < 0xdc00 && text_.substr(at_, 2) == "\\u";
