@@ -155,7 +155,7 @@ struct last_count {
   outcome what = outcome::failed;
   copy_direction moves = copy_direction::unknown;
 };
-inline thread_local last_count counted_last;
+inline constinit thread_local last_count counted_last;
 
 inline void count(copy_direction moves, outcome what, std::uint64_t bytes,
                   std::uint64_t copies = 1) {

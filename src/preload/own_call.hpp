@@ -11,7 +11,7 @@ namespace interlace::preload {
 
 // Calls that the engine or the driver makes are not the program's. Such calls nest: the first copy
 // can make the engine.
-inline thread_local bool in_own_call = false;
+inline constinit thread_local bool in_own_call = false;
 
 class own_call {
  public:
