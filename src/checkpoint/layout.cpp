@@ -84,7 +84,8 @@ void add(layout& made, const cut_chunk& c, int gpu, const cut& how) {
   added.gpu = gpu;
   for (const part& p : c.parts) {
     std::uint64_t end = how.piece_bytes;
-    if (how.by_page && gpu != host && how.piece_bytes > page_bytes) end -= p.offset % page_bytes;
+    if (how.by_page && gpu != host && how.piece_bytes > p.offset % page_bytes)
+      end -= p.offset % page_bytes;
     for (std::uint64_t begin = 0; begin < p.bytes; begin = end, end += how.piece_bytes) {
       made.pieces.push_back({.chunk = static_cast<std::uint32_t>(made.chunks.size()),
                              .part = static_cast<std::uint32_t>(made.parts.size()),

@@ -1,5 +1,6 @@
 #include "checkpoint/transfer.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -435,10 +436,25 @@ class reader::mover {
       enqueue(slot, lock);
       return;
     }
+    if (way_ == direction::write) {
+      lock.unlock();
+      start_write_back(of, number);
+      lock.lock();
+    }
     --of.left;
     if (!staged) return;
     slots_[slot].of = nullptr;
     fetch_next(slot, lock);
+  }
+
+  // Lets the kernel write a chunk to the disk now. Otherwise it begins late, and a caller that
+  // brings the file to the disk waits for nearly all of the file.
+  void start_write_back(const batch& of, std::uint32_t number) const {
+    const chunk& c = of.plan.chunks[number];
+    for (const part& p : std::span(of.plan.parts).subspan(c.first_part, c.parts)) {
+      (void)sync_file_range(files_[p.file].descriptor, static_cast<off_t>(p.offset),
+                            static_cast<off_t>(p.bytes), SYNC_FILE_RANGE_WRITE);
+    }
   }
 
   // Fetches the next chunk of a GPU into an idle slot. A transfer that writes has one batch.

@@ -237,6 +237,7 @@ def test_what_cannot_be_asked_for(tmp_path: Path) -> None:
     assert "CuPy has no arrays in the host's memory" in refusal(
         interlace.load, file, framework="cupy"
     )
+    assert "direct=True is for tensors on GPUs" in refusal(load, file, direct=True)
     assert "threads=0" in refusal(load, file, threads=0)
     assert "threads=True" in refusal(load, file, threads=True)
     for ring, message in (

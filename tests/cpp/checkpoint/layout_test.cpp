@@ -88,7 +88,12 @@ void check(const std::vector<segment>& segments, const cut& how) {
       ASSERT_LE(std::pair(file, offset), std::pair(p.file, p.offset));
       std::tie(file, offset) = std::pair(p.file, p.offset + p.bytes);
       if (own.gpu != host) {
-        ASSERT_EQ(p.slot_offset % slot_alignment, 0U);
+        if (how.by_page) {
+          ASSERT_EQ(p.slot_offset % page_bytes, p.offset % page_bytes);
+          ASSERT_GE(p.slot_offset / page_bytes, (end + page_bytes - 1) / page_bytes);
+        } else {
+          ASSERT_EQ(p.slot_offset % slot_alignment, 0U);
+        }
         ASSERT_GE(p.slot_offset, end);
         end = p.slot_offset + p.bytes;
         ASSERT_LE(end, how.chunk_bytes);
@@ -103,6 +108,9 @@ void check(const std::vector<segment>& segments, const cut& how) {
         ASSERT_EQ(q.begin, begin);
         ASSERT_GT(q.bytes, 0U);
         ASSERT_LE(q.bytes, how.piece_bytes);
+        if (how.by_page && own.gpu != host && how.piece_bytes % page_bytes == 0 && begin != 0) {
+          ASSERT_EQ((p.offset + begin) % page_bytes, 0U);
+        }
         begin += q.bytes;
         ++pieces;
       }
@@ -129,6 +137,11 @@ TEST(layout, moves_every_byte_once) {
     how.chunk_bytes = slot_alignment + random() % 6000;
     how.piece_bytes = 1 + random() % 3000;
     how.by_tensor = random() % 2 == 0;
+    how.by_page = random() % 4 == 0;
+    if (how.by_page) {
+      how.chunk_bytes += page_bytes;
+      how.piece_bytes = page_bytes * (1 + random() % 3);
+    }
     check(segments, how);
     if (HasFatalFailure()) FAIL() << "case " << k;
   }
