@@ -136,12 +136,12 @@ struct batch_copy {
 
 // One side of a batch of blocks: block i lies at base + numbers[i] * stride.
 struct blocks_side {
-  void* base = nullptr;           // null with a stride of 1: the numbers are addresses
-  std::size_t stride = 1;         // in bytes
-  const void* numbers = nullptr;  // not negative; null: 0, 1, 2 and so on
-  std::size_t number_bytes = 8;   // of each number: 4 or 8
-  // All blocks of the side lie in as many bytes from `base` on; a block outside is refused. 0: not
-  // said.
+  void* base = nullptr;           // null (with a stride of 1) if the numbers are addresses
+  std::size_t stride = 1;         // bytes from a block to the next one
+  const void* numbers = nullptr;  // at least 0; null stands for 0, 1, 2 and so on
+  std::size_t number_bytes = 8;   // bytes of each number, 4 or 8
+  // All blocks of the side must lie in so many bytes from `base` on, and a block outside is
+  // refused. 0: the caller does not say.
   std::size_t extent = 0;
 };
 
@@ -160,16 +160,16 @@ enum class blocks_way : std::uint8_t {
 struct block_batch {
   blocks_side dst;
   blocks_side src;
-  const std::uint64_t* sizes = nullptr;  // bytes of each block; null: all blocks have `bytes`
+  const std::uint64_t* sizes = nullptr;  // bytes of each block; null if all blocks have `bytes`
   std::size_t bytes = 0;
   std::size_t count = 0;
   // The numbers of both sides lie in memory of the GPU. They are read when the batch runs, and are
   // not checked. Both sides need an `extent`, and there can be no `sizes`.
   bool numbers_on_gpu = false;
-  unsigned most_thread_blocks = 0;  // of a kernel; 0: the fewest that are as fast as more
-  bool stage_pageable = false;      // else memory that is not page-locked is refused
-  // Takes this way: kernel, driver_batch or copies, and refuses a batch for which it is impossible.
-  // nothing: the way that is predicted to be the fastest.
+  unsigned most_thread_blocks = 0;  // bound for a kernel; 0: the fewest that are as fast as more
+  bool stage_pageable = false;      // if not, memory that is not page-locked is refused
+  // The way to take: kernel, driver_batch or copies. A batch for which it is impossible is refused.
+  // `nothing` takes the way that is predicted to be the fastest.
   blocks_way only = blocks_way::nothing;
 };
 

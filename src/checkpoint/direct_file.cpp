@@ -52,7 +52,7 @@ std::uint64_t direct_file::read(std::uint64_t offset, char* to, std::uint64_t by
     const ssize_t got =
         pread(direct_, to + done - before, wanted, static_cast<off_t>(offset + done - before));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EINVAL) error_ = errno;  // this file system wants larger blocks
+    if (got < 0 && errno == EINVAL) error_ = errno;  // this file system needs larger blocks
     if (got <= static_cast<ssize_t>(before)) break;
     done = std::min(bytes, done + static_cast<std::uint64_t>(got) - before);
   }

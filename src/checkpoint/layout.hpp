@@ -29,7 +29,7 @@ struct chunk {
   std::uint32_t parts = 0;
   std::uint32_t pieces = 0;
   std::uint64_t bytes = 0;
-  int gpu = host;  // host: threads move the chunk without a slot
+  int gpu = host;  // if `host`, threads move the chunk without a slot
 };
 
 struct piece {
@@ -51,8 +51,8 @@ struct cut {
   std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
   bool by_tensor = false;  // whether each part has bytes of only one tensor
   // Parts have the same place in a page of their slot as in a page of their file, and their pages
-  // in the slot have no bytes of other parts. All pieces but the first of a part begin at a page of
-  // the file. So whole pages can be read.
+  // in the slot have no bytes of other parts. All pieces of a part except the first one begin at a
+  // page of the file. So whole pages can be read.
   bool by_page = false;
 };
 

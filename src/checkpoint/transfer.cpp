@@ -184,7 +184,7 @@ class reader::mover {
   static constexpr std::uint32_t no_slot = UINT32_MAX;
 
   struct chunk_state {
-    std::uint32_t pieces = 0;  // that have not been read or written
+    std::uint32_t pieces = 0;  // pieces that have not been read or written
     std::uint32_t slot = no_slot;
   };
   struct batch {
@@ -194,7 +194,7 @@ class reader::mover {
     std::size_t unmoved = 0;  // pieces that have not been read or written
     std::size_t left = 0;     // chunks that are not complete
     std::vector<chunk_state> chunks;
-    std::vector<std::uint32_t> checksums;  // of each piece
+    std::vector<std::uint32_t> checksums;  // the checksum of each piece
   };
   struct slot_state {
     batch* of = nullptr;  // null: the slot is idle
@@ -204,7 +204,7 @@ class reader::mover {
     bool asked = false;      // a thread asks whether it has arrived, or sleeps before it asks
     steady::time_point since;
   };
-  struct place {  // of the next piece
+  struct place {  // the place of the next piece
     std::size_t batch = 0;
     std::size_t piece = 0;
   };
@@ -378,7 +378,7 @@ class reader::mover {
     return found;
   }
 
-  // Waits until something may have become of a slot.
+  // Waits until the state of a slot may have changed.
   void await_a_slot(std::uint32_t thread, std::unique_lock<std::mutex>& lock) {
     std::uint32_t oldest = no_slot;
     for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
@@ -570,7 +570,7 @@ class reader::mover {
   const std::vector<file> files_;
   carrier* const gpus_;
   const transfer_options options_;
-  std::deque<direct_file> direct_;  // by file, if asked for
+  std::deque<direct_file> direct_;  // one for each file, if the caller asked for direct reads
   std::vector<std::thread> threads_;
 
   std::mutex mutex_;  // guards what follows
@@ -578,7 +578,7 @@ class reader::mover {
   place next_;                 // the next piece to take
   std::uint32_t fetched_ = 0;  // the next chunk to fetch
   std::size_t pieces_ = 0;
-  std::size_t staged_ = 0;  // chunks of GPUs
+  std::size_t staged_ = 0;  // the number of chunks that go to GPUs
   std::uint64_t moved_ = 0;
   std::vector<slot_state> slots_;
   bool closed_ = false;

@@ -56,8 +56,8 @@ class reader {
   std::vector<std::uint32_t> wait(std::size_t batch);
   // Whether all bytes of a batch have arrived. Does not wait.
   bool done(std::size_t batch);
-  // Why a file could not be read around the page cache although `direct` asked for that; empty
-  // without a reason.
+  // The reason why a file could not be read around the page cache although `direct` asked for that;
+  // empty if it could.
   std::string direct_problem() const;
   // Drops what has not been read, and waits until nothing is in flight, except for copies that miss
   // the deadline. No other function may be called afterwards.

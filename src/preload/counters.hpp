@@ -3,15 +3,13 @@
 // file and reads it.
 //
 //   offset 0      counters_header
-//   offset 4096   names, a line each, in groups with an empty line between them: the directions,
-//   the
-//                 outcomes of copies that were taken over, all other outcomes, the kinds of host
-//                 memory, the functions of the driver
+//   offset 4096   names, a line each, in groups with an empty line between them: the
+//                 directions, the outcomes of copies that were taken over, all other outcomes,
+//                 the kinds of host memory, the functions of the driver
 //   offset 8192   slots, each of slot_bytes: one for each process image that copied on GPUs; if
 //                 there are too many images, the last of them share a slot
-//   then          call sites, each of site_bytes, and then calls, each of call_bytes, as many as
-//   the
-//                 header says; none where nobody asked for them
+//   then          call sites, each of site_bytes, and then calls, each of call_bytes; the
+//                 header has their numbers, which are 0 if nobody asked for them
 //
 // All numbers are little-endian. Counts only grow.
 #pragma once
@@ -27,7 +25,7 @@ namespace interlace::preload {
 enum class copy_direction : std::uint8_t { unknown, host_to_gpu, gpu_to_host, gpu_to_gpu };
 inline constexpr std::size_t direction_count = 4;
 
-// The outcome of a copy. The program made the copy itself in all cases but the first two.
+// The outcome of a copy. The program made the copy itself in all cases except the first two.
 enum class outcome : std::uint8_t {
   taken_over,
   one_kernel,
@@ -71,8 +69,8 @@ struct counters_slot {
   std::array<std::atomic<std::uint64_t>, direction_count> predicted_ns{};
   std::array<std::atomic<std::uint64_t>, direction_count> direct_ns{};
   std::array<std::array<tally, outcome_count>, direction_count> tallies{};
-  std::atomic<std::uint64_t> batches{0};  // that were taken over
-  std::array<char, 64> name{};            // of the program
+  std::atomic<std::uint64_t> batches{0};  // batches that were taken over
+  std::array<char, 64> name{};            // the name of the program
   std::array<char, 512> note{};           // the first sentence of the engine; UTF-8
 };
 
@@ -93,7 +91,7 @@ struct call_site {
   struct tally {
     std::atomic<std::uint64_t> copies{0};
     std::atomic<std::uint64_t> bytes{0};
-    std::atomic<std::uint64_t> host_ns{0};  // in the driver's function
+    std::atomic<std::uint64_t> host_ns{0};  // the host's time in the driver's function
   };
   std::atomic<std::uint32_t> named{0};  // 1: the texts are complete
   std::uint32_t slot = 0;
@@ -137,7 +135,7 @@ struct counters_header {
   std::atomic<std::uint64_t> sites{0};          // written by `interlace run`
   std::atomic<std::uint64_t> claimed_sites{0};  // can exceed the number of sites
   std::atomic<std::uint64_t> calls{0};          // written by `interlace run`
-  std::atomic<std::uint64_t> claimed_calls{0};  // can be more than there are
+  std::atomic<std::uint64_t> claimed_calls{0};  // can exceed the number of calls
 };
 inline constexpr std::array<char, 8> counters_magic{'I', 'L', 'P', 'R', 'E', 'L', 'D', '2'};
 

@@ -1,4 +1,4 @@
-// What every decision about a call of the program needs.
+// The functions that every decision about a call of the program uses.
 #pragma once
 
 #include <pthread.h>
@@ -36,7 +36,7 @@ class without_cancellation {
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
-// Null where the driver cannot be used. Then no copy is taken over.
+// Null if the driver cannot be used. Then no copy is taken over.
 const cuda::driver_table* usable_driver() noexcept;
 
 }  // namespace interlace::preload

@@ -32,7 +32,7 @@ using cuda::device_address;
 // Copies of at least this many bytes are all looked at: they take longer than a look.
 constexpr std::size_t always_looked_at = std::size_t{1} << 20U;
 constexpr std::size_t most_frames = 24;
-constexpr std::size_t key_frames = 6;  // that tell stacks apart
+constexpr std::size_t key_frames = 6;  // frames that tell stacks apart
 constexpr std::size_t most_stacks = 4096;
 
 std::uint64_t now_ns() {
@@ -46,8 +46,8 @@ std::uint64_t now_ns() {
 // ----------------------------------------------------------------------
 
 struct sampling {
-  std::uint32_t left = 1;    // calls until the next sample
-  std::uint32_t weight = 1;  // of that sample
+  std::uint32_t left = 1;    // the number of calls until the next sample
+  std::uint32_t weight = 1;  // the weight of that sample
   std::uint32_t seen = 0;
   std::uint32_t random = 0x9E3779B9U;
 };
@@ -123,7 +123,7 @@ void put(std::array<char, Size>& into, std::string_view text) {
   std::memcpy(into.data(), text.data(), std::min(text.size(), Size - 1));
 }
 
-// As long as there is room for them in a call_site.
+// Texts are cut to the room that a call_site has for them.
 struct place {
   std::string module;
   std::string symbol;

@@ -1,5 +1,5 @@
-// What `interlace run --report` and `--timeline` want to know about the program's calls: who makes
-// them, how long the driver takes, and between which memories they copy.
+// Records the program's calls for `interlace run --report` and `--timeline`: who makes them, how
+// long the driver takes, and between which memories they copy.
 //
 // A call site is the first function outwards that belongs neither to this library nor to the CUDA
 // runtime or the driver. Finding it means walking the stack, so only some calls of small copies are

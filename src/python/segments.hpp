@@ -106,7 +106,7 @@ class bound_reader {
   void close() {
     if (closed_.exchange(true)) return;
     const nanobind::gil_scoped_release release;
-    if (reader_) reader_->close();  // the calls of other threads end
+    if (reader_) reader_->close();  // this ends the calls of other threads
     const std::lock_guard lock(used_);
     ring_.reset();
   }
@@ -121,7 +121,7 @@ class bound_reader {
   std::unique_ptr<Ring> ring_;
   std::unique_ptr<checkpoint::reader> reader_;
   std::atomic<bool> closed_{false};
-  std::shared_mutex used_;  // shared by calls; ends before the ring does
+  std::shared_mutex used_;  // calls share it; it ends before the ring
 };
 
 // Binds what all readers have; the constructor differs.

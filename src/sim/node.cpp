@@ -70,10 +70,11 @@ struct node::parts {
 
   store_path unified_stores = store_path::packets;
   arena memory;
-  std::uint64_t placed_in_turn = 0;  // pages placed in turn so far
+  std::uint64_t placed_in_turn = 0;  // number of pages placed in turn so far
   simulation simulated;
-  std::vector<std::unique_ptr<kernel::use_tracker>> trackers;  // by id; null for reductions
-  // By id; null where every subscriber of the region holds all its pages.
+  // The index is the id; null for reductions.
+  std::vector<std::unique_ptr<kernel::use_tracker>> trackers;
+  // The index is the id. Null if every subscriber of the region holds all its pages.
   std::vector<std::unique_ptr<subscribed_pages>> subscribed;
   streams tasks;
   std::vector<iteration_end> iterations;  // of all runs, in order
@@ -102,7 +103,7 @@ node::node(const machine::machine& described, std::uint32_t devices,
     : cpu_node(devices),
       parts_(std::make_unique<parts>(described, devices, std::move(check_interrupt), states_)),
       warp_width_(described.gpu.warp_width) {
-  // Records only the first epochs, which show the pattern. A page with thousands of bars shows
+  // Records only the first epochs, which show the pattern. Thousands of bars on a page would show
   // nothing.
   parts_->simulated.record_timeline(std::size_t{64} * devices);
 }
@@ -147,7 +148,7 @@ void* node::take(std::uint32_t device, std::uint64_t bytes) {
 void* node::take_unified(std::uint64_t bytes, const kernel::page_placement& pages) {
   if (!parts_->record_to.empty()) throw usage_error("unified memory cannot be recorded");
   auto& map = parts_->simulated.addresses();
-  // The slot consists of whole pages, so that every array begins at a page.
+  // The slot is cut into whole pages, so that every array begins at a page.
   const std::uint64_t count = (bytes + map.page_bytes - 1) / map.page_bytes;
   std::byte* data = parts_->memory.take(devices(), count * map.page_bytes);
   for (std::uint64_t k = 0; k < count; ++k) {

@@ -84,7 +84,7 @@ def shrinking(file: Path, act: Callable[[Path], Any]) -> None:
 
 
 def bad_disk(file: Path, act: Callable[[Path], Any]) -> None:
-    """A read that fails, behind those of the header."""
+    """A read that fails, after those of the header."""
     disk.fail_read(ctypes.c_long(3))
     try:
         act(file)

@@ -126,7 +126,7 @@ class cpu_node {
   std::uint64_t counted_accesses() const { return counted_.accesses(); }
 
   std::vector<region_state> states_;  // one for each region and reduction; the index is the id
-  block_memory memory_;               // of the block that runs
+  block_memory memory_;               // the memory of the block that runs
 
  private:
   using fold_function = void (*)(region_state&, std::uint32_t devices);

@@ -58,8 +58,8 @@ std::optional<result> sampled_on_sim(const Problem& problem, const request& aske
   return found;
 }
 
-// Whether a run may be sampled. A tolerance ends a run by its residual, which only some iterations
-// compute.
+// Whether a run may be sampled. A tolerance ends a run by its residual, and only some iterations
+// compute the residual.
 inline bool may_be_sampled(const request& asked) {
   return !asked.whole && asked.tolerance == 0 && asked.record.empty() && asked.transfers &&
          asked.iterations > sampled_iterations;

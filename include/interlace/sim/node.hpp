@@ -116,8 +116,8 @@ class node final : public kernel::cpu_node {
   // Whether threads_at_once tells workloads how many threads a GPU holds. Call it before a workload
   // is put on the node.
   void hold_threads(bool told) { threads_told_ = told; }
-  // Threads that a GPU of the machine holds at a time; 0: workloads are to make the same blocks for
-  // every machine.
+  // The number of threads that a GPU of the machine holds at a time. 0 tells workloads to make the
+  // same blocks for every machine.
   std::uint64_t threads_at_once(std::uint32_t device) const;
 
   // Says that an iteration ends with what was enqueued last. Call it inside of run().
@@ -134,9 +134,9 @@ class node final : public kernel::cpu_node {
     enqueue();
     return same_work();
   }
-  // The result of the run that ended last, had it had `times` more iterations: in turn like the
-  // last but one and like the last. Regions swap two buffers at each exchange, so every other
-  // iteration finds its data at the same addresses.
+  // The result that the last run would have with `times` more iterations. These count in turn like
+  // the last iteration but one and like the last one. Regions swap two buffers at each exchange, so
+  // every second iteration finds its data at the same addresses.
   kernel::run_result with_more(kernel::run_result run, std::uint64_t times) const;
   // The mean time of the iterations that with_more repeats.
   double repeated_iteration_s() const;
@@ -184,7 +184,7 @@ class node final : public kernel::cpu_node {
   std::uint32_t warp_width_ = 0;
   bool threads_told_ = false;
   bool untimed_ = false;
-  std::vector<std::uint64_t> untimed_work_;  // by device, of the last run_untimed
+  std::vector<std::uint64_t> untimed_work_;  // work of the last run_untimed, by device
 };
 
 }  // namespace interlace::sim

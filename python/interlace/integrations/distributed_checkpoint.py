@@ -88,7 +88,7 @@ class InterlaceReader(hf_storage.HuggingFaceStorageReader):
             name = self.storage_data[item.storage_index].relative_path
             per_file.setdefault(str(Path(self.path) / name), []).append(item)
         files = open_each(map(Path, per_file))
-        filled: list[tuple[Any, Any, Any]] = []  # item, tensor, place of its bytes
+        filled: list[tuple[Any, Any, Any]] = []  # item, tensor and the place of its bytes
         segments: list[Segment] = []
         gpus: set[int] = set()
         for number, (file, items) in enumerate(zip(files, per_file.values(), strict=True)):

@@ -13,8 +13,8 @@ from vllm.device_allocator.sleep_mode_backend import CuMemBackend
 
 from interlace.runtime.parking import Contents
 
-KEPT = ("runtime", "cudagraph")  # tags whose contents are kept at every level
-WEIGHTS = "weights"  # and at level 1
+KEPT = ("runtime", "cudagraph")  # contents with these tags are kept at every level
+WEIGHTS = "weights"  # contents with this tag are kept at level 1
 
 
 class InterlaceBackend(CuMemBackend):  # type: ignore[misc]
@@ -47,7 +47,7 @@ class InterlaceBackend(CuMemBackend):  # type: ignore[misc]
         allocator.wake_up(tags)
         there = allocator.pointer_to_data
         for asleep, contents in self._kept:
-            # Memory that was freed meanwhile has another owner, or none.
+            # Memory that was freed in the meantime has another owner or none.
             for address in [at for at, data in asleep.items() if there.get(at) is not data]:
                 del asleep[address]
             awake = [address for address, data in asleep.items() if not data.is_asleep]

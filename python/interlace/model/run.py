@@ -105,8 +105,8 @@ class Outcome:
     time_s: float
     copy_s: float
     iterations: int
-    timed_iterations: int  # simulated ones; the others repeat the last of them
-    warm_iteration_s: float  # of a sampled run: the mean of the iterations that repeat
+    timed_iterations: int  # simulated iterations; the others repeat the last two of these
+    warm_iteration_s: float  # sampled runs: the mean time of the iterations that repeat
     residual: float
     values: NDArray[np.float32]  # the replicas of the result on all devices
     wire: Wire = field(default_factory=Wire)

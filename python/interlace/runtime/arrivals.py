@@ -11,7 +11,7 @@ from interlace.runtime.checkpoint_files import File
 from interlace.runtime.read_errors import naming_tensors
 from interlace.runtime.reading import How, Wanted
 
-BATCH = 128 << 20  # bytes that arrive together, or one tensor
+BATCH = 128 << 20  # so many bytes arrive together, or one tensor
 
 
 class Arrivals:
@@ -39,10 +39,10 @@ class Arrivals:
         self._batch_of = {
             one.entry.name: number for number, batch in enumerate(self._batches) for one in batch
         }
-        self._arriving: dict[int, dict[str, Any]] = {}  # by the batch: what was not handed out
+        self._arriving: dict[int, dict[str, Any]] = {}  # tensors that were not handed out, by batch
         self._sizes = {one.entry.name: one.entry.end - one.entry.begin for one in wanted}
-        self._begun = 0  # batches
-        self._waiting = 0  # bytes of `_arriving`
+        self._begun = 0  # the number of batches whose reads have begun
+        self._waiting = 0  # the bytes of the tensors in `_arriving`
         self._taken: set[str] = set()
         self._files = list(files)
         self._closed = False

@@ -55,13 +55,13 @@ class _Numbers(NamedTuple):
     array: Array
     length: int
     width: int
-    owner: Any  # keeps the memory
+    owner: Any  # this object keeps the memory alive
 
 
 def _numbers(given: Any, which: str) -> _Numbers:
     if isinstance(given, (list, tuple, range)):
         given = np.asarray(given, np.int64)
-    if isinstance(given, np.ndarray) and given.flags.c_contiguous:  # the short way, half the time
+    if isinstance(given, np.ndarray) and given.flags.c_contiguous:  # this takes half the time
         known = NUMPY_NUMBERS.get(given.dtype.str)
         if known is not None:
             address = given.__array_interface__["data"][0]

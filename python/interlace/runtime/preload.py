@@ -98,8 +98,8 @@ def preload_library() -> Path:
 
 MAGIC = b"ILPRELD2"
 SLOTS = 1024
-SITES = 512  # of a report
-CALLS = 65536  # of a timeline
+SITES = 512  # call sites for which a report has room
+CALLS = 65536  # calls for which a timeline has room
 NAMES_AT = 4096
 SLOTS_AT = 8192
 SLOT_BYTES = 4096
@@ -142,19 +142,19 @@ class SiteTally(NamedTuple):
     memory: str
     copies: int
     bytes: int
-    host_s: float  # in the driver's function
+    host_s: float  # the host's time in the driver's function
 
 
 class Site(NamedTuple):
     """A place in the program that copies; its counts are estimated where calls were sampled."""
 
     process: int
-    function: str  # of the driver
-    module: str  # a library, or the program
+    function: str  # the driver's function
+    module: str  # the library whose code calls, or the program
     symbol: str
-    outer_module: str  # the next one outwards
+    outer_module: str  # the module of the next caller outwards
     outer_symbol: str
-    sampled: int  # calls
+    sampled: int  # the number of sampled calls
     taken_over_bytes: int
     sizes: dict[int, int]  # copies by the largest power of two that is not larger than their bytes
     tallies: list[SiteTally]
@@ -163,7 +163,7 @@ class Site(NamedTuple):
 class Call(NamedTuple):
     """A call of the driver, for a timeline."""
 
-    begin_s: float  # of the machine's clock
+    begin_s: float  # the start, by the machine's clock
     took_s: float
     bytes: int
     pieces: int
@@ -184,7 +184,7 @@ class Process(NamedTuple):
     note: str
     tallies: list[Tally]
     gains: list[Gain]
-    batches: int = 0  # that were taken over
+    batches: int = 0  # batches that were taken over
 
 
 class Counted(NamedTuple):
@@ -196,7 +196,7 @@ class Counted(NamedTuple):
     taken_over: list[str]  # the names of these outcomes
     processes: list[Process]
     sites: list[Site] = []  # noqa: RUF012 - nothing changes it
-    lost_sites: int = 0  # that found no room
+    lost_sites: int = 0  # call sites that found no room
     calls: list[Call] = []  # noqa: RUF012
     lost_calls: int = 0
 

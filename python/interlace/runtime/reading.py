@@ -35,8 +35,8 @@ class How(NamedTuple):
     threads: int
     checksums: bool = False
     progress: Progress | None = None
-    ring: tuple[int, int] | None = None  # by default what suits the machine
-    direct: bool = False  # read what the page cache does not have around it, for GPUs
+    ring: tuple[int, int] | None = None  # None: a ring that suits the machine
+    direct: bool = False  # for GPUs: read bytes that are not in the page cache around it
 
 
 def threads_of(asked: int | None) -> int:
@@ -86,7 +86,7 @@ class Wanted(NamedTuple):
 
 
 def _placed(entries: Iterable[Entry]) -> tuple[list[int], int]:
-    """The places of tensors in one memory, each aligned, and the bytes of all."""
+    """The aligned places of tensors in one memory, and the bytes of all tensors."""
     places = []
     end = 0
     for entry in entries:
@@ -143,7 +143,7 @@ def read(
     return tensors, checksums if how.checksums else []
 
 
-Numbered = tuple[int, Wanted]  # a tensor and its place in what was asked for
+Numbered = tuple[int, Wanted]  # a tensor and its place in the caller's list
 
 
 def _batches(wanted: Sequence[Wanted]) -> list[list[Numbered]]:
@@ -179,7 +179,7 @@ def reader_of(files: Sequence[File], wanted: Sequence[Wanted], how: How) -> Any:
 
 
 def _warn(problem: str) -> None:
-    """Say why the page cache was used although direct reads were asked for, if it was."""
+    """If the page cache was used in spite of direct reads, say why."""
     if problem:
         warnings.warn(
             f"files are not read around the page cache ({problem}); it was used",
@@ -218,7 +218,7 @@ def begin(
             place = -1 if gpu is None else gpu
             segments.append((file, where, size, memory.address + offset, place, number))
             tensors[number] = memory.tensor(offset, size, entry.dtype, entry.shape)
-        if gpu is not None:  # the memory may be one that earlier work still uses
+        if gpu is not None:  # earlier work may still use the memory
             tensor_memory.synchronize(framework, gpu)
     reader.add(segments)
     return tensors
@@ -227,8 +227,9 @@ def begin(
 def allocated(
     framework: str, size: int, gpu: int | None, file: str, first: Entry, *, pinned: bool = False
 ) -> tensor_memory.Memory:
-    """Allocate memory for the tensors of a file from `first` on. Raises DeviceError if there is
-    too little.
+    """Allocate memory for the tensors of a file from `first` on.
+
+    Raises DeviceError if there is too little.
     """
     try:
         return tensor_memory.Memory(framework, size, gpu, pinned=pinned)

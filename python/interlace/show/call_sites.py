@@ -8,9 +8,9 @@ from typing import NamedTuple
 from interlace.base.table import BYTES, SECONDS, fixed, scale
 from interlace.runtime.preload import Counted, Site, SiteTally
 
-MOST = 20  # call sites that are listed
+MOST = 20  # the most call sites that are listed
 SMALL = 64 << 10  # bytes below which a copy alone cannot fill a link
-WORTH = 1e-4  # s: a smaller loss is not worth a word
+WORTH = 1e-4  # s; smaller losses are not reported
 LOCKED, PAGEABLE = "page-locked", "pageable"
 WAITING = frozenset(
     {"cuMemcpy", "cuMemcpyHtoD", "cuMemcpyDtoH"}  # they return after the copy
@@ -27,13 +27,13 @@ class Loss(NamedTuple):
 
 
 def quantity(value: float, units: Sequence[tuple[float, str]]) -> str:
-    """The value in the largest unit that it reaches."""
+    """Return the value in the largest unit that it reaches."""
     size, name = scale([value], units)
     return f"{fixed([value / size])[0]} {name}"
 
 
 def size_text(size: int) -> str:
-    """Bytes in powers of 1024, as programs choose them."""
+    """Return bytes in powers of 1024, as programs choose sizes."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size / unit:.3g} {name}"
@@ -41,7 +41,7 @@ def size_text(size: int) -> str:
 
 
 def loss_of(site: Site, tally: SiteTally, bytes_per_s: float | None) -> Loss | None:
-    """What these copies of a site lose; nothing where the link's rate is not known."""
+    """What these copies of a site lose; nothing if the link's rate is not known."""
     if bytes_per_s is None or tally.direction not in ("host to GPU", "GPU to host"):
         return None
     lost = tally.host_s - tally.bytes / bytes_per_s

@@ -1,4 +1,4 @@
-"""Batches of blocks between page-locked memory and a GPU, compared with what a program has now.
+"""Batches of blocks between page-locked memory and a GPU, compared with other ways to copy them.
 
 The blocks are rows of two arrays, chosen at random. A time begins at the call on an idle stream,
 and ends when all bytes have arrived. Methods take turns. The bytes of each method's first batch
@@ -31,7 +31,7 @@ POOL = 1024 * MIB  # bytes of each array
 MOST_BATCH = 256 * MIB
 IN_A_ROW = 8  # batches for the rate without the wait between two batches
 MOST_LOOP = 4096  # blocks: a loop of more takes long and says nothing new
-WORK_SHAPE = 4096  # of the matrices of a kernel beside a batch
+WORK_SHAPE = 4096  # rows and columns of the matrices of a kernel beside a batch
 WORK_TIMES = 400
 
 
@@ -42,15 +42,15 @@ class BlocksRow(msgspec.Struct):
     direction: str
     block_bytes: int
     blocks: int
-    way: str | None  # what `interlace` chose
+    way: str | None  # the way that `interlace` chose
     time_us: list[float]
     median_us: float
     best_us: float
-    host_ns: float  # of the host, for each block: the median until the call returns
-    gb_per_s: float  # of the median
-    in_a_row_us: float | None  # of a batch, where eight follow each other
-    slower: float | None  # than the fastest peer, as a share of its time; below 0: faster
-    wrong: int  # blocks
+    host_ns: float  # the host's time for each block until the call returns; the median
+    gb_per_s: float  # the rate of the median time
+    in_a_row_us: float | None  # the time of a batch if eight follow each other
+    slower: float | None  # time over the fastest peer's, minus 1
+    wrong: int  # blocks with wrong bytes
 
 
 class BesideRow(msgspec.Struct):
@@ -60,18 +60,18 @@ class BesideRow(msgspec.Struct):
     direction: str
     block_bytes: int
     method: str
-    most_thread_blocks: int  # 0: as chosen
+    most_thread_blocks: int  # the bound; 0: as chosen
     alone_ms: float
     beside_ms: float
-    lost: float  # share of the kernel's rate
-    gb_per_s: float  # of the batches
+    lost: float  # the lost share of the kernel's rate
+    gb_per_s: float  # the rate of the batches
 
 
 class BlocksResults(BenchmarkFile):
     """A file of results."""
 
     torch: str
-    link_gb_per_s: dict[str, float]  # one copy of 256 MiB, by direction
+    link_gb_per_s: dict[str, float]  # the rate of one copy of 256 MiB, by direction
     repeats: int
     rows: list[BlocksRow]
     beside: list[BesideRow]

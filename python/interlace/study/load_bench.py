@@ -50,15 +50,15 @@ class LoadRow(msgspec.Struct):
     place: str  # cache: the page cache; tmpfs; cold: the disk
     memory: str  # fresh: the allocator asks the driver for it; reused: the allocator had it
     cores: int
-    first_s: float | None  # first call of a process that has a context; of fresh memory
+    first_s: float | None  # the first call in a process with a context, into fresh memory
     first_without_context_s: float | None
-    first_tensor_s: float | None  # until the first tensor could be used; median
+    first_tensor_s: float | None  # time until the first tensor could be used; the median
     time_s: list[float]
     median_s: float
     gb_per_s: float
     speedup: float | None  # over safetensors' load_file, of the same place and memory
-    wrong: int | None  # tensors, of the first load
-    host_peak: int | None  # bytes beyond the tensors
+    wrong: int | None  # wrong tensors in the first load
+    host_peak: int | None  # the most bytes of memory beyond the tensors
     device_peak: int | None
 
 
@@ -76,20 +76,20 @@ class LoadResults(BenchmarkFile):
     ring: list[int] | None  # slots, bytes of each; null for the host's memory
     repeats: int
     rows: list[LoadRow]
-    notes: list[str]  # what was left out, and why
+    notes: list[str]  # sentences that say what was left out, and why
 
 
 class Request(NamedTuple):
     """What to measure."""
 
-    most: int  # bytes of the file
+    most: int  # the largest number of bytes of the file
     device: str | None
     folder: Path | None
     threads: int | None
     ring: tuple[int, int] | None
     repeats: int
     places: tuple[str, ...] = ("cache",)
-    methods: tuple[str, ...] | None = None  # None: all
+    methods: tuple[str, ...] | None = None  # the loaders; None: all
     cores: tuple[int, ...] = ()  # additional numbers of cores for interlace and the cores' limit
 
 
@@ -132,7 +132,7 @@ class _Loader:
     def load(self, **told: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
         usual = {"reused": False, "verify": False, "memory": False, "cores": None, "cold": False}
-        with suppress(BrokenPipeError):  # the answer says why
+        with suppress(BrokenPipeError):  # the child's answer says why
             self._process.stdin.write(json.dumps(usual | told) + "\n")
             self._process.stdin.flush()
         return self.answer()

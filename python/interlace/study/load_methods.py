@@ -22,7 +22,7 @@ class Asked(NamedTuple):
     device: str
     framework: str
     threads: int | None  # None: as many as the loader takes by default, or the cores
-    ring: tuple[int, int] | None  # slots and bytes of each, of interlace
+    ring: tuple[int, int] | None  # for interlace: the number of slots, and a slot's bytes
 
     @property
     def cores(self) -> int:
@@ -34,10 +34,10 @@ class Method(NamedTuple):
     """A loader."""
 
     name: str
-    module: str  # that must be installed
-    package: str  # whose version counts
+    module: str  # the module that must be installed
+    package: str  # the package whose version is shown
     frameworks: tuple[str, ...]
-    gpu: bool  # whether it loads to GPUs alone
+    gpu: bool  # whether the loader loads to GPUs alone
     load: Callable[[Asked], Arrived]
     cold: bool = True  # whether it is measured with a file that is not in memory
     warm: bool = True
@@ -162,7 +162,7 @@ def _limit(flags: int) -> Callable[[Asked], Arrived]:
         share = -(-size // asked.cores // PIECE) * PIECE
 
         def read(begin: int) -> None:
-            buffer = mmap.mmap(-1, PIECE)  # begins at a page, as direct reads need it
+            buffer = mmap.mmap(-1, PIECE)  # it begins at a page, which direct reads need
             for offset in range(begin, min(begin + share, size), PIECE):
                 os.preadv(descriptor, [buffer], offset)
 
@@ -180,7 +180,7 @@ def _limit(flags: int) -> Callable[[Asked], Arrived]:
 OWN = "interlace"
 OWN_STREAM = "interlace stream"
 THEIRS = "safetensors load_file"
-LIMIT = "pread"  # no loader
+LIMIT = "pread"  # this is not a loader, but the limit of loaders
 DISK_LIMIT = "direct reads"
 LIMITS = (LIMIT, DISK_LIMIT)
 _ALL = ("torch", "cupy", "numpy")

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 LAYERS, HIDDEN, FORWARD, KEYS, VOCABULARY = 32, 4096, 14336, 1024, 128256
-ELEMENT = 2  # bytes
+ELEMENT = 2  # bytes of an element
 STEP = 4096  # bytes between the starts of two tensors in the random bytes that all tensors share
 
 Tensors = dict[str, Any]

@@ -48,27 +48,27 @@ class ParkRow(msgspec.Struct):
     method: str
     bytes: int
     allocations: int
-    first_park_s: float  # of the process: page-locks the host's memory
+    first_park_s: float  # the first park of the process, which page-locks host memory
     first_resume_s: float
     park_s: list[float]
     resume_s: list[float]
     first_park_gb_per_s: float
-    park_gb_per_s: float  # by the median
+    park_gb_per_s: float  # the rate of the median time
     resume_gb_per_s: float
     freed_bytes: int  # free memory of the GPU while the tensors are away, less that before
-    wrong: int  # tensors
+    wrong: int  # tensors with wrong bytes
 
 
 class ParkResults(BenchmarkFile):
     """A file of results."""
 
-    torch: str  # version
-    versions: dict[str, str]  # of the peers
+    torch: str  # the version of PyTorch
+    versions: dict[str, str]  # the versions of the peers
     left_out: dict[str, str]  # method -> reason
     bytes: int
     tensors: int
     repeats: int
-    link_to_host_gb_per_s: float  # one copy of page-locked memory
+    link_to_host_gb_per_s: float  # the rate of one copy of page-locked memory
     link_to_gpu_gb_per_s: float
     rows: list[ParkRow]
 

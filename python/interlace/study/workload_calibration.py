@@ -119,7 +119,7 @@ class WorkloadRow(msgspec.Struct):
     issue: float  # share of the issue slots that are used
     memory: float  # share of the memory's bandwidth that is used
     accesses: int  # in the iterations of the run
-    cpu_s: float  # of the simulation
+    cpu_s: float  # CPU seconds of the simulation
 
 
 class NotCompared(msgspec.Struct):

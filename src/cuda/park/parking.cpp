@@ -86,7 +86,7 @@ class parking::transfer {
   transfer(const transfer&) = delete;
   transfer& operator=(const transfer&) = delete;
 
-  // The contents come in the order of `begin`.
+  // The contents are in the order of `begin`.
   void add(const content& one) {
     contents_.push_back(one);
     gpus_.insert(one.gpu);

@@ -92,7 +92,7 @@ class parking {
   struct kept_contents;
   std::shared_ptr<kept_contents> keep_contents(std::span<const gpu_range> ranges,
                                                park_report& report);
-  // Copies contents back to their addresses: to those that are given, each the first of a range.
+  // Copies contents back to these addresses, each of which is the first one of a range.
   park_report restore_contents(kept_contents& kept, std::span<const device_address> addresses);
   // Keeps the page-locked memory for later parks. Nothing can be restored after this.
   void drop_contents(kept_contents& kept);

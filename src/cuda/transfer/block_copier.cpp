@@ -406,7 +406,7 @@ void block_copier::copy_staged(CUctx_st* context, const plan::block_list& list,
   const auto flush = [&] {
     if (to.empty()) return;
     pinned_rooms::room* room = by->rooms.take(filled);
-    if (room == nullptr) {  // all rooms are in use: until the stream has done its work
+    if (room == nullptr) {  // all rooms are in use, so it waits until the stream has done its work
       wait();
       room = by->rooms.take(filled);
     }

@@ -10,7 +10,7 @@
 namespace interlace::cuda {
 namespace {
 
-// Whether two blocks overlap, by sorting them.
+// Sorts the blocks to find out whether two of them overlap.
 bool overlap_sorted(std::span<const device_address> addresses, std::span<const std::size_t> bytes) {
   std::vector<std::size_t> order(addresses.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -59,7 +59,7 @@ class cells {
   struct entry {
     device_address begin = 0;
     device_address end = 0;
-    std::uint32_t next = 0;  // 0: none
+    std::uint32_t next = 0;  // the next block in the cell; 0 if there is none
   };
 
   int shift_;
@@ -78,7 +78,7 @@ struct spread {
   device_address begin = std::numeric_limits<device_address>::max();
   device_address end = 0;
   device_address apart = 0;  // bits in which addresses differ from the first one
-  bool ascending = true;     // and not overlapping
+  bool ascending = true;     // in this order, without overlaps
   bool one_size = true;
 };
 
@@ -120,8 +120,8 @@ bool overlap_on_grid(std::span<const device_address> addresses, const spread& al
 bool blocks_overlap(std::span<const device_address> addresses, std::span<const std::size_t> bytes) {
   if (addresses.empty()) return false;
   const spread all = spread_of(addresses, bytes);
-  if (all.ascending) return false;          // as many programs list their blocks
-  constexpr std::size_t most_places = 512;  // for each block
+  if (all.ascending) return false;          // many programs list their blocks in this order
+  constexpr std::size_t most_places = 512;  // places for each block
   if (all.one_size && std::has_single_bit(all.largest) && (all.apart & (all.largest - 1)) == 0 &&
       (all.end - all.begin) / all.largest <= most_places * addresses.size())
     return overlap_on_grid(addresses, all);

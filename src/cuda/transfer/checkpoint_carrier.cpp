@@ -8,7 +8,7 @@ namespace interlace::cuda {
 
 namespace {
 
-constexpr unsigned touching_threads = 4;  // more are not faster
+constexpr unsigned touching_threads = 4;  // more threads are not faster
 
 std::uint64_t memory_bytes(std::uint64_t slot_bytes) {
   constexpr std::uint64_t page = 4096;
@@ -66,7 +66,7 @@ char* checkpoint_carrier::slot(std::uint32_t number, int gpu) {
       locker_ = std::make_unique<page_locker>(driver_, memory_bytes(slot_bytes_), left_,
                                               touching_threads);
     }
-    --left_;  // also if the next line throws
+    --left_;  // counts even if the next line throws
     s.memory = locker_->next();
     ++made_;
     if (left_ == 0) locker_.reset();

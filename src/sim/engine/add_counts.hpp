@@ -22,7 +22,7 @@ void add_counts(Counts& to, const Counts& from) {
   to = std::bit_cast<Counts>(sum);
 }
 
-// The counts at `end`, had what was counted between `begin` and `later` been counted `times` more.
+// The counts at `end`, plus `times` the counts between `begin` and `later`.
 template <class Counts>
 Counts counts_with_more(const Counts& end, const Counts& begin, const Counts& later,
                         std::uint64_t times) {

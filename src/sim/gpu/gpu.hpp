@@ -1,11 +1,11 @@
-// One simulated GPU: blocks of the running kernel are placed on compute units, and their warps
+// One simulated GPU. Blocks of the running kernel are placed on compute units, and their warps
 // replay recorded programs against caches, memory and the fabric.
 //
-// A warp issues in order. A load stalls the warp only through what depends on it (loads through an
-// index, compute, barriers). An instruction that waits for its index lets independent later
-// instructions go ahead, with at most `window` instructions in flight. Every line that leaves a
-// compute unit holds one of the unit's finite entries: a miss until its data are back, a remote
-// store until the link has taken it.
+// A warp issues its instructions in order. A load stalls the warp only through instructions that
+// depend on it (loads through an index, compute, barriers). While an instruction waits for its
+// index, later independent instructions go ahead, with at most `window` instructions in flight.
+// Every line that leaves a compute unit holds one of the unit's finite entries: a miss until its
+// data has returned, a remote store until the link has taken it.
 #pragma once
 
 #include <array>
@@ -31,13 +31,13 @@
 
 namespace interlace::sim {
 
-// Device addresses: one slot for each GPU's own memory, and one for unified memory, whose pages
-// have home GPUs.
+// Device addresses. There is one slot for each GPU's own memory, and one for unified memory, whose
+// pages have home GPUs.
 struct address_map {
   std::uint32_t slot_bits = 36;
   std::uint32_t devices = 1;
   std::uint64_t page_bytes = 4096;
-  std::vector<std::uint8_t> homes;  // home GPU of each page of the unified slot
+  std::vector<std::uint8_t> homes;  // the home GPU of each page of the unified slot
 
   std::uint32_t owner(std::uint64_t address) const {
     const auto slot = static_cast<std::uint32_t>(address >> slot_bits);
@@ -53,33 +53,34 @@ class gpu {
   gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
       event_queue& queue, fabric& links);
 
-  // Starts a kernel now. An event kernel_ends comes when all blocks have ended and local stores
+  // Starts a kernel now. The event kernel_ends comes when all blocks have ended and local stores
   // have arrived. An agent occupies `agent_warps` warps while the kernel runs.
   void start_kernel(grid shape, const recorder::settings& record, const block_function& block,
                     std::uint32_t agent_warps);
   void handle(const event& e);
 
   // Places a kernel of `threads` threads that the running kernel launched. As places become free,
-  // its blocks take them ahead of blocks that have not started. An event child_placed comes when
-  // all its blocks are placed; they keep their places until end_child.
+  // its blocks take them before blocks that have not started. The event child_placed comes when all
+  // its blocks are placed. The blocks keep their places until end_child.
   void place_child(std::uint32_t id, std::uint32_t threads);
   void end_child(std::uint32_t id);
 
-  // When all stores so far have left for their destination. The value grows while stores are in
-  // flight.
+  // The time when all stores so far have left for their destination. The value grows while stores
+  // are in flight.
   picoseconds stores_arrived() const { return stores_arrived_; }
-  // Prefetches what handling the event will touch: first the tables, then what the tables point to.
+  // Prefetches the data that handling the event will touch: first the tables, then the data to
+  // which the tables point.
   void prefetch_tables(const event& e) const;
   void prefetch_targets(const event& e) const;
   void prefetch_departure(const message& m) const;
 
-  // Messages of the fabric: loads, stores and atomics that no special rules handle. The sender of a
-  // store gets `received`.
+  // Handle messages of the fabric: loads, stores and atomics to which no special rules apply. The
+  // sender of a store gets `received`.
   void departed(const message& m);
   void delivered(const message& m);
   void received(const message& m) { counters_.stores.delivered += m.payload; }
 
-  // The range of an event range_announced; valid until the next forget_announced.
+  // The range of an event range_announced. It is valid until the next forget_announced.
   const kernel::element_range& announced(std::uint32_t which) const { return announced_[which]; }
   void forget_announced() { announced_.clear(); }
 
@@ -89,17 +90,16 @@ class gpu {
   // Time in which compute units issued instructions, summed over the units.
   picoseconds issue_time() const;
   std::uint64_t memory_bytes() const { return memory_.dram_bytes(); }
-  // Throws model_error unless every entry, place and queue is free again, as after a run, and every
-  // stored byte has arrived or was overwritten first.
+  // Throws model_error unless every entry, place and queue is free again, as they are after a run,
+  // and every stored byte has arrived or was overwritten before it was sent.
   void check_empty() const;
 
-  // --- For the objects that handle remote accesses in a way of their own
-  // (sim/gpu/remote_accesses.hpp).
+  // --- For the objects that handle remote accesses in special ways (sim/gpu/remote_accesses.hpp).
 
-  // Sets the queues of stores, or none with null. Call it while no kernel runs. The GPU keeps the
+  // Sets the queues of stores; null: no queues. Call it while no kernel runs. The GPU keeps the
   // pointers of all three functions, so the objects must outlive their use.
   void queue_stores(store_queues* queues) { queues_ = queues; }
-  // Call these before anything runs.
+  // Call these functions before the first kernel.
   void treat_loads(load_rules* rules) { loads_ = rules; }
   void move_pages(page_rules* rules) { pages_ = rules; }
 
@@ -113,13 +113,13 @@ class gpu {
   picoseconds port_to_l2() const { return half_port_; }
   picoseconds to_l2() const { return half_l2_; }
 
-  // A message of a load or an atomic leaves at `time`, through the queues if there are any.
+  // Sends a message of a load or an atomic at `time`, through the queues if there are any.
   void leave(picoseconds time, const message& m) {
     queues_ != nullptr ? queues_->pass(time, m) : fabric_.send(time, m);
   }
-  // A queue or the link has taken a store of the compute unit.
+  // Says that a queue or the link has taken a store of the compute unit.
   void store_taken(std::uint32_t unit);
-  // Stores of another GPU to a line are at the L2's bank at `time`.
+  // Says that stores of another GPU to a line are at the L2's bank at `time`.
   void store_arrives(picoseconds time, line_access l) {
     push(time, event_kind::store_at_l2, foreign_unit << 16U, l.packed());
   }
@@ -129,10 +129,10 @@ class gpu {
 
   // Whether a compute unit has a free entry for one more miss.
   bool has_entry(std::uint32_t unit) const { return units_[unit].entries_used < config_.l1.mshrs; }
-  // A load takes its turn at the L1. Returns when the load reaches the L2.
+  // Passes a load through the L1. Returns the time when the load reaches the L2.
   picoseconds pass_l1(std::uint32_t unit);
-  // Takes an entry for a miss whose line is not in the L1 and returns its number. entry_done gets
-  // `token` back.
+  // Takes an entry for a miss whose line does not go to the L1, and returns the entry's number.
+  // entry_done gets `token` back.
   std::uint32_t take_entry(std::uint32_t unit, std::uint32_t token);
   std::uint32_t token_of(std::uint32_t unit, std::uint32_t entry) const {
     return units_[unit].misses[entry].token;
@@ -140,7 +140,7 @@ class gpu {
   void wait_for(std::uint32_t unit, std::uint32_t entry, std::uint32_t warp_id, instruction& i) {
     wait_for(units_[unit], entry, warp_id, i);
   }
-  // The 4-byte words that lanes want of the line that the load is at.
+  // The 4-byte words that lanes want of the load's current line.
   std::uint32_t words_of(std::uint32_t warp_id, const instruction& i) const {
     return words_of(warps_[warp_id], i);
   }
@@ -148,14 +148,14 @@ class gpu {
   void count_passed_load(std::uint32_t warp_id, const instruction& i, line_access l) {
     count_load(warps_[warp_id], i, l, {});
   }
-  // Requests a line from its owner. `part`, if not 0, is for the owner's rules.
+  // Requests a line from its owner. `part`, if it is not 0, is for the owner's rules.
   void request(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l,
                std::uint32_t part);
-  // Answers such a request with `payload` bytes.
+  // Answers such a request with a reply of `payload` bytes.
   void send_reply(picoseconds time, const load_rules::part& p, std::uint32_t payload);
-  // The reply to a request has arrived.
+  // Says that the reply to a request has arrived.
   void replied(std::uint32_t unit, std::uint32_t entry, line_access l);
-  // The data that an entry waits for are there: now, or at `time`.
+  // Says that the data for an entry has arrived, now or at `time`.
   void load_done(std::uint32_t unit, std::uint32_t entry, line_access l);
   void load_done_at(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l) {
     push(time, event_kind::load_done, unit << 16U | entry, l.packed());
@@ -164,14 +164,14 @@ class gpu {
   // Stops the compute units until `go_on`.
   void stop() { stopped_ = true; }
   void go_on();
-  // No remote store or atomic leaves until `release_stores`.
+  // From now on no remote store or atomic leaves, until `release_stores`.
   void hold_stores() { stores_held_ = true; }
   void release_stores();
   void issue_waiting(const page_waiter& w) { push_issue(queue_.now(), w.warp, w.instruction); }
-  // Removes the translation of an address, or adds it.
+  // Remove or add the translation of an address.
   void forget_translation(std::uint64_t address);
   void learn_translation(std::uint64_t address);
-  // Invalidates the first-level caches, as a whole or for a range of addresses.
+  // Invalidate the first-level caches, as a whole or for a range of addresses.
   void invalidate_l1s();
   void erase_from_l1s(std::uint64_t address, std::uint64_t bytes);
 
@@ -185,14 +185,15 @@ class gpu {
     instruction* waiting = nullptr;  // the first waiting instruction; a list holds the others
     std::uint32_t warp = 0;
     std::uint32_t waiters = none;
-    picoseconds sent = 0;        // when a remote request left
-    bool scalar = false;         // its line is in a scalar cache
-    std::uint32_t token = none;  // the rules that took the entry; the line is then not in the L1
+    picoseconds sent = 0;        // the time when a remote request left
+    bool scalar = false;         // whether its line is in a scalar cache
+    std::uint32_t token = none;  // for the rules that took the entry; the line is then not in the
+                                 // L1
   };
   struct stalled {
     std::uint32_t warp = 0;
-    std::uint32_t index = 0;  // the instruction's index
-    // The instruction, its next line and its written bytes, to be prefetched.
+    std::uint32_t index = 0;  // the index of the instruction
+    // The instruction, its next line and its written bytes, for the prefetch.
     const instruction* what = nullptr;
     const line_access* line = nullptr;
     const written_bytes* written = nullptr;
@@ -208,11 +209,12 @@ class gpu {
     std::vector<std::uint32_t> free_misses;
     std::uint32_t entries_used = 0;      // local misses and local stores
     std::uint32_t remote_used = 0;       // remote stores that wait for the link
-    std::deque<stalled> waiting;         // in order, for a local entry
-    std::deque<stalled> waiting_remote;  // in order, for a place in the remote store queue
-    std::uint32_t claimed_blocks = 0;    // resident or about to start
+    std::deque<stalled> waiting;         // instructions that wait for a local entry, in order
+    std::deque<stalled> waiting_remote;  // instructions that wait for a place in the remote store
+                                         // queue, in order
+    std::uint32_t claimed_blocks = 0;    // blocks that are resident or about to start
     std::uint64_t next_block = 0;        // blocks that the dispatch gives to this unit
-    std::uint64_t last_block = 0;        // end of the range
+    std::uint64_t last_block = 0;        // end of the range of these blocks
     std::uint64_t unclaimed_blocks = 0;  // blocks of the range without a place yet
     std::uint32_t child_warps = 0;
     std::uint32_t child_blocks = 0;
@@ -234,7 +236,7 @@ class gpu {
     std::uint32_t next = 0;       // next instruction
     std::uint32_t under_way = 0;  // instructions deferred, stalled or with lines pending
     warp_state state = warp_state::ready;
-    picoseconds ready = 0;  // when everything that needs no event is done
+    picoseconds ready = 0;  // the time when all work that needs no event is done
   };
   struct block_slot {
     std::vector<warp_program> programs;
@@ -242,7 +244,7 @@ class gpu {
     std::uint32_t warps_left = 0;
     std::uint32_t at_barrier = 0;
     std::vector<kernel::element_range> written;  // ranges that no instruction announces
-    std::uint32_t stores_left = 0;               // stores until these ranges are written
+    std::uint32_t stores_left = 0;               // number of stores until these ranges are written
   };
 
   instruction& instruction_of(std::uint32_t warp_id, std::uint32_t i) {
@@ -251,12 +253,13 @@ class gpu {
   compute_unit& unit_of(std::uint32_t warp_id) { return units_[warps_[warp_id].unit]; }
 
   void start_block(std::uint32_t unit);
-  // Gives free places of a unit to device-launched kernels first, then to the next block.
+  // Gives free places of a unit first to device-launched kernels, then to the next block.
   void fill_unit(std::uint32_t unit);
   bool has_place(const compute_unit& u) const;
-  // Decides by the dispatch which unit gets which blocks; `fit_` blocks fit on a unit at a time.
+  // Distributes the blocks over the units as the dispatch says. At most `fit_` blocks fit on a unit
+  // at a time.
   void share_blocks();
-  // Places the unit's next block. Returns false if none is left for the unit.
+  // Places the unit's next block. Returns false if no block is left for the unit.
   bool claim_block(compute_unit& u);
   void place_blocks(child& c, std::uint32_t unit);
   void announce(picoseconds time, const kernel::element_range& range);
@@ -264,8 +267,8 @@ class gpu {
   void advance(std::uint32_t warp_id);
   bool run_waiting(std::uint32_t warp_id, instruction& i);
   bool try_memory(std::uint32_t warp_id, std::uint32_t index);
-  // Issues the lines of an instruction from next_line on. Returns false when it has to wait for an
-  // entry.
+  // Issues the lines of an instruction from next_line on. Returns false if the instruction must
+  // wait for an entry.
   bool issue(std::uint32_t warp_id, std::uint32_t index);
   void issue_again(std::uint32_t warp_id, std::uint32_t index);
   bool issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l);
@@ -277,15 +280,15 @@ class gpu {
   void complete(std::uint32_t warp_id, instruction& i);
   void send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l);
   void check_reaches(std::uint32_t owner) const;
-  // Whether the translation of the instruction's next line is there. If not, the instruction waits
+  // Whether the translation of the instruction's next line is known. If not, the instruction waits
   // for it.
   bool translated(std::uint32_t warp_id, std::uint32_t index);
-  // The instruction that was woken for an entry waits for something else, so the entry goes to the
-  // next one.
+  // Called if the instruction that was woken for an entry waits for something else. The entry goes
+  // to the next instruction.
   void pass_turn(compute_unit& u);
   void reply(const event& e);
   void store_at_l2(const event& e);
-  void free_entry(std::uint32_t unit);  // an entry of a local access
+  void free_entry(std::uint32_t unit);  // frees the entry of a local access
   void line_arrived(std::uint32_t warp_id, instruction& i);
   void resume(std::deque<stalled>& waiting);
   static stalled stalled_at(const warp& w, std::uint32_t warp_id, std::uint32_t index);
@@ -295,8 +298,8 @@ class gpu {
 
   // NOLINTNEXTLINE(bugprone-incorrect-roundings): never negative, and lround is slow
   picoseconds clocks(double n) const { return static_cast<picoseconds>(n * clock_ps_ + 0.5); }
-  // How long a warp occupies the issue slots with `instructions`, and a pipe with operations of
-  // each lane. Small counts come from tables.
+  // The time for which a warp occupies the issue slots with `instructions` instructions, and the
+  // time for which it occupies a pipe with operations of each lane. Small counts come from tables.
   picoseconds issue_time_of(std::uint32_t instructions) const {
     if (instructions < known_counts) return issue_times_[instructions];
     return clocks(static_cast<double>(instructions) / config_.issue.instructions);
@@ -310,7 +313,7 @@ class gpu {
     return clocks(static_cast<double>(count) * config_.warp_width / rates_[pipe]);
   }
   std::uint32_t take_miss(compute_unit& u);
-  // The cache in which a load looks: the compute unit's own, or the scalar cache that it shares.
+  // The cache that a load uses: the compute unit's own, or the scalar cache that the unit shares.
   cache& cache_of(compute_unit& u, std::uint32_t unit, bool scalar) {
     return scalar ? scalar_l1_[unit / config_.scalar_l1.compute_units] : u.l1;
   }
@@ -325,13 +328,13 @@ class gpu {
   std::size_t place_of(const warp& w) const {
     return static_cast<std::size_t>(&w - &warps_[w.block * warps_per_block_]);
   }
-  // `hit`: whether the L1 has the line, if the load looked there.
+  // Counts a load. `hit` says whether the L1 has the line, if the load looked into the L1.
   void count_load(const warp& w, const instruction& i, line_access l, std::optional<bool> hit);
   void push(picoseconds time, event_kind kind, std::uint32_t a, std::uint64_t b) {
     queue_.push(time, kind, static_cast<std::uint16_t>(index_), a, b);
   }
 
-  // The event carries the address of the instruction's lines, so that they can be prefetched.
+  // The event carries the address of the instruction's lines, so that the lines can be prefetched.
   void push_issue(picoseconds time, std::uint32_t warp_id, std::uint32_t index) {
     const std::uint64_t first_line = warps_[warp_id].program[index].first_line;
     push(time, event_kind::instruction_issues, warp_id, index | first_line << 32U);
@@ -354,10 +357,10 @@ class gpu {
   std::array<picoseconds, known_counts> cycle_times_{};
   std::array<picoseconds, known_counts> issue_times_{};
   std::array<std::array<picoseconds, known_counts>, operation_kinds> pipe_times_{};
-  picoseconds lookup_ = 0;        // of a line in the L1
+  picoseconds lookup_ = 0;        // time of a line's lookup in the L1
   picoseconds sector_store_ = 0;  // time that a store of a sector occupies the way out; 0: none
-  picoseconds translation_ = 0;   // of an address whose translation the L1 TLB has
-  picoseconds half_port_;         // one way, for accesses of other GPUs
+  picoseconds translation_ = 0;   // time of a translation that the L1 TLB has
+  picoseconds half_port_;         // one way from a port to the L2, for accesses of other GPUs
 
   memory memory_;
   std::optional<translator> translator_;
@@ -365,12 +368,12 @@ class gpu {
   load_rules* loads_ = nullptr;
   page_rules* pages_ = nullptr;
   bool stores_held_ = false;
-  bool stopped_ = false;            // compute units are stopped
+  bool stopped_ = false;            // whether the compute units are stopped
   std::vector<event> held_events_;  // events that came while they are stopped
-  bool retrying_ = false;           // an instruction that waited is being issued again
+  bool retrying_ = false;           // whether an instruction that waited is being issued again
   std::vector<compute_unit> units_;
   std::vector<cache> scalar_l1_;
-  std::vector<warp> warps_;  // [block slot][warp of the block]
+  std::vector<warp> warps_;  // index: block slot, then warp of the block
   std::vector<block_slot> blocks_;
   std::vector<std::uint32_t> free_blocks_;
   std::vector<waiter> waiters_;
@@ -385,7 +388,7 @@ class gpu {
   std::uint32_t fit_ = 0;               // blocks that fit on a compute unit
   std::deque<child> waiting_children_;  // in launch order
   std::vector<child> children_;         // placed
-  std::uint32_t next_unit_ = 0;         // where the search for a child's places begins
+  std::uint32_t next_unit_ = 0;         // the unit at which the search for a child's places begins
   std::uint64_t next_block_ = 0;        // blocks that the dispatch gives to no unit
   std::uint64_t unclaimed_blocks_ = 0;
   std::uint64_t blocks_left_ = 0;

@@ -67,7 +67,7 @@ void recorder::grow_table() {
   }
 }
 
-// The lane does not follow the lane before it: finds the instruction, or inserts it.
+// The lane does not take the path of the lane before it. This finds the instruction, or inserts it.
 std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
                                kernel::memory_space space) {
   const std::uint32_t follower = cursor_ == none ? head_ : nodes_[cursor_].next;
@@ -76,7 +76,7 @@ std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::ui
   std::uint32_t before = none;
   if (first != none) {
     std::uint32_t id = first;
-    // A lane reaches the instances of a node in order.
+    // A lane reaches the instances of a node in their order.
     if (nodes_[first].latest != none && came(nodes_[nodes_[first].latest])) {
       id = nodes_[first].latest;
     }
@@ -146,7 +146,7 @@ void recorder::append(std::uint32_t warp, instruction_kind kind, std::uint32_t c
 }
 
 void recorder::on_uniform() {
-  // The value decides which instructions follow.
+  // The value of the load decides which instructions follow.
   const std::uint32_t warp = warp_;
   uniform_ = true;
   flush();
@@ -220,7 +220,7 @@ void recorder::on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind,
 
 bool recorder::begin_repeated(std::uint32_t warp, std::uint32_t lanes, const void* place,
                               std::uint32_t key) {
-  // Totals and logs need the addresses of every lane.
+  // Totals and logs need the addresses of all lanes.
   if (settings_->totals != nullptr || settings_->log != nullptr) return false;
   flush();
   warp_ = none;
@@ -299,7 +299,7 @@ bool recorder::in_steps(const std::uint64_t* addresses, std::uint32_t count, std
 }
 
 std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresses) {
-  // 32 banks of 4 bytes; lanes that read the same word share it.
+  // There are 32 banks of 4 bytes. Lanes that read the same word share it.
   constexpr std::uint32_t banks = 32;
   const std::uint32_t per_lane = std::max(1U, n.bytes / 4U);
   const auto count = static_cast<std::uint32_t>(__builtin_popcountll(n.lanes));
@@ -307,7 +307,7 @@ std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresse
   if (in_steps(addresses, count, 0)) return per_lane;
   // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): only what was written is read
   std::array<std::uint64_t, 64> words;       // different words
-  std::array<std::uint8_t, 64> same_bank;    // for each word, the previous word in the same bank
+  std::array<std::uint8_t, 64> same_bank;    // for each word, the previous word of the same bank
   std::array<std::uint8_t, banks> latest{};  // the latest word of each bank
   // NOLINTEND(cppcoreguidelines-pro-type-member-init)
   std::array<std::uint8_t, banks> load{};
@@ -440,11 +440,11 @@ void recorder::emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, 
   }
 }
 
-// Handles the lines from number `first` on.
+// Handles the lines from line number `first` on.
 void recorder::emit_words(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
                           std::size_t first, warp_program& to) const {
   const std::uint64_t line_mask = settings_->line_bytes - 1;
-  to.words.resize(first);  // mainly lines without lanes
+  to.words.resize(first);  // removes words, mainly of lines without lanes
   to.words.resize(to.lines.size(), 0);
   for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint64_t offset = addresses[k] & line_mask;
@@ -552,8 +552,8 @@ void recorder::add(std::uint32_t warp, const trace::instruction& i) {
       append(warp, instruction_kind::wait, 0);
       return;
     case action::wait: {
-      // A one-lane load that its warp waits for at once is recorded like a uniform load. Atomics
-      // are waited for only if they order memory.
+      // A load by one lane for which its warp waits at once is recorded like a uniform load. A warp
+      // waits for an atomic only if the atomic orders memory.
       auto& before = (*programs_)[warp].instructions;
       const bool orders = !before.empty() && before.back().kind == instruction_kind::atomic;
       if (!before.empty() && before.back().kind == instruction_kind::load) {
@@ -596,7 +596,7 @@ void recorder::flush() {
   for (std::uint32_t id = head_; id != none; id = nodes_[id].next) {
     node& n = nodes_[id];
     n.emitted = static_cast<std::uint32_t>(program.size());
-    // A dependence on a later instruction can only be an artefact of diverging lanes.
+    // A dependence on a later instruction can only come from diverging lanes, so it is dropped.
     const std::uint32_t depends = n.depends == none ? none : nodes_[n.depends].emitted;
     if (n.kind == instruction_kind::compute) {
       emit_compute(&addresses_[std::size_t{id} << lane_bits_], depends);

@@ -130,8 +130,8 @@ task_id simulation::add_copy(copy_request request, const std::vector<task_id>& a
   copy_work c;
   const machine::gpu& g = machine_.gpu;
   const std::uint32_t from = request.from;
-  // Like src/cuda/region/agent.cu: each thread has eight 16-byte loads in flight, each for one
-  // round trip to the L2.
+  // As in src/cuda/region/agent.cu, each thread has eight 16-byte loads in flight. Each load takes
+  // one round trip to the L2.
   const double under_way = 128.0 * request.threads / request.at_once;
   switch (request.by) {
     case mover::agent:
@@ -232,7 +232,7 @@ picoseconds simulation::run() {
   const bool outlasted = loads_ && loads_->outlasts_tasks();
   while (!queue_.empty()) {
     const event e = queue_.pop([this](const std::vector<event>& events) { prefetch(events); });
-    // A timer that nobody waits for takes no time, nor do pages that are still moving at the end.
+    // A timer for which nothing waits takes no time. Neither do pages that still move at the end.
     if (e.kind != event_kind::store_queue_idle && !(outlasted && unfinished_ == 0))
       end_time = e.time;
     handle(e);
@@ -276,7 +276,8 @@ void simulation::start(task_id id) {
     marks_[t.work](t.device, queue_.now() - timeline_start_);
     end(id);
   } else {
-    // A small kernel folds, signals and waits. Before it sends flags, it releases what was stored.
+    // A small kernel combines values, signals and waits. Before it sends flags, it releases earlier
+    // stores.
     const exchange_work& x = exchanges_[t.work];
     const bool alone = x.instant || x.flags.size() == 1;
     const picoseconds cost = machine_.gpu.kernel_launch_ps + (alone ? 0 : machine_.gpu.fence_ps);
@@ -349,7 +350,7 @@ void simulation::begin_copy(std::uint32_t copy) {
   queue_.push(c.next_step, event_kind::copy_ends, static_cast<std::uint16_t>(c.what.from), copy, 0);
 }
 
-// An engine reads ahead of the link as far as its buffer allows, and sends one segment after
+// An engine reads ahead of the link as far as its buffer allows. It sends one segment after
 // another.
 void simulation::copy_step(std::uint32_t copy) {
   copy_work& c = copies_[copy];
@@ -383,7 +384,7 @@ std::uint32_t simulation::copy_wire_bytes(const copy_work& c, std::uint32_t to,
   return wire;
 }
 
-// The next segment is sent when the first links of all routes have taken this one.
+// The next segment is sent once the first links of all routes have taken this one.
 void simulation::send_segment(std::uint32_t copy) {
   copy_work& c = copies_[copy];
   if (c.sending != 0 || c.ready == 0) return;
@@ -445,7 +446,7 @@ void simulation::end_kernel(std::uint32_t device) {
                 0);
     return;
   }
-  // If not, the event comes again when the queues have taken all stores.
+  // If not, the event comes again once the queues have taken all stores.
   if (!queued_stores_[device]->release()) return;
   const task_id id = running_kernel_[device];
   running_kernel_[device] = none;
@@ -457,8 +458,8 @@ void simulation::end_kernel(std::uint32_t device) {
 
 // --- Kernels that a kernel launches
 
-// The block that completed the chunk launches a kernel which copies the chunk. If too many launches
-// are pending, the block copies the chunk itself and keeps its place until that is done.
+// The block that completed the chunk launches a kernel, which copies the chunk. If too many
+// launches are pending, the block itself copies the chunk, and keeps its place until that is done.
 void simulation::launch_child(std::uint32_t copy) {
   copy_work& c = copies_[copy];
   const machine::gpu& g = machine_.gpu;
@@ -481,7 +482,7 @@ void simulation::launch_child(std::uint32_t copy) {
 
 // --- Library calls
 
-// Each kind of operation has a pipe of its own, so the slowest one counts.
+// Each kind of operation has its own pipe, so the slowest pipe decides.
 picoseconds simulation::operation_time(const kernel::operation_counts& n) const {
   const machine::gpu& g = machine_.gpu;
   double clocks = 0;
@@ -496,7 +497,7 @@ picoseconds simulation::operation_time(const kernel::operation_counts& n) const 
 }
 
 // Each slice requests its share of the traffic when its share of the operations is due, but not
-// before the previous slice has had its traffic. Slice `call_slices` is the end.
+// before the traffic of the previous slice is done. Slice number `call_slices` is the end.
 void simulation::call_step(task_id id, std::uint64_t slice) {
   call_work& c = calls_[tasks_[id].work];
   const std::uint32_t device = tasks_[id].device;
@@ -726,7 +727,7 @@ void simulation::delivered(const message& m) {
     case message_kind::copy_segment:
       return segment_delivered(m);
     case message_kind::flag: {
-      // Packed stores that arrived earlier may still be on their way to the L2.
+      // Packed stores that arrived before the flag may still be on their way to the L2.
       const picoseconds unpacked = queued_stores_[m.to]->unpacked();
       if (unpacked <= queue_.now()) return flag_arrived(m.unit, m.to);
       return queue_.push(unpacked, event_kind::flag_arrives, m.to, m.unit, 0);
@@ -772,7 +773,7 @@ void simulation::check_deliveries(const std::byte* memory) {
 }
 
 void simulation::prefetch(const std::vector<event>& events) const {
-  // Message events can be the host's, which is no GPU.
+  // Events of messages can belong to the host, which is not a GPU.
   for (const event& e : events) {
     if (!is_of_message(e.kind)) {
       gpus_[e.device]->prefetch_tables(e);

@@ -1,4 +1,4 @@
-// One simulated machine: its GPUs and fabric, and the tasks that streams hand to them. A task
+// One simulated machine: its GPUs and fabric, and the tasks that streams give to them. A task
 // starts when the tasks that it names have ended. The caller that adds tasks decides their order on
 // a device.
 #pragma once
@@ -35,7 +35,7 @@ struct traffic {
 
 class simulation : private message_receiver {
  public:
-  // run() calls `check_interrupt` from time to time while events run; it may throw.
+  // run() calls `check_interrupt` from time to time while events run; `check_interrupt` may throw.
   simulation(const machine::machine& described, address_map addresses,
              std::function<void()> check_interrupt);
 
@@ -43,23 +43,23 @@ class simulation : private message_receiver {
   address_map& addresses() { return addresses_; }
   const address_map& addresses() const { return addresses_; }
 
-  // A tracked launch: its chunks, how many elements of each chunk its blocks announce, and the
-  // copies that start when a chunk is complete.
+  // A tracked launch: its chunks, the number of elements of each chunk that its blocks announce,
+  // and the copies that start when a chunk is complete.
   struct tracked_launch {
     std::vector<kernel::chunk> chunks;
-    std::vector<std::uint64_t> left;  // elements of each chunk still to be announced
+    std::vector<std::uint64_t> left;  // for each chunk, the elements that are still to be announced
     std::vector<std::vector<task_id>> copies;
-    std::uint32_t agent_warps = 0;      // warps that an agent holds of the kernel's places
-    std::uint32_t threads_a_block = 0;  // of the kernel
+    std::uint32_t agent_warps = 0;  // number of warps whose places an agent takes from the kernel
+    std::uint32_t threads_a_block = 0;  // threads of a block of the kernel
   };
 
-  // Each returns a task that starts after the tasks in `after` have ended.
+  // Each of these functions returns a task. The task starts after the tasks in `after` have ended.
   task_id add_kernel(std::uint32_t device, grid shape, recorder::settings record,
                      block_function block, const std::vector<task_id>& after,
                      std::shared_ptr<tracked_launch> tracked = nullptr,
                      store_path path = store_path::packets);
   // A library call. It runs on the CPU when it starts. Its traffic is spread over its time, and
-  // waits where copies or other devices keep the memory busy. It does not change the L2's contents.
+  // waits while copies or other devices keep the memory busy. It does not change the L2's contents.
   task_id add_call(std::uint32_t device, kernel::library_call call,
                    const std::vector<task_id>& after);
   // The mover of a copy.
@@ -77,23 +77,25 @@ class simulation : private message_receiver {
   };
   struct copy_request {
     mover by = mover::engine;
-    std::uint32_t threads = 0;  // of the agent or the launched kernel
-    // chunks that the agent's threads work on at a time; each gets an equal part of them
+    std::uint32_t threads = 0;  // threads of the agent or of the launched kernel
+    // The number of chunks on which the agent's threads work at a time. Each chunk gets an equal
+    // part of the threads.
     std::uint32_t at_once = 1;
     bool held = false;  // the copy waits until its chunk is complete
-    bool moves = true;  // false: the copy takes all its time except that of the transfer
+    bool moves = true;  // false: the copy takes its time without that of the transfer
     std::uint32_t from = 0;
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
-    // An engine has one destination. Other movers read once and send to all.
+    // An engine has one destination. Other movers read the data once and send it to all
+    // destinations.
     std::vector<destination> to;
-    std::function<void()> arrived;  // called when the last byte has arrived
+    std::function<void()> arrived;  // function to call when the last byte has arrived
   };
   task_id add_copy(copy_request request, const std::vector<task_id>& after);
-  // An exchange among all devices. Device d arrives after the tasks after[d]; its task ends when
+  // An exchange among all devices. Device d arrives after the tasks after[d]. Its task ends when
   // every device's flag has reached it. `payload` bytes travel with each flag. `all_arrived` runs
   // when the last device has arrived, before any task ends. If `instant`, flags take no time, and
-  // the stretches that `appears` lists change in the devices' memory at no cost.
+  // the stretches in `appears` change in the devices' memory at no cost.
   std::vector<task_id> add_exchange(const std::vector<std::vector<task_id>>& after,
                                     std::uint32_t payload, bool instant,
                                     std::vector<trace::stretch> appears,
@@ -113,8 +115,8 @@ class simulation : private message_receiver {
   // is given. Tracked launches, and copies by other movers than engines, are refused then.
   void record(trace::sink* log) { log_ = log; }
 
-  // The parts that a mechanism of remote loads is built on. treat_loads takes the mechanism, or
-  // null, before anything is added.
+  // parts() returns the parts to which a mechanism of remote loads is connected. treat_loads takes
+  // the mechanism, or null, before anything is added.
   hardware parts();
   void treat_loads(std::unique_ptr<load_mechanism> how) { loads_ = std::move(how); }
   // Counts of remote loads so far.
@@ -126,8 +128,8 @@ class simulation : private message_receiver {
 
   bool idle() const { return unfinished_ == 0; }
   // Runs until every task has ended and no event is left. Returns the time since the first task
-  // could start. Throws model_error if something was lost, duplicated or not returned. After a run
-  // that threw, no other run is possible.
+  // could start. Throws model_error if a message, an entry or a byte was lost or duplicated. After
+  // a run that threw, no other run is possible.
   picoseconds run();
 
   gpu_counters counters() const;
@@ -174,29 +176,30 @@ class simulation : private message_receiver {
   };
   struct copy_work {
     copy_request what;
-    std::uint32_t lane = none;  // none for a device-launched kernel
-    picoseconds notice = 0;     // from when the copy can start until its mover knows it
-    picoseconds setup = 0;      // from the copy's turn to its first read
-    double bytes_per_s = 0;     // the mover's rate
-    double window = 0;          // segments that may be in flight
+    std::uint32_t lane = none;  // the copy's lane; none for a device-launched kernel
+    picoseconds notice = 0;     // time until the mover knows that the copy can start
+    picoseconds setup = 0;      // time from the copy's turn to its first read
+    double bytes_per_s = 0;     // the rate of the mover
+    double window = 0;          // number of segments that may be in flight
     bool stores = false;        // the mover stores lines with threads, not an engine's packets
     bool posted = false;        // the mover goes on when the links have taken everything
-    std::uint64_t asked = 0;    // read requests made
+    std::uint64_t asked = 0;    // number of read requests that were made
     std::uint64_t sent = 0;
-    std::uint64_t arrived_bytes = 0;  // bytes that arrived, over all destinations
-    std::uint32_t buffered = 0;       // segments requested and not yet on the link
-    std::uint32_t ready = 0;          // segments read that wait for the link
-    bool pending = false;             // launched, but not all blocks are placed
-    std::uint32_t sending = 0;        // destinations whose first link has not taken the segment
-    bool stepping = false;            // a step is due
-    picoseconds next_step = 0;        // earliest time allowed by the engine's own rate
-    picoseconds written = 0;          // when everything that has arrived is in memory
+    std::uint64_t arrived_bytes = 0;  // number of bytes that arrived, over all destinations
+    std::uint32_t buffered = 0;  // number of segments that were requested and are not yet on the
+                                 // link
+    std::uint32_t ready = 0;     // number of segments that were read and wait for the link
+    bool pending = false;        // whether it is launched but not all its blocks are placed
+    std::uint32_t sending = 0;  // number of destinations whose first link has not taken the segment
+    bool stepping = false;      // whether a step is due
+    picoseconds next_step = 0;  // the earliest time that the engine's own rate allows
+    picoseconds written = 0;    // the time when everything that has arrived is in memory
     task_id task = 0;
   };
   // Launches of kernels by a device's kernels.
   struct launcher {
-    resource starts;            // one after another
-    std::uint32_t pending = 0;  // launched, but not all blocks are placed
+    resource starts;            // the starts of launched kernels, one after another
+    std::uint32_t pending = 0;  // number of kernels that are launched but not wholly placed
   };
   struct call_work {
     kernel::library_call call;
@@ -212,14 +215,14 @@ class simulation : private message_receiver {
     std::vector<trace::stretch> appears;
     std::function<void()> all_arrived;
   };
-  // The task also waits until `holds` further conditions have been met.
+  // Adds a task, which also waits until `holds` further conditions are met.
   task_id add_task(task_kind kind, std::uint32_t device, std::uint32_t work,
                    const std::vector<task_id>& after, std::uint32_t holds = 0);
   void start(task_id id);
   void end(task_id id);
-  void start_copies(std::uint32_t which);  // index into lanes_
+  void start_copies(std::uint32_t which);  // starts copies of the lane with this index
   void enter_lane(std::uint32_t copy);
-  void leave_lane(std::uint32_t copy);  // frees its mover for the next copy
+  void leave_lane(std::uint32_t copy);  // frees the copy's mover for the next copy
   void begin_copy(std::uint32_t copy);
   void end_copy(std::uint32_t copy);
   void begin_kernel(task_id id);
@@ -246,11 +249,12 @@ class simulation : private message_receiver {
   void handle(const event& e);
 
   static constexpr std::uint32_t segment_bytes = 4096;
-  // An engine keeps its rate times this value in flight, which covers the latency of a busy memory.
+  // An engine keeps this many seconds' worth of its rate in flight, which covers the latency of a
+  // busy memory.
   static constexpr double engine_window_s = 1e-6;
-  // Chunks that a descriptor unit has in flight.
+  // The number of chunks that a descriptor unit has in flight.
   static constexpr std::uint32_t descriptors_at_once = 4;
-  // other users of the memory can get in between slices
+  // A call's traffic is cut into this many slices; other users of the memory can get in between.
   static constexpr std::uint64_t call_slices = 64;
 
   machine::machine machine_;
@@ -261,7 +265,7 @@ class simulation : private message_receiver {
   std::vector<std::unique_ptr<gpu>> gpus_;
   std::unique_ptr<delivery_check> check_;
   std::vector<std::unique_ptr<queued_stores>> queued_stores_;  // by device
-  std::unique_ptr<iommu> iommu_;  // null where addresses are not translated
+  std::unique_ptr<iommu> iommu_;  // null if addresses are not translated
   std::unique_ptr<load_mechanism> loads_;
   std::vector<task> tasks_;
   std::vector<task_id> startable_;
@@ -282,7 +286,7 @@ class simulation : private message_receiver {
   std::uint32_t logged_launches_ = 0;
   bool failed_ = false;
   activity activity_;
-  picoseconds ended_ = 0;  // when the last run ended
+  picoseconds ended_ = 0;  // the time when the last run ended
   traffic copy_traffic_;
   traffic flag_traffic_;
   std::uint64_t copy_stores_ = 0;

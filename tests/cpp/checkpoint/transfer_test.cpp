@@ -122,7 +122,7 @@ class late_carrier : public carrier {
   std::vector<state> states_;
 };
 
-// Slots at multiples of a page.
+// The slots begin at multiples of a page.
 class page_carrier final : public late_carrier {
  public:
   page_carrier(std::uint32_t slots, std::uint64_t bytes)
@@ -380,7 +380,7 @@ TEST(reader, takes_more_after_a_wait) {
   EXPECT_TRUE(reading.done(a.segments.size()));
 }
 
-// How many pages of a file are in the page cache.
+// The number of a file's pages that are in the page cache.
 std::size_t resident(int descriptor, std::size_t bytes) {
   void* const mapped = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor, 0);
   EXPECT_NE(mapped, MAP_FAILED);
@@ -391,7 +391,7 @@ std::size_t resident(int descriptor, std::size_t bytes) {
       std::count_if(there.begin(), there.end(), [](unsigned char page) { return page % 2 == 1; }));
 }
 
-// A file on a disk, because files in memory need not have direct reads.
+// The file is on a disk, because files in memory need not have direct reads.
 TEST(reader, reads_around_the_page_cache) {
   std::string name = (std::filesystem::temp_directory_path() / "interlace-direct-XXXXXX").string();
   const int descriptor = mkstemp(name.data());
@@ -407,7 +407,7 @@ TEST(reader, reads_around_the_page_cache) {
         ASSERT_EQ(fsync(descriptor), 0);
         ASSERT_EQ(posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED), 0);
       }
-      // host memory is read through the page cache
+      // Reads to host memory go through the page cache.
       const std::vector<int> places = cold ? std::vector{0, 1} : std::vector{0, 1, host};
       const std::size_t before = resident(descriptor, bytes.size());
       checkpoint_of a(size, places, 0, static_cast<std::uint32_t>(size));

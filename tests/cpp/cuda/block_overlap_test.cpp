@@ -28,7 +28,7 @@ struct blocks {
   }
 };
 
-// Blocks that do not overlap, in random order.
+// Makes blocks that do not overlap, in random order.
 blocks apart(std::mt19937_64& random, std::size_t count, bool one_size, std::size_t align) {
   blocks made;
   device_address next = 0x7f0000000000U + random() % 3 * align;
@@ -75,7 +75,7 @@ TEST(BlockOverlap, AgreesWithAllPairs) {
 }
 
 TEST(BlockOverlap, ManyBlocksInOnePlaceAndFarApart) {
-  // More small blocks side by side than a list of one cell is long, next to a large block.
+  // Small blocks lie side by side, more than the list of a cell holds, next to a large block.
   blocks made;
   for (device_address index = 0; index < 1000; ++index) {
     made.at.push_back(1 << 20 | (index * 7 % 1000) * 64);

@@ -1,4 +1,4 @@
-// A library to preload: it makes reads of files fail as a bad disk does, or sends Ctrl-C during
+// A library to preload. It makes reads of files fail as a bad disk does, or sends Ctrl-C during
 // one.
 #include <dlfcn.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 
 namespace {
 
-std::atomic<long> until_failure{-1};  // negative: none fails
+std::atomic<long> until_failure{-1};  // if negative, no read fails
 std::atomic<long> until_signal{-1};
 
 bool counts_down(std::atomic<long>& left) { return left.load() >= 0 && left.fetch_sub(1) == 0; }
@@ -38,8 +38,8 @@ ssize_t pread(int file, void* to, std::size_t bytes, long at) {
 ssize_t pread64(int file, void* to, std::size_t bytes, long at) {
   return read_or_fail("pread64", file, to, bytes, at);
 }
-// After `after` more reads at a place, one fails; a negative number: none.
+// One read at a place fails after `after` more reads; with a negative number none does.
 void fail_read(long after) { until_failure = after; }
-// During the read after `after` more, Ctrl-C is pressed.
+// Presses Ctrl-C during the read that follows `after` more reads.
 void interrupt_read(long after) { until_signal = after; }
 }

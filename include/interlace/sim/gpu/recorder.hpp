@@ -69,7 +69,7 @@ class recorder {
   // end_block. The addresses in `i` are device addresses.
   void add(std::uint32_t warp, const trace::instruction& i);
 
-  // Accesses of lanes that kernel::counts_as_work, of all blocks so far.
+  // The accesses of lanes for which kernel::counts_as_work holds, in all blocks so far.
   std::uint64_t work() const { return work_; }
 
   bool stores_inline() const { return settings_->stores_inline; }
