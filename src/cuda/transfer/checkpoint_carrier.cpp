@@ -15,6 +15,14 @@ std::uint64_t memory_bytes(std::uint64_t slot_bytes) {
   return (slot_bytes + page - 1) / page * page;
 }
 
+// Keeps memory that copies may still use until the process ends.
+void keep(page_locked memory) {
+  static auto* const kept = new std::vector<page_locked>();
+  static std::mutex adding;
+  const std::lock_guard lock(adding);
+  kept->push_back(std::move(memory));
+}
+
 }  // namespace
 
 checkpoint_carrier::checkpoint_carrier(const driver_table& driver, copy_function copy,
@@ -29,11 +37,7 @@ checkpoint_carrier::checkpoint_carrier(const driver_table& driver, copy_function
 checkpoint_carrier::~checkpoint_carrier() {
   locker_.reset();
   if (abandoned_) {
-    // Copies may still use the memory, so the process keeps it.
-    static auto* const lost = new std::vector<page_locked>();
-    static std::mutex adding;
-    const std::lock_guard lock(adding);
-    for (slot_state& s : slots_) lost->push_back(std::move(s.memory));
+    for (slot_state& s : slots_) keep(std::move(s.memory));
     return;
   }
   if (!gpus_.empty()) {
