@@ -1,8 +1,8 @@
 """One rank of a program that saves and loads a distributed checkpoint.
 
-RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are in the environment. The arguments are the folder,
-the dimension in which tensors are cut, the writer or reader ("interlace" or "torch"), and "save"
-or "load". A program that loads compares every value.
+The arguments are the rank, the number of ranks, a file by which they meet, the folder, the
+dimension in which tensors are cut, the writer or reader ("interlace" or "torch"), and "save" or
+"load". A program that loads compares every value.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ def whole(name: str) -> Any:
 
 
 def main() -> None:
-    folder, cut, kind, action = sys.argv[1:]
-    distributed.init_process_group("gloo")
+    rank, count, meeting, folder, cut, kind, action = sys.argv[1:]
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{meeting}", rank=int(rank), world_size=int(count)
+    )
     mesh = init_device_mesh("cpu", (distributed.get_world_size(),))
     state = {}
     for name in ("weight", "bias", "deep", "same"):

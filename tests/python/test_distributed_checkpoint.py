@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -77,30 +76,19 @@ def test_what_cannot_be_saved_or_loaded(tmp_path: Path) -> None:
         plug_in.InterlaceReader(str(tmp_path)).read_metadata()
 
 
-def ranks(count: int, *words: str) -> None:
+def ranks(count: int, meeting: Path, *words: str) -> None:
     """Run the ranks of a program, and wait for them."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     started = [
         subprocess.Popen(
-            [sys.executable, str(RANK), *words],
-            env={
-                **os.environ,
-                "RANK": str(rank),
-                "WORLD_SIZE": str(count),
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-                "GLOO_SOCKET_IFNAME": "lo",
-                "OMP_NUM_THREADS": "1",
-            },
+            [sys.executable, str(RANK), str(rank), str(count), str(meeting), *words],
+            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
             stderr=subprocess.PIPE,
             text=True,
         )
         for rank in range(count)
     ]
     try:
-        said = [one.communicate(timeout=120)[1] for one in started]
+        said = [one.communicate(timeout=300)[1] for one in started]
     finally:
         for one in started:
             one.kill()
@@ -113,6 +101,7 @@ def test_several_ranks(tmp_path: Path, writer: str, reader: str) -> None:
 
     Three ranks load, cut by columns. DCP's own code is on the other side.
     """
-    ranks(2, str(tmp_path), "0", writer, "save")
-    assert len(list(tmp_path.glob("shard-*.safetensors"))) == 2
-    ranks(3, str(tmp_path), "1", reader, "load")
+    folder = tmp_path / "saved"
+    ranks(2, tmp_path / "first", str(folder), "0", writer, "save")
+    assert len(list(folder.glob("shard-*.safetensors"))) == 2
+    ranks(3, tmp_path / "second", str(folder), "1", reader, "load")
