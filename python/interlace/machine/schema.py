@@ -20,201 +20,202 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Issue(Table, frozen=True, kw_only=True):
-    """Work of a compute unit in one clock."""
+    """The work of a compute unit in one clock."""
 
-    # Warp instructions that a compute unit issues (its schedulers).
+    # The number of warp instructions that a compute unit's schedulers issue.
     instructions_per_clock: int
-    # Lanes of 32-bit floating-point operations.
+    # The number of lanes for 32-bit floating-point operations.
     fp32_lanes_per_clock: int
-    # Lanes of 64-bit floating-point operations.
+    # The number of lanes for 64-bit floating-point operations.
     fp64_lanes_per_clock: int
-    # Lanes of integer operations.
+    # The number of lanes for integer operations.
     integer_lanes_per_clock: int
-    # Lanes of reciprocals, square roots and transcendental functions.
+    # The number of lanes for reciprocals, square roots and transcendental functions.
     special_lanes_per_clock: int
-    # Cache lines that the load/store unit looks up.
+    # The number of cache lines that the load/store unit looks up.
     memory_lines_per_clock: int
 
 
 class L1(Table, frozen=True, kw_only=True):
     """The first-level cache of a compute unit."""
 
-    # Size.
+    # The size of the cache.
     size_KiB: int
-    # Lines of a set.
+    # The number of lines in a set.
     ways: int
-    # Size of a line.
+    # The size of a line.
     line_bytes: Literal[64, 128]
-    # Part of a line that is fetched by itself.
+    # The size of the parts of a line that are fetched by themselves.
     sector_bytes: int
-    # From the compute unit to the data and back.
+    # The time from the compute unit to the data and back.
     hit_latency_ns: float
-    # Lines that can be under way to the cache at a time (MSHRs).
+    # The number of lines that can be under way to the cache at a time (MSHRs).
     outstanding_lines: int
-    # Rate of a compute unit's hits.
+    # The rate of a compute unit's hits.
     bandwidth_GB_per_s: float
     # Whether stores go on to the L2 at once, without a line in the L1 (`through`), or stay until
     # their line leaves (`back`).
     write_policy: Literal["through", "back"]
-    # How a line's address chooses its set.
+    # The way in which a line's address chooses its set.
     set_index: Literal["hashed", "modulo"] = "hashed"
-    # What a miss does whose set has only lines under way: it displaces one, or it and the loads
-    # after it wait.
+    # If all lines of a miss's set are under way, the miss displaces one of them (`displaces`), or
+    # it and the loads after it wait (`stalls`).
     full_set: Literal["displaces", "stalls"] = "displaces"
 
 
 class ScalarL1(Table, frozen=True, kw_only=True):
-    """A first-level cache for what a warp loads once for all lanes. Left out: such loads go to the
-    L1.
+    """A first-level cache for data that a warp loads once for all lanes. If the table is left out,
+    such loads go to the L1.
     """
 
-    # Size.
+    # The size of a cache.
     size_KiB: int
-    # Lines of a set.
+    # The number of lines in a set.
     ways: int
-    # Compute units that share one of these caches.
+    # The number of compute units that share one of these caches.
     compute_units: int
-    # From the compute unit to the data and back.
+    # The time from the compute unit to the data and back.
     hit_latency_ns: float
 
 
 class L2(Table, frozen=True, kw_only=True):
     """The second-level cache of a GPU."""
 
-    # Size of all banks together.
+    # The size of all banks together.
     size_KiB: int
-    # Lines of a set.
+    # The number of lines in a set.
     ways: int
-    # Size of a line.
+    # The size of a line.
     line_bytes: Literal[64, 128]
-    # Part of a line that is fetched by itself.
+    # The size of the parts of a line that are fetched by themselves.
     sector_bytes: int
-    # Slices, each with its own port.
+    # The number of slices, each with its own port.
     banks: int
-    # From the compute unit to the data and back.
+    # The time from the compute unit to the data and back.
     hit_latency_ns: float
-    # Lines that can be under way to a bank at a time (MSHRs).
+    # The number of lines that can be under way to a bank at a time (MSHRs).
     outstanding_lines_per_bank: int
-    # Rate of all banks together.
+    # The rate of all banks together.
     bandwidth_GB_per_s: float
     # Whether stores go on to the memory at once (`through`), or stay until their line leaves
     # (`back`).
     write_policy: Literal["through", "back"]
-    # Atomic operations of a bank.
+    # The number of atomic operations that a bank makes.
     atomics_per_clock_per_bank: int
-    # From a link's port to the L2 and back. Left out: `hit_latency_ns`.
+    # The time from a link's port to the L2 and back. If the key is left out, it is
+    # `hit_latency_ns`.
     port_latency_ns: float | UnsetType = UNSET
 
 
 class Tlb(Table, frozen=True, kw_only=True):
     """Address translation: a first-level buffer of each compute unit and scalar cache, a
-    second-level buffer of the GPU, and walks of the page table at the host. Left out:
-    translation takes no time.
+    second-level buffer of the GPU, and walks of the page table at the host. If the table is
+    left out, translation takes no time.
     """
 
-    # Size of a page, also of unified memory.
+    # The size of a page, also in unified memory.
     page_KiB: int
-    # Pages that a first-level buffer holds.
+    # The number of pages that a first-level buffer holds.
     l1_entries: int
-    # Pages in a set of the first level.
+    # The number of pages in a set of the first level.
     l1_ways: int
-    # Time that the first level adds to every access.
+    # The time that the first level adds to every access.
     l1_latency_ns: float
-    # Pages that the first level can ask for at a time.
+    # The number of pages for which the first level can ask at a time.
     l1_outstanding_pages: int
-    # Pages that the second-level buffer holds.
+    # The number of pages that the second-level buffer holds.
     l2_entries: int
-    # Pages in a set of the second level.
+    # The number of pages in a set of the second level.
     l2_ways: int
-    # Time that the second level adds to an access that misses the first.
+    # The time that the second level adds to an access that misses the first.
     l2_latency_ns: float
-    # Pages that the second level can ask for at a time.
+    # The number of pages for which the second level can ask at a time.
     l2_outstanding_pages: int
-    # Walks of the page table at a time, for all GPUs together.
+    # The number of walks of the page table at a time, for all GPUs together.
     walks: int
-    # Time of a walk.
+    # The time of a walk.
     walk_ns: float
 
 
 class Dram(Table, frozen=True, kw_only=True):
     """The memory of a GPU."""
 
-    # Size.
+    # The size of the memory.
     capacity_GiB: float
-    # Sustained rate of all channels together.
+    # The sustained rate of all channels together.
     bandwidth_GB_per_s: float
-    # Channels.
+    # The number of channels.
     channels: int
-    # Time that an idle memory adds to a miss of the L2.
+    # The time that an idle memory adds to a miss of the L2.
     latency_ns: float
 
 
 class Copy(Table, frozen=True, kw_only=True):
     """The copy engines of a GPU, and the host thread's cost of copies."""
 
-    # Copy engines of a GPU.
+    # The number of copy engines of a GPU.
     engines: int
-    # Copy engines that copy to other GPUs. Left out: all.
+    # The number of copy engines that copy to other GPUs. If the key is left out, all of them do.
     peer_engines: int | UnsetType = UNSET
-    # Start of a copy on the device.
+    # The time that the device takes to start a copy.
     setup_us: float
-    # Time from a flag to the start of a copy that waits for the flag.
+    # The time from a flag to the start of a copy that waits for the flag.
     wait_us: float
-    # Time from a kernel's end to the copy that the host then starts.
+    # The time from a kernel's end to the copy that the host then starts.
     host_us: float
-    # Time of the host thread to enqueue a copy.
+    # The time that the host thread takes to enqueue a copy.
     launch_us: float
-    # Time of the host thread to record an event and let a stream wait for it.
+    # The time that the host thread takes to record an event and let a stream wait for it.
     event_us: float
-    # Time from a copy's end to the start of a copy in another stream that waits for the first
+    # The time from a copy's end to the start of a copy in another stream that waits for the first
     # copy's event.
     event_latency_us: float = 0
-    # Rate of one engine, where no link is slower.
+    # The rate of one engine, if no link is slower.
     bandwidth_GB_per_s: float
 
 
 class Graph(Table, frozen=True, kw_only=True):
     """The host thread's cost of CUDA graphs of copies. The defaults were measured on an H200 node
-    (driver 580.159, CUDA 13.0): graphs of 5 to 160 copy nodes take 13 to 231 us a launch and 53
-    to 2111 us to instantiate, and 0.34 us for each node with other addresses. Making a graph
-    and adding a node are assumed to be calls of about 1 us.
+    (driver 580.159, CUDA 13.0). Graphs of 5 to 160 copy nodes take 13 to 231 us a launch and 53
+    to 2111 us to instantiate. Each node with other addresses takes 0.34 us. It is assumed that
+    a call to make a graph or to add a node takes about 1 us.
     """
 
-    # Making an empty graph.
+    # The time to make an empty graph.
     creation_us: float = 1.0
-    # Adding a node with its edges.
+    # The time to add a node with its edges.
     construction_node_us: float = 1.0
-    # Making a graph executable: fixed part.
+    # The fixed part of the time to make a graph executable.
     instantiation_us: float = 0.0
-    # Making a graph executable: part for each node.
+    # The part for each node of the time to make a graph executable.
     instantiation_node_us: float = 13.2
-    # Changing the addresses in a node of an executable graph.
+    # The time to change the addresses in a node of an executable graph.
     update_node_us: float = 0.34
-    # Launch of a graph: fixed part.
+    # The fixed part of the time to launch a graph.
     launch_us: float = 6.0
-    # Launch of a graph: part for each node.
+    # The part for each node of the time to launch a graph.
     launch_node_us: float = 1.4
 
 
 class Launch(Table, frozen=True, kw_only=True):
     """The cost of starting a kernel, a block or a fence on the device."""
 
-    # Gap on the device before the first block of a kernel.
+    # The gap on the device before the first block of a kernel.
     kernel_us: float
-    # Between two blocks that start on one compute unit.
+    # The time between two blocks that start on one compute unit.
     block_ns: float
-    # A release at system scope with nothing outstanding.
+    # The time of a release at system scope with nothing outstanding.
     fence_ns: float
-    # From a launch by a kernel to the first block of the launched kernel.
+    # The time from a launch by a kernel to the first block of the launched kernel.
     device_us: float
-    # Between two launches by kernels of a GPU.
+    # The time between two launches by kernels of a GPU.
     device_interval_us: float
-    # Launches by kernels that can wait for a start.
+    # The number of launches by kernels that can wait for a start.
     device_pending_launches: int
-    # From a counter's last update until a polling agent has seen it.
+    # The time from a counter's last update until a polling agent has seen it.
     poll_ns: float
-    # Where a kernel's next block goes: `round-robin` takes the compute units in turn, `greedy` the
-    # first one with room; `partition` gives each an equal run of blocks.
+    # The compute unit that gets a kernel's next block. `round-robin` takes the units in turn, and
+    # `greedy` takes the first one with room. `partition` gives each unit an equal run of blocks.
     dispatch: Literal["round-robin", "greedy", "partition"] = "round-robin"
 
 
@@ -223,20 +224,20 @@ class RemoteWriteQueue(Table, frozen=True, kw_only=True):
     paper (HPCA 2023, Table III and section IV-B).
     """
 
-    # Lines of the queue for each destination.
+    # The number of lines of the queue for each destination.
     lines_per_destination: int = 64
-    # Address windows that are open at a time for each destination.
+    # The number of address windows that are open at a time for each destination.
     windows_per_destination: int = 1
-    # Whether a window covers aligned addresses, or the span of what is stored.
+    # Whether a window covers aligned addresses (`aligned`) or the span of the stores (`growing`).
     window: Literal["aligned", "growing"] = "aligned"
-    # Size of the header of a store in a packet.
+    # The size of the header of a store in a packet.
     subheader_bytes: int = 5
-    # Largest packet, with the headers of its stores. Where a link's `max_payload_bytes` is less,
-    # that counts.
+    # The size of the largest packet, with the headers of its stores. If a link's
+    # `max_payload_bytes` is less, that counts.
     payload_bytes: int = 4096
-    # A queue without a store for this time is sent. 0: never.
+    # A queue is sent if it gets no store for this time. 0 means never.
     idle_flush_ns: float = 0
-    # Lines of the receiver's buffer between its port and its L2.
+    # The number of lines of the receiver's buffer between its port and its L2.
     unpacked_lines: int = 64
 
 
@@ -245,9 +246,9 @@ class Gps(Table, frozen=True, kw_only=True):
     paper.
     """
 
-    # Lines of the queue of remote writes.
+    # The number of lines of the queue of remote writes.
     queue_lines: int = 512
-    # Size of a page that GPUs subscribe to.
+    # The size of the pages to which GPUs subscribe.
     page_KiB: int = 64
 
 
@@ -257,35 +258,37 @@ class DualOpt(Table, frozen=True, kw_only=True):
     run the mechanism.
     """
 
-    # Piece of a line that a fine-grained load asks for.
+    # The size of the pieces of a line for which a fine-grained load asks.
     granularity_bytes: Literal[4, 8, 16] = 4
-    # Pieces of replies that wait for each destination.
+    # The number of pieces of replies that can wait for each destination.
     buffer_pieces_per_destination: int = 64
-    # Replies are sent after this time without a further one.
+    # Replies are sent if no further one comes in this time.
     timeout_clocks: int = 30
-    # Largest packet of joined replies, with its header.
+    # The size of the largest packet of joined replies, with its header.
     packet_bytes: int = 64
-    # Part of the L2 that holds lines of other GPUs.
+    # The part of the L2 that holds lines of other GPUs.
     rdma_cache_KiB: int = 1536
-    # Lines in a set of the RDMA cache.
+    # The number of lines in a set of the RDMA cache.
     rdma_cache_ways: int = 16
     # Loads are treated only if this share of accesses is remote.
     remote_threshold: float = 0.02
-    # Fine-grained loads are chosen where loads use a smaller share of a line's pieces.
+    # Fine-grained loads are chosen if loads use a smaller share of a line's pieces than this.
     block_threshold: float = 0.2
-    # Fine-grained loads are chosen where remote loads hit the L1 more rarely than this; otherwise
-    # the RDMA cache is.
+    # Fine-grained loads are chosen if remote loads hit the L1 more rarely than this. Otherwise the
+    # RDMA cache is chosen.
     hit_threshold: float = 0.4
-    # Remote loads that are counted before the decision.
+    # The number of remote loads that are counted before the decision.
     monitored_accesses: int = 20000
-    # Accesses before the counted remote loads.
+    # The number of accesses before the counted remote loads.
     warm_up_accesses: int
-    # Windows in a row that change a decision. Not of the paper: of an engine that keeps watching.
+    # So many windows in a row change a decision. The paper does not have this key; an engine that
+    # keeps watching needs it.
     agreeing_windows: int = 2
-    # One of this many compute units keeps looking into its L1. Not of the paper: of an engine that
-    # keeps watching.
+    # One of this many compute units keeps looking into its L1. The paper does not have this key; an
+    # engine that keeps watching needs it.
     looking_compute_units: int = 64
-    # Remote loads of a page before it is treated by itself. Not of the paper.
+    # The number of remote loads of a page before the page is treated by itself. The paper does not
+    # have this key.
     page_loads: int = 64
 
 
@@ -294,49 +297,52 @@ class Griffin(Table, frozen=True, kw_only=True):
     GPU has this hardware. Without this table, the machine cannot run the mechanism.
     """
 
-    # Pages that move together, at most.
+    # The most pages that move together.
     batch_pages: int
-    # Period in which GPUs count accesses.
+    # The period in which GPUs count accesses.
     counting_clocks: int
-    # Pages that a GPU reports for a period, at most.
+    # The most pages that a GPU reports for a period.
     counted_pages: int
-    # Periods from one look at the pages to the next.
+    # The number of periods from one look at the pages to the next.
     look_periods: int
-    # Weight of a period's count in a page's rates.
+    # The weight of a period's count in a page's rates.
     newest_weight: float
     # A page with fewer accesses of all GPUs in a period stays where it is.
     least_accesses: float
-    # A page is dedicated to a GPU whose rate is this many times that of every other.
+    # A page is dedicated to a GPU whose rate is this many times that of every other GPU.
     dedicated_factor: float
     # A page changes its owner only for a GPU whose rate is more than this many times that of every
-    # other.
+    # other GPU.
     shared_factor: float
 
 
 class Gpu(Table, frozen=True, kw_only=True):
     """The one kind of GPU that the machine has."""
 
-    # GPUs of the machine, which are all of one kind.
+    # The number of GPUs, which are all of one kind.
     count: int
     # The GPU's name, as its driver gives it.
     model: str
-    # Compute units (streaming multiprocessors) of a GPU.
+    # The number of compute units (streaming multiprocessors) of a GPU.
     compute_units: int
-    # Clock of the compute units.
+    # The clock of the compute units.
     clock_MHz: float
-    # Lanes (threads) of a warp.
+    # The number of lanes (threads) in a warp.
     warp_width_lanes: int
-    # Warps that a compute unit holds at a time.
+    # The number of warps that a compute unit holds at a time.
     warps_per_compute_unit: int
-    # Blocks that a compute unit holds at a time.
+    # The number of blocks that a compute unit holds at a time.
     blocks_per_compute_unit: int
-    # Shared memory of a compute unit.
+    # The shared memory of a compute unit.
     shared_KiB_per_compute_unit: int
-    # Remote stores of a compute unit that can wait for a link; warps wait for a place.
+    # The number of a compute unit's remote stores that can wait for a link. If all places are
+    # taken, warps wait.
     store_queue_lines_per_compute_unit: int
-    # Neighbouring lanes' stores to another GPU are joined up to this size. Left out: up to a line.
+    # Neighbouring lanes' stores to another GPU are joined up to this size. If the key is left out,
+    # they are joined up to a line.
     remote_store_bytes: int | UnsetType = UNSET
-    # Rate at which stores leave a compute unit. Left out: as fast as the L1 looks lines up.
+    # The rate at which stores leave a compute unit. If the key is left out, they leave as fast as
+    # the L1 looks lines up.
     store_GB_per_s_per_compute_unit: float | UnsetType = UNSET
     issue: Issue
     l1: L1
@@ -356,62 +362,66 @@ class Gpu(Table, frozen=True, kw_only=True):
 class Host(Table, frozen=True, kw_only=True):
     """The processors and their memory, as one place."""
 
-    # Name of the processors.
+    # The name of the processors.
     model: str
-    # Rate of the host's memory, reads and writes together.
+    # The rate of the host's memory for reads and writes together.
     memory_GB_per_s: float
-    # What copies of all GPUs together write to the host's memory, as measured. Left out: not known.
+    # The measured rate at which copies of all GPUs together write to the host's memory. If the key
+    # is left out, it is not known.
     copy_write_GB_per_s: float | UnsetType = UNSET
 
 
 class Protocol(Table, frozen=True, kw_only=True):
-    """How payload becomes packets. Links refer to a `[protocol.NAME]` by its name."""
+    """The way in which payload becomes packets. Links refer to a `[protocol.NAME]` by its name."""
 
     # The generation, which says how packets are made.
     kind: Literal["pcie3", "pcie4", "pcie5", "pcie6", "nvlink1", "nvlink2", "nvlink3", "nvlink4"]
-    # Payload of the largest write packet. PCIe: a power of two. NVLink: a multiple of 16 up to 256.
+    # The payload of the largest write packet. For PCIe it is a power of two, and for NVLink a
+    # multiple of 16 up to 256.
     max_payload_bytes: int
-    # Header, framing and CRC of a write packet.
+    # The bytes of a write packet's header, framing and CRC.
     packet_overhead_bytes: int | UnsetType = UNSET
-    # Whole packet of a read request.
+    # The bytes of the whole packet of a read request.
     read_request_bytes: int | UnsetType = UNSET
-    # Header, framing and CRC of a packet that answers a read.
+    # The bytes of header, framing and CRC of a packet that answers a read.
     completion_overhead_bytes: int | UnsetType = UNSET
-    # Packets take whole flits of this size. Left out: single bytes.
+    # Packets take whole flits of this size. If the key is left out, they take single bytes.
     flit_bytes: int | UnsetType = UNSET
-    # Whole packet that writes 4 bytes or fewer. Left out: as long as its flits.
+    # The bytes of a whole packet that writes 4 bytes or fewer. If the key is left out, the packet
+    # is as long as its flits.
     word_write_bytes: int | UnsetType = UNSET
 
 
 class Link(Table, frozen=True, kw_only=True):
     """A full-duplex link, or several equal links if an end stands for several devices."""
 
-    # The two devices: `gpu0`, a switch's name or `host`. `gpu*` stands for every GPU and `gpu0-3`
-    # for four of them; a group on both sides is every pair of it once.
+    # The two devices: `gpu0`, a switch's name or `host`. `gpu*` stands for every GPU, and `gpu0-3`
+    # for four of them. The same group on both sides stands for every pair of its GPUs once.
     ends: tuple[str, str]
-    # Name of the table `[protocol.NAME]` that says how the link makes packets.
+    # The name of the table `[protocol.NAME]` that says how the link makes packets.
     protocol: str
-    # Lanes (PCIe) or bonded links (NVLink), for people.
+    # The number of lanes (PCIe) or bonded links (NVLink), as information only.
     width: int
-    # Bytes of packets, headers included, in one direction of the whole width, after line coding.
+    # The rate of packets, with their headers, in one direction of the whole width, after line
+    # coding.
     bandwidth_GB_per_s: float
-    # From end to end.
+    # The time from end to end.
     latency_ns: float
-    # Payload of long copies in one direction, as measured. Left out: what the packets leave of the
-    # bandwidth.
+    # The measured rate of payload of long copies in one direction. If the key is left out, it is
+    # the part of the bandwidth that packets leave for payload.
     copy_GB_per_s: float | UnsetType = UNSET
-    # Payload of long copies in both directions at once, their sum, as measured.
+    # The measured rate of payload of long copies in both directions at once, as their sum.
     copy_both_GB_per_s: float | UnsetType = UNSET
-    # Buffer of each end for packets that wait for the link.
+    # The buffer of each end for packets that wait for the link.
     queue_KiB: float
 
 
 class Switch(Table, frozen=True, kw_only=True):
     """A switch between links. A file may have none."""
 
-    # Name that links call the switch by.
+    # The name by which links call the switch.
     name: str
-    # Time through the switch, which forwards at the full rate of its links.
+    # The time through the switch, which forwards at the full rate of its links.
     latency_ns: float
 
 
