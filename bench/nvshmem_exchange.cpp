@@ -36,7 +36,7 @@ namespace {
 using interlace::device_error;
 using interlace::usage_error;
 
-constexpr unsigned int deadline_s = 180;  // of a process, after which it ends by a signal
+constexpr unsigned int deadline_s = 180;  // after this time a process ends by a signal
 constexpr int most_gpus = 16;
 constexpr int most_repeats = 64;
 

@@ -30,7 +30,7 @@ namespace {
 
 using namespace interlace;
 
-constexpr int iterations = 10;  // in one timed stretch
+constexpr int iterations = 10;  // the number of iterations in one timed stretch
 
 void check(cusparseStatus_t status, const char* what) {
   if (status == CUSPARSE_STATUS_SUCCESS) return;

@@ -49,7 +49,7 @@ class Code(NamedTuple):
         return self.registers, frozenset(Counter(n for n in names if n != "NOP").items())
 
 
-Kernels = dict[str, list[Code]]  # by name; several sources may each have a template's kernel
+Kernels = dict[str, list[Code]]  # kernels by name; several sources may have a template's kernel
 
 
 def plain(name: str) -> str:

@@ -17,7 +17,7 @@ from make_picture import FONT, THEMES
 
 FOLDER = Path(__file__).resolve().parent / "explanation/pictures"
 WIDTH, LEFT, TOP = 520, 104, 6
-ROW, BAR = 32, 25  # of rows and of the bars in them
+ROW, BAR = 32, 25  # heights of rows and of the bars in them
 END = 26.0  # the longest epoch
 UNIT = (WIDTH - LEFT - 4) / END  # pixels a unit of time
 

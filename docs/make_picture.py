@@ -13,12 +13,12 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 WIDTH, HEIGHT = 880, 344
-LEFT, UNIT = 76, 9.4  # where time 0 is, and pixels a unit of time
+LEFT, UNIT = 76, 9.4  # the place of time 0, and the pixels of a unit of time
 BAR = 34
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 
-COMPUTE, TRANSFER = 17.0, 10.0  # of an epoch
-LAUNCH = 0.9  # from the last byte to the next epoch
+COMPUTE, TRANSFER = 17.0, 10.0  # times of an epoch
+LAUNCH = 0.9  # the time from the last byte to the next epoch
 CHUNKS = 6
 
 THEMES = {

@@ -97,7 +97,7 @@ def flags_of(command: list[str]) -> tuple[str, ...]:
             forced = next(words)
             if not forced.endswith("cmake_pch.hxx"):  # precompiled by and for another compiler
                 kept += [word, forced]
-        elif not word.endswith("_EXPORTS"):  # which module it goes to
+        elif not word.endswith("_EXPORTS"):  # such a word names the module
             kept.append(word)
     return tuple(kept)
 

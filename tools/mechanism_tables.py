@@ -391,7 +391,7 @@ def py_mechanisms(table: Table) -> str:
         '    """A parameter of a mechanism that is one of these names."""',
         "",
         "    names: tuple[str, ...]  # the first is the default",
-        "    tried: tuple[str, ...] = ()  # by a study",
+        "    tried: tuple[str, ...] = ()  # values that a study tries",
         "",
         "",
         "class Mechanism(NamedTuple):",
@@ -399,7 +399,7 @@ def py_mechanisms(table: Table) -> str:
         "",
         "    name: str",
         "    sentence: str",
-        "    colour: str  # in charts, of the palette of show/page.py",
+        "    colour: str  # the colour in charts, from the palette of show/page.py",
     ]
     for name, meaning in table["traits"].items():
         lines += [*_comment(meaning, "# ", "    "), f"    {name}: bool = False"]

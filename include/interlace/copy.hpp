@@ -114,7 +114,7 @@ struct copy_statistics {
   double launch_s = 0;
   std::uint64_t nodes = 0;          // constructed
   std::uint64_t updates = 0;        // nodes whose addresses were changed
-  std::uint64_t launches = 0;       // of graphs
+  std::uint64_t launches = 0;       // launches of graphs
   std::uint64_t staging_bytes = 0;  // the sum over all places where memory is reserved
 };
 

@@ -137,7 +137,7 @@ struct tune_samples {
 
 // The request to measure one round.
 struct tune_round {
-  std::uint32_t number = 0;  // from 1
+  std::uint32_t number = 0;  // the number of the round, from 1 on
   bool final = false;
   std::vector<tune_candidate> candidates;  // no duplicates, in the order in which to measure
   std::uint32_t repeats = 0;               // samples wanted for each candidate
@@ -158,7 +158,7 @@ struct tune_measured {
   // Over the samples of the final rounds; over all samples if the candidate came into none; 0
   // without samples.
   double median_s = 0;
-  double spread_s = 0;  // from the first to the third quartile
+  double spread_s = 0;  // the distance from the first to the third quartile
   bool control = false;
   bool finalist = false;
   std::string dropped;              // why the candidate was dropped; empty if it was not
@@ -167,7 +167,7 @@ struct tune_measured {
 
 // The result of a search.
 struct tune_result {
-  std::vector<tune_measured> candidates;  // in the order of the space
+  std::vector<tune_measured> candidates;  // the candidates in the order of the space
   std::size_t pick = 0;
   std::optional<std::size_t> best_control;
   // The part of the difference to the best control that errors explain, in seconds. 0 if the best

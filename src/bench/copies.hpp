@@ -20,7 +20,7 @@ struct copy_request {
   // page-locked memory. All messages are enqueued, each on a stream of its own, before the host
   // waits for any message.
   std::vector<std::pair<int, int>> messages;
-  std::uint64_t bytes = 0;  // of each
+  std::uint64_t bytes = 0;  // bytes of each message
   // The methods to time. Others are "streams", "graphs", and settings separated by spaces
   // ("INTERLACE_COPY=graphs ..."). "nccl" is possible if no message begins or ends at the host: all
   // messages are then one group, with a stream on each GPU.

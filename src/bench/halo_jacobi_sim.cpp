@@ -137,7 +137,7 @@ class halo_jacobi {
   sim::node node_;
   kernel::reduction<double, combine::add> norm_;
   std::vector<float> start_;
-  std::vector<local<float>> a_;  // by device
+  std::vector<local<float>> a_;  // one for each device
   std::vector<local<float>> next_;
 };
 

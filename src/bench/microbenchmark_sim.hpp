@@ -13,7 +13,7 @@ struct timed_bytes {
   double time_s = 0;
   std::uint64_t payload = 0;  // bytes that all senders store
   std::uint64_t wire = 0;  // bytes of the stores on the wire, with protocol; 0 for loads and copies
-  std::uint64_t packets = 0;  // of stores
+  std::uint64_t packets = 0;  // packets of stores
 };
 
 // Each of the first `senders` of `gpus` GPUs stores `elements` elements of 4, 8 or 16 bytes to all

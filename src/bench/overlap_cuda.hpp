@@ -13,7 +13,7 @@ struct overlap_request {
   std::uint32_t peers = 1;
   std::uint64_t bytes = std::uint64_t{256} << 20U;
   kernel::region_options how;  // mechanism, chunks, agent, ranges
-  std::uint32_t rounds = 0;    // of computation
+  std::uint32_t rounds = 0;    // rounds of computation
   std::uint32_t epochs = 5;    // epochs of a run, which is one graph
   std::uint32_t warmup = 1;
   std::uint32_t repeats = 5;

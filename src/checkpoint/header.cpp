@@ -109,7 +109,7 @@ class header_reader {
     }
     std::array<bool, keys.size()> there{};
     std::string other;  // a key that does not belong there
-    std::string dtype;  // as a message quotes it; empty if there is such a dtype
+    std::string dtype;  // the dtype as a message quotes it; empty if it exists
     std::optional<std::string> shape_problem;
     std::vector<std::uint64_t> offsets;
     bool offsets_are_counts = true;

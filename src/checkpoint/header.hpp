@@ -24,9 +24,9 @@ struct header_tensor {
 };
 
 struct header {
-  std::vector<header_tensor> tensors;  // by place: they follow each other without gaps
+  std::vector<header_tensor> tensors;  // in order of place; they follow each other without gaps
   std::vector<std::pair<std::string, std::string>> metadata;
-  std::uint64_t data_begin = 0;  // in the file
+  std::uint64_t data_begin = 0;  // the place in the file where the data begin
 };
 
 inline constexpr std::uint64_t header_prefix = 8;  // bytes before the header

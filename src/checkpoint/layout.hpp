@@ -7,7 +7,7 @@
 
 namespace interlace::checkpoint {
 
-inline constexpr int host = -1;  // in place of a GPU's number
+inline constexpr int host = -1;  // stands for the host in place of a GPU's number
 
 // Bytes of a file, and the memory to which they belong.
 struct segment {
@@ -40,7 +40,7 @@ struct piece {
 };
 
 struct layout {
-  std::vector<part> parts;    // by chunk
+  std::vector<part> parts;    // one for each chunk
   std::vector<chunk> chunks;  // in the order in which they move
   std::vector<piece> pieces;  // in the order of chunks and parts
   std::uint64_t bytes = 0;

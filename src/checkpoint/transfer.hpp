@@ -20,7 +20,8 @@ struct file {
 
 struct transfer_options {
   std::uint32_t threads = 1;
-  std::uint64_t chunk_bytes = std::uint64_t{16} << 20U;  // of GPUs: the size of the carrier's slots
+  // A chunk for a GPU: the size of the carrier's slots.
+  std::uint64_t chunk_bytes = std::uint64_t{16} << 20U;
   std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
   bool checksums = false;
   // Reads bytes for GPUs that the page cache does not have from the disk, around the page cache.

@@ -16,8 +16,8 @@ struct link_options {
   std::vector<int> ordinals{};  // empty: all GPUs
   std::vector<std::uint64_t> sizes{std::uint64_t{256} << 20U};
   std::uint32_t repetitions = 5;  // the figure is the median
-  bool host = true;               // also measures copies between each GPU and the host
-  bool both_ways = true;          // also measures both directions at once
+  bool host = true;               // whether copies between each GPU and the host are measured
+  bool both_ways = true;          // whether both directions at once are measured
   std::function<void(double done)> progress{};  // called with the part that is done, 0 to 1
 };
 

@@ -27,9 +27,9 @@ std::uint32_t rounded(std::uint32_t value, std::uint32_t granule) {
 
 struct resource {
   const char* name;
-  std::uint32_t has;     // that a multiprocessor has
-  std::uint32_t agent;   // that a block of the agent takes
-  std::uint32_t kernel;  // that a block of the kernel takes
+  std::uint32_t has;     // the number that a multiprocessor has
+  std::uint32_t agent;   // the number that a block of the agent takes
+  std::uint32_t kernel;  // the number that a block of the kernel takes
 };
 
 std::array<resource, 4> resources_of(const gpu_places& gpu, const block_needs& agent,

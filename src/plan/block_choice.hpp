@@ -34,7 +34,7 @@ struct way_cost {
 // What was measured for blocks of one size.
 struct block_class {
   std::uint64_t bytes = 0;
-  std::array<way_cost, block_ways> ways;  // by block_way
+  std::array<way_cost, block_ways> ways;  // one for each block_way
   unsigned thread_blocks = 8;  // the fewest with which the kernel is as fast as it can be
 };
 
@@ -48,7 +48,7 @@ const block_costs& costs_of_h200();
 
 struct block_choice {
   block_way way = block_way::copies;
-  unsigned thread_blocks = 0;  // of the kernel
+  unsigned thread_blocks = 0;  // thread blocks of the kernel
   // What each way takes by the costs, in us.
   std::array<double, block_ways> predicted_us = {};
 };
@@ -56,7 +56,7 @@ struct block_choice {
 struct block_question {
   block_direction direction = block_direction::to_gpu;
   std::size_t blocks = 0;
-  std::uint64_t bytes = 0;  // of all blocks together
+  std::uint64_t bytes = 0;  // bytes of all blocks together
   bool kernel_possible = true;
   bool driver_batch_possible = true;
   bool copies_possible = true;

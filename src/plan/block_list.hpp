@@ -20,7 +20,7 @@ struct block_side {
 struct block_list {
   block_side to;
   block_side from;
-  const std::uint64_t* sizes = nullptr;  // in bytes; null: all blocks have `bytes`
+  const std::uint64_t* sizes = nullptr;  // sizes in bytes; null if all blocks have `bytes`
   std::uint64_t bytes = 0;
   std::size_t count = 0;
 };
@@ -77,7 +77,7 @@ struct block_extent {
 // What one pass over a list finds. Blocks of 0 bytes do not count.
 struct block_shape {
   std::size_t blocks = 0;
-  std::uint64_t bytes = 0;     // of all blocks together
+  std::uint64_t bytes = 0;     // bytes of all blocks together
   std::uint64_t greatest = 0;  // bytes of the greatest block
   bool even = true;            // all have one size, and that and all addresses are multiples of 16
   block_extent to;

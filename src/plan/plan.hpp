@@ -109,7 +109,7 @@ struct plan {
   std::vector<staging_buffer> buffers;
   std::vector<interlace::plan::slot> slots;
   std::vector<step> steps;  // in the order in which a host thread enqueues them
-  double predicted_s = 0;   // from the call until all bytes have arrived
+  double predicted_s = 0;   // time from the call until all bytes have arrived
   double direct_s = 0;      // the predicted time of the direct paths alone
 };
 

@@ -73,7 +73,7 @@ class resources {
 
   const machine::machine& machine_;
   std::vector<resource> all_;                     // the first elements are two for each link
-  std::vector<std::optional<std::size_t>> both_;  // by link
+  std::vector<std::optional<std::size_t>> both_;  // one for each link
   std::size_t gpu_memory_ = 0;                    // index of the first GPU's memory
   std::size_t engines_ = 0;                       // index of the first GPU's engines
   std::size_t host_memory_ = 0;

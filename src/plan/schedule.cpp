@@ -222,8 +222,8 @@ class simulation {
   std::vector<std::vector<std::uint32_t>> queues_;  // the queue of each slot
   std::vector<std::size_t> heads_;
   std::vector<bool> own_;          // whether a slot is the message's own stream
-  std::vector<int> free_engines_;  // by resource
-  std::vector<double> left_of_;    // by resource
+  std::vector<int> free_engines_;  // one for each resource
+  std::vector<double> left_of_;    // one for each resource
   std::vector<std::uint32_t> users_of_;
   std::vector<std::uint32_t> under_way_;
   std::vector<std::uint32_t> ready_;

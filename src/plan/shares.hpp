@@ -24,7 +24,7 @@ struct overheads {
 // `chunks` chunks and only the paths in `usable` are used.
 struct balance {
   double time_s = std::numeric_limits<double>::infinity();
-  std::vector<double> bytes;  // by path
+  std::vector<double> bytes;  // one for each path
   std::vector<double> load;   // for each resource, the part of its capacity that is used in that
                               // time
 };

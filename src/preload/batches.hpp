@@ -23,7 +23,7 @@ namespace interlace::preload {
 
 // CUmemcpyAttributes.
 struct copy_attributes {
-  int order = 0;  // of the accesses to the source
+  int order = 0;  // the order of the accesses to the source
   cuda::memory_location source;
   cuda::memory_location destination;
   unsigned flags = 0;
@@ -36,8 +36,8 @@ struct requested_batch {
   const std::size_t* bytes = nullptr;
   std::size_t count = 0;
   const copy_attributes* attributes = nullptr;
-  const std::size_t* firsts = nullptr;  // of the copies with each of the attributes
-  std::size_t kinds = 0;                // of attributes
+  const std::size_t* firsts = nullptr;  // the first copy with each of the attributes
+  std::size_t kinds = 0;                // the number of attributes
   CUstream_st* stream = nullptr;        // null: the legacy default stream
 };
 

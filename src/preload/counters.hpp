@@ -101,7 +101,8 @@ struct call_site {
   std::atomic<std::uint64_t> taken_over{0};  // bytes
   // Copies by the logarithm of their size: the first are smaller than 2 bytes, the last all others.
   std::array<std::atomic<std::uint64_t>, 32> sizes{};
-  std::array<char, site_module_bytes> module{};  // whose code calls the driver or the CUDA runtime
+  std::array<char, site_module_bytes> module{};  // the library whose code calls the driver or the
+                                                 // CUDA runtime
   std::array<char, site_symbol_bytes> symbol{};
   std::array<char, site_module_bytes> outer_module{};  // the next library outwards
   std::array<char, site_symbol_bytes> outer_symbol{};
@@ -111,7 +112,7 @@ static_assert(sizeof(call_site) == site_bytes);
 
 // One call, for a timeline.
 struct seen_call {
-  std::uint64_t begin_ns = 0;  // of the monotonic clock
+  std::uint64_t begin_ns = 0;  // the start, by the monotonic clock
   std::uint64_t took_ns = 0;
   std::uint64_t bytes = 0;
   std::uint32_t pieces = 0;

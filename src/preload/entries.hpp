@@ -57,7 +57,7 @@ inline constexpr std::size_t entry_count = static_cast<std::size_t>(entry::get_p
 struct entry_facts {
   const char* symbol;  // the exported name in libcuda
   const char* name;    // for cuGetProcAddress
-  int version;         // of the first driver API with this form, 1000 * major + 10 * minor
+  int version;         // the first driver API with this form: 1000 * major + 10 * minor
   bool per_thread;     // whether the null stream is the thread's default stream
 };
 

@@ -36,7 +36,7 @@ enum class phase : std::uint8_t {
 };
 
 std::atomic<phase> current_phase{phase::idle};
-std::atomic<std::uint64_t> candidate_bytes{0};  // of copies that could have been taken over
+std::atomic<std::uint64_t> candidate_bytes{0};  // bytes of copies that could have been taken over
 std::atomic<copy_engine*> engine{nullptr};
 std::atomic<int> engine_users{0};  // threads that are in a call of the engine
 std::atomic<bool> start_attempted{false};

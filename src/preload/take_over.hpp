@@ -19,7 +19,7 @@
 namespace interlace::preload {
 
 struct requested_copy {
-  copy_direction moves = copy_direction::unknown;  // from the called function
+  copy_direction moves = copy_direction::unknown;  // the direction, as the called function says
   cuda::device_address to = 0;
   cuda::device_address from = 0;
   std::size_t bytes = 0;

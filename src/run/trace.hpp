@@ -35,7 +35,7 @@ struct trace_statistics {
   struct gpu {
     std::uint64_t launches = 0;
     std::uint64_t blocks = 0;
-    std::array<std::uint64_t, 3> own{}, remote{}, own_bytes{}, remote_bytes{};  // by kind
+    std::array<std::uint64_t, 3> own{}, remote{}, own_bytes{}, remote_bytes{};  // one for each kind
   };
   std::vector<gpu> gpus;
   std::vector<std::uint64_t> matrix;  // bytes; index: gpu * GPUs + home
@@ -57,7 +57,7 @@ bool is_trace_file(const std::string& beginning);
 trace_statistics read_statistics(const std::string& path,
                                  const std::function<void(std::uint64_t)>& progress);
 
-struct listed_step {  // of Accel-Sim's kernelslist.g
+struct listed_step {  // a step of Accel-Sim's kernelslist.g
   bool is_copy = false;
   bool to_gpu = false;
   std::uint64_t address = 0;

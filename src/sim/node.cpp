@@ -77,7 +77,7 @@ struct node::parts {
   // The index is the id. Null if every subscriber of the region holds all its pages.
   std::vector<std::unique_ptr<subscribed_pages>> subscribed;
   streams tasks;
-  std::vector<iteration_end> iterations;  // of all runs, in order
+  std::vector<iteration_end> iterations;  // the ends of all runs' iterations, in order
   iteration_end run;                      // the end of the last run
   std::string record_to;                  // the file's path; empty: nothing is recorded
   std::unique_ptr<trace::writer> recording;

@@ -16,7 +16,7 @@ namespace interlace::sim {
 
 namespace {
 
-constexpr std::uint32_t slot_bits = 36;  // as in an arena
+constexpr std::uint32_t slot_bits = 36;  // the value is the same as in an arena
 constexpr std::uint64_t slot_bytes = std::uint64_t{1} << slot_bits;
 constexpr std::uint64_t most_idle_blocks = std::uint64_t{1} << 28U;
 constexpr std::uint64_t granule = std::uint64_t{2} << 20U;  // the alignment of ranges

@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t coarse_stride = 4;   // number of grid steps between points of the first round
 constexpr std::size_t most_finalists = 6;  // the most finalists besides the controls
 constexpr std::uint32_t least_rounds = 3;  // the fewest rounds of finalists that have a deviation
-constexpr double explained = 3;            // in standard deviations of single samples
-constexpr double decided = 2;              // in standard errors of medians
+constexpr double explained = 3;            // the unit is the standard deviation of single samples
+constexpr double decided = 2;              // the unit is the standard error of medians
 // No more rounds are needed once medians have this relative precision.
 constexpr double precision = 0.01;
 
@@ -48,7 +48,7 @@ double deviation(const std::vector<double>& values) {
 // A point of a family's grid with its measurements.
 struct point {
   std::size_t family = 0;
-  std::vector<std::size_t> at;  // by axis
+  std::vector<std::size_t> at;  // one for each axis
   tune_measured known;
   bool impossible = false;
   double best_s = 0;       // shortest time of all samples

@@ -600,7 +600,7 @@ class ct {
     std::uint32_t first_ray = 0;
     std::uint32_t rays = 0;  // number of rays of a subset
     std::uint64_t ray_blocks = 0;
-    std::uint32_t rows_of_lane = most_rows_of_lane;  // in renew_pixels
+    std::uint32_t rows_of_lane = most_rows_of_lane;  // the rows in renew_pixels
     kernel::block_mapping ray_mapping;
     kernel::block_mapping pixel_mapping;
   };

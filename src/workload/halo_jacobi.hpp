@@ -50,7 +50,7 @@ struct local_rows {
 
 // The same rows as a part of a whole grid.
 struct ring_rows {
-  static constexpr std::uint32_t place_operations = 24;  // as above
+  static constexpr std::uint32_t place_operations = 24;  // see place_operations above
 
   replicated<float> grid;  // [all rows][columns]
   std::uint32_t columns = 0;

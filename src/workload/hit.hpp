@@ -391,8 +391,8 @@ class hit {
     spectral_part shape;
     std::uint32_t first_z = 0;
     std::uint32_t own_z = 0;
-    local<complex_number> velocity, middle, six, three;  // by ky
-    local<complex_number> spectrum;                      // by z
+    local<complex_number> velocity, middle, six, three;  // one for each ky
+    local<complex_number> spectrum;                      // one for each z
     local<float> points, product;
     local<line_place> places;
     local<line_owner> owners;

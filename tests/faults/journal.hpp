@@ -26,7 +26,7 @@ namespace journal {
 
 struct state {
   std::recursive_mutex lock;
-  int file = -1;  // where the records go; negative: nowhere
+  int file = -1;  // the file for the records; negative: none
   std::string folder;
 };
 inline state& here() {

@@ -32,7 +32,7 @@ def main() -> int:
     if asked.files != "sweeps":
         texts += [(check_machine, path.read_text(encoding="utf-8")) for path in MACHINES]
     if asked.files != "machines":
-        many = max(1, len(texts))  # as often as machines
+        many = max(1, len(texts))  # sweeps are mutated as often as machines
         texts += [(check_sweep, path.read_text(encoding="utf-8")) for path in SWEEPS] * many
     end = time.monotonic() + 60 * asked.minutes
     tried = accepted = 0

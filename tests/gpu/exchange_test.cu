@@ -289,7 +289,7 @@ template <class T, combine Op>
 struct contribute {
   static constexpr std::uint32_t threads = lanes;
   reduced<T, Op> target;
-  local<T> seen;  // what the front had before
+  local<T> seen;  // the values that the front had before
   std::uint64_t seed;
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {

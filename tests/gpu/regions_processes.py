@@ -367,7 +367,7 @@ def time_epochs(group: Any) -> dict[str, dict[int, float]]:
 
 
 def together(of_ranks: list[dict[str, dict[int, float]]]) -> dict[str, list[float]]:
-    """Microseconds of an epoch by mechanism, of all devices in their order."""
+    """The microseconds of an epoch by mechanism, a number for each device in order."""
     merged = {
         mechanism: {d: us for found in of_ranks for d, us in found[mechanism].items()}
         for mechanism in MECHANISMS

@@ -20,7 +20,7 @@ import os, sys, time
 from pathlib import Path
 from interlace.base import files
 if sys.argv[2] == "named":
-    os.O_TMPFILE = os.O_DIRECTORY  # which no file system opens for writing
+    os.O_TMPFILE = os.O_DIRECTORY  # no file system opens a directory for writing
 with files.whole_file(Path(sys.argv[1])) as descriptor:
     os.write(descriptor, b"x" * 100000)
     print("written", flush=True)

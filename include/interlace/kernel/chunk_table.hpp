@@ -24,7 +24,7 @@ struct publication {
 struct chunk_table {
   const std::uint32_t* first = nullptr;  // entries [first[b], first[b + 1]) are those of block b;
                                          // length: blocks + 1
-  const publication* entries = nullptr;  // of all blocks, block by block
+  const publication* entries = nullptr;  // the publications of all blocks, block by block
   const chunk* chunks = nullptr;         // ascending
   std::uint32_t count = 0;
   std::uint32_t element_bytes = 0;

@@ -17,10 +17,11 @@ inline constexpr std::uint64_t sector_bytes = 32;
 struct launch_work {
   std::uint32_t device = 0;
   std::string name;                 // name of the kernel's type, or of the library call
-  std::uint64_t loaded_bytes = 0;   // in sectors that the launch loads before it stores to them
+  std::uint64_t loaded_bytes = 0;   // bytes of sectors that the launch loads before it stores to
+                                    // them
   std::uint64_t stored_bytes = 0;   // in sectors to which it stores; an atomic access is a load and
                                     // a store
-  std::uint64_t touched_bytes = 0;  // in sectors that it loads or to which it stores
+  std::uint64_t touched_bytes = 0;  // bytes of sectors that it loads or to which it stores
   // The operations of all lanes: those that `compute` names, and those of warps' sums and minima.
   operation_counts operations;
 };

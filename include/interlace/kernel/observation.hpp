@@ -18,7 +18,8 @@ struct pair_traffic {
   std::uint64_t packets = 0;
   std::uint64_t payload_bytes = 0;
   std::uint64_t protocol_bytes = 0;  // bytes of the packets that are neither useful nor wasted
-  double mean_latency_s = 0;         // from a message's request for its first link to its delivery
+  double mean_latency_s = 0;         // mean time from a message's request for its first link to its
+                                     // delivery
   double max_latency_s = 0;
 };
 

@@ -252,7 +252,7 @@ struct remote_load_counts {
   std::uint64_t requests = 0;       // requests to other devices
   std::uint64_t reply_bytes = 0;    // payload of the replies to these requests
   std::uint64_t wire = 0;           // bytes of requests and replies
-  double mean_latency_s = 0;        // from the port of the requesting GPU until the reply returns
+  double mean_latency_s = 0;        // mean time from the requesting GPU's port until the reply
   std::uint64_t bypassed = 0;       // remote loads that did not look into the L1
   // bypassed loads for which an entry already fetches the pieces
   std::uint64_t mask_hits = 0;
@@ -293,7 +293,7 @@ struct remote_load_counts {
 
 // What a run reports. Times are in seconds, and every node fills only the members that it can know.
 struct run_result {
-  double time_s = 0;  // from the first launch to the last exchange's end
+  double time_s = 0;  // the time from the first launch to the last exchange's end
   double copy_s = 0;  // the part of time_s in which transfers were exposed, if transfers follow the
                       // kernels
   bool wire_known = false;
@@ -306,7 +306,7 @@ struct run_result {
   std::optional<observation> observed;  // only on simulated nodes; covers the node's whole life
   std::vector<launch_work> work;   // one for each launch and call; only on a host node with checks
   std::vector<double> sent_bytes;  // one value for each exchange; only on a host node with checks
-  std::vector<double> epoch_s;  // from one exchange to the next; only on GPUs, in a run with detail
+  std::vector<double> epoch_s;     // times between exchanges; only on GPUs, in a run with detail
 };
 
 }  // namespace interlace::kernel

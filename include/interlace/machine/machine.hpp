@@ -44,7 +44,7 @@ struct dram {
   std::uint64_t bytes = 0;
   double bytes_per_s = 0;  // sustained rate of all channels together
   std::uint32_t channels = 1;
-  std::uint64_t latency_ps = 0;  // what an L2 miss adds if the memory is idle
+  std::uint64_t latency_ps = 0;  // the time that an L2 miss adds if the memory is idle
 };
 
 // Throughput of a compute unit, in lane operations per clock.
@@ -173,8 +173,8 @@ struct gpu {
   std::uint32_t copy_peer_engines = 0;  // engines that can copy to other GPUs; 0: all
   std::uint64_t copy_setup_ps = 0;      // device-side start of one copy
   double copy_bytes_per_s = 0;          // rate of one engine, before the link's limit
-  std::uint64_t copy_wait_ps = 0;    // from a flag to the start of a copy whose stream waits for it
-  std::uint64_t copy_host_ps = 0;    // from a kernel's end to a copy that the host starts after it
+  std::uint64_t copy_wait_ps = 0;       // time from a flag to the start of a copy that waits for it
+  std::uint64_t copy_host_ps = 0;    // time from a kernel's end to a copy that the host starts then
   std::uint64_t copy_launch_ps = 0;  // the host thread's time to enqueue a copy
   std::uint64_t copy_event_ps = 0;   // the host thread's time to record an event and wait for it
   // The time from a copy's end to the start of work in another stream that waits for the copy by an
@@ -190,7 +190,7 @@ struct gpu {
   std::uint64_t device_launch_ps = 0;
   std::uint64_t device_launch_interval_ps = 0;
   std::uint32_t device_launches_pending = 2048;
-  std::uint64_t poll_ps = 0;  // from a counter's last update until a polling agent has seen it
+  std::uint64_t poll_ps = 0;            // time from a counter's last update until an agent sees it
   std::uint32_t store_queue_lines = 0;  // the most remote stores of a compute unit that wait for
                                         // the egress port
   // Stores of neighbouring lanes to another GPU are joined up to this size; 0: up to a line.

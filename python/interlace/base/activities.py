@@ -330,7 +330,7 @@ def _place(undo: ExitStack) -> tuple[int, str]:
 
 
 def _bind(listener: socket.socket, folder: int, name: str) -> None:
-    with suppress(FileNotFoundError):  # of a killed process that had this number
+    with suppress(FileNotFoundError):  # a killed process had this number
         os.unlink(name, dir_fd=folder)
     listener.bind(_address(folder, name))
 

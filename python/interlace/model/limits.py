@@ -101,7 +101,7 @@ class KernelLimit(msgspec.Struct, frozen=True):
     operations: dict[str, int]
     memory_s: float
     operations_s: float
-    by: str  # what limits the kernel: MEMORY, a kind of operations, or TOGETHER
+    by: str  # the limit of the kernel: MEMORY, a kind of operations, or TOGETHER
 
     @property
     def time_s(self) -> float:

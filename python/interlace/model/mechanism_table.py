@@ -42,7 +42,7 @@ class Variants(NamedTuple):
     """A parameter of a mechanism that is one of these names."""
 
     names: tuple[str, ...]  # the first is the default
-    tried: tuple[str, ...] = ()  # by a study
+    tried: tuple[str, ...] = ()  # values that a study tries
 
 
 class Mechanism(NamedTuple):
@@ -50,7 +50,7 @@ class Mechanism(NamedTuple):
 
     name: str
     sentence: str
-    colour: str  # in charts, of the palette of show/page.py
+    colour: str  # the colour in charts, from the palette of show/page.py
     # the baseline to which all other mechanisms are compared
     baseline: bool = False
     # moves no data: the result that transfers without any cost would reach

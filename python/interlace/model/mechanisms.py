@@ -110,7 +110,7 @@ class Config(NamedTuple):
     chunk_bytes: int | None = None
     agent_threads: int | None = None
     variant: str | None = None  # one of the mechanism's named options
-    bulk_threads: int | None = None  # in place of agent_threads, for agents that copy in bulk
+    bulk_threads: int | None = None  # replaces agent_threads for agents that copy in bulk
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Config:

@@ -290,7 +290,7 @@ def _fig_4(own: Mapping[str, Results]) -> list[FigureRow]:
     ]
 
 
-LIMITS = (  # what limits the opportunity: key, text and measure
+LIMITS = (  # the limits of the opportunity: key, text and measure
     ("issue-one-gpu", "one GPU: issue slots used", issue_used),
     ("memory-one-gpu", "one GPU: memory bandwidth used", memory_used),
     ("waits-for-others", f"{BOUND}: time without work while others compute",

@@ -26,7 +26,7 @@ class Figure(NamedTuple):
 
     key: str
     figure: str  # the paper's name of the figure
-    quantity: str  # what the value is, with its unit
+    quantity: str  # the meaning of the value, with its unit
     published: float | None
     of: Measure  # computes the value for a program
     note: str = ""

@@ -86,7 +86,7 @@ class Sent(NamedTuple):
 
     bytes: int
     chunks: int  # the number of chunks on each staged path
-    copies: int  # of a message
+    copies: int  # the number of copies of a message
     bytes_per_s: float
     single_s: float = 0.0  # seconds of one message alone, from the call to its last byte
     predicted_s: float = 0.0  # the planner's prediction of single_s

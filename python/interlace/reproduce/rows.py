@@ -21,7 +21,7 @@ class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     figure: str  # the paper's name of the figure
-    quantity: str  # what the value is, with its unit
+    quantity: str  # the meaning of the value, with its unit
     published: Value = None
     simulated: Value = None
     measured: Value = None

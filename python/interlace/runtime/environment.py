@@ -16,7 +16,7 @@ from interlace.model.results import Head
 from interlace.model.run import core_errors
 from interlace.runtime import preload
 
-FORMAT = 1  # of the JSON file
+FORMAT = 1  # the version of the JSON file's format
 PREFIX = "INTERLACE_"
 DEFAULT, ENVIRONMENT = "default", "environment"
 

@@ -58,7 +58,7 @@ class _Range(ctypes.Structure):
 class ParkReport(NamedTuple):
     """What a call of `park` or `resume` moved."""
 
-    bytes: int  # of contents
+    bytes: int  # bytes of contents
     gpu_bytes: int  # physical memory that the GPUs got back, or that came back
     locked_bytes: int  # host memory that was page-locked anew
     seconds: float
@@ -68,9 +68,9 @@ class PoolState(NamedTuple):
     """A pool of parkable memory."""
 
     allocations: int
-    bytes: int  # of all allocations
+    bytes: int  # bytes of all allocations
     parked: bool
-    place: str | None  # of parked contents: "host", "gpu:1" or "drop"
+    place: str | None  # the place of parked contents: "host", "gpu:1" or "drop"
     host_bytes: int  # page-locked memory that the contents occupy
 
 
@@ -118,7 +118,7 @@ def _encoded(name: object) -> bytes:
 # The frameworks' pools, by name and GPU.
 _torch_pools: dict[str, dict[int, Any]] = {}
 _cupy_pools: dict[str, dict[int, Any]] = {}
-_names: dict[str, None] = {}  # of all pools of this module, in the order in which they were made
+_names: dict[str, None] = {}  # names of all pools of this module, in the order of creation
 
 
 @cache

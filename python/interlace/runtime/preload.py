@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from interlace.base.errors import UserError
 from interlace.base.installation import installed
 
-FORMAT = 2  # of the JSON file
+FORMAT = 2  # the version of the JSON file's format
 LIBRARY = "libinterlace_preload.so"
 
 

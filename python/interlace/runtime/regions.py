@@ -181,7 +181,7 @@ class Group:
     def __init__(self, made: Any, gather: AllGather | None = None) -> None:
         self._group = made
         self._gather = gather
-        self._calls: list[_Calls] = []  # of each region
+        self._calls: list[_Calls] = []  # the calls of each region
         _show(self)
 
     @classmethod

@@ -27,7 +27,7 @@ class Part(NamedTuple):
     another.
     """
 
-    runs: list[int]  # where each run begins in the tensor
+    runs: list[int]  # the place in the tensor where each run begins
     run_bytes: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]  # strides in the buffer, in elements

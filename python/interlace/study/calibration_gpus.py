@@ -15,7 +15,9 @@ from interlace.study.copy_bench import DEFAULT_WARMUP as MESSAGE_WARMUP
 from interlace.study.copy_bench import Pairs
 from interlace.study.overlap import Balance, Overlap
 
-Copies = Sequence[tuple[int, int, int, int]]  # from, to, bytes and stream; -1 is the host's memory
+Copies = Sequence[
+    tuple[int, int, int, int]
+]  # source, destination, bytes and stream; -1 is the host
 
 REPEATS = 5
 CALL_REPEATS = 200  # number of copies that the host starts and for which it waits

@@ -53,7 +53,7 @@ class DesignSpace:
     base: Machine
     workload: str
     inputs: Inputs
-    gpus: tuple[int, ...]  # in ascending order, without 1
+    gpus: tuple[int, ...]  # numbers of GPUs in ascending order, without 1
     mechanisms: tuple[str, ...]
     tuning: Tuning
     axes: tuple[Axes, ...]

@@ -58,7 +58,7 @@ class OverlapRow(msgspec.Struct):
     best: bool = False  # the fastest of its mechanism; never bulk-copy
     # Best configuration that tracks chunks only: the share that tracking adds without transfers.
     tracking: float | None = None
-    untransferred_epoch_s: list[float] = []  # also for bulk-copy, the baseline
+    untransferred_epoch_s: list[float] = []  # this includes bulk-copy, the baseline
     remarks: list[str] = []
 
 

@@ -36,7 +36,7 @@ OWN, CUMEM, SAVER = "interlace", "cumem", "torch_memory_saver"
 METHODS = (OWN, CUMEM, SAVER)
 POOL = "interlace bench park"
 GPU = 0
-LEAST_BYTES = 64 * MIB  # of the rest that another copy of the model fills
+LEAST_BYTES = 64 * MIB  # the least rest that another copy of the model fills
 LINK_BYTES = GIB
 LINK_REPEATS = 5
 DRIVER_VERSION = Path("/sys/module/nvidia/version")
@@ -187,7 +187,7 @@ class _Cumem:
         self._driver = ctypes.CDLL("libcuda.so.1")
         self._place = _Properties(1, 0, _Location(1, GPU))
         self._segments: list[tuple[int, int]] = []
-        self._open: dict[int, tuple[int, int]] = {}  # by segment size: next address, bytes left
+        self._open: dict[int, tuple[int, int]] = {}  # next address and bytes left, by segment size
         self._handles: dict[int, int] = {}
         self._backups: dict[int, Any] = {}
 

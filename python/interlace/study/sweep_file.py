@@ -99,7 +99,7 @@ class SweepFile:
         self.path = path
         self._handle = handle
         self.runs: dict[str, Run] = {}
-        self.note: str | None = None  # what was wrong with the file
+        self.note: str | None = None  # the error of the file
 
     def add(self, run: Run) -> None:
         """Append a run in one write, and flush it to the disk."""

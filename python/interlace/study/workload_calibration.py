@@ -118,7 +118,7 @@ class WorkloadRow(msgspec.Struct):
     idle: float  # nothing runs: launches and exchanges
     issue: float  # share of the issue slots that are used
     memory: float  # share of the memory's bandwidth that is used
-    accesses: int  # in the iterations of the run
+    accesses: int  # accesses in the iterations of the run
     cpu_s: float  # CPU seconds of the simulation
 
 

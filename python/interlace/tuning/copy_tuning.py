@@ -58,7 +58,7 @@ class Direction(msgspec.Struct, frozen=True):
     """The messages of a direction."""
 
     threshold_bytes: int | None  # shorter messages are one plain copy; None: all messages are one
-    classes: list[Class]  # from the threshold on, in ascending order
+    classes: list[Class]  # classes from the threshold on, in ascending order
     measured: list[Measured]
 
 

@@ -36,7 +36,7 @@ class Round(NamedTuple):
 
     number: int  # the rounds' numbers begin at 1
     final: bool
-    candidates: list[Candidate]  # in the order in which to measure them
+    candidates: list[Candidate]  # candidates in the order of their measurement
     repeats: int  # the number of samples of each candidate to measure
     measured: int  # number of candidates in all earlier rounds
     expected: int  # number of candidates in all rounds, as far as it is known

@@ -23,8 +23,8 @@ class recorder;
 struct node_parts {
   node_gpus& gpus;
   node_arrays& arrays;
-  const std::vector<kernel::region_state>& regions;  // by id
-  const std::optional<copy_options>& copies;         // from the node's options
+  const std::vector<kernel::region_state>& regions;  // the index is the id
+  const std::optional<copy_options>& copies;         // copies in the node's options
   std::vector<std::string>& remarks;
 };
 

@@ -50,8 +50,8 @@ struct parking::allocation {
   gpu_state* gpu = nullptr;
   std::unique_ptr<elastic_memory> memory;
   bool away = false;                       // the contents are not in `memory`
-  bool has_contents = true;                // of a parked allocation: they are kept
-  std::uint64_t begin = 0;                 // of the contents in the pool's slabs
+  bool has_contents = true;                // whether a parked allocation's contents are kept
+  std::uint64_t begin = 0;                 // where the contents begin in the pool's slabs
   std::unique_ptr<elastic_memory> on_gpu;  // the contents on another GPU
 
   content in_slabs() const { return {memory->address(), memory->bytes(), begin, gpu}; }
@@ -189,7 +189,7 @@ class parking::transfer {
   bool to_host_;
   std::vector<content> contents_;
   std::set<const gpu_state*> gpus_;
-  std::vector<ending> endings_;  // by slab
+  std::vector<ending> endings_;  // one for each slab
   std::size_t waited_ = 0;       // for so many of them
 };
 

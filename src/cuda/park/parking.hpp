@@ -30,7 +30,7 @@ struct park_request {
 };
 
 struct park_report {
-  std::uint64_t bytes = 0;         // of contents that moved
+  std::uint64_t bytes = 0;         // bytes of contents that moved
   std::uint64_t gpu_bytes = 0;     // physical memory that the GPUs got back, or that came back
   std::uint64_t locked_bytes = 0;  // host memory that was page-locked anew
   double seconds = 0;
@@ -46,13 +46,13 @@ struct pool_facts {
   std::uint64_t allocations = 0;
   std::uint64_t bytes = 0;
   bool parked = false;
-  int place = park_on_host;      // of the contents, if it is parked
+  int place = park_on_host;      // the place of the contents, if it is parked
   std::uint64_t host_bytes = 0;  // page-locked memory that the contents occupy
 };
 
 struct parking_options {
-  std::uint64_t slab_bytes = std::uint64_t{64} << 20U;  // of page-locked memory
-  unsigned threads = 0;  // that touch new memory; 0: one for each core, up to 16
+  std::uint64_t slab_bytes = std::uint64_t{64} << 20U;  // the size of a slab of page-locked memory
+  unsigned threads = 0;  // threads that touch new memory; 0: one for each core, up to 16
   // Memory that the host has for page-locked memory.
   std::function<std::optional<std::uint64_t>()> available_bytes;
 };
@@ -143,7 +143,7 @@ class parking {
   parking_options options_;
   std::mutex mutex_;  // guards pools_, owners_ and gpus_; a pool's own mutex is locked first
   std::map<std::string, std::shared_ptr<pool>> pools_;
-  std::map<device_address, owner> owners_;  // by the first address of an allocation
+  std::map<device_address, owner> owners_;  // the key is the first address of an allocation
   std::map<int, std::unique_ptr<gpu_state>> gpus_;
   std::mutex idle_mutex_;  // guards the rest
   std::vector<page_locked> idle_;

@@ -20,7 +20,7 @@
 namespace interlace::cuda {
 
 struct all_reduce_call {
-  std::vector<device_address> send;  // by participant
+  std::vector<device_address> send;  // one for each participant
   std::vector<device_address> receive;
   std::uint64_t count = 0;  // elements
   reduced_type type = reduced_type::float32;
@@ -39,7 +39,7 @@ struct byte_range {
 struct all_reduce_cut {
   std::vector<std::vector<byte_range>> pieces;  // [piece][participant]
   std::uint64_t slot_bytes = 0;                 // staging memory for a part of another participant
-  std::uint64_t set_bytes = 0;  // of a participant: a slot for each other participant
+  std::uint64_t set_bytes = 0;                  // a participant's bytes: a slot for each other one
   std::uint32_t sets = 1;  // with 2 sets, a piece is received while the piece before it is reduced
 };
 

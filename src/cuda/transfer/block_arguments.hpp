@@ -21,8 +21,8 @@ struct block_arguments {
   // this structure.
   std::uint64_t to_list = 0;
   std::uint64_t from_list = 0;
-  std::uint64_t size_list = 0;  // of 8-byte numbers
-  std::uint64_t bytes = 0;      // of each block, where there is no list of sizes
+  std::uint64_t size_list = 0;  // the address of a list of 8-byte numbers
+  std::uint64_t bytes = 0;      // bytes of each block, if there is no list of sizes
   std::uint32_t count = 0;
   std::uint32_t run = 1;  // addresses that a thread block reads at once
   std::uint32_t bits = 0;

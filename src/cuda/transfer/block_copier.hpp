@@ -41,7 +41,7 @@ struct block_report {
   block_result result = block_result::nothing;
   block_ends ends = block_ends::one_gpu;
   plan::block_direction direction = plan::block_direction::to_gpu;
-  std::uint64_t bytes = 0;  // of all blocks together
+  std::uint64_t bytes = 0;  // bytes of all blocks together
   plan::block_choice choice;
 };
 
@@ -51,7 +51,7 @@ struct copied_blocks {
 };
 
 struct block_options {
-  unsigned most_thread_blocks = 0;                  // of a kernel; 0: the fewest that fill the link
+  unsigned most_thread_blocks = 0;  // bound for a kernel; 0: the fewest that fill the link
   std::size_t room_bytes = std::size_t{64} << 20U;  // page-locked memory for lists, of each context
 };
 

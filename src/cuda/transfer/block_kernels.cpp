@@ -8,7 +8,7 @@ namespace interlace::cuda {
 namespace {
 
 constexpr std::uint64_t vector_bytes = 16;
-constexpr std::uint64_t place_bytes = 16;  // of a block's two addresses in shared memory
+constexpr std::uint64_t place_bytes = 16;  // bytes of a block's two addresses in shared memory
 constexpr std::uint64_t most_run = 48 * 1024 / place_bytes;
 constexpr std::uint64_t warp = 32;
 

@@ -72,10 +72,10 @@ class contexts {
 
   const driver_table& driver_;
   std::vector<CUctx_st*> contexts_;  // null: the GPU is left out
-  std::vector<bool> has_access_;     // by pair
+  std::vector<bool> has_access_;     // one for each pair
   std::vector<std::string> remarks_;
   std::mutex mutex_;
-  std::vector<std::vector<CUevent_st*>> events_;  // by GPU
+  std::vector<std::vector<CUevent_st*>> events_;  // one for each GPU
   std::vector<device_address> scratch_;           // one for each GPU; 0: not taken yet
 };
 

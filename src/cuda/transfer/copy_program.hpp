@@ -66,8 +66,8 @@ struct addresses {
     // number. 0: not known.
     unsigned long long id = 0;
   };
-  std::vector<end> sources;             // by message
-  std::vector<end> destinations;        // by message
+  std::vector<end> sources;             // one for each message
+  std::vector<end> destinations;        // one for each message
   std::vector<device_address> buffers;  // one for each buffer of the program; never freed
 
   device_address of(const plan::location& place) const {

@@ -67,7 +67,7 @@ class copy_runner {
 
   contexts& contexts_;
   copy_accounts& accounts_;
-  copy_executor executor_;  // from the options
+  copy_executor executor_;  // the executor in the options
   std::vector<std::unique_ptr<staging_pool>>
       pools_;  // one for each GPU; the last one is the host's
   std::mutex staging_mutex_;

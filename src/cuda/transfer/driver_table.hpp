@@ -151,7 +151,7 @@ struct driver_table {
   int (*pop)(CUctx_st**) = nullptr;
   int (*current)(CUctx_st**) = nullptr;
   int (*enable_peer)(CUctx_st*, unsigned) = nullptr;  // enables access for the current context
-  int (*context_synchronize)() = nullptr;             // of the current context
+  int (*context_synchronize)() = nullptr;             // waits for the current context
   int (*current_gpu)(int*) = nullptr;
 
   int (*pointer_attributes)(unsigned, int*, void**, device_address) = nullptr;

@@ -17,7 +17,7 @@ enum class memory_kind : std::uint8_t {
 
 enum class memory_origin : std::uint8_t {
   host,
-  plain,  // from cuMemAlloc: the GPU's peers have access
+  plain,  // memory of cuMemAlloc, to which the GPU's peers have access
   pool,   // cuMemAllocAsync
   mapped  // virtual memory
 };

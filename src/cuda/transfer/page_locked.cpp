@@ -14,7 +14,8 @@ namespace interlace::cuda {
 namespace {
 
 constexpr std::uint64_t large_page = std::uint64_t{2} << 20U;
-constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20U;  // that a thread touches at once
+// So many bytes a thread touches at once.
+constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20U;
 
 // Memory that begins at a large page, so that the kernel can make all of it of large pages. Null if
 // there is none.

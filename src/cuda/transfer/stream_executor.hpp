@@ -42,8 +42,8 @@ class stream_set {
   void enqueue(const copy_program& program, const addresses& where, const caller_stream& caller);
 
   contexts& contexts_;
-  std::vector<std::vector<CUstream_st*>> streams_;  // by GPU
-  std::vector<std::vector<CUevent_st*>> events_;    // by GPU
+  std::vector<std::vector<CUstream_st*>> streams_;  // one for each GPU
+  std::vector<std::vector<CUevent_st*>> events_;    // one for each GPU
 };
 
 // Stream sets, which messages reuse. There are as many sets as the most messages that were in

@@ -187,8 +187,7 @@ class gpu {
     std::uint32_t waiters = none;
     picoseconds sent = 0;        // the time when a remote request left
     bool scalar = false;         // whether its line is in a scalar cache
-    std::uint32_t token = none;  // for the rules that took the entry; the line is then not in the
-                                 // L1
+    std::uint32_t token = none;  // for the rules that took the entry; its line is not in the L1
   };
   struct stalled {
     std::uint32_t warp = 0;

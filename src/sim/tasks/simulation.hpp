@@ -264,7 +264,7 @@ class simulation : private message_receiver {
   fabric fabric_;
   std::vector<std::unique_ptr<gpu>> gpus_;
   std::unique_ptr<delivery_check> check_;
-  std::vector<std::unique_ptr<queued_stores>> queued_stores_;  // by device
+  std::vector<std::unique_ptr<queued_stores>> queued_stores_;  // one for each device
   std::unique_ptr<iommu> iommu_;  // null if addresses are not translated
   std::unique_ptr<load_mechanism> loads_;
   std::vector<task> tasks_;
@@ -274,13 +274,13 @@ class simulation : private message_receiver {
   std::vector<exchange_work> exchanges_;
   std::vector<call_work> calls_;
   std::vector<std::function<void(std::uint32_t, picoseconds)>> marks_;
-  std::vector<task_id> running_kernel_;                     // by device
+  std::vector<task_id> running_kernel_;                     // one for each device
   std::vector<tracked_launch*> running_tracked_;            // the last one of each device
   std::vector<std::vector<std::uint64_t>> iteration_work_;  // [iteration][device]
-  std::vector<std::uint64_t> worked_;  // by device: gpu::work() when its last kernel ended
+  std::vector<std::uint64_t> worked_;  // each device's gpu::work() when its last kernel ended
   std::vector<lane> lanes_;            // [kind * GPUs + device]: engines, agents,
                                        // descriptor units
-  std::vector<launcher> launchers_;    // by device
+  std::vector<launcher> launchers_;    // one for each device
   std::uint64_t unfinished_ = 0;
   trace::sink* log_ = nullptr;
   std::uint32_t logged_launches_ = 0;

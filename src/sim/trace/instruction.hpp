@@ -76,7 +76,7 @@ inline std::optional<std::uint64_t> blocks_of(const std::array<std::uint64_t, 3>
   }
   return blocks;
 }
-inline constexpr std::uint32_t host = 0xff;  // in place of a GPU's number
+inline constexpr std::uint32_t host = 0xff;  // stands for the host in place of a GPU's number
 enum class copy_start : std::uint8_t { stream, by_host };
 struct copy {
   std::uint32_t from = 0;  // a GPU's number, or host

@@ -75,7 +75,7 @@ class mem_trace {
   std::uint64_t accesses_ = 0;  // lines with accesses
   std::uint32_t launches_ = 0;
   std::uint32_t tasks_ = 0;
-  std::string opcode_name_;  // of the last line, since most lines repeat it
+  std::string opcode_name_;  // the last line's opcode; most lines repeat it
   opcode opcode_;
   std::array<std::uint64_t, width> addresses_{};
 };

@@ -48,9 +48,9 @@ class copy_resources {
 
  private:
   std::uint32_t ends_;
-  std::vector<byte_server> memories_;  // by end
+  std::vector<byte_server> memories_;  // one for each end
   std::optional<byte_server> host_writes_;
-  std::vector<std::optional<byte_server>> both_;  // by link
+  std::vector<std::optional<byte_server>> both_;  // one for each link
   std::vector<std::vector<std::uint32_t>> ways_;  // index: from * ends + to
 };
 

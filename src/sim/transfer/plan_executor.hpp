@@ -179,11 +179,11 @@ class plan_executor final : private message_receiver {
   std::vector<running> executions_;
   std::vector<host_thread> threads_;
   std::vector<copy_work> copies_;
-  std::vector<engines> engines_;  // by GPU
+  std::vector<engines> engines_;  // one for each GPU
   // The last copy of each stream. The key says whether the stream belongs to an execution or to a
   // thread, and has the number of that execution or thread, the GPU and the port.
   std::map<std::tuple<bool, std::uint32_t, std::uint32_t, std::size_t>, std::uint32_t> last_;
-  std::vector<std::uint64_t> payload_;  // by direction
+  std::vector<std::uint64_t> payload_;  // one for each direction
   bool ran_ = false;
 };
 

@@ -61,7 +61,7 @@ struct breadth_first_problem {
   static constexpr std::array arguments{"offsets", "targets", "source"};
 
   std::vector<std::uint32_t> offsets;  // vertices + 1
-  std::vector<std::uint32_t> targets;  // of each vertex's edges
+  std::vector<std::uint32_t> targets;  // the targets of each vertex's edges
   std::uint32_t source = 0;
 
   static breadth_first_problem make(const array_view<std::uint32_t>& offsets,

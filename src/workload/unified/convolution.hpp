@@ -19,9 +19,9 @@ struct convolution_kernel {
   unified<std::uint32_t> image;
   unified<float> mask;
   unified<std::int32_t> output;
-  std::uint32_t width = 0;  // of the output
+  std::uint32_t width = 0;  // the width of the output
   std::uint32_t height = 0;
-  std::uint32_t side = 0;  // of the mask
+  std::uint32_t side = 0;  // the side of the mask
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -59,9 +59,9 @@ struct convolution_problem {
   static constexpr const char* summary = "a convolution";
   static constexpr std::array arguments{"image", "mask"};
 
-  std::uint32_t width = 0;  // of the output
+  std::uint32_t width = 0;  // the width of the output
   std::uint32_t height = 0;
-  std::uint32_t side = 0;            // of the mask
+  std::uint32_t side = 0;            // the side of the mask
   std::vector<std::uint32_t> image;  // (height + side - 1) x (width + side - 1)
   std::vector<float> mask;
 

@@ -99,7 +99,7 @@ struct kmeans_problem {
   static constexpr std::array arguments{"features", "clusters", "iterations"};
 
   std::uint32_t points = 0;
-  std::uint32_t features = 0;  // of each point
+  std::uint32_t features = 0;  // features of each point
   std::uint32_t clusters = 0;
   std::uint32_t iterations = 0;  // at most
   std::vector<float> values;     // by points; the first points are the initial centres

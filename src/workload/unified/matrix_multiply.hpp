@@ -14,9 +14,9 @@
 namespace interlace::workload {
 
 struct multiply_kernel {
-  static constexpr std::uint32_t side = 8;  // of a block, in lanes
+  static constexpr std::uint32_t side = 8;  // the side of a block, in lanes
   static constexpr std::uint32_t threads = side * side;
-  static constexpr std::uint32_t tile = 4 * side;  // in elements
+  static constexpr std::uint32_t tile = 4 * side;  // the side of a tile, in elements
   static constexpr std::uint32_t shared_bytes = tile * tile * sizeof(float);
 
   struct sums {
@@ -90,7 +90,7 @@ struct matrix_multiply_problem {
   static constexpr const char* summary = "a product of matrices";
   static constexpr std::array arguments{"a", "b"};
 
-  std::uint32_t rows = 0;     // of A
+  std::uint32_t rows = 0;     // rows of A
   std::uint32_t inner = 0;    // columns of A, rows of B
   std::uint32_t columns = 0;  // columns of B; all three are multiples of the tile
   std::vector<float> a;

@@ -14,9 +14,9 @@
 namespace interlace::workload {
 
 struct transpose_kernel {
-  static constexpr std::uint32_t side = 16;  // of a block, in lanes
+  static constexpr std::uint32_t side = 16;  // the side of a block, in lanes
   static constexpr std::uint32_t threads = side * side;
-  static constexpr std::uint32_t tile = 4 * side;  // in elements
+  static constexpr std::uint32_t tile = 4 * side;  // the side of a tile, in elements
   static constexpr std::uint32_t shared_bytes = tile * tile * sizeof(float);
 
   unified<float4_value> input;

@@ -53,7 +53,7 @@ struct world {
   cuda::copy_engine engine;
   cuda::checkpoint_carrier carrier;
   std::vector<segment> segments;
-  std::string contents;  // of the file
+  std::string contents;  // the contents of the file
   std::atomic<bool> ended{false};
   std::thread time;  // lets time pass for enqueued work
 

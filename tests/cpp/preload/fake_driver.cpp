@@ -175,7 +175,7 @@ struct allocation {
   kind of = kind::gpu;
   CUctx_st* context = nullptr;
   unsigned long long id = 0;
-  int file = -1;  // of a GPU's memory: other processes may map it
+  int file = -1;  // the file of a GPU's memory, which other processes may map
 };
 
 struct driver {
@@ -188,9 +188,9 @@ struct driver {
   std::map<std::string, std::uint64_t> calls;
   long until_failure = 0;
   long failures = 0;
-  std::uint64_t memory_limit = 0;  // of all GPUs; 0 is without one
+  std::uint64_t memory_limit = 0;  // limit for all GPUs together; 0: no limit
   interlace::fake::pages pages;
-  std::map<address, std::set<int>> access;  // of mapped memory: the GPUs that may use it
+  std::map<address, std::set<int>> access;  // for mapped memory, the GPUs that may use it
 };
 
 driver& state() {

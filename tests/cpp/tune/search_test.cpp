@@ -364,7 +364,7 @@ TEST(search, a_mechanism_that_cannot_win_ends_early) {
       EXPECT_EQ(c.dropped.rfind("not measured: cannot win", 0), 0U) << c.dropped;
     }
   }
-  EXPECT_EQ(measured, 3U);  // of 7
+  EXPECT_EQ(measured, 3U);  // 3 of 7 candidates
 }
 
 }  // namespace

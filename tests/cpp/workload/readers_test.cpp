@@ -200,7 +200,7 @@ TEST(readers, get_a_store_each_and_no_other_device_does) {
   const auto ran = node.run([&] { work.enqueue_iteration(false); });
   EXPECT_EQ(ran.stores.stores, sent);
   EXPECT_EQ(ran.stores.bytes, 4 * sent);
-  EXPECT_LT(sent, 900);  // of 1800 that would go to everybody
+  EXPECT_LT(sent, 900);  // 1800 would go to everybody
 }
 
 // An element is read without a subscription. `host` names it, and on `sim` the result is wrong.

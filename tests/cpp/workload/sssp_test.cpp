@@ -158,7 +158,7 @@ TEST(sssp, warps_store_a_row_each) {
 }
 
 TEST(sssp, every_iteration_is_that_of_plain_loops) {
-  const std::uint32_t source = 1999 - 400 - 1;  // in the hub's neighbourhood
+  const std::uint32_t source = 1999 - 400 - 1;  // a vertex in the hub's neighbourhood
   const auto g = skewed(2000, 2);
   for (const std::uint32_t devices : {1U, 3U}) {
     test::on_each_node(devices, 32, [&](auto& node) {

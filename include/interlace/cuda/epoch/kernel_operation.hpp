@@ -23,7 +23,7 @@ struct kernel_operation {
   std::uint32_t first = 0;
   std::uint32_t total = 0;
   const tracked_region* tracked = nullptr;  // the chunks that the blocks announce,
-  kernel::replicas where;                   // and the memory to which they are copied
+  kernel::replicas where;                   // the memory to which the results are copied
 };
 
 // The compiled variants of a kernel: what it does with a store, and which blocks it runs.

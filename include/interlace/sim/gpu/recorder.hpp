@@ -180,7 +180,7 @@ class recorder {
     // the node. This member is the instance before this one.
     std::uint32_t instance_before = none;
     std::uint32_t instance_behind = none;
-    std::uint32_t latest = none;  // in the first instance: the instance that a lane reached last
+    std::uint32_t latest = none;  // first instance: the instance that a lane reached last
     std::uint32_t depends = none;
     std::uint32_t emitted = none;
     std::uint32_t kept = none;  // the node's number in the record of a repeated stretch

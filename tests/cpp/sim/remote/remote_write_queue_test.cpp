@@ -124,7 +124,7 @@ TEST(remote_write_queue, a_window_that_grows_has_no_boundaries) {
   remote_write_queue q(s);
   EXPECT_EQ(store(q, 0x4000, 4), std::nullopt);
   EXPECT_EQ(store(q, 0x3ff8, 4), std::nullopt);  // grows down
-  EXPECT_EQ(store(q, 0x5000, 4), std::nullopt);  // and up
+  EXPECT_EQ(store(q, 0x5000, 4), std::nullopt);  // the window also grows up
   EXPECT_EQ(q.base(0), 0x3ff8U);
   EXPECT_EQ(store(q, 0x7ff4, 4), std::nullopt);  // the store ends at the base + 16 KiB
   EXPECT_EQ(store(q, 0x7ff8, 4), flush_reason::window);

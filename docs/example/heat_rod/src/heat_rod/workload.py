@@ -20,7 +20,7 @@ MOST_POINTS = 2**31 - 1
 DEFAULT_RATE = 0.25
 
 FLOAT32_ROUNDING = 2.0**-24
-ROUNDINGS = 4  # of a point in a step
+ROUNDINGS = 4  # roundings of a point in a step
 
 
 @dataclass(frozen=True, kw_only=True)
