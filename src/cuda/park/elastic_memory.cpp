@@ -19,6 +19,14 @@ elastic_place elastic_place_of(const driver_table& driver, int gpu, std::vector<
   check(driver, driver.granularity(&granularity, &found.properties, granularity_minimum),
         "cuMemGetAllocationGranularity");
   found.granularity = granularity;
+  if (found.properties.gpu_direct_rdma != 0) {
+    // Some machines say that network cards can use such memory, and then refuse to make it.
+    physical_memory made = 0;
+    if (driver.physical_create(&made, granularity, &found.properties, 0) == driver_result::success)
+      log_failure(driver, driver.physical_release(made), "cuMemRelease");
+    else
+      found.properties.gpu_direct_rdma = 0;
+  }
   return found;
 }
 

@@ -136,6 +136,16 @@ TEST(parking, memory_that_is_not_kept_goes_back_to_the_system) {
   EXPECT_EQ(w.parking.idle_host_bytes(), 0U);
 }
 
+TEST(parking, memory_is_made_without_rdma_where_that_is_refused) {
+  world w(13);
+  w.parking.make_pool("a");
+  w.driver.fail("physical_create", 1, 1);
+  const block one = w.allocate("a", 0, 10'000);
+  (void)w.parking.park("a", {});
+  (void)w.parking.resume("a");
+  EXPECT_TRUE(world::intact(one));
+}
+
 TEST(parking, contents_go_to_another_gpu) {
   world w(3);
   w.parking.make_pool("a");
