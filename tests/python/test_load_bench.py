@@ -96,6 +96,17 @@ def test_a_loader_that_fails_is_left_out(
     assert "Left out: InstantTensor MMAP, cache: RuntimeError: no such library." in ran.out
 
 
+def test_the_time_ends(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # the begin, the start of the loader, its first load, the one for memory, one repeat
+    now = iter([0.0, 0.5, 0.5, 0.5, 0.5, 2.0])
+    monkeypatch.setattr(load_bench, "_now", lambda: next(now))
+    ran = run("bench", "load", "-b", "1M", "--device", "cpu", "-n", 2, "--folder", tmp_path,
+              "--methods", "interlace", "--limit", 1)  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert "Left out: cache: what was not measured in the time allowed." in ran.out
+    assert re.search(r"^interlace +page cache ", ran.out, re.MULTILINE)
+
+
 def test_loaders_that_cannot_load_are_named(run: Run, tmp_path: Path) -> None:
     ran = run("bench", "load", "-b", "1M", "--device", "cpu", "-n", 1, "--folder", tmp_path,
               "--methods", "interlace,fastsafetensors,Run:ai streamer")  # fmt: skip

@@ -238,6 +238,10 @@ def test_what_cannot_be_asked_for(tmp_path: Path) -> None:
         interlace.load, file, framework="cupy"
     )
     assert "direct=True is for tensors on GPUs" in refusal(load, file, direct=True)
+    for most in (8191, True, "1G"):
+        message = f"max_host_bytes={most!r}: give a number of at least 8192"
+        assert refusal(load, file, max_host_bytes=most) == message
+    assert "exclude each other" in refusal(load, file, max_host_bytes=8192, ring=(2, 4096))
     assert "threads=0" in refusal(load, file, threads=0)
     assert "threads=True" in refusal(load, file, threads=True)
     for ring, message in (
@@ -247,6 +251,26 @@ def test_what_cannot_be_asked_for(tmp_path: Path) -> None:
     ):
         assert refusal(load, file, ring=ring) == f"ring={ring}: {message}"
     assert "pin_memory=True needs torch" in refusal(load, file, pin_memory=True)
+
+
+def test_a_ring_keeps_to_its_bound() -> None:
+    assert reading.bounded_ring((16, 8 << 20), None) == (16, 8 << 20)
+    assert reading.bounded_ring((16, 8 << 20), 1 << 30) == (16, 8 << 20)
+    assert reading.bounded_ring((16, 8 << 20), 100 << 20) == (12, 8 << 20)
+    assert reading.bounded_ring((16, 8 << 20), 10 << 20) == (2, 5 << 20)
+    assert reading.bounded_ring((16, 8 << 20), 8192) == (2, 4096)
+    for most in range(8192, 1 << 28, 999_999):
+        slots, size = reading.bounded_ring((16, 8 << 20), most)
+        assert most // 2 < slots * size + reading.LEAST_SLOT * slots
+        assert slots * size <= most or (slots, size) == (16, 8 << 20)
+
+
+def test_rings_by_cores_and_gpus() -> None:
+    assert reading.default_ring(1, 1) == (2, 1 << 20)
+    assert reading.default_ring(4, 1) == (8, 1 << 20)
+    assert reading.default_ring(8, 1) == (16, 4 << 20)
+    assert reading.default_ring(16, 1) == (16, 8 << 20)
+    assert reading.default_ring(4, 2) == (8, 16 << 20)
 
 
 def test_the_longest_prefix_counts(tmp_path: Path) -> None:

@@ -41,11 +41,6 @@ class WorkerLost(Exception):  # noqa: N818 (nothing went wrong in Python)
         super().__init__(self.reason)
 
 
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
 def run_all(
     work: Sequence[Callable[[], Result]],
     jobs: int,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 from math import prod
@@ -12,6 +11,7 @@ from typing import Annotated
 import typer
 
 from interlace.base import files
+from interlace.base.cores import allowed_cores
 from interlace.base.errors import UserError
 from interlace.cli.failures import failure_ends
 from interlace.cli.shared_options import ResultsFile, count_option, list_option
@@ -74,6 +74,10 @@ def load_command(
         str | None,
         count_option("--repeats", "Repeats; the median is shown.", DEFAULT_REPEATS, "-n"),
     ] = None,
+    limit: Annotated[
+        str | None,
+        typer.Option("--limit", metavar="S", help="Measure nothing new after so many seconds."),
+    ] = None,
     json_file: ResultsFile = None,
     html_file: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts.")
@@ -95,6 +99,7 @@ def load_command(
         _among("--place", places, PLACES) or PLACES[:1],
         _among("--methods", methods, tuple(BY_NAME)),
         _cores(cores),
+        whole("--limit", limit, 1),
     )
     outputs = {"--json": json_file, "--html": html_file}
     files.check_outputs(outputs)
@@ -145,7 +150,7 @@ def _cores(text: str | None) -> tuple[int, ...]:
     if text is None:
         return ()
     counts = [whole("--cores", part, 1) for part in text.split(",")]
-    most = len(os.sched_getaffinity(0))
+    most = allowed_cores()
     for count in counts:
         if count is not None and count > most:
             raise UserError(f"--cores {text}: there are {most} cores")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from interlace.base import workers
+from interlace.base.cores import allowed_cores
 from interlace.base.errors import UserError, unknown
 from interlace.base.files import check_writable, show_and_write
 from interlace.cli.failures import failure_ends
@@ -81,7 +81,7 @@ def locality_command(
             raise unknown("mechanism", name, TREATMENTS)
     names = [name for name in TREATMENTS if name in asked]
     scale = whole("--times", times, 1) or 1
-    at_once = whole("--jobs", jobs, 1) or workers.cores()
+    at_once = whole("--jobs", jobs, 1) or allowed_cores()
     if json_file is not None:
         check_writable(json_file, "--json")
     described = load_machine(machine)

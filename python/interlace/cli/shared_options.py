@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from interlace.base.cores import allowed_cores
 from interlace.base.errors import UserError
 from interlace.model.options import whole
 from interlace.workloads import WORKLOADS, check_workload
@@ -66,6 +67,4 @@ def refuse_measuring_options(given: Mapping[str, str | None]) -> None:
 
 
 def simulations_at_a_time(jobs: str | None) -> int:
-    from interlace.base import workers
-
-    return whole("--jobs", jobs, 1) or workers.cores()
+    return whole("--jobs", jobs, 1) or allowed_cores()

@@ -21,7 +21,7 @@ from interlace.runtime import reading, safetensors_header, tensor_memory
 from interlace.runtime.checkpoint_files import File, Paths, close_files, open_files
 from interlace.runtime.placement import Device, Devices
 from interlace.runtime.read_errors import naming_tensors
-from interlace.runtime.reading import How, Progress, Wanted, ring_of, threads_of
+from interlace.runtime.reading import How, Progress, Wanted, most_host_of, ring_of, threads_of
 
 CHECKSUMS = "interlace.crc32c"  # the key of a file's metadata
 
@@ -36,6 +36,7 @@ def load(
     verify: bool = False,
     progress: Progress | None = None,
     ring: tuple[int, int] | None = None,
+    max_host_bytes: int | None = None,
     direct: bool = False,
 ) -> dict[str, Any]:
     """Load the tensors of safetensors files.
@@ -58,6 +59,8 @@ def load(
         progress: A function that this thread calls now and then with (bytes so far, bytes in all).
         ring: The number of slots of page-locked memory, and the bytes of a slot. By default what
             suits the cores and the GPUs. The ring is kept for later calls.
+        max_host_bytes: The most bytes of page-locked memory that the call may use, in place of
+            `ring`. Threads wait where there is too little.
         direct: Read what the page cache does not have around it (GPUs only). It then keeps what it
             has, and a later load is not faster. Where that is impossible, the page cache is used,
             with a warning.
@@ -86,7 +89,10 @@ def load(
         devices = Devices(device, framework)
         if pin_memory and devices.framework != "torch":
             raise UserError("pin_memory=True needs torch")
-        how = How(threads_of(threads), verify, progress, ring_of(ring), direct)
+        if ring is not None and max_host_bytes is not None:
+            raise UserError("ring and max_host_bytes exclude each other; give one of them")
+        most = most_host_of(max_host_bytes)
+        how = How(threads_of(threads), verify, progress, ring_of(ring), most, direct)
         return _read(files, devices, pin_memory, how)
     finally:
         close_files(files)

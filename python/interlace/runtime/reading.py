@@ -7,11 +7,11 @@ Bytes for the host's memory are read directly to their place.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from interlace.base.cores import allowed_cores
 from interlace.base.errors import DeviceError, UserError
 from interlace.base.native import load_core, load_driver
 from interlace.runtime import tensor_memory
@@ -36,13 +36,14 @@ class How(NamedTuple):
     checksums: bool = False
     progress: Progress | None = None
     ring: tuple[int, int] | None = None  # None: a ring that suits the machine
+    most_host: int | None = None  # most bytes of that ring; None: no bound
     direct: bool = False  # for GPUs: read bytes that are not in the page cache around it
 
 
 def threads_of(asked: int | None) -> int:
     """Return the number of reading threads: `asked`, or one for each core."""
     if asked is None:
-        return min(len(os.sched_getaffinity(0)), MOST_THREADS)
+        return min(allowed_cores(), MOST_THREADS)
     most = MOST_NAMED_THREADS
     if isinstance(asked, bool) or not isinstance(asked, int) or not 1 <= asked <= most:
         raise UserError(f"threads={asked!r}: give a number from 1 to {most}")
@@ -75,6 +76,25 @@ def default_ring(threads: int, gpus: int) -> tuple[int, int]:
     if threads <= 4:
         return 2 * threads, 1 << 20
     return (2 * threads, 4 << 20) if threads <= 8 else (16, 8 << 20)
+
+
+def bounded_ring(ring: tuple[int, int], most: int | None) -> tuple[int, int]:
+    """Return the ring with fewer slots, or with smaller ones if two are too large."""
+    if most is None:
+        return ring
+    slots, size = ring
+    slots = max(min(slots, most // size), min(slots, 2))
+    return slots, min(size, most // slots // LEAST_SLOT * LEAST_SLOT)
+
+
+def most_host_of(asked: int | None) -> int | None:
+    """Return the most bytes of page-locked memory, checked."""
+    if asked is None:
+        return None
+    least = 2 * LEAST_SLOT
+    if isinstance(asked, bool) or not isinstance(asked, int) or asked < least:
+        raise UserError(f"max_host_bytes={asked!r}: give a number of at least {least}")
+    return asked
 
 
 class Wanted(NamedTuple):
@@ -281,4 +301,5 @@ def _report(how: How, total: int) -> Callable[[int], None] | None:
 
 
 def _ring(how: How) -> tuple[int, int]:
-    return how.ring or default_ring(how.threads, load_driver().visible_gpus())
+    usual = default_ring(how.threads, load_driver().visible_gpus())
+    return how.ring or bounded_ring(usual, how.most_host)

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from interlace.base.cores import allowed_cores
 from interlace.base.errors import UserError
 from interlace.base.progress import progress
 from interlace.model.mechanisms import GIB, MIB
@@ -91,10 +93,19 @@ class Request(NamedTuple):
     places: tuple[str, ...] = ("cache",)
     methods: tuple[str, ...] | None = None  # the loaders; None: all
     cores: tuple[int, ...] = ()  # additional numbers of cores for interlace and the cores' limit
+    limit_s: float | None = None  # nothing new is measured after this time
+
+
+def _now() -> float:
+    return time.monotonic()
 
 
 class _Failed(Exception):  # noqa: N818
     """A loader failed."""
+
+
+class _TimeIsOver(Exception):  # noqa: N818
+    """What was measured until now counts."""
 
 
 class _Loader:
@@ -173,14 +184,17 @@ class _Place:
         request: Request,
         notes: list[str],
         tick: Callable[[], None],
+        end: float | None,
     ) -> None:
-        self.place, self.given, self.request = place, given, request
+        self.place, self.given, self.request, self.end = place, given, request, end
         self.notes, self.tick = notes, tick
         self.methods = [m for m in methods if (m.cold if place == "cold" else m.warm)]
         self.rows: dict[tuple[str, str, int], _Measured] = {}
 
     def _try(self, name: str, action: Callable[[], Any]) -> Any:
         """The result of an action, or None after a note that says why there is none."""
+        if self.end is not None and _now() > self.end:
+            raise _TimeIsOver
         try:
             return action()
         except _Failed as error:
@@ -203,7 +217,14 @@ class _Place:
             yield ready
 
     def measure(self) -> None:
-        all_cores = len(os.sched_getaffinity(0))
+        """Measure all loaders, or as much as the time allows."""
+        try:
+            self._measure()
+        except _TimeIsOver:
+            self.notes.append(f"{self.place}: what was not measured in the time allowed")
+
+    def _measure(self) -> None:
+        all_cores = allowed_cores()
         gpu = self.given["device"] != "cpu"
         cold = self.place == "cold"
         with self._started(self.methods, context=True) as loaders:
@@ -341,7 +362,7 @@ def check_room(folder: Path, size: int, largest: int) -> None:
 
 def machine_of(device: str, framework: str) -> tuple[dict[str, Any], str | None]:
     """The machine, and its driver if it has GPUs."""
-    cores = len(os.sched_getaffinity(0))
+    cores = allowed_cores()
     if device == "cpu":
         return {"node": "host", "name": f"{cores} cores", "cores": cores}, None
     from interlace.base.native import load_core
@@ -398,6 +419,7 @@ def _folder_of(place: str, request: Request) -> Path:
 
 def run(request: Request) -> LoadResults:
     """Measure every method with the largest checkpoint that fits, from every place."""
+    end = None if request.limit_s is None else _now() + request.limit_s
     target = request.device or default_device()
     gpu = gpu_of(target) is not None
     if gpu and ":" not in target:
@@ -427,7 +449,7 @@ def run(request: Request) -> LoadResults:
                 loading.save(tensors, file, metadata={"format": "pt"})
                 del tensors, random
                 here = given | {"file": str(file), "bytes": str(data)}
-                measured = _Place(place, methods, here, request, notes, tick)
+                measured = _Place(place, methods, here, request, notes, tick, end)
                 measured.measure()
                 rows += measured.results(total)
     return LoadResults(

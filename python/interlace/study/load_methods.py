@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from interlace.base.cores import allowed_cores
+
 Arrived = Iterator[tuple[str, Any]]
 
 
@@ -27,7 +29,7 @@ class Asked(NamedTuple):
     @property
     def cores(self) -> int:
         """The number of threads to name to a loader that must be told."""
-        return self.threads or len(os.sched_getaffinity(0))
+        return self.threads or allowed_cores()
 
 
 class Method(NamedTuple):
