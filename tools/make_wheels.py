@@ -55,7 +55,7 @@ class WheelError(Exception):
 
 
 def candidates(version: str) -> Iterator[Path]:
-    """Yield the paths where a Python of this version may be."""
+    """Yield the paths at which a Python of this version may be."""
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         for name in (f"python{version}", "python3"):
             if folder and (Path(folder) / name).is_file():

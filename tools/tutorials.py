@@ -155,7 +155,7 @@ class Shell:
             "COLUMNS": str(COLUMNS),
             **(environment or {}),
         }
-        # What a page installs stays in its folder, and comes from nowhere else.
+        # Packages that a page installs stay in its folder, and nothing else is used.
         packages = str(folder / ".packages")
         paths = (packages, self._environment.get("PYTHONPATH", ""))
         self._environment |= {

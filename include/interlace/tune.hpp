@@ -96,7 +96,7 @@ struct tune_region {
   std::uint32_t peers = 1;  // receiving devices
 };
 
-// The values to try where they are possible. Each list is as in tune_axis::values.
+// The values to try if they are possible. Each list is as in tune_axis::values.
 struct tune_grid {
   std::vector<std::uint64_t> ranges = tried(kernel::mechanism_parameter::ranges);
   std::vector<std::uint64_t> chunk_bytes = tried(kernel::mechanism_parameter::chunk_bytes);

@@ -43,7 +43,7 @@ class reader {
  public:
   // `gpus` may be null if no segment belongs to a GPU. Files and carrier must outlive the reader.
   reader(std::vector<file> files, carrier* gpus, transfer_options options);
-  // As close().
+  // Does the same as close().
   ~reader();
   reader(const reader&) = delete;
   reader& operator=(const reader&) = delete;

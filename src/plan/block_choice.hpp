@@ -1,5 +1,5 @@
-// How a batch of blocks is moved: which way is the fastest, by what each way took for blocks of
-// that size on a machine.
+// Chooses the fastest way to move a batch of blocks, from the time of each way with blocks of that
+// size on a machine.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct way_cost {
   double time_us(double blocks) const { return start_us + blocks * block_us; }
 };
 
-// What was measured for blocks of one size.
+// The measurements with blocks of one size.
 struct block_class {
   std::uint64_t bytes = 0;
   std::array<way_cost, block_ways> ways;  // one for each block_way
@@ -49,7 +49,7 @@ const block_costs& costs_of_h200();
 struct block_choice {
   block_way way = block_way::copies;
   unsigned thread_blocks = 0;  // thread blocks of the kernel
-  // What each way takes by the costs, in us.
+  // The time of each way by the costs, in us.
   std::array<double, block_ways> predicted_us = {};
 };
 

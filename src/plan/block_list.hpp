@@ -74,7 +74,7 @@ struct block_extent {
   std::uint64_t end = 0;
 };
 
-// What one pass over a list finds. Blocks of 0 bytes do not count.
+// The findings of one pass over a list. Blocks of 0 bytes do not count.
 struct block_shape {
   std::size_t blocks = 0;
   std::uint64_t bytes = 0;     // bytes of all blocks together

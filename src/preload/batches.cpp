@@ -107,7 +107,7 @@ constexpr std::array<std::size_t, 5> lists{large_list, small_list, small_list, s
                                            small_list};
 constexpr std::size_t list_bytes = large_list + 4 * small_list;
 
-// In the primary context of a GPU.
+// A kernel that is loaded in the primary context of a GPU.
 struct loaded_kernel {
   std::atomic<CUctx_st*> context{nullptr};
   std::atomic<cuda::block_copier*> copier{nullptr};

@@ -164,10 +164,10 @@ inline void count(copy_direction moves, outcome what, std::uint64_t bytes,
   counted_last = {what, moves};
 }
 
-// The call sites and calls that `interlace run` has room for; none where it asked for none.
+// The call sites and calls for which `interlace run` made room; none if it asked for none.
 std::span<call_site> call_sites();
 std::span<seen_call> seen_calls();
-// The number of the next one; more than there are where they are full.
+// The number of the next site or call. If there is no room left, it exceeds their number.
 std::uint64_t claim_site();
 std::uint64_t claim_call();
 // The number of this process's slot.

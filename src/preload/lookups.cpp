@@ -82,7 +82,7 @@ extern "C" __attribute__((visibility("hidden"), used)) answer interlace_preload_
     if (handle == RTLD_DEFAULT && driver_function(which) != nullptr) return pass;
     return {.known = 1, .value = real(RTLD_NEXT, symbol)};  // null, and dlerror has the message
   }
-  // The caller's own lookup comes last, so that dlerror tells of it.
+  // The caller's own lookup comes last, so that dlerror reports its error.
   void* const of_driver = driver_function(which);
   void* found = real(handle, symbol);
   if (within_this_library(found)) {  // the handle of the whole program

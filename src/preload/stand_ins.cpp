@@ -141,7 +141,7 @@ int batch_old(address* to, address* from, std::size_t* bytes, std::size_t count,
   const batch_bytes sizes = bytes_of(asked);
   const watched_call seen(Which, first_of(to, count), first_of(from, count), sizes.total, count);
   if (take_over_batch(asked, sizes)) {
-    // As the driver does where no copy failed.
+    // The driver does the same if no copy failed.
     if (failed != nullptr) *failed = std::numeric_limits<std::size_t>::max();
     return 0;
   }

@@ -18,8 +18,8 @@ namespace {
 
 using converted_header = nb::typed<nb::tuple, nb::any, nb::any, std::uint64_t>;
 
-// The tensors as objects of `entry`, the metadata, and where the data begins. What is converted is
-// freed: a header can have millions of tensors.
+// The tensors as objects of `entry`, the metadata, and where the data begins. Converted parts are
+// freed, because a header can have millions of tensors.
 converted_header converted(checkpoint::header found,
                            const std::vector<checkpoint::dtype_bits>& dtypes,
                            const nb::object& entry) {
@@ -41,7 +41,7 @@ converted_header converted(checkpoint::header found,
   return converted_header(nb::make_tuple(tensors, metadata, found.data_begin));
 }
 
-// In place of a ring: nothing copies to GPUs.
+// Stands in place of a ring if nothing copies to GPUs.
 struct no_ring {
   static checkpoint::carrier* slots() { return nullptr; }
 };

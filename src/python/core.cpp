@@ -49,7 +49,7 @@ using timed = std::tuple<double, std::uint64_t, std::uint64_t>;
 
 timed of(const bench::timed_bytes& t) { return {t.time_s, t.payload, t.wire}; }
 
-// As `timed`; the last number counts packets.
+// The same as `timed`; the last number counts packets.
 using timed_packets = std::tuple<double, std::uint64_t, std::uint64_t, std::uint64_t>;
 
 timed_packets simulate_stores(const machine::machine& described, std::uint32_t gpus,

@@ -1,5 +1,5 @@
-// What a program asks of the disk, in order, below one folder: a record is a line, and the bytes
-// after a line that says how many. tests/python/test_power_loss.py reads it.
+// Records the operations on files below one folder, in order. A record is a line. If the line has a
+// number of bytes, they follow it. tests/python/test_power_loss.py reads it.
 //
 //   new INODE                    a file without a name
 //   write INODE OFFSET SIZE      SIZE bytes follow

@@ -92,7 +92,7 @@ class mutation {
   std::mt19937_64 random_;
 };
 
-// What a fuzzer tries.
+// The inputs that a fuzzer tries.
 struct target {
   std::vector<std::string> sound;  // inputs that the reader takes
   std::vector<std::string> words;  // words of the format, if it is a text

@@ -1,4 +1,4 @@
-"""interlace.copy on real GPUs with PyTorch, and with CuPy where it is installed, byte by byte.
+"""interlace.copy on real GPUs with PyTorch, and with CuPy if it is installed, byte by byte.
 
     python tests/gpu/copying_torch.py [--seconds 75] [--seed 1]
 

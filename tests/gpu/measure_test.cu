@@ -143,7 +143,7 @@ struct scale {
 };
 
 // A kernel that only streams takes nearly its bytes divided by the rates. It can be faster only by
-// what the L2 may keep.
+// the data that the L2 may keep.
 TEST_F(measure_test, a_stream_is_near_its_limit) {
   const auto rates = cuda::measure_rates({});
   const std::uint64_t n = std::max<std::uint64_t>(1U << 24U, rates.cache_bytes);

@@ -175,7 +175,7 @@ class Checks:
                         self.count += 1
                         if [int(one) for one in sums] != wanted:
                             self.wrong.append(f"order in, GPU {gpu}")
-                # From one stream to another by an event.
+                # An event brings the order from one stream to another.
                 host = self.host(elements, torch.int32, pinned=True)
                 on_gpu = torch.zeros(elements, dtype=torch.int32, device="cuda")
                 torch.cuda.synchronize()
@@ -268,7 +268,7 @@ class Checks:
 
 
 def receive(queue: Any, gpu: int, answers: Any) -> None:
-    """A process with memory of another one: out of it, and into it."""
+    """A process copies from memory of another process and into it."""
     import torch
 
     checks = Checks(torch, gpu)

@@ -528,7 +528,7 @@ def start(
 
 
 def keep(file: str | None, times: dict[str, dict[str, list[float]]]) -> None:
-    """Writes microseconds of an epoch, with what a result needs to be understood."""
+    """Write the microseconds of an epoch, with the facts that a reader of the result needs."""
     if file is None:
         return
     import cupy

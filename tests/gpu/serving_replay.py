@@ -96,7 +96,7 @@ def driver_batch() -> Batch:
 
 
 def runtime_batch() -> Batch | None:
-    """cudaMemcpyBatchAsync of CUDA 13's runtime, as SGLang calls it; None where there is none."""
+    """cudaMemcpyBatchAsync of CUDA 13's runtime, as SGLang calls it; None if it does not exist."""
     try:
         function = ctypes.CDLL("libcudart.so.13").cudaMemcpyBatchAsync
     except (OSError, AttributeError):
@@ -307,7 +307,7 @@ def rates(caches: Caches, batch: Batch) -> list[dict[str, Any]]:
 
 
 def beside(caches: Caches, batch: Batch) -> dict[str, float]:
-    """What products of matrices take alone and beside batches of 16 KiB blocks."""
+    """The time of products of matrices, alone and beside batches of 16 KiB blocks."""
     torch = caches.torch
     side = 8192
     one = torch.ones(side, side, dtype=torch.bfloat16, device="cuda")
@@ -330,7 +330,7 @@ def beside(caches: Caches, batch: Batch) -> dict[str, float]:
 
     run(0)
     alone = min(run(0) for _ in range(3))
-    # As many batches as fit beside the products.
+    # Makes as many batches as fit beside the products.
     begin = time.perf_counter()
     batch(*lists, ANY, stream.cuda_stream)
     stream.synchronize()
@@ -396,7 +396,7 @@ def run(words: list[str], *, preloaded: bool) -> tuple[dict[str, Any], dict[str,
 
 
 def cost_of_a_call() -> dict[str, float] | None:
-    """What a copy of 64 bytes costs the host in ns, without and with the library, in C."""
+    """The cost of a copy of 64 bytes for the host in ns, without and with the library, in C."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None

@@ -116,7 +116,7 @@ SELDOM = 4  # Ctrl-C takes longer than the others: it happens in every fourth tu
 
 
 def left() -> dict[str, int]:
-    """What the process holds."""
+    """The resources that the process holds."""
     gc.collect()
     return {
         "on_gpus": driver.fake_bytes(1),

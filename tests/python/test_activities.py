@@ -1,4 +1,4 @@
-"""What a process does and waits for is told to whoever of its user asks."""
+"""A process tells other processes of its user what it does and for what it waits."""
 
 from __future__ import annotations
 

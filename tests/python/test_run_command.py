@@ -426,7 +426,7 @@ def test_what_a_call_site_loses_and_what_to_change() -> None:
     loss = lost(site("cuMemcpyDtoH", waits, size=1 << 20))
     assert loss is not None
     assert "asynchronously" in loss.change
-    # Nothing is lost where the link is the limit, where no link is known, and beside the host.
+    # Nothing is lost if the link is the limit, if no link is known, and inside the host.
     assert lost(site("cuMemcpyDtoHAsync", waits._replace(host_s=1e-4))) is None
     assert lost(site("cuMemcpyHtoDAsync", pageable), None) is None
     inside = preload.SiteTally("GPU to GPU", "neither end is the host", 10, 1000, 9.0)

@@ -52,7 +52,7 @@
 
 namespace interlace::kernel {
 
-// What a region is made of: who owns and who receives its elements, and the mechanism that moves
+// The description of a region: who owns and who receives its elements, and the mechanism that moves
 // them. create_region throws model_error if owners, subscribers and readers do not fit together,
 // and usage_error if a mechanism's parameter is out of its bounds or the node lacks the mechanism.
 struct region_options {
@@ -291,7 +291,8 @@ struct remote_load_counts {
   std::vector<remote_load_decision> decisions;  // decisions of an engine, in order
 };
 
-// What a run reports. Times are in seconds, and every node fills only the members that it can know.
+// The report of a run. Times are in seconds, and every node fills only the members that it can
+// know.
 struct run_result {
   double time_s = 0;  // the time from the first launch to the last exchange's end
   double copy_s = 0;  // the part of time_s in which transfers were exposed, if transfers follow the

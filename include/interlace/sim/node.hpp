@@ -120,7 +120,7 @@ class node final : public kernel::cpu_node {
   // same blocks for every machine.
   std::uint64_t threads_at_once(std::uint32_t device) const;
 
-  // Says that an iteration ends with what was enqueued last. Call it inside of run().
+  // Says that an iteration ends with the work that was enqueued last. Call it inside of run().
   void end_iteration();
   // Whether the last three of these iterations had the same work on each device: as many accesses
   // of lanes, and library calls with as many bytes. False for fewer than three iterations.

@@ -276,7 +276,7 @@ def _ask(folder: int, name: str, process: int) -> dict[str, Any] | None:
 
 
 def lines_of(answers: list[dict[str, Any]], now: float | None = None) -> list[str]:
-    """What processes do and wait for, as lines: first each process, below it what it says."""
+    """The activities and waits of processes as lines: each process, and below it its own lines."""
     now = time.time() if now is None else now
     lines = []
     for answer in answers:
@@ -317,7 +317,7 @@ def duration(seconds: float) -> str:
 
 
 def _place(undo: ExitStack) -> tuple[int, str]:
-    """A descriptor of the folder of sockets, and this process's name in it; raises OSError."""
+    """A descriptor of the folder of sockets, and this process's name there. Raises OSError."""
     for parent in own_folders():
         with suppress(OSError):
             with suppress(FileExistsError):

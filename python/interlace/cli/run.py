@@ -50,7 +50,7 @@ def run_command(
         ),
     ] = None,
 ) -> int:
-    """Run an unchanged program, and send its CUDA copies over several paths where that is faster.
+    """Run an unchanged program, and send its CUDA copies over several paths if that is faster.
 
     At the end, a report on standard error lists the copies that were taken over and passed through,
     and the time gained. The exit code is the program's. Four variables control the library:

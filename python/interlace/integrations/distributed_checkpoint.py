@@ -191,7 +191,7 @@ def _size_of(parts: list[Any]) -> Any:
 
 
 def _place_of(target: Any) -> Any:
-    """Contiguous memory for the bytes of a target: its own where that is possible."""
+    """Contiguous memory for the bytes of a target: the target's own, if that is possible."""
     if target.is_contiguous() and target.device.type in ("cpu", "cuda"):
         return target
     on_gpu = target.device.type == "cuda"
@@ -201,7 +201,7 @@ def _place_of(target: Any) -> Any:
 def _segments(
     file: File, number: int, entries: dict[str, Entry], item: Any, place: Any, tensor: int
 ) -> list[Segment]:
-    """The bytes of the file that an item of a plan takes, and where they go."""
+    """The bytes of the file for an item of a plan, and their destination."""
     entry = entries[item.storage_index.fqn]
     index = tuple(
         slice(begin, begin + size)

@@ -28,7 +28,7 @@ def register() -> None:
 
 
 def _loader() -> type[Any]:
-    """The class of the loader; vLLM imports much, and only where it loads a model."""
+    """The class of the loader. It is made late, because vLLM imports much."""
     from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
     from vllm.model_executor.model_loader.ep_weight_filter import should_skip_weight
 

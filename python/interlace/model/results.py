@@ -60,7 +60,7 @@ class Stores(msgspec.Struct, frozen=True):
 
 
 class Sim(msgspec.Struct, frozen=True):
-    """What a simulated row cost the host: CPU seconds and MB (1e6 bytes) of its own process."""
+    """The cost of a simulated row for the host: CPU seconds and MB (1e6 B) of its own process."""
 
     accesses: int  # pairs of a warp's instruction and a line
     remote_transactions: int

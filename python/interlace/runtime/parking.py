@@ -56,7 +56,7 @@ class _Range(ctypes.Structure):
 
 
 class ParkReport(NamedTuple):
-    """What a call of `park` or `resume` moved."""
+    """The contents that a call of `park` or `resume` moved."""
 
     bytes: int  # bytes of contents
     gpu_bytes: int  # physical memory that the GPUs got back, or that came back

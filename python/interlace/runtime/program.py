@@ -162,7 +162,7 @@ def run_counted(
 
 
 def _with_copies(activity: Activity, counters: Path) -> Activity:
-    """What the program's processes copied so far."""
+    """The copies of the program's processes so far."""
     try:
         counted = read_counters(counters)
     except OSError:  # the program has ended

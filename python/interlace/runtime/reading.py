@@ -167,7 +167,7 @@ Numbered = tuple[int, Wanted]  # a tensor and its place in the caller's list
 
 
 def _batches(wanted: Sequence[Wanted]) -> list[list[Numbered]]:
-    """What is read one after the other: the tensors of each device in the order of the files.
+    """The order of reads: the tensors of each device come in the order of the files.
 
     Every batch has the same share of each device's tensors, so that all devices are complete at
     the same time.

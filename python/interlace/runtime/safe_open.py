@@ -137,7 +137,7 @@ class safe_open:  # noqa: N801
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file; loaders of it go on."""
+        """Close the file. Loaders that use it go on."""
         self._files = []
 
     def _check_open(self) -> None:

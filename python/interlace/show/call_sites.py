@@ -41,7 +41,7 @@ def size_text(size: int) -> str:
 
 
 def loss_of(site: Site, tally: SiteTally, bytes_per_s: float | None) -> Loss | None:
-    """What these copies of a site lose; nothing if the link's rate is not known."""
+    """The time that these copies of a site lose; nothing if the link's rate is not known."""
     if bytes_per_s is None or tally.direction not in ("host to GPU", "GPU to host"):
         return None
     lost = tally.host_s - tally.bytes / bytes_per_s

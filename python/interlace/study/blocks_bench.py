@@ -54,7 +54,7 @@ class BlocksRow(msgspec.Struct):
 
 
 class BesideRow(msgspec.Struct):
-    """What a kernel loses while batches of blocks are copied."""
+    """The rate that a kernel loses while batches of blocks are copied."""
 
     kernel: str  # compute: products of matrices; memory: reads and writes the GPU's memory
     direction: str
@@ -323,7 +323,7 @@ def _beside(
 
 
 def measure_beside(on: Machine, size: int, bounds: Sequence[int]) -> list[BesideRow]:
-    """What a kernel that computes and one that moves memory lose beside batches."""
+    """Measure the losses of a kernel that computes and of one that moves memory, beside batches."""
     torch = on.torch
     left, right = (
         torch.randn(WORK_SHAPE, WORK_SHAPE, device=on.device, dtype=torch.bfloat16)

@@ -82,7 +82,7 @@ class LoadResults(BenchmarkFile):
 
 
 class Request(NamedTuple):
-    """What to measure."""
+    """The choice of measurements."""
 
     most: int  # the largest number of bytes of the file
     device: str | None
@@ -163,7 +163,7 @@ class _Loader:
 
 
 class _Measured:
-    """What was measured of a loader, by kind of memory."""
+    """The measurements of a loader, by kind of memory."""
 
     def __init__(self, method: Method, memory: str, cores: int) -> None:
         self.method, self.memory, self.cores = method, memory, cores
@@ -383,7 +383,7 @@ def machine_of(device: str, framework: str) -> tuple[dict[str, Any], str | None]
 
 
 def default_device() -> str:
-    """The first GPU, where there is one."""
+    """The first GPU, or None without one."""
     for name in ("torch", "cupy"):
         if importlib.util.find_spec(name) is not None:
             return "cuda:0" if count_gpus(name) else "cpu"

@@ -18,7 +18,7 @@ Arrived = Iterator[tuple[str, Any]]
 
 
 class Asked(NamedTuple):
-    """What a loader loads, and where to."""
+    """The file that a loader loads, and the destination."""
 
     file: Path
     device: str

@@ -169,7 +169,7 @@ class _OnAddress:
 
 
 class _Cumem:
-    """A replica of what vLLM's CuMemAllocator does when it sleeps and wakes.
+    """A replica of vLLM's CuMemAllocator, as it sleeps and wakes.
 
     For each allocation it makes a page-locked tensor, copies by a call that waits, unmaps the
     memory and releases it. It wakes by making and mapping the memory and the same copy back.

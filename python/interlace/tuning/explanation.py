@@ -12,7 +12,7 @@ from interlace.tuning.search import Search, Tried
 
 
 def _outcome(tried: Tried, profile: Profile) -> str:
-    """What became of a candidate, as text."""
+    """The outcome of a candidate, as text."""
     search = profile.search
     if tried is search.picked:
         return "picked"

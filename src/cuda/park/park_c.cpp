@@ -41,7 +41,7 @@ cuda::parking& pools() {
   return *own;
 }
 
-// As `guarded`; the lack of host memory has its own result.
+// Does the same as `guarded`, but the lack of host memory has its own result.
 template <class Work>
 interlace_result parked(const Work& work) noexcept {
   return guarded([&] {

@@ -36,7 +36,7 @@ struct parking::gpu_state {
   elastic_place place;
 };
 
-// Bytes on a GPU, and where they are in slabs that follow each other.
+// Bytes on a GPU, and their place in slabs that follow each other.
 struct parking::content {
   device_address address = 0;
   std::uint64_t bytes = 0;

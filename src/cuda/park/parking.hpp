@@ -147,7 +147,7 @@ class parking {
   std::map<int, std::unique_ptr<gpu_state>> gpus_;
   std::mutex idle_mutex_;  // guards the rest
   std::vector<page_locked> idle_;
-  // What could not be given back yet: copies may still use it, or it could not be unmapped.
+  // Memory that could not be given back yet: copies may still use it, or it could not be unmapped.
   std::vector<page_locked> left_slabs_;
   std::vector<std::unique_ptr<elastic_memory>> left_memory_;
 };

@@ -35,7 +35,7 @@ plan::block_direction direction_of(const block_places& places) {
   return places.to_host ? plan::block_direction::to_host : plan::block_direction::inside;
 }
 
-// Where the kernel finds its lists.
+// The place where the kernel finds its lists.
 block_arguments arguments_of(const plan::block_list& list, const plan::block_layout& layout,
                              std::uint64_t lists, bool inside) {
   block_arguments made;

@@ -8,7 +8,7 @@
 
 namespace interlace::cuda {
 
-// What the memory of a batch allows.
+// The ways that the memory of a batch allows.
 enum class block_ends : std::uint8_t {
   one_gpu,    // between page-locked memory of the host and a GPU, or inside a GPU
   pageable,   // a block lies in memory that is not page-locked, or that is not known to the driver

@@ -72,7 +72,7 @@ class cells {
 
 namespace {
 
-// What one pass over the blocks finds. Blocks of 0 bytes do not count.
+// The findings of one pass over the blocks. Blocks of 0 bytes do not count.
 struct spread {
   std::size_t largest = 0;
   device_address begin = std::numeric_limits<device_address>::max();
@@ -100,8 +100,8 @@ spread spread_of(std::span<const device_address> addresses, std::span<const std:
   return found;
 }
 
-// The same for blocks of one size, a power of two, that lie a multiple of it apart: a bit for each
-// place where a block can be.
+// The same for blocks of one size, a power of two, whose distances are multiples of the size. There
+// is a bit for each possible place of a block.
 bool overlap_on_grid(std::span<const device_address> addresses, const spread& all) {
   const int shift = static_cast<int>(std::bit_width(all.largest)) - 1;
   std::vector<std::uint64_t> taken(((all.end - all.begin) >> shift) / 64 + 1, 0);

@@ -50,7 +50,7 @@ class copy_runner {
   // Whether a graph owns staging memory.
   bool graphs_own_staging() const { return owning_graphs_.load() > 0; }
 
-  // For all-reduces.
+  // All-reduces use these functions.
   reductions& kernels() { return kernels_; }
   stream_executor& streams() { return streams_; }
   staging_pool& pool(int place);  // `place` is a GPU or host_place

@@ -43,7 +43,7 @@ class pinned_rooms {
   void give_to_graph(room* used, CUgraph_st* graph);
 
  private:
-  // What a graph owns outlives the rooms' user.
+  // Rooms that a graph owns outlive the rooms' user.
   using shared_rooms = std::vector<std::shared_ptr<room>>;
 
   const driver_table& driver_;

@@ -101,8 +101,9 @@ class simulation : private message_receiver {
                                     std::vector<trace::stretch> appears,
                                     std::function<void()> all_arrived);
 
-  // Ends an iteration: it consists of what was added since the previous one ended. `ended` runs for
-  // each device when the device's tasks in `after` have ended, with the time since the run began.
+  // Ends an iteration, which consists of the tasks that were added since the previous one ended.
+  // `ended` runs for each device when the device's tasks in `after` have ended, with the time since
+  // the run began.
   void end_iteration(const std::vector<std::vector<task_id>>& after,
                      const std::function<void(std::uint32_t device, picoseconds time)>& ended);
   // By device: the accesses of an iteration's kernels (recorder::work), and the bytes of its

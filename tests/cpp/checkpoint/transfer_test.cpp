@@ -359,7 +359,7 @@ TEST(reader, gives_batches_in_any_order) {
   }
 }
 
-// What is added later is read as well, by threads that had nothing left to do.
+// Tensors that are added later are read as well, by threads that had nothing left to do.
 TEST(reader, takes_more_after_a_wait) {
   const std::string bytes = random_bytes(16 + 300'000, 1);
   const memory_file of(bytes);

@@ -493,7 +493,7 @@ void refused(unsigned seed) {
     made.bytes[900] = made.bytes[3] = 4096;
     std::memcpy(one.of_gpu().shadow.data() + (made.to[3] - one.of_gpu().at),
                 reinterpret_cast<void*>(made.from[900]), 4096);
-    // What the shadow has at the place that the last block leaves is still the old contents.
+    // At the place that the last block leaves, the shadow still has the old contents.
     std::vector<unsigned char> now(buffer_bytes);
     CHECK(made.now(stream));
     CHECK(cu().cuStreamSynchronize(stream));

@@ -255,7 +255,7 @@ TEST(ct, lanes_have_few_pixels_where_images_are_small) {
   EXPECT_EQ(alone(512, 512), 2U);
   EXPECT_EQ(alone(1024, 512), 4U);
   EXPECT_EQ(alone(2048, 2048), 4U);
-  // A part of what kernels send must be ready early.
+  // A part of the data that kernels send must be ready early.
   const auto of_two = [](std::uint64_t columns) {
     return workload::rows_of_lane(columns, columns / 2, 1056, true);
   };

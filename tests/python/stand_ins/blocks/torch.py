@@ -1,4 +1,4 @@
-"""A stand-in for PyTorch over the stand-in driver: what `interlace bench blocks` uses of it.
+"""A stand-in for the parts of PyTorch that `interlace bench blocks` uses, over the stand-in driver.
 
 Tensors are arrays of NumPy. Page-locked memory and a GPU's memory come from the driver.
 """
