@@ -29,10 +29,12 @@ constexpr int order_during_call = 2;
 constexpr int order_any = 3;
 constexpr unsigned overlap_with_compute = 1;
 
+// Whether the driver accepts a hint: nowhere, a GPU, or a place of the host, whose number it
+// ignores.
 bool is_known(const cuda::memory_location& hint) {
-  constexpr int nowhere = 0;
   constexpr int a_gpu = 1;
-  return (hint.type == nowhere || hint.type == a_gpu) && hint.id == 0;
+  constexpr int last_of_host = 4;
+  return hint.type == a_gpu ? hint.id == 0 : hint.type >= 0 && hint.type <= last_of_host;
 }
 
 // Why the arguments leave the batch to the driver; nothing if they do not.
@@ -100,12 +102,23 @@ std::optional<outcome> judge_first(const cuda::driver_table& driver, const reque
 // ---------------------------------------------------------------------------------
 
 // Page-locked memory for lists of blocks, in each context that has the kernel. It is taken ahead:
-// later, taking memory could wait for work of the program.
+// later, taking memory could wait for work of the program. A program may enqueue a batch for each
+// layer of a model before the first one is complete.
+constexpr std::size_t small_lists = 32;
+constexpr std::size_t small_list = std::size_t{64} << 10U;
+constexpr std::size_t middle_lists = 3;
+constexpr std::size_t middle_list = std::size_t{512} << 10U;
 constexpr std::size_t large_list = std::size_t{4} << 20U;
-constexpr std::size_t small_list = std::size_t{512} << 10U;
-constexpr std::array<std::size_t, 5> lists{large_list, small_list, small_list, small_list,
-                                           small_list};
-constexpr std::size_t list_bytes = large_list + 4 * small_list;
+constexpr std::size_t list_bytes =
+    small_lists * small_list + middle_lists * middle_list + large_list;
+
+constexpr std::array<std::size_t, small_lists + middle_lists + 1> lists = [] {
+  std::array<std::size_t, small_lists + middle_lists + 1> sizes{};
+  for (std::size_t at = 0; at < sizes.size(); ++at)
+    sizes.at(at) = at < small_lists ? small_list : middle_list;
+  sizes.back() = large_list;
+  return sizes;
+}();
 
 // A kernel that is loaded in the primary context of a GPU.
 struct loaded_kernel {

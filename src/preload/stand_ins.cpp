@@ -130,7 +130,8 @@ requested_batch batch_of(const address* to, const address* from, const std::size
           .attributes = attributes,
           .firsts = firsts,
           .kinds = kinds,
-          .stream = stream_of(Which, stream)};
+          // Drivers refuse the null stream in CUDA 13's form for the threads' default streams.
+          .stream = Which == entry::batch_per_thread ? stream : stream_of(Which, stream)};
 }
 
 template <entry Which, bool Linked>

@@ -312,6 +312,15 @@ const cuda::driver_table* usable_driver() noexcept {
 
 namespace {
 
+// Waits for the stream. The driver's waiting copies are no error while another stream is captured.
+int complete(const cuda::driver_table& calls, CUstream_st* stream) noexcept {
+  int mode = cuda::capture_mode_relaxed;
+  const bool relaxed = calls.exchange_capture_mode(&mode) == success;
+  const int result = calls.stream_synchronize(stream);
+  if (relaxed) (void)calls.exchange_capture_mode(&mode);
+  return result;
+}
+
 // Whether the copy is enqueued, or complete if `waiting`. Then `result` is what the program gets.
 bool take_over(const requested_copy& asked, bool waiting, int& result) noexcept {
   if (in_own_call) return false;
@@ -328,7 +337,7 @@ bool take_over(const requested_copy& asked, bool waiting, int& result) noexcept 
   } catch (const std::exception&) {  // the driver does not know the memory
   }
   count(one.moves, made.what, one.bytes);
-  if (made.enqueued && waiting) result = usable_driver()->stream_synchronize(one.stream);
+  if (made.enqueued && waiting) result = complete(*usable_driver(), one.stream);
   return made.enqueued;
 }
 

@@ -796,7 +796,7 @@ int add_batch(address* to, address* from, std::size_t* bytes, std::size_t count,
     if (at == 0 ? firsts[0] != 0 : firsts[at] <= firsts[at - 1] || firsts[at] >= count)
       return fail(invalid_value, whole);
     const fake_attributes& one = attributes[at];
-    if (one.order < 1 || one.order > 3 || one.flags > 1 || one.hints[0] > 3 || one.hints[2] > 3)
+    if (one.order < 1 || one.order > 3 || one.flags > 1 || one.hints[0] > 4 || one.hints[2] > 4)
       return fail(invalid_value, whole);
   }
   CUstream_st* stream = resolve(given);
@@ -856,8 +856,8 @@ int cuMemcpyBatchAsync_v2(address* to, address* from, std::size_t* bytes, std::s
 int cuMemcpyBatchAsync_v2_ptsz(address* to, address* from, std::size_t* bytes, std::size_t number,
                                fake_attributes* attributes, std::size_t* firsts, std::size_t kinds,
                                CUstream_st* stream) {
-  count("cuMemcpyBatchAsync_v2_ptsz");
-  return add_batch(to, from, bytes, number, attributes, firsts, kinds, nullptr, of_thread(stream));
+  count("cuMemcpyBatchAsync_v2_ptsz");  // it refuses the null stream, as a real driver did
+  return add_batch(to, from, bytes, number, attributes, firsts, kinds, nullptr, stream);
 }
 // These two only count.
 int cuMemcpy3DBatchAsync(std::size_t, void*, std::size_t*, unsigned long long, CUstream_st*) {

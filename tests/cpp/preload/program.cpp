@@ -399,10 +399,10 @@ void batches_of(work& one, int rounds) {
         break;
       default:
         made.count_them();
+        stream = reinterpret_cast<CUstream_st*>(2);
         CHECK(cu_batches().now_per_thread(made.to.data(), made.from.data(), made.bytes.data(),
                                           made.bytes.size(), &made.attributes, &made.first, 1,
-                                          nullptr));
-        stream = reinterpret_cast<CUstream_st*>(2);
+                                          stream));
     }
     if (failed != 77 && failed != static_cast<std::size_t>(-1))
       die("a batch without a failure names one");
@@ -453,7 +453,14 @@ void refused(unsigned seed) {
     expect(made.old(nullptr, &failed), 1, "the default stream");
     expect(static_cast<int>(failed == whole), 1, "which copy failed");
     expect(made.now(reinterpret_cast<CUstream_st*>(1)), 1, "the legacy stream");
-    CHECK(made.now(stream));  // the expected bytes
+    made.count_them();
+    expect(
+        cu_batches().now_per_thread(made.to.data(), made.from.data(), made.bytes.data(),
+                                    made.bytes.size(), &made.attributes, &made.first, 1, nullptr),
+        1, "the null stream of the new form");
+    made.attributes.hints[2] = 3;  // a part of the host
+    CHECK(made.now(stream));       // the expected bytes
+    made.attributes.hints[2] = 0;
     CHECK(cu().cuStreamSynchronize(stream));
     made.attributes.order = 0;
     expect(made.now(stream), 1, "no order");
@@ -566,7 +573,7 @@ void renewed() {
     fake_attributes attributes;
     std::size_t first = 0;
     CHECK(cu_batches().now_per_thread(to.data(), from.data(), bytes.data(), count, &attributes,
-                                      &first, 1, nullptr));
+                                      &first, 1, reinterpret_cast<CUstream_st*>(2)));
     copies += count;
     copied += count * size;
     CHECK(cu().cuStreamSynchronize(reinterpret_cast<CUstream_st*>(2)));
