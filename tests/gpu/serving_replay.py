@@ -395,6 +395,16 @@ def run(words: list[str], *, preloaded: bool) -> tuple[dict[str, Any], dict[str,
         return json.loads(ended.stdout.splitlines()[-1]), counted
 
 
+def driver_version() -> str | None:
+    """The NVIDIA driver's version; None where nvidia-smi does not tell."""
+    words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        ended = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=20)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return ended.stdout.split()[0]
+
+
 def cost_of_a_call() -> dict[str, float] | None:
     """The cost of a copy of 64 bytes for the host in ns, without and with the library, in C."""
     compiler = shutil.which("cc") or shutil.which("gcc")
@@ -459,6 +469,7 @@ def main() -> int:
             **provenance(),
             "command": "python tests/gpu/serving_replay.py",
             "gpu": plain["gpu"],
+            "driver": driver_version(),
             "checksums_are_the_same": same,
             "batches": counted["batches"],
             "copies": counted["copies"],
