@@ -59,7 +59,7 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
         MEDIUM: {"size": 512, "angles": 128},
         LARGE: {"size": 768, "angles": 128},
     },
-    "diffusion": {SMALL: {"size": 128}, MEDIUM: {"size": 240}, LARGE: {"size": 272}},
+    "diffusion": {SMALL: {"size": 128}, MEDIUM: {"size": 240}, LARGE: {"size": 256}},
     "eqwp": {SMALL: {"size": 64}, MEDIUM: {"size": 96}, LARGE: {"size": 160}},
     "hit": {SMALL: {"size": 64}, MEDIUM: {"size": 128}, LARGE: {"size": 160}},
 }
