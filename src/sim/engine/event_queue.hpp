@@ -64,7 +64,9 @@ class event_queue {
 
  private:
   static constexpr std::uint32_t bucket_shift = 9;  // 0.5 ns
+  static constexpr std::uint64_t bucket_ps = std::uint64_t{1} << bucket_shift;
   static constexpr std::uint64_t bucket_count = 16384;
+  static constexpr std::size_t counted_from = 64;  // events from which on counting is faster
   static constexpr std::uint32_t index_bits = 40;
   static constexpr std::uint64_t index_mask = (std::uint64_t{1} << index_bits) - 1;
 
@@ -81,7 +83,7 @@ class event_queue {
   // Orders the events of one bucket. A bucket holds its events in insertion order: far events are
   // moved in as soon as the bucket becomes near, before any other event is added.
   static std::uint64_t key_of(picoseconds time, std::size_t index) {
-    return (time % (std::uint64_t{1} << bucket_shift)) << index_bits | index;
+    return (time % bucket_ps) << index_bits | index;
   }
 
   void enter(std::uint64_t slot, const event& e) {
@@ -117,10 +119,26 @@ class event_queue {
     occupied_[k / 64] &= ~(std::uint64_t{1} << (k % 64));
     open_.clear();
     open_.swap(buckets_[k]);
-    // The bucket is mostly in order already. The list holds the latest event first, so the loop
-    // builds it from the back, and the sort has little to do.
-    for (std::size_t i = open_.size(); i-- > 0;) order_.push_back(key_of(open_[i].time, i));
-    std::sort(order_.begin(), order_.end(), std::greater<>());
+    order_open();
+  }
+
+  // Lists the events of the open bucket, the latest first.
+  void order_open() {
+    if (open_.size() < counted_from) {
+      // The bucket is mostly in order already. The list holds the latest event first, so the loop
+      // builds it from the back, and the sort has little to do.
+      for (std::size_t i = open_.size(); i-- > 0;) order_.push_back(key_of(open_[i].time, i));
+      std::sort(order_.begin(), order_.end(), std::greater<>());
+      return;
+    }
+    // Many events share few times: the number of events at later times is an event's place.
+    std::array<std::uint32_t, bucket_ps + 1> place{};
+    for (const event& e : open_) ++place[bucket_ps - 1 - e.time % bucket_ps + 1];
+    for (std::size_t t = 1; t < bucket_ps; ++t) place[t] += place[t - 1];
+    order_.resize(open_.size());
+    for (std::size_t i = open_.size(); i-- > 0;) {
+      order_[place[bucket_ps - 1 - open_[i].time % bucket_ps]++] = key_of(open_[i].time, i);
+    }
   }
 
   std::vector<std::vector<event>> buckets_;

@@ -93,7 +93,7 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   // The memory of the previous kernel's programs is reused.
   free_blocks_.resize(blocks_.size());
   std::iota(free_blocks_.rbegin(), free_blocks_.rend(), 0U);
-  for (block_slot& b : blocks_) b.programs.resize(warps_per_block_);
+  for (block_slot& b : blocks_) fit_programs(b);
   warps_.resize(blocks_.size() * warps_per_block_);
   for (compute_unit& u : units_) {
     u.l1.invalidate();
@@ -136,12 +136,17 @@ bool gpu::claim_block(compute_unit& u) {
   return true;
 }
 
+void gpu::fit_programs(block_slot& b) {
+  while (b.programs.size() > warps_per_block_) b.programs.pop_back();
+  while (b.programs.size() < warps_per_block_) b.programs.emplace_back(program_memory_);
+}
+
 void gpu::start_block(std::uint32_t unit) {
   std::uint32_t slot = 0;
   if (free_blocks_.empty()) {
     slot = static_cast<std::uint32_t>(blocks_.size());
     blocks_.emplace_back();
-    blocks_.back().programs.resize(warps_per_block_);
+    fit_programs(blocks_.back());
     warps_.resize(blocks_.size() * warps_per_block_);
   } else {
     slot = free_blocks_.back();

@@ -25,6 +25,7 @@
 #include "sim/gpu/cache.hpp"
 #include "sim/gpu/gpu_counters.hpp"
 #include "sim/gpu/memory.hpp"
+#include "sim/gpu/program_memory.hpp"
 #include "sim/gpu/remote_accesses.hpp"
 #include "sim/gpu/remote_load_counts.hpp"
 #include "sim/gpu/translator.hpp"
@@ -252,6 +253,8 @@ class gpu {
   compute_unit& unit_of(std::uint32_t warp_id) { return units_[warps_[warp_id].unit]; }
 
   void start_block(std::uint32_t unit);
+  // Gives a block a program for each of its warps.
+  void fit_programs(block_slot& b);
   // Gives free places of a unit first to device-launched kernels, then to the next block.
   void fill_unit(std::uint32_t unit);
   bool has_place(const compute_unit& u) const;
@@ -372,7 +375,8 @@ class gpu {
   bool retrying_ = false;           // whether an instruction that waited is being issued again
   std::vector<compute_unit> units_;
   std::vector<cache> scalar_l1_;
-  std::vector<warp> warps_;  // index: block slot, then warp of the block
+  std::vector<warp> warps_;        // index: block slot, then warp of the block
+  program_memory program_memory_;  // outlives the programs
   std::vector<block_slot> blocks_;
   std::vector<std::uint32_t> free_blocks_;
   std::vector<waiter> waiters_;

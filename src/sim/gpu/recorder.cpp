@@ -224,7 +224,7 @@ bool recorder::begin_repeated(std::uint32_t warp, std::uint32_t lanes, const voi
   if (settings_->totals != nullptr || settings_->log != nullptr) return false;
   flush();
   warp_ = none;
-  std::vector<instruction>& program = (*programs_)[warp].instructions;
+  std::pmr::vector<instruction>& program = (*programs_)[warp].instructions;
   repeating_name_ = {place, key, lanes};
   repeating_warp_ = warp;
   repeating_from_ = static_cast<std::uint32_t>(program.size());
@@ -265,7 +265,7 @@ void recorder::end_repeated() {
   flush();
   warp_ = none;
   keeps_ = false;
-  const std::vector<instruction>& program = (*programs_)[repeating_warp_].instructions;
+  const std::pmr::vector<instruction>& program = (*programs_)[repeating_warp_].instructions;
   repeating_.instructions.assign(program.begin() + repeating_from_, program.end());
   for (instruction& i : repeating_.instructions) {
     if (i.depends != none) i.depends -= repeating_from_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory_resource>
 #include <vector>
 
 #include "interlace/kernel.hpp"
@@ -76,9 +77,13 @@ struct instruction {
 static_assert(sizeof(instruction) == 40, "programs are most of what a run holds");
 
 struct warp_program {
-  std::vector<instruction> instructions;
-  std::vector<line_access> lines;
-  std::vector<written_bytes> written;
+  warp_program() = default;
+  explicit warp_program(std::pmr::memory_resource& memory)
+      : instructions(&memory), lines(&memory), written(&memory) {}
+
+  std::pmr::vector<instruction> instructions;
+  std::pmr::vector<line_access> lines;
+  std::pmr::vector<written_bytes> written;
   // For each element of `lines`, the 4-byte words that lanes touch. Filled only if remote loads are
   // watched.
   std::vector<std::uint32_t> words;

@@ -41,6 +41,27 @@ TEST(event_queue, order_of_time_then_insertion) {
   }
 }
 
+// Stretches of half a nanosecond that hold few events, and many events.
+TEST(event_queue, order_of_dense_stretches) {
+  std::mt19937_64 random(1);
+  event_queue queue;
+  std::multimap<picoseconds, std::uint64_t> expected;  // equal times keep their order
+  std::uint64_t inserted = 0;
+  for (std::uint64_t stretch = 1; stretch < 40; ++stretch) {
+    for (std::uint64_t k = 0; k < stretch * stretch; ++k) {
+      const picoseconds time = 512 * stretch + random() % 512;
+      queue.push(time, event_kind::load_done, 0, 0, inserted);
+      expected.emplace(time, inserted++);
+    }
+  }
+  for (const auto& [time, number] : expected) {
+    const event e = queue.pop([](const auto&) {});
+    ASSERT_EQ(e.time, time);
+    ASSERT_EQ(e.b, number);
+  }
+  EXPECT_TRUE(queue.empty());
+}
+
 TEST(resource, serves_in_turn) {
   resource r;
   EXPECT_EQ(r.reserve(100, 10), 100U);
