@@ -45,8 +45,8 @@ void copy(cuda::device_address to, cuda::device_address from, std::uint64_t byte
   throw device_error(interlace_last_error());
 }
 
-// One GPU has no other paths. Its copies need neither the engine's plans nor the time to discover
-// the machine, about 20 ms.
+// One GPU has no other paths. Its copies need neither the engine's plans nor the time that the
+// engine takes to discover the machine.
 void copy_directly(cuda::device_address to, cuda::device_address from, std::uint64_t bytes,
                    CUstream_st* stream) {
   const cuda::driver_table& driver = cuda::real_driver();
