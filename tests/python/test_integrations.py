@@ -67,6 +67,7 @@ def test_vllm_reads_by_interlace(files: list[str], modules: Any) -> None:
 
     class DefaultModelLoader:
         local_expert_ids: set[int] | None = None
+        counter_before_loading_weights = 0.0
 
         def __init__(self, load_config: Any) -> None:
             assert load_config.load_format == "safetensors"
@@ -120,6 +121,7 @@ def test_vllm_reads_by_interlace(files: list[str], modules: Any) -> None:
     found = read()
     assert list(found) == ["a.model.experts.0.w.weight", "a.unused", "a.model.experts.1.w.weight"]
     assert found["a.model.experts.1.w.weight"].sum() == 12
+    assert loader.counter_before_loading_weights > 0
     assert "a.unused" not in read(unused=lambda name: name == "unused")
     loader.local_expert_ids = {1}
     assert list(read()) == ["a.unused", "a.model.experts.1.w.weight"]
@@ -195,6 +197,7 @@ def test_vllm_has_what_its_plug_in_uses() -> None:
         assert f"        {field}: " in text
     assert "self._encoder_only_lm_prefixes: " in text
     assert "self.local_expert_ids: " in text
+    assert "counter_before_loading_weights: float = 0.0" in text
     plugins = (loaders.parents[1] / "plugins/__init__.py").read_text(encoding="utf-8")
     assert 'DEFAULT_PLUGINS_GROUP = "vllm.general_plugins"' in plugins
 

@@ -6,6 +6,7 @@ vLLM calls `register` in every process (entry point `vllm.general_plugins`).
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -54,6 +55,8 @@ def _loader() -> type[Any]:
             )
             if not use_safetensors:
                 return super()._get_weights_iterator(source)  # type: ignore[no-any-return]
+            if self.counter_before_loading_weights == 0.0:  # vLLM logs how long weights took
+                self.counter_before_loading_weights = time.perf_counter()
             unused = source.is_unused_weight
 
             def wanted(name: str) -> bool:
