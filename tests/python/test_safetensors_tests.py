@@ -24,9 +24,11 @@ import atexit
 import pathlib
 
 import interlace
+import pytest
 import safetensors
 import safetensors.numpy
 import safetensors.torch
+import torch
 
 opened = 0
 
@@ -41,6 +43,15 @@ class safe_open(interlace.safe_open):
 for module in (safetensors, safetensors.numpy, safetensors.torch):
     module.safe_open = safe_open
 safetensors.PrefetchLoader = interlace.PrefetchLoader
+
+
+@pytest.fixture(autouse=True)
+def _no_memory_of_earlier_tests():
+    # Some tests measure a GPU's free memory, of which PyTorch keeps what earlier tests used.
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
 atexit.register(lambda: pathlib.Path("opened").write_text(str(opened)))
 """
 

@@ -20,7 +20,7 @@ from interlace.runtime.arrivals import Arrivals, every
 from interlace.runtime.checkpoint_files import File, open_files
 from interlace.runtime.placement import Device, Devices
 from interlace.runtime.read_errors import naming_tensors
-from interlace.runtime.reading import How, Wanted, threads_of
+from interlace.runtime.reading import MOST_NAMED_THREADS, How, Wanted, threads_of
 from interlace.runtime.safetensors_header import BITS, Entry
 
 FRAMEWORKS = {
@@ -222,7 +222,9 @@ class safe_open:  # noqa: N801
         reading.refuse_unknown(self._framework, self._files, wanted)
         gpu = Devices(where, self._framework).of(self._name, "")
         wanted = [one._replace(gpu=gpu) for one in wanted]
-        how = How(threads_of(threads))
+        # safetensors takes any number, and starts no more threads than there is work for
+        most = min(threads, MOST_NAMED_THREADS) if isinstance(threads, int) else threads
+        how = How(threads_of(most))
         return PrefetchLoader(Arrivals(self._files, wanted, self._framework, how), wanted)
 
     def _planned(self, plan: Mapping[str, slice | None] | None) -> list[Wanted]:
