@@ -27,7 +27,7 @@ struct block_arguments {
   std::uint32_t run = 1;  // addresses that a thread block reads at once
   std::uint32_t bits = 0;
   std::uint32_t unused = 0;
-  std::array<std::byte, block_arguments_room> lists;
+  std::array<std::byte, block_arguments_room> lists = {};
 };
 static_assert(sizeof(block_arguments) == 4080 && offsetof(block_arguments, lists) == 80);
 

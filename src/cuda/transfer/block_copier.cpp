@@ -294,7 +294,7 @@ copied_blocks block_copier::copy(const block_batch& batch, CUstream_st* stream) 
                .copies_possible = wanted(blocks_way::copies),
                .most_thread_blocks = batch.most_thread_blocks != 0 ? batch.most_thread_blocks
                                                                    : options_.most_thread_blocks});
-  if (choice.way == plan::block_way::kernel &&
+  if (by != nullptr && choice.way == plan::block_way::kernel &&
       launch(*by, list, plan::layout_of(list, shape, choice.thread_blocks), choice.thread_blocks,
              stream, capture.graph))
     return {blocks_way::kernel, shape.bytes};
