@@ -236,6 +236,7 @@ def measure(batch: Batch, repeats: int) -> list[BlocksRow]:
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in methods}
     for _ in range(repeats):
         for name, method in methods.items():
+            method()  # so that the method before it left nothing in the caches
             times[name].append(_timed(on, method))
     total = batch.size * batch.count
     rows = []
