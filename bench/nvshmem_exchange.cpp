@@ -122,7 +122,7 @@ outcome measure(const settings& s, int self) {
   if (replica == nullptr) throw device_error("NVSHMEM has no memory for the region");
   const std::uint64_t own = s.bytes * static_cast<std::uint64_t>(self);
 
-  // A stream for each peer, as bulk copies have; the own one enqueues the barrier.
+  // Each peer has a stream, as for bulk copies. The own stream enqueues the barrier.
   std::vector<cudaStream_t> streams(static_cast<std::size_t>(s.gpus));
   for (cudaStream_t& stream : streams) {
     INTERLACE_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -151,7 +151,7 @@ outcome measure(const settings& s, int self) {
   };
 
   std::vector<unsigned char> host(total);
-  for (int repeat = -1; repeat < s.repeats; ++repeat) {  // the first is not measured
+  for (int repeat = -1; repeat < s.repeats; ++repeat) {  // the first round is not measured
     std::fill(host.begin(), host.end(), static_cast<unsigned char>(0xff));
     for (std::uint64_t i = 0; i < s.bytes; ++i) host[own + i] = value_of(repeat, self, i);
     INTERLACE_CUDA_CHECK(cudaMemcpy(replica, host.data(), total, cudaMemcpyHostToDevice));
@@ -170,7 +170,7 @@ outcome measure(const settings& s, int self) {
         result.wrong += part[i] != value_of(repeat, owner, i) ? 1 : 0;
       }
     }
-    // Nobody fills its replica while a peer still compares or sends.
+    // No process fills its replica while a peer still compares or sends.
     nvshmemx_barrier_all_on_stream(main);
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(main));
     if (repeat >= 0) {
@@ -242,7 +242,7 @@ void print(const settings& s, const std::vector<outcome>& outcomes) {
 
 int start_all(const settings& s) {
   (void)std::signal(SIGPIPE, SIG_IGN);  // a process that ended is an error, not our end
-  // Read by NVSHMEM when it is initialised, in processes that inherit them.
+  // NVSHMEM reads these variables when it is initialised, in processes that inherit them.
   setenv("NVSHMEM_DISABLE_NVLS", "1", 1);
   setenv("NVSHMEM_REMOTE_TRANSPORT", "none", 0);
   setenv("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "lo", 0);
@@ -252,7 +252,7 @@ int start_all(const settings& s) {
     int from;
   };
   std::vector<process> processes;
-  // No call to CUDA before: a fork does not take its state along.
+  // CUDA is not called before this, because a fork does not keep its state.
   for (int r = 0; r < s.gpus; ++r) {
     std::array<int, 2> down{};
     std::array<int, 2> up{};

@@ -58,7 +58,7 @@ KERNELS = {
 
 
 def profile(ncu: str, tests: str) -> str:
-    """The profiler's table, one line a kernel."""
+    """The profiler's table, with one line for each kernel."""
     command = [ncu, "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]
     command += ["--kernel-name", "regex:run_grid", "--print-kernel-base", "demangled"]
     command += ["--metrics", ",".join(m for group in METRICS.values() for m in group)]
@@ -70,7 +70,7 @@ def profile(ncu: str, tests: str) -> str:
 
 
 def by_kernel(table: str) -> dict[str, dict[str, int]]:
-    """Operations by part of a kernel's name and by kind."""
+    """The operations by part of a kernel's name and by kind."""
     lines = [line for line in table.splitlines() if line.startswith('"')]
     rows = csv.DictReader(io.StringIO("\n".join(lines)))
     counts = {part: dict.fromkeys(METRICS, 0) for part in KERNELS}

@@ -126,7 +126,7 @@ class spmv {
   float one_ = 1, zero_ = 0;
 };
 
-// Nothing but the gathers: each column once, coalesced, and what it points to.
+// Makes only the gathers: each column once, coalesced, and the element to which it points.
 __global__ void gather_only(const uint4* __restrict__ columns, std::uint64_t quads,
                             const float* __restrict__ x, float* out) {
   const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
@@ -141,7 +141,7 @@ __global__ void gather_only(const uint4* __restrict__ columns, std::uint64_t qua
     const uint4 a = __ldcs(columns + i);
     sum += (x[a.x] + x[a.y]) + (x[a.z] + x[a.w]);
   }
-  if (sum == -1.0F) *out = sum;  // never: keeps the loads
+  if (sum == -1.0F) *out = sum;  // never true; it keeps the loads
 }
 
 double copy_bytes_per_s(stopwatch& watch) {
@@ -267,7 +267,8 @@ void compare(const settings& s) {
     theirs2.push_back(c / iterations);
   }
   const double bandwidth = copy_bytes_per_s(watch);
-  // Each array once: columns, offsets, degrees, contributions read and written.
+  // Each array moves once: columns, offsets, degrees, and contributions, which are read and
+  // written.
   const double bytes = 4.0 * static_cast<double>(edges) + 16.0 * static_cast<double>(vertices);
   const double t = median(ours);
   const double best = std::min(median(theirs), median(theirs2));

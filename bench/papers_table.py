@@ -23,7 +23,7 @@ PAPERS = {
 
 
 class Line(NamedTuple):
-    """A row of the table: its words, and the keys of the rows of a file that give its figures."""
+    """A row of the table, with its words and the keys of the rows that have its figures."""
 
     words: str
     keys: str
@@ -121,7 +121,7 @@ ROWS = {
 
 
 def line(paper: str, row: Line, found: dict[str, dict[str, Any]]) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
 
     def cell(column: str, form: str) -> str:
         values = [found[key][column] for key in row.keys.split()]
@@ -135,7 +135,7 @@ def line(paper: str, row: Line, found: dict[str, dict[str, Any]]) -> str:
 
 
 def table(folder: Path) -> list[str]:
-    """The lines of the table."""
+    """Return the lines of the table."""
     lines = ["| paper | figure | published | simulated |", "|---|---|---|---|"]
     for paper, name in PAPERS.items():
         text = (folder / f"reproduce-{paper}.json").read_text(encoding="utf-8")

@@ -44,7 +44,7 @@ FIGURES = ("best of inline and polling", SERIAL_COPY, BASELINE, BOUND, LINKS)
 
 
 def larger(sizes: Sizes, times: int) -> Sizes:
-    """The options for so many times the rows or pixels; meshes take the next whole side."""
+    """The options for so many times the rows or pixels. Meshes take the next whole side."""
     return Sizes(
         pagerank_scale=sizes.pagerank_scale + (times.bit_length() - 1),
         jacobi_rows=sizes.jacobi_rows * times,
@@ -92,7 +92,7 @@ def sent_bytes_per_s(machine: str) -> float:
 
 
 def figures(gpus: int, results: Results) -> dict[str, float]:
-    """Speedups over one GPU."""
+    """The speedups over one GPU."""
     best = results.fastest(gpus, (INLINE, POLLING))
     found = {FIGURES[0]: results.speedup(best)}
     found |= {name: results.speedup(Case(gpus, name)) for name in (SERIAL_COPY, BASELINE, BOUND)}
@@ -122,7 +122,7 @@ def main() -> None:
     results: dict[tuple[int, int, str], dict[str, Results]] = {}
     for factor in sorted(times, reverse=True):
         for gpus in gpu_counts:
-            for name, load in loads.items():  # one at a time: large ones fill the memory
+            for name, load in loads.items():  # one at a time, because large ones fill the memory
                 started = time.monotonic()
                 workload = load(larger(sizes[gpus], factor))
                 found = results.setdefault((factor, gpus, name), {})
@@ -149,7 +149,7 @@ def main() -> None:
                 }
             for name, values in of.items():
                 row = {"times": factor, "gpus": gpus, "workload": name, "speedups": values}
-                if name in found_on:  # not of means
+                if name in found_on:  # means have no such figure
                     alone = found_on[name].outcomes[Case(1, BASELINE)]
                     row["one_gpu_s"] = alone.time_s / alone.iterations
                 rows.append(row)

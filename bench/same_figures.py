@@ -60,7 +60,7 @@ PASSING = re.compile(
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Each file's name without its suffix, and the arguments that make the file."""
+    """The name of each file without its suffix, and the arguments that make the file."""
     for name, options in WORKLOADS.items():
         workload = name if name == "halo-jacobi" else name.split("-")[0]
         for machine in MACHINES:
@@ -108,7 +108,7 @@ def record(folder: Path, interlace: str, only: str) -> int:
 
 
 def differences(path: str, before: Any, after: Any) -> Iterator[str]:
-    """A line for each value that differs."""
+    """Return a line for each value that differs."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted({*before, *after}):
             if PASSING.match(key):
@@ -125,7 +125,7 @@ def differences(path: str, before: Any, after: Any) -> Iterator[str]:
 
 
 def compare(before: Path, after: Path) -> int:
-    """Print the values that differ; return their number."""
+    """Print the values that differ, and return their number."""
     names = sorted({file.name for folder in (before, after) for file in folder.glob("*.json")})
     if not names:
         raise SystemExit(f"same_figures.py: there are no files in {before} and {after}")

@@ -44,7 +44,7 @@ class Code(NamedTuple):
     instructions: tuple[str, ...]
 
     def opcodes(self) -> tuple[int, frozenset[tuple[str, int]]]:
-        """The registers, and how often each opcode occurs; NOP only pads a kernel's end."""
+        """The registers, and each opcode's count without NOP, which only pads a kernel's end."""
         names = [match[1] for line in self.instructions if (match := OPCODE.match(line))]
         return self.registers, frozenset(Counter(n for n in names if n != "NOP").items())
 
@@ -53,7 +53,7 @@ Kernels = dict[str, list[Code]]  # kernels by name; several sources may have a t
 
 
 def plain(name: str) -> str:
-    """A kernel's name without the parts that differ from build to build."""
+    """Return a kernel's name without the parts that differ from build to build."""
     return ANONYMOUS.sub("_GLOBAL__N_", name)
 
 
@@ -149,7 +149,7 @@ def change(before: list[Code], after: list[Code]) -> str:
 
 
 def find_cuobjdump() -> str | None:
-    """The tool that lists machine code."""
+    """Find the tool that lists machine code."""
     if found := os.environ.get("CUOBJDUMP") or shutil.which("cuobjdump"):
         return found
     spec = find_spec("nvidia")
@@ -160,7 +160,7 @@ def find_cuobjdump() -> str | None:
 
 
 def read(file: Path, arch: str, cuobjdump: str) -> Kernels:
-    """The kernels of a file."""
+    """Read the kernels of a file."""
     listings = [
         subprocess.run(
             [cuobjdump, option, file], capture_output=True, text=True, check=False
@@ -171,7 +171,7 @@ def read(file: Path, arch: str, cuobjdump: str) -> Kernels:
 
 
 def main() -> int:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)

@@ -46,7 +46,7 @@ def rows_of(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[st
 
 
 def line(words: str, document: dict[str, Any]) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     one, two = rows_of(document)
     fastest = max(SHOWN, key=lambda name: two[name]["speedup"])
     speedups = [f"{two[name]['speedup']:.2f}" for name in SHOWN]

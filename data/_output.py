@@ -1,4 +1,4 @@
-"""Shared code of this folder's scripts: deterministic files, and errors in one sentence."""
+"""The code that this folder's scripts share: deterministic files, and errors in one sentence."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class DependencyGraph:
 
 
 def read_index(path: Path) -> bytes:
-    """The text of an index file, plain, gzip or xz by its first bytes."""
+    """Read the text of an index file, which is plain, gzip or xz by its first bytes."""
     data = path.read_bytes()
     try:
         if data.startswith(GZIP_MAGIC):
@@ -84,7 +84,7 @@ def read_index(path: Path) -> bytes:
 
 
 def read_apt_lists() -> bytes:
-    """The text of bookworm main amd64's index among this machine's apt lists."""
+    """Read the text of bookworm main amd64's index from this machine's apt lists."""
     wanted = ("Created-By: Packages", "Codename: bookworm", "Component: main")
     files = _output_of(
         ["apt-get", "indextargets", "--format", "$(FILENAME)", *wanted, "Architecture: amd64"]
@@ -110,7 +110,7 @@ def _output_of(command: list[str]) -> bytes:
 
 
 def parse_index(text: str) -> dict[str, Package]:
-    """The packages of an index by name. Raises ScriptError with the line's number."""
+    """Return the packages of an index by name. Raises ScriptError with the line's number."""
     packages: dict[str, Package] = {}
     for stanza, number in _stanzas(text):
         name = stanza.get("Package", "").strip()
@@ -131,7 +131,7 @@ def parse_index(text: str) -> dict[str, Package]:
 
 
 def _stanzas(text: str) -> Iterator[tuple[dict[str, str], int]]:
-    """The fields of each entry that the graph needs, and the number of the entry's first line."""
+    """Yield the fields of each entry that the graph needs, and the number of its first line."""
     stanza: dict[str, str] = {}
     first = 0
     key = ""
@@ -170,7 +170,7 @@ def _name(relation: str, package: str) -> str:
 
 
 def resolve(packages: dict[str, Package]) -> DependencyGraph:
-    """The dependency graph, by the rules at the top of this file."""
+    """Make the dependency graph by the rules at the top of this file."""
     names = sorted(packages)
     vertex = {name: i for i, name in enumerate(names, start=1)}
     provider: dict[str, int] = {}
@@ -197,7 +197,7 @@ def resolve(packages: dict[str, Package]) -> DependencyGraph:
 
 
 def matrix_market(graph: DependencyGraph, digest: str) -> str:
-    """The graph as Matrix Market text; `digest` is the index's SHA-256."""
+    """Return the graph as Matrix Market text; `digest` is the index's SHA-256."""
     head = (
         "%%MatrixMarket matrix coordinate pattern general\n"
         "% Debian 12 (bookworm) main amd64: package i needs package j (Pre-Depends, Depends)\n"
@@ -209,7 +209,7 @@ def matrix_market(graph: DependencyGraph, digest: str) -> str:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = Parser(description="Make the dependency graph of Debian 12 from its package index.")
     parser.add_argument("index", type=Path, nargs="?", help="Packages file; else the apt lists")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / OUTPUT)

@@ -32,13 +32,13 @@ LARGEST = 4096
 
 @dataclass(frozen=True)
 class Ellipse:
-    """One ellipse; lengths in half sides of the square, levels in hundredths."""
+    """An ellipse; lengths are in half sides of the square, levels in hundredths."""
 
     x: float
     y: float
     half_width: float  # along the x axis before the turn
     half_height: float
-    degrees: float  # counter-clockwise
+    degrees: float  # the turn, counter-clockwise
     modified: int  # Toft's level
     original: int  # Shepp and Logan's
 
@@ -58,7 +58,7 @@ ELLIPSES = (
 
 
 def phantom(size: int, contrast: str = "modified") -> NDArray[np.int64]:
-    """The image in hundredths: size x size, [row from the top, column from the left]."""
+    """Return the image in hundredths: size x size, [row from the top, column from the left]."""
     centres = (2 * np.arange(size) + 1) / size - 1
     x, y = centres[np.newaxis, :], -centres[:, np.newaxis]
     image = np.zeros((size, size), dtype=np.int64)
@@ -73,7 +73,7 @@ def phantom(size: int, contrast: str = "modified") -> NDArray[np.int64]:
 
 
 def matrix_market(image: NDArray[np.int64], contrast: str) -> str:
-    """The image as Matrix Market text."""
+    """Return the image as Matrix Market text."""
     rows, columns = image.shape
     head = (
         "%%MatrixMarket matrix array real general\n"
@@ -85,7 +85,7 @@ def matrix_market(image: NDArray[np.int64], contrast: str) -> str:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = Parser(description="Make the Shepp-Logan phantom.")
     parser.add_argument("--size", type=int, default=256, help="pixels a side (256)")
     parser.add_argument("--contrast", choices=("modified", "original"), default="modified")

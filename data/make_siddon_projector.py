@@ -37,12 +37,12 @@ DECIMALS = 7
 
 
 def default_bins(size: int) -> int:
-    """The least even number of bins that covers the image's diagonal."""
+    """Return the least even number of bins that covers the image's diagonal."""
     return 2 * math.ceil(size * math.sqrt(2) / 2)
 
 
 def direction(angle: int, angles: int) -> tuple[float, float]:
-    """Cosine and sine of the angle-th of `angles` angles in half a turn; exact at 0 and 90."""
+    """The cosine and sine of the angle-th of `angles` angles in half a turn; exact at 0 and 90."""
     if 2 * angle == angles:
         return 0.0, 1.0
     turn = math.pi * angle / angles
@@ -52,7 +52,7 @@ def direction(angle: int, angles: int) -> tuple[float, float]:
 def project(
     size: int, cosine: float, sine: float, bins: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """The entries of one angle, unsorted: bin, column and length (in pixel sides)."""
+    """Return the entries of one angle, unsorted: bin, column and length (in pixel sides)."""
     half = size / 2
     distance = np.arange(bins) - (bins - 1) / 2  # distance of each ray from the origin
     lines = np.arange(size + 1) - half
@@ -75,7 +75,7 @@ def project(
 
 
 def matrix_market(size: int, angles: int, bins: int) -> tuple[str, int]:
-    """The matrix as Matrix Market text, and its number of entries."""
+    """Return the matrix as Matrix Market text, and its number of entries."""
     entries: list[str] = []
     for angle in range(angles):
         rays, columns, lengths = project(size, *direction(angle, angles), bins)
@@ -103,14 +103,14 @@ def matrix_market(size: int, angles: int, bins: int) -> tuple[str, int]:
 
 
 def _decimal(value: int) -> str:
-    """value / 10**DECIMALS in as few characters as possible."""
+    """Write value / 10**DECIMALS in as few characters as possible."""
     whole, rest = divmod(value, 10**DECIMALS)
     text = f"{rest:0{DECIMALS}d}".rstrip("0")
     return f"{whole}.{text}" if text else f"{whole}"
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = Parser(description="Make a parallel-beam projector by Siddon's method.")
     parser.add_argument("--size", type=int, default=64, help="pixels a side (64)")
     parser.add_argument("--angles", type=int, default=45, help="angles in half a turn (45)")

@@ -33,12 +33,12 @@ extensions = [
 ]
 exclude_patterns = ["example"]
 root_doc = "index"
-# A cell of a table says `code` in docstrings, too: what Markdown and our docstrings mean by it.
+# A cell of a table says `code` in docstrings, too, because Markdown and our docstrings mean it so.
 default_role = "code"
 highlight_language = "none"
 
 myst_enable_extensions = ["attrs_inline"]
-myst_heading_anchors = 4  # the anchors of a forge
+myst_heading_anchors = 4  # headings have the anchors that a forge gives them
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -94,7 +94,7 @@ def add_what_the_site_needs(_app: Any, name: str, source: list[str]) -> None:
         text += f"\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
     elif page == "index" and part in PARTS:
         pages = {file.stem for file in (ROOT / "docs" / part).glob("*.md")} - {"index"}
-        named = re.findall(r"\]\(([\w-]+)\.md\)", text)  # in the order of the page itself
+        named = re.findall(r"\]\(([\w-]+)\.md\)", text)  # pages in the order of the page itself
         entries = "\n".join([*dict.fromkeys(named), *sorted(pages - set(named))])
         text += f"\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
     elif part == "reference" and page in MADE:
@@ -123,7 +123,7 @@ def code_blocks_of_docstrings(
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Sphinx calls this function."""
     app.connect("source-read", add_what_the_site_needs)
     app.connect("autodoc-process-docstring", code_blocks_of_docstrings)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -21,8 +21,8 @@ ROW, BAR = 32, 25  # heights of rows and of the bars in them
 END = 26.0  # the longest epoch
 UNIT = (WIDTH - LEFT - 4) / END  # pixels a unit of time
 
-KERNEL = 16.0  # how long a kernel computes
-COPY = 9.0  # how long a plain copy of all that it writes takes
+KERNEL = 16.0  # the time that a kernel computes
+COPY = 9.0  # the time of a plain copy of all that it writes
 CHUNKS = 6
 
 
@@ -38,9 +38,9 @@ class Bar(NamedTuple):
 class Picture(NamedTuple):
     """The picture of one mechanism."""
 
-    text: str  # for people who do not see the picture
+    text: str  # the text for people who do not see the picture
     rows: dict[str, list[Bar]]
-    steps: tuple[tuple[float, int, int], ...] = ()  # time, row, row that it starts
+    steps: tuple[tuple[float, int, int], ...] = ()  # time, row, and the row that it starts
 
 
 def kernel(start: float = 0, end: float = KERNEL, label: str = "kernel") -> Bar:
@@ -59,7 +59,7 @@ def chunks(delay: float, length: float = COPY / CHUNKS, colour: str = "link") ->
 
 
 def packets(times: list[float], head: float, payload: float) -> list[Bar]:
-    """A packet at each time: its header, then its payload."""
+    """A packet at each time, with its header followed by its payload."""
     made = []
     for time in times:
         made += [Bar(time, time + head, "faint"), Bar(time + head, time + head + payload)]
@@ -70,11 +70,11 @@ def steady(count: int, first: float, last: float) -> list[float]:
     return [first + (last - first) * k / (count - 1) for k in range(count)]
 
 
-LATER = KERNEL + 0.6  # when something starts that waits for the kernel's end
+LATER = KERNEL + 0.6  # the start of an activity that waits for the kernel's end
 STORES = [Bar(t, t + 0.22, "compute") for t in steady(28, 0.4, KERNEL - 0.4)]
 PART = COPY / 4
 
-WINDOW = "lines of a window of addresses"  # in a queue
+WINDOW = "lines of a window of addresses"  # the text of a queue
 
 
 def bursts(of: Callable[[float], list[Bar]]) -> list[Bar]:
@@ -83,7 +83,7 @@ def bursts(of: Callable[[float], list[Bar]]) -> list[Bar]:
 
 
 def queued(text: str, label: str, link: list[Bar]) -> Picture:
-    """Stores that wait in a queue before they go to the link."""
+    """Stores wait in a queue before they go to the link."""
     queue = [Bar(0.6, KERNEL + 0.4, "gain", label)]
     return Picture(text, {"stores": STORES, "queue": queue, "link": link})
 
@@ -251,7 +251,7 @@ PICTURES = {
 
 
 def svg(picture: Picture, theme: dict[str, str]) -> str:
-    """The picture in the colours of a theme."""
+    """Return the picture in the colours of a theme."""
     height = TOP + ROW * len(picture.rows) + 4
     lines = []
     for number, (name, bars) in enumerate(picture.rows.items()):
@@ -294,7 +294,7 @@ def svg(picture: Picture, theme: dict[str, str]) -> str:
 
 
 def made() -> dict[str, str]:
-    """The text of each file, by its name."""
+    """Return the text of each file by its name."""
     return {
         f"{name}-{theme}.svg": svg(picture, colours)
         for name, picture in PICTURES.items()

@@ -187,7 +187,8 @@ struct normal_equations {
         });
       }
       warp.each([&](auto lane) {
-        // Operations for the addresses of the tile's rows in the record, and for the right side.
+        // These operations compute the addresses of the tile's rows in the record, and the right
+        // side.
         lane.compute(operation::integer, (F == 16 ? 40 : 55) + 1);
         if (lane.in_warp() >= F) return;
         lane.store(staged, base + triangle_size + lane.in_warp(), right_[lane]);

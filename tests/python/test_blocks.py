@@ -1,4 +1,4 @@
-"""interlace.copy_blocks: what it asks of the library, and what it refuses, without a GPU."""
+"""interlace.copy_blocks without a GPU: its calls of the library, and its refusals."""
 
 from __future__ import annotations
 

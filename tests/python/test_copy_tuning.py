@@ -1,4 +1,4 @@
-"""`interlace tune copy`: what it picks, keeps and writes. The compiled search is the real one."""
+"""`interlace tune copy`: its picks, its file and its output. The compiled search is real."""
 
 from __future__ import annotations
 

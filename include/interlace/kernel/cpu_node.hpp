@@ -134,7 +134,7 @@ class cpu_node {
   // Allocates memory that lives as long as the node, with every byte 0xff.
   virtual void* take(std::uint32_t device, std::uint64_t bytes) = 0;
   virtual void* take_unified(std::uint64_t bytes, const page_placement& pages) = 0;
-  // Called when a region or reduction gets its id; ids count from 0.
+  // The node calls this when a region or reduction gets its id. Ids count from 0.
   virtual void adding(std::uint32_t id, const region_state& state) = 0;
 
   std::uint32_t add(region_state state, fold_function folding);

@@ -30,7 +30,7 @@ class use_tracker {
     std::uint32_t& stamp = read_[device][element];
     if (stamp == epoch_ + 1) return;
     stamp = epoch_ + 1;
-    // Written in the previous epoch, or set before the first one.
+    // The element was written in the previous epoch, or set before the first one.
     if (front_stamp(element) == epoch_) ++used_now_;
   }
   void end_epoch() {

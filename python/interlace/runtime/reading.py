@@ -36,7 +36,7 @@ class How(NamedTuple):
     checksums: bool = False
     progress: Progress | None = None
     ring: tuple[int, int] | None = None  # None: a ring that suits the machine
-    most_host: int | None = None  # most bytes of that ring; None: no bound
+    most_host: int | None = None  # the most bytes of that ring; None: no bound
     direct: bool = False  # for GPUs: read bytes that are not in the page cache around it
 
 

@@ -93,7 +93,7 @@ class Request(NamedTuple):
     places: tuple[str, ...] = ("cache",)
     methods: tuple[str, ...] | None = None  # the loaders; None: all
     cores: tuple[int, ...] = ()  # additional numbers of cores for interlace and the cores' limit
-    limit_s: float | None = None  # nothing new is measured after this time
+    limit_s: float | None = None  # after this time no measurement starts
 
 
 def _now() -> float:
@@ -105,7 +105,7 @@ class _Failed(Exception):  # noqa: N818
 
 
 class _TimeIsOver(Exception):  # noqa: N818
-    """What was measured until now counts."""
+    """The time is over. All measurements until now count."""
 
 
 class _Loader:

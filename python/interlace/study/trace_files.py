@@ -42,7 +42,9 @@ def _unpacked_xz(file: Path, stream: Any) -> Iterator[bytes]:
     begun = between = False
     try:
         while packed := stream.read(PACKED_PIECE):
-            while packed := packed.lstrip(b"\0") if between else packed:  # padding of streams
+            while (
+                packed := packed.lstrip(b"\0") if between else packed
+            ):  # the streams may be padded
                 begun, between = True, False
                 if piece := unpacker.decompress(packed, PIECE):
                     yield piece

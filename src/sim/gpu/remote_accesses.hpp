@@ -65,7 +65,7 @@ class load_rules {
   };
   virtual void reply(const part& p) = 0;
 
-  // Called for loads that reach an L1.
+  // The GPU calls this for loads that reach an L1.
   virtual void saw_local() = 0;
   virtual void saw_remote_store() = 0;
   virtual void saw_remote_load(line_access l, std::uint32_t words, std::optional<bool> hit) = 0;
@@ -83,11 +83,11 @@ class page_rules {
   // Called if addresses are not translated. Returns false if the instruction must wait for the
   // line's page; gpu::issue_waiting resumes it.
   virtual bool may_access(page_waiter who, std::uint64_t line) = 0;
-  // Called when an instruction has accessed a line, if watches_accesses() is true.
+  // The GPU calls this when an instruction has accessed a line, if watches_accesses() is true.
   bool watches_accesses() const { return watches_accesses_; }
   virtual void accessed(std::uint64_t line) = 0;
-  // Called for a request for another GPU's line. Returns false to hold the request; gpu::leave
-  // sends it later.
+  // The GPU calls this for a request for another GPU's line. Returns false to hold the request;
+  // gpu::leave sends it later.
   virtual bool leaves(const message& request) = 0;
   virtual void came_back(std::uint64_t line) = 0;  // the reply
 

@@ -30,7 +30,7 @@ class load_mechanism {
  public:
   virtual ~load_mechanism() = default;
 
-  // Called when a kernel of a GPU starts.
+  // The node calls this when a kernel of a GPU starts.
   virtual void begin_kernel(std::uint32_t /*gpu*/) {}
   // Handles an event of replies that share packets, or a coalesced reply that its first link has
   // taken.

@@ -27,7 +27,7 @@ class treated_loads final : public load_rules {
 
   // Takes the RDMA cache's part of the L2, or gives it back. Both caches are empty afterwards.
   void use_rdma_cache(bool used);
-  // Called when a kernel of this GPU starts.
+  // The mechanism calls this when a kernel of this GPU starts.
   void begin_kernel() {
     if (rdma_) rdma_->flush();
   }
