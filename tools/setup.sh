@@ -152,14 +152,17 @@ tree_hash() {
 # --- system packages ------------------------------------------------------------------------------
 
 find_python() {
-  local name
+  local name found
   python=
   for name in python3 python3.14 python3.13 python3.12 python3.11; do
-    if command -v "$name" >/dev/null &&
-      "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-      python=$(command -v "$name")
-      return 0
-    fi
+    while read -r found; do
+      # An activated .venv comes first in PATH, but its own python cannot make it again.
+      if [ "${found%/*}" -ef "$venv/bin" ]; then continue; fi
+      if "$found" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null </dev/null; then
+        python=$found
+        return 0
+      fi
+    done < <(type -aP "$name")
   done
   return 1
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,15 @@ def test_a_message_says_why_kernels_are_missing() -> None:
     assert installation.built_without_cuda(how) == f"{sentence}, since INTERLACE_CUDA was OFF"
     assert installation.built_without_cuda("") == sentence
     assert installation.built_without_cuda("with CUDA 13.0 for sm_90") == sentence
+
+
+def test_an_activated_venv_is_not_made_by_its_own_python(tmp_path: Path) -> None:
+    folder = tmp_path / ".venv" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "python3").symlink_to(sys.executable)
+    script = f'. "{ROOT}/tools/setup.sh"; venv={tmp_path}/.venv; find_python; say "$python"'
+    path = f"{folder}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    run = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, env={**os.environ, "PATH": path}
+    )
+    assert run.stdout == f"{Path(sys.executable).parent / 'python3'}\n", run.stderr
