@@ -22,6 +22,10 @@ ON_GPUS = (
     "all_to_all",
     "copy",
     "copy_blocks",
+    "park",
+    "parkable",
+    "parked_memory",
+    "resume",
     "tune_region",
 )
 # These need other processes, or kernels that the reader writes.

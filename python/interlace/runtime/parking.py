@@ -183,6 +183,13 @@ def parkable(name: str, device: Device = "cuda", *, framework: str | None = None
     The pool lasts until the process ends; PyTorch keeps freed memory in it for later tensors.
     PyTorch refuses pools while `expandable_segments` is on. Tensors that other threads make, such
     as those of a backward pass, do not go to the pool.
+
+    Example::
+
+        import torch
+
+        with interlace.parkable("made"):
+            weights = torch.zeros(1 << 20, device="cuda:0")
     """
     encoded = _encoded(name)
     used = tensor_memory.framework_named(framework, gpu=True)
@@ -290,6 +297,15 @@ def park(what: Any, to: str = "host", *, keep_pool: bool = True) -> ParkReport:
         MemoryError: The host has too little memory. Nothing has changed.
         DeviceError: A GPU has too little memory or failed. Nothing has changed, or the message asks
             for `resume`.
+
+    Example::
+
+        import torch
+
+        with interlace.parkable("parked"):
+            weights = torch.zeros(1 << 20, device="cuda:0")
+        interlace.park("parked")
+        interlace.resume("parked")
     """
     place = _place(to)
     names = _pools(what)
@@ -328,6 +344,15 @@ def resume(what: Any) -> ParkReport:
     Raises:
         UserError: There is no such pool, or it is not parked.
         DeviceError: A GPU has too little memory or failed. The pool is still parked.
+
+    Example::
+
+        import torch
+
+        with interlace.parkable("resumed"):
+            weights = torch.zeros(1 << 20, device="cuda:0")
+        interlace.park("resumed")
+        interlace.resume("resumed")
     """
     _refuse_during_capture()
     reports: list[_Report] = []
@@ -338,7 +363,16 @@ def resume(what: Any) -> ParkReport:
 
 
 def parked_memory() -> dict[str, PoolState]:
-    """Return the state of every pool that `parkable` has made, by name."""
+    """Return the state of every pool that `parkable` has made, by name.
+
+    Example::
+
+        import torch
+
+        with interlace.parkable("listed"):
+            weights = torch.zeros(1 << 20, device="cuda:0")
+        assert "listed" in interlace.parked_memory()
+    """
     states = {}
     for name in _names:
         facts = _Facts()

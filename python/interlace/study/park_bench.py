@@ -29,7 +29,6 @@ from interlace.base.progress import progress
 from interlace.model.mechanisms import GIB, MIB
 from interlace.model.results import BENCHMARK_FORMAT, BenchmarkFile, provenance
 from interlace.model.run import RunFailure
-from interlace.runtime import parking
 from interlace.study.load_model import ELEMENT, shapes
 
 OWN, CUMEM, SAVER = "interlace", "cumem", "torch_memory_saver"
@@ -40,6 +39,13 @@ LEAST_BYTES = 64 * MIB  # the least rest that another copy of the model fills
 LINK_BYTES = GIB
 LINK_REPEATS = 5
 DRIVER_VERSION = Path("/sys/module/nvidia/version")
+
+
+def _parking() -> Any:
+    """The module, which loads NumPy; help does not need it."""
+    from interlace.runtime import parking
+
+    return parking
 
 
 class ParkRow(msgspec.Struct):
@@ -92,20 +98,20 @@ class _Interlace:
 
     @contextmanager
     def pool(self) -> Iterator[None]:
-        with parking.parkable(POOL, GPU):
+        with _parking().parkable(POOL, GPU):
             yield
 
     def empty(self, size: int) -> Any:
         return self._torch.empty(size // 8, dtype=self._torch.int64, device=f"cuda:{GPU}")
 
     def park(self) -> None:
-        parking.park(POOL)
+        _parking().park(POOL)
 
     def resume(self) -> None:
-        parking.resume(POOL)
+        _parking().resume(POOL)
 
     def allocations(self) -> int:
-        return parking.parked_memory()[POOL].allocations
+        return int(_parking().parked_memory()[POOL].allocations)
 
 
 class _Saver:
