@@ -321,8 +321,8 @@ int primary_reset(int device) {
 // --- lookups by the driver
 // ------------------------------------------------------------------------
 
-// The stand-in for what the driver found, if this library knows that form of the function. It is
-// the known form if the driver returns the same address for it.
+// The stand-in for the function that the driver found, if this library knows that form of the
+// function. It is the known form if the driver returns the same address for it.
 template <class Ask>
 void* replaced(const char* name, void* found, std::uint64_t flags, const Ask& ask) {
   const bool per_thread = (flags & lookup_per_thread) != 0;

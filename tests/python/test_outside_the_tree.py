@@ -1,5 +1,5 @@
 """Programs outside of the tree: public headers stand alone, and the example of
-docs/how-to/kernels.md is built with what is installed, by both ways of its page.
+docs/how-to/kernels.md is built with installed files only, in both ways that the page shows.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from interlace.base.errors import UserError
 from interlace.base.printable import printable
 from interlace.runtime.preload import COUNTERS, Counted, make_counters, read_counters
 
-NOT_EXECUTABLE = 126  # shells' exit codes
+NOT_EXECUTABLE = 126  # exit codes that shells use
 NOT_FOUND = 127
 PASSED_ON = ("SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH")
 FROM_TERMINAL = ("SIGINT", "SIGQUIT")  # the terminal sends these to the program itself

@@ -42,7 +42,7 @@ DRIVER_VERSION = Path("/sys/module/nvidia/version")
 
 
 def _parking() -> Any:
-    """The module, which loads NumPy; help does not need it."""
+    """Import the module, which loads NumPy. Help does not need it."""
     from interlace.runtime import parking
 
     return parking
