@@ -10,6 +10,7 @@ namespace interlace::cuda {
 inline constexpr std::size_t block_arguments_room = 4000;  // for lists, bytes
 
 // Address i of a side is base + number[i] * scale; numbers without a list are 0, 1, 2 and so on.
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): a launch writes the lists that it has
 struct block_arguments {
   static constexpr std::uint32_t wide_to = 1, wide_from = 2, lists_inside = 4;
 
