@@ -169,7 +169,7 @@ def _with_copies(activity: Activity, counters: Path) -> Activity:
         return activity
     lines = []
     for process in counted.processes:
-        taken = [one for one in process.tallies if one.outcome == counted.taken_over]
+        taken = [one for one in process.tallies if one.outcome in counted.taken_over]
         copies, size = sum(one.copies for one in process.tallies), sum(one.bytes for one in taken)
         lines.append(
             f"process {process.process} ({printable(process.name)}): {copies} copies, of which "
