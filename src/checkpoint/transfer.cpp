@@ -124,6 +124,8 @@ class reader::mover {
     pieces_ += made.plan.pieces.size();
     for (const chunk& c : made.plan.chunks) staged_ += c.gpu != host;
     batches_.push_back(std::move(made));
+    if (gpus_ != nullptr)
+      gpus_->expect(static_cast<std::uint32_t>(std::min(slots_.size(), staged_)));
     if (way_ == direction::write) {
       for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) fetch_next(slot, lock);
     }
@@ -334,7 +336,6 @@ class reader::mover {
     if (first == chunks.end()) return;
     const int gpu = first->gpu;
     lock.unlock();
-    gpus_->expect(wanted);
     for (std::uint32_t slot = 0; slot < wanted; ++slot) (void)gpus_->slot(slot, gpu);
   }
 
