@@ -16,8 +16,9 @@ namespace interlace::cuda {
 bool awaits_prerequisites(const cudaFuncAttributes& kernel);
 
 // Bit d is set if graphs of device d, on GPU ordinals[d], may have such launches. No bit is set if
-// a GPU stands for several devices: blocks that wait for one device's exchange would take the
-// places of another device's kernel, and that exchange waits for this kernel.
+// a GPU stands for several devices. Otherwise the early blocks of one device could fill the
+// multiprocessors and wait for an exchange, and the exchange would wait for another device's
+// kernel, which finds no room: a deadlock.
 std::uint32_t early_devices(const std::vector<int>& ordinals);
 
 // Registers a `node` of this process on its GPUs as long as this object lives.

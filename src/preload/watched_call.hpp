@@ -20,7 +20,7 @@ namespace interlace::preload {
 // Whether anybody asked for sites or calls. Set before the program starts.
 extern bool watching;
 
-// Lives as long as a call of the program. If nobody asked, it costs only one test.
+// Lives as long as a call of the program. If nobody asked for sites or calls, it only tests a flag.
 class watched_call {
  public:
   // `pieces` copies of `bytes` in all; the addresses are those of the first.

@@ -256,7 +256,8 @@ class summands {
       std::memset(received_[gpu]->data, 0xA5, bytes());
     }
   }
-  // Enqueues between a delayed write of the summands and a read of the results.
+  // Enqueues a delayed write of the summands, the all-reduce, and a read of the results, so that a
+  // wrong order shows.
   void enqueue(copier& with, reduced_type type, reduce_by by, cudaStream_t stream) const {
     hold<<<1, 1, 0, stream>>>(200'000);
     for (std::size_t gpu = 0; gpu < send_.size(); ++gpu) {

@@ -40,7 +40,7 @@ def test_the_table_and_the_file(cuda: FakeCuda, run: Run, tmp_path: Path) -> Non
     slower = [one["slowdown_percent"] for one in large["kernels"]]
     assert slower == pytest.approx([25, 25, 0])
     assert "kernel, GPU 3 does not relay" in ran.out
-    assert "Not relayed, but one plain copy: messages of 256 KiB." in ran.out
+    assert "Messages of 256 KiB went as one plain copy, without relays." in ran.out
     assert "All bytes right." in ran.out
 
 

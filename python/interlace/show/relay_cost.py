@@ -39,7 +39,7 @@ def print_relay_cost(results: RelayResults) -> None:
     ]
     direct = [size_text(row.bytes) for row in results.rows if not row.relayed]
     if direct:
-        foot.append(f"Not relayed, but one plain copy: messages of {', '.join(direct)}.")
+        foot.append(f"Messages of {', '.join(direct)} went as one plain copy, without relays.")
     wrong = sum(row.wrong for row in results.rows)
     foot.append(f"{wrong} bytes wrong." if wrong else "All bytes right.")
     head = f"relayed copies beside kernels, measured on {results.machine['name']}"

@@ -152,7 +152,7 @@ def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[s
     found = [
         (
             "dualopt-adaptive",
-            "loads that looked, windows that agree, turn",
+            "counters of loads and of windows that agree; whose turn it is",
             1,
             choice + sum(map(_bits_for, (added.monitored_accesses, agreeing, turn))),
         )

@@ -22,7 +22,8 @@ namespace interlace::sim::trace {
 class mem_trace {
  public:
   // `contexts` maps contexts (CTX) to GPUs. Other contexts get the remaining GPUs in order of
-  // appearance. Passes everything to `to`, which has the header `h`; both must outlive the reader.
+  // appearance. Passes everything to `to`, which has the header `h`. `to` and `h` must outlive this
+  // object.
   mem_trace(sink& to, const header& h, std::string name,
             std::map<std::uint64_t, std::uint32_t> contexts);
 
