@@ -8,7 +8,8 @@ cubin. Every kernel of one architecture is compared: its registers and its instr
 counts kernels whose instructions are the same word for word, and kernels that use every opcode as
 often as before and the same registers. It prints every other kernel. A kernel that only one build
 has is paired, where that is possible, with a kernel of the other build that has the same
-instructions: it has a new name. Exit code 1 if a kernel differs or is missing, 2 if nothing can be compared.
+instructions: it has a new name. Exit code 1 if a kernel differs or is missing, 2 if nothing can be
+compared.
 
 Needs cuobjdump: from PATH, CUOBJDUMP, or the package nvidia-cuda-cuobjdump.
 """

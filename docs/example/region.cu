@@ -1,5 +1,6 @@
-// A ring of numbers on all GPUs: each smooths its part with a kernel of its own, and an agent
-// sends finished chunks while the kernel still runs. docs/how-to/regions.md has the command.
+// A ring of numbers on all GPUs. Each GPU smooths its part of the ring with this program's own
+// kernel, and an agent sends finished chunks while the kernel still runs. docs/how-to/regions.md
+// has the command.
 #include <cuda_runtime.h>
 
 #include <algorithm>

@@ -135,7 +135,7 @@ std::string broken(const rule& one, const measured& key, const std::vector<measu
       return power_of_two(key.value) ? "" : is + "; it must be a power of two";
     case rule_kind::power_of_two_of:
       if (is_multiple(key.value, product) && power_of_two(key.value / product)) return "";
-      return is + "; it must be " + which() + ", times a power of two";
+      return is + "; it must be a power of two times " + which();
     case rule_kind::same:
       return key.value == product ? "" : is + "; it must be " + which();
     case rule_kind::divides:

@@ -270,8 +270,8 @@ int disable_peer(CUctx_st* peer) {
 // one that it retained before the engine started, it expects everything in the context to end, so
 // the engine ends first. A context that the program retained only later stays.
 
-// By device: how often the program itself retained the context, the context, and whether the
-// program had retained it when the engine started.
+// For each device: how often the program itself retained the context; the context's handle; and
+// whether the program had retained it when the engine started.
 std::array<std::atomic<int>, 64> retained;
 std::array<std::atomic<CUctx_st*>, 64> primaries;
 std::array<std::atomic<bool>, 64> retained_before;

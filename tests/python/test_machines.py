@@ -716,13 +716,13 @@ def r9nano() -> str:
         ("page_KiB = 4 ", "page_KiB = 2 ", "gpu.tlb.page_KiB is 2; it must be at least 4"),
         (
             "l1_ways = 64", "l1_ways = 48",
-            "gpu.tlb.l1_entries is 64; it must be gpu.tlb.l1_ways, which is 48, times a power of "
-            "two",
+            "gpu.tlb.l1_entries is 64; it must be a power of two times gpu.tlb.l1_ways, "
+            "which is 48",
         ),
         (
             "l2_entries = 4096", "l2_entries = 192",
-            "gpu.tlb.l2_entries is 192; it must be gpu.tlb.l2_ways, which is 64, times a power of "
-            "two",
+            "gpu.tlb.l2_entries is 192; it must be a power of two times gpu.tlb.l2_ways, "
+            "which is 64",
         ),
         ("walks = 16", "walks = 0", "gpu.tlb.walks is 0; it must be at least 1"),
         (

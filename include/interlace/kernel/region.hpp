@@ -68,8 +68,8 @@ struct region_options {
   interlace::kernel::mechanism mechanism = mechanism::bulk_copy;
   // The number of kernel launches in one epoch under `split`.
   std::uint32_t split_ranges = row_of(mechanism_parameter::ranges).initial;
-  // Used only by mechanisms that track chunks. Each device must then write the region with a single
-  // launch an epoch.
+  // Used only by mechanisms that track chunks. In each epoch, each device must then write the
+  // region with a single launch.
   std::uint64_t chunk_bytes = row_of(mechanism_parameter::chunk_bytes).initial;  // maximum
   // Threads of the polling agent, or of each kernel under `device-launch`.
   std::uint32_t agent_threads = row_of(mechanism_parameter::agent_threads).initial;

@@ -121,7 +121,7 @@ def _broken(rule: Rule, key: _Value, others: list[_Value]) -> str:
         return "" if _is_power_of_two(value) else "it must be a power of two"
     if rule.kind == "power_of_two_of":
         holds = value % product == 0 and _is_power_of_two(value / product)
-        return "" if holds else f"it must be {which}, times a power of two"
+        return "" if holds else f"it must be a power of two times {which}"
     if rule.kind == "same":
         return "" if value == product else f"it must be {which}"
     if rule.kind == "divides":

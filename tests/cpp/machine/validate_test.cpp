@@ -71,7 +71,7 @@ TEST(validate, names_each_fault) {
        [](machine& m) { m.gpu.tlb = {5120, 64, 64, 0, 4, 4096, 64, 0, 64, 16, 0}; }},
       {"gpu.tlb.l1_ways is 0; it must be at least 1",
        [](machine& m) { m.gpu.tlb = {4096, 64, 0, 0, 4, 4096, 64, 0, 64, 16, 0}; }},
-      {"gpu.tlb.l2_entries is 192; it must be gpu.tlb.l2_ways, which is 64, times a power of two",
+      {"gpu.tlb.l2_entries is 192; it must be a power of two times gpu.tlb.l2_ways, which is 64",
        [](machine& m) { m.gpu.tlb = {4096, 64, 64, 0, 4, 192, 64, 0, 64, 16, 0}; }},
       {"gpu.tlb.walks is 0; it must be at least 1",
        [](machine& m) { m.gpu.tlb = {4096, 64, 64, 0, 4, 4096, 64, 0, 64, 0, 0}; }},
