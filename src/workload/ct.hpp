@@ -80,9 +80,8 @@ INTERLACE_HOST_DEVICE float saturate(float x) {
 }
 
 // The rays of an angle, as they cross strips of the image. Strips are rows, or columns if `turned`.
-// "Across" is the direction along a strip.
 struct ray_family {
-  fixed_point first = 0;  // position across of ray 0 in strip 0
+  fixed_point first = 0;  // where ray 0 crosses strip 0, measured along the strip
   fixed_point slope = 0;  // change from one strip to the next, at most 1
   fixed_point apart = 0;  // distance from one ray to the next
   float steepness = 0;    // 1 / |slope|
@@ -261,8 +260,8 @@ struct project_rays {
   }
 
  private:
-  // Stages pixels from position `origin` across, in strips from number `strip` on. Pixels outside
-  // of the image are 0. With `Whole`, no pixel is outside.
+  // Stages pixels from position `origin` along the strips, in strips from number `strip` on. Pixels
+  // outside of the image are 0. With `Whole`, no pixel is outside.
   template <bool Whole, class Lane, class Shared>
   INTERLACE_KERNEL void stage(const Lane& lane, const Shared& staged, bool turned,
                               std::uint32_t strip, std::int32_t origin, std::uint32_t used) const {

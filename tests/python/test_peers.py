@@ -117,7 +117,7 @@ def test_what_is_missing_is_said(
     monkeypatch.setattr(peers, "package_files", lambda package, _: found[package])
     assert (
         "nvshmem: not available: NVSHMEM takes a process for each GPU, and one process drives all "
-        "GPUs here; interlace study has it, and bench/nvshmem_exchange.cpp measures its puts."
+        "GPUs here; interlace study offers it, and bench/nvshmem_exchange.cpp measures its puts."
     ) in run("bench", "overlap", "--peers", 1, "-b", "1M", "--threads", 32).out.splitlines()
     assert cuda.nccl_files == found["nvidia.nccl"]
 

@@ -39,7 +39,7 @@ def config_command(
         typer.Option("--kernel-libs", help="Print what a linker needs for kernels of your own."),
     ] = False,
     cuda_libs: Annotated[
-        bool, typer.Option("--cuda-libs", help="Print what nvcc needs for them on GPUs.")
+        bool, typer.Option("--cuda-libs", help="Print what nvcc needs for kernels of your own.")
     ] = False,
     prefix: Annotated[
         bool, typer.Option("--prefix", help="Print the folder for CMAKE_PREFIX_PATH.")

@@ -59,7 +59,7 @@ def why_not(mechanism: str, cuda: Any, gpus: int, by_processes: bool) -> str | N
         if not by_processes:
             return (
                 "NVSHMEM takes a process for each GPU, and one process drives all GPUs here; "
-                "interlace study has it, and bench/nvshmem_exchange.cpp measures its puts"
+                "interlace study offers it, and bench/nvshmem_exchange.cpp measures its puts"
             )
         if gpus < 2:
             return "NVSHMEM connects GPUs, and there is one"

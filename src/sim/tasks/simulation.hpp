@@ -82,7 +82,7 @@ class simulation : private message_receiver {
     // part of the threads.
     std::uint32_t at_once = 1;
     bool held = false;  // the copy waits until its chunk is complete
-    bool moves = true;  // false: the copy takes its time without that of the transfer
+    bool moves = true;  // false: only the fixed cost of the copy takes time, not the transfer
     std::uint32_t from = 0;
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
