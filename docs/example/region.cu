@@ -1,6 +1,5 @@
-// A ring of numbers on all GPUs. Each GPU smooths its part of the ring with this program's own
-// kernel, and an agent sends finished chunks while the kernel still runs. docs/how-to/regions.md
-// has the command.
+// A ring of numbers on all GPUs. Each GPU smooths its part of the ring, and an agent sends finished
+// chunks while the kernel still runs. docs/how-to/regions.md has the command.
 #include <cuda_runtime.h>
 
 #include <algorithm>

@@ -38,6 +38,8 @@ def _loader() -> type[Any]:
     class InterlaceModelLoader(DefaultModelLoader):
         """vLLM's default loader, with Interlace to read safetensors files."""
 
+        counter_before_loading_weights: float
+
         def __init__(self, load_config: Any) -> None:
             own = copy.copy(load_config)
             own.load_format = "safetensors"  # how vLLM's loader finds the files

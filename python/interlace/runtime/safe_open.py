@@ -1,4 +1,4 @@
-"""Reads files of tensors lazily, with the interface of safetensors' `safe_open`.
+"""Reads files of tensors lazily, with the interface of safetensors' `safe_open`::
 
 with interlace.safe_open("model.safetensors", "pt", "cuda:0") as f:
     for name in f.keys():
