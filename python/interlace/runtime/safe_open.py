@@ -1,9 +1,11 @@
-"""Reads files of tensors lazily, with the interface of safetensors' `safe_open`::
+"""Reads files of tensors lazily, with the interface of safetensors' `safe_open`.
 
-with interlace.safe_open("model.safetensors", "pt", "cuda:0") as f:
-    for name in f.keys():
-        tensor = f.get_tensor(name)
-    rows = f.get_slice("weight")[1024:2048]
+Example::
+
+    with interlace.safe_open("model.safetensors", "pt", "cuda:0") as f:
+        for name in f.keys():
+            tensor = f.get_tensor(name)
+        rows = f.get_slice("weight")[1024:2048]
 """
 
 from __future__ import annotations
