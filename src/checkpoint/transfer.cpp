@@ -120,6 +120,7 @@ class reader::mover {
       }
     }
     lock.lock();
+    require_open();  // another thread may have closed it meanwhile
     made.number = batches_.size();
     pieces_ += made.plan.pieces.size();
     for (const chunk& c : made.plan.chunks) staged_ += c.gpu != host;

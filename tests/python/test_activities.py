@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -40,9 +39,8 @@ def _sockets(folder: Path) -> list[str]:
     return [file.name for file in (folder / activities.FOLDER).iterdir()]
 
 
-def test_progress_and_waits_are_told(folder: Path) -> None:
+def test_progress_and_waits_are_told() -> None:
     assert ask_all() == []
-    threads = threading.active_count()
     with progress("pagerank on a", 4) as tick, waiting_for("process 7"):
         tick()
         (answer,) = ask_all()
@@ -50,9 +48,7 @@ def test_progress_and_waits_are_told(folder: Path) -> None:
         assert (one["what"], one["done"], one["steps"]) == ("pagerank on a", 1, 4)
         assert answer["process"] == os.getpid()
         assert answer["waits"][0]["for"] == "process 7"
-    assert ask_all() == []
-    assert _sockets(folder) == []
-    assert threading.active_count() == threads
+    assert ask_all() == []  # it does nothing any more
 
 
 def test_lines_say_since_when_and_how_far() -> None:
@@ -103,8 +99,7 @@ def test_a_process_that_does_not_answer_holds_nobody_up(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(activities, "PATIENCE_S", 0.05)
-    with shown(lambda: Activity("x")):
-        pass
+    (folder / activities.FOLDER).mkdir()
     monkeypatch.chdir(folder / activities.FOLDER)
     with socket.socket(socket.AF_UNIX) as stopped:
         stopped.bind("12.socket")
@@ -112,12 +107,14 @@ def test_a_process_that_does_not_answer_holds_nobody_up(
         assert lines_of(ask_all()) == ["process 12 does not answer"]
 
 
-def test_only_the_user_can_ask(folder: Path) -> None:
+def test_only_the_user_can_ask(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with shown(lambda: Activity("x")):
         assert (folder / activities.FOLDER).stat().st_mode & 0o777 == 0o700
+        before = _sockets(folder)
     folder.chmod(0o755)  # other users may enter, so the folder is not used
+    monkeypatch.setattr(activities, "_told", activities._Told())
     with shown(lambda: Activity("x")):
-        assert _sockets(folder) == []
+        assert _sockets(folder) == before
         assert len(ask_all()) == 1
 
 
@@ -155,22 +152,54 @@ def test_sigquit_prints_the_same_and_the_program_goes_on() -> None:
 
 
 OWN = """
-import os, signal
+import faulthandler, os, signal, sys, time
 from interlace.base.activities import Activity, shown
+if sys.argv[1] == "before":
+    faulthandler.register(signal.SIGQUIT, file=open(os.devnull, "w"))
 with shown(lambda: Activity("x")):
-    assert signal.getsignal(signal.SIGQUIT) is not signal.SIG_DFL
-assert signal.getsignal(signal.SIGQUIT) is signal.SIG_DFL
-taken = []
-signal.signal(signal.SIGQUIT, lambda *_: taken.append(1))
-with shown(lambda: Activity("x")):
+    taken = []
+    if sys.argv[1] == "later":
+        signal.signal(signal.SIGQUIT, lambda *_: taken.append(1))
     os.kill(os.getpid(), signal.SIGQUIT)
-assert taken == [1]
+    time.sleep(0.1)
+assert taken == [1] * (sys.argv[1] == "later")
 """
 
 
-def test_sigquit_stays_with_a_program_that_uses_it() -> None:
-    ran = subprocess.run([sys.executable, "-c", OWN], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("when", ["before", "later"])
+def test_sigquit_stays_with_a_program_that_uses_it(when: str) -> None:
+    words = [sys.executable, "-c", OWN, when]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+MANY = """
+import gc, os, resource, threading
+from interlace.base.activities import Activity, ask_all, shown
+resource.setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))
+files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1500)]
+entered = shown(lambda: Activity("x"))
+entered.__enter__()
+assert [one["what"] for one in ask_all()[0]["activities"]] == ["x"]
+thread = threading.Thread(target=lambda: entered.__exit__(None, None, None))
+thread.start()
+thread.join()
+assert ask_all() == []
+with shown(lambda: Activity("y")):
+    if os.fork() == 0:
+        assert [one["what"] for one in ask_all()[0]["activities"]] == ["y"]
+        raise SystemExit
+    assert os.wait()[1] == 0
+    assert [one["what"] for one in ask_all()[0]["activities"]] == ["y"]
+"""
+
+
+def test_many_files_other_threads_and_children_change_nothing(folder: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", MANY], capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert _sockets(folder) == []  # the end of the process removed it
 
 
 def test_an_activity_that_cannot_be_described_hides_no_other() -> None:

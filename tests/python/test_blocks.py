@@ -109,6 +109,21 @@ def test_rows_on_the_gpu_stay_there(
     assert (made["numbers_on_gpu"], made["dst"]["numbers"]) == (1, rows.values.ctypes.data)
 
 
+def test_rows_on_another_gpu_are_refused(
+    library: Library, cache: OnGpu, pool: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = OnGpu(np.arange(5))
+    whole = copying.array_of
+    monkeypatch.setattr(
+        copying,
+        "array_of",
+        lambda x, w: whole(x, w)._replace(gpu=1) if x is rows else whole(x, w),
+    )
+    with pytest.raises(UserError, match="a list of rows is on GPU 1; it has to be on GPU 0"):
+        interlace.copy_blocks(cache, pool, dst_rows=rows, src_rows=rows)
+    assert library.batches == []
+
+
 @pytest.mark.parametrize("sizes", [4096, np.full(4, 4096)])
 def test_addresses_are_numbers(library: Library, sizes: Any) -> None:
     to, source = np.arange(1, 5, dtype=np.uint64) << 20, np.arange(1, 5, dtype=np.int64) << 12

@@ -26,6 +26,7 @@ from pathlib import Path
 import pytest
 
 from fault_commands import COMMANDS, call, forked, prepare, run_child
+from interlace.base import activities
 
 KINDS = ("write", "read", "open", "sync", "name", "size", "map", "thread", "memory")
 ONCE, FROM_THEN_ON, KILLED = range(3)
@@ -87,7 +88,8 @@ def _descriptors() -> dict[str, str]:
 
 
 def _work(faults: Faults, command: str, kind: str, how: int, at: int) -> int:
-    before = _descriptors(), threading.active_count()
+    with activities.waiting_for("nobody"):  # its thread lives as long as the process
+        before = _descriptors(), threading.active_count()
     faults.arm(kind, how, at)
     code = call(command)
     faults.disarm()

@@ -1,14 +1,16 @@
 """What this process does and waits for, told to `interlace ps`.
 
-While something is entered here, a thread of the process waits at a socket that only its user can
-open, and answers with all that is entered. It costs nothing while nobody asks. SIGQUIT prints the
-same to standard error, where the program left that signal alone. A process that cannot have a
-socket works all the same, and nobody sees it.
+From the first entry on, a thread of the process waits at a socket that only its user can open, and
+answers with all that is entered. It costs nothing while nobody asks. SIGQUIT prints the same to
+standard error, where the program left that signal alone. A process that cannot have a socket works
+all the same, and nobody sees it.
 """
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
+import itertools
 import json
 import os
 import select
@@ -19,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from interlace.base.printable import printable
@@ -59,25 +62,43 @@ class Activity:
 
 
 class _Told:
-    """All activities of this process and what it waits for, and the thread that tells them."""
+    """All activities of this process and what it waits for, and the thread that tells them.
+
+    Entering and leaving take no lock: the garbage collector may end an activity at any moment, also
+    in the thread that tells.
+    """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
         self.activities: dict[int, Callable[[], Activity]] = {}
         self.waits: dict[int, tuple[str, float]] = {}
-        self.number = 0
+        self.numbers = itertools.count()
+        self.starting = threading.Lock()
         self.server: _Server | None = None
 
+    def start(self) -> None:
+        """Start the server, once in a process."""
+        if self.server is None and self.starting.acquire(blocking=False):
+            try:
+                with suppress(OSError, RuntimeError):
+                    self.server = _Server(self.answer)
+            finally:
+                self.starting.release()
+
     def answer(self) -> dict[str, Any]:
-        with self.lock:
-            activities = list(self.activities.values())
-            waits = list(self.waits.values())
         return {
             "process": os.getpid(),
             "command": [printable(word) for word in sys.argv],
-            "activities": [dataclasses.asdict(_described(describe)) for describe in activities],
-            "waits": [{"for": who, "since": since} for who, since in waits],
+            "activities": [
+                dataclasses.asdict(_described(describe)) for describe in _copied(self.activities)
+            ],
+            "waits": [{"for": who, "since": since} for who, since in _copied(self.waits)],
         }
+
+
+def _copied(entries: dict[int, Any]) -> list[Any]:
+    while True:
+        with suppress(RuntimeError):  # an entry came or went meanwhile
+            return list(entries.values())
 
 
 def _described(describe: Callable[[], Activity]) -> Activity:
@@ -88,53 +109,58 @@ def _described(describe: Callable[[], Activity]) -> Activity:
 
 
 class _Server:
-    """The socket, and the thread that waits at it. Raises OSError or RuntimeError without one."""
+    """The socket, and the thread that waits at it until the process ends.
+
+    Raises OSError or RuntimeError if there is no place for the socket, or no thread.
+    """
 
     def __init__(self, answer: Callable[[], dict[str, Any]]) -> None:
         self._answer = answer
+        self._process = os.getpid()
         with ExitStack() as undo:
             self._folder, self._name = _place(undo)
             self._listener = undo.enter_context(socket.socket(socket.AF_UNIX))
-            _bind(self._listener, self._folder, self._name)
-            undo.callback(self._remove_name)
-            self._listener.listen(16)
-            self._asked, self._end = socket.socketpair()
+            _listen(self._listener, self._folder, self._name)
+            undo.callback(self.remove_name)
+            self._asked, self._signalled = socket.socketpair()
             undo.callback(self._asked.close)
-            undo.callback(self._end.close)
+            undo.callback(self._signalled.close)
             self._asked.setblocking(False)
-            self._end.setblocking(False)
-            self._thread = threading.Thread(target=self._run, name="interlace-ps", daemon=True)
-            self._thread.start()
-            undo.enter_context(self._signals())
-            self._undo = undo.pop_all()
+            self._signalled.setblocking(False)
+            threading.Thread(target=self._run, name="interlace-ps", daemon=True).start()
+            undo.pop_all()
+        atexit.register(self.remove_name)
+        self._take_signal()
 
-    def close(self) -> None:
-        with suppress(OSError):
-            self._end.send(b"\0")
-        self._thread.join(PATIENCE_S)
-        self._undo.close()
+    def remove_name(self) -> None:
+        if os.getpid() == self._process:
+            with suppress(OSError):
+                os.unlink(self._name, dir_fd=self._folder)
 
     def forget(self) -> None:
-        """Close what a forked child has of its parent's socket."""
-        for one in (self._listener, self._asked, self._end):
+        """Close what a forked child has of its parent's sockets."""
+        for one in (self._listener, self._asked, self._signalled):
             with suppress(OSError):
                 one.close()
         with suppress(OSError):
             os.close(self._folder)
 
     def _run(self) -> None:
+        ready = select.poll()
+        for one in (self._listener, self._asked):
+            ready.register(one, select.POLLIN)
         while True:
-            ready, _, _ = select.select([self._listener, self._asked], [], [])
-            if self._asked in ready:
-                numbers = self._asked.recv(64)
-                if 0 in numbers:
-                    return
-                if signal.SIGQUIT in numbers:
-                    with suppress(OSError):
-                        os.write(2, ("\n".join(lines_of([self._answer()])) + "\n").encode())
-            if self._listener in ready:
-                with suppress(OSError):
-                    self._tell()
+            with suppress(Exception):  # whatever goes wrong with one question, the next one counts
+                for number, _ in ready.poll():
+                    if number == self._asked.fileno():
+                        self._print_if_asked(self._asked.recv(64))
+                    else:
+                        self._tell()
+
+    def _print_if_asked(self, signals: bytes) -> None:
+        if signal.SIGQUIT in signals and signal.getsignal(signal.SIGQUIT) is _ignore:
+            text = "\n".join(lines_of([self._answer()])) + "\n"
+            os.write(2, text.encode(errors="replace"))
 
     def _tell(self) -> None:
         connection, _ = self._listener.accept()
@@ -142,33 +168,28 @@ class _Server:
             connection.settimeout(PATIENCE_S)
             connection.sendall(json.dumps(self._answer()).encode())
 
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Answer SIGQUIT while the block runs, unless the program uses what that needs."""
-        if (
-            threading.current_thread() is not threading.main_thread()
-            or signal.getsignal(signal.SIGQUIT) is not signal.SIG_DFL
-        ):
-            yield
+    def _take_signal(self) -> None:
+        """Answer SIGQUIT from now on, unless the program uses what that needs."""
+        if threading.current_thread() is not threading.main_thread() or _is_caught(signal.SIGQUIT):
             return
-        # The byte is written when the signal comes, whatever the main thread does then.
-        before = signal.set_wakeup_fd(self._end.fileno(), warn_on_full_buffer=False)
+        # The byte is written when the signal comes, whatever the main thread does then. The socket
+        # stays open as long as the process lives, so the byte can go nowhere else.
+        before = signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
         if before != -1:
             signal.set_wakeup_fd(before)
-            yield
             return
         signal.signal(signal.SIGQUIT, _ignore)
-        try:
-            yield
-        finally:
-            if threading.current_thread() is threading.main_thread():
-                signal.set_wakeup_fd(-1)
-                if signal.getsignal(signal.SIGQUIT) is _ignore:
-                    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
-    def _remove_name(self) -> None:
-        with suppress(OSError):
-            os.unlink(self._name, dir_fd=self._folder)
+
+def _is_caught(number: int) -> bool:
+    """Whether a program, or a library that Python does not know, handles or ignores a signal."""
+    if signal.getsignal(number) is not signal.SIG_DFL:
+        return True
+    with suppress(OSError), Path("/proc/self/status").open(encoding="ascii") as status:
+        for line in status:
+            if line.startswith("SigCgt:"):
+                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
 
 
 def _ignore(*_: object) -> None:
@@ -194,24 +215,13 @@ def waiting_for(who: str) -> Iterator[None]:
 
 @contextmanager
 def _entered(entries: dict[int, Any], entry: Any) -> Iterator[None]:
-    told = _told
-    with told.lock:
-        told.number += 1
-        number = told.number
-        entries[number] = entry
-        if told.server is None:
-            with suppress(OSError, RuntimeError):
-                told.server = _Server(told.answer)
+    number = next(_told.numbers)
+    entries[number] = entry
+    _told.start()
     try:
         yield
     finally:
-        server = None
-        with told.lock:
-            del entries[number]
-            if not told.activities and not told.waits:
-                server, told.server = told.server, None
-        if server is not None:
-            server.close()
+        entries.pop(number, None)
 
 
 def _after_fork() -> None:
@@ -242,7 +252,9 @@ def ask_all() -> list[dict[str, Any]]:
                 number = name.removesuffix(ENDING)
                 if number != name and number.isdecimal():
                     answer = _ask(folder, name, int(number))
-                    if answer is not None:
+                    if answer is not None and any(
+                        map(answer.get, ("activities", "waits", "silent"))
+                    ):
                         answers[int(number)] = answer
     return [answers[number] for number in sorted(answers)]
 
@@ -329,10 +341,14 @@ def _place(undo: ExitStack) -> tuple[int, str]:
     raise FileNotFoundError
 
 
-def _bind(listener: socket.socket, folder: int, name: str) -> None:
-    with suppress(FileNotFoundError):  # a killed process had this number
-        os.unlink(name, dir_fd=folder)
-    listener.bind(_address(folder, name))
+def _listen(listener: socket.socket, folder: int, name: str) -> None:
+    """Listen at a name that is there only once somebody listens."""
+    hidden = f".{name}"
+    with suppress(FileNotFoundError):  # of a killed process that had this number
+        os.unlink(hidden, dir_fd=folder)
+    listener.bind(_address(folder, hidden))
+    listener.listen(16)
+    os.rename(hidden, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _address(folder: int, name: str) -> str:

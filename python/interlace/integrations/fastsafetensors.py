@@ -66,6 +66,9 @@ class InterlaceCopier(CopierInterface):
             size = self._allocation or span
         buffer = self.framework.alloc_tensor_memory(size, self.device)
         try:
+            if self.device.type != DeviceType.CPU:
+                # The allocator may give memory that work of this thread's stream still uses.
+                self.framework.synchronize_current_stream(self.device)
             self._pool = ThreadPoolExecutor(1, "interlace-reader")
             self._moved = self._pool.submit(self._move, buffer.get_base_address(), runs)
         except BaseException:

@@ -198,6 +198,12 @@ def copy_blocks(
         raise UserError("both arrays are in the host's memory; one has to be on a GPU")
     end = source if to.gpu is None else to
     assert end.gpu is not None
+    for one in lists:
+        if one.array.gpu not in (None, end.gpu):
+            raise UserError(
+                f"a list of rows is on GPU {one.array.gpu}; it has to be on GPU {end.gpu}, where "
+                "the rows are"
+            )
     if stream is None:
         gpu, number = end.gpu, copying.current_stream(end)
     else:

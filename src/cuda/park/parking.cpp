@@ -451,9 +451,6 @@ void parking::sweep() {
 // --- there and back
 // -------------------------------------------------------------------------------
 
-// --- there and back
-// -------------------------------------------------------------------------------
-
 // Makes the slabs that lack, and enqueues all copies.
 void parking::fill(std::vector<page_locked>& slabs, std::size_t ready, transfer& copies) {
   std::optional<page_locker> locker;

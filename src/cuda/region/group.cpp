@@ -247,7 +247,26 @@ std::string group_state::late_chunk(bool expired) const {
   return {};
 }
 
+namespace {
+
+// While it lives, this thread's questions to devices do not end the captures of other threads.
+class capture_safe {
+ public:
+  capture_safe() { INTERLACE_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  ~capture_safe() { INTERLACE_CUDA_LOG(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  capture_safe(const capture_safe&) = delete;
+  capture_safe& operator=(const capture_safe&) = delete;
+  capture_safe(capture_safe&&) = delete;
+  capture_safe& operator=(capture_safe&&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+}  // namespace
+
 std::string group_state::waits() const {
+  const capture_safe questions;
   for (int k = 0; k < rounds_until_told; ++k) {
     {
       const std::lock_guard lock(looking_);

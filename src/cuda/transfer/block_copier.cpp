@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -242,6 +243,9 @@ copied_blocks block_copier::copy(const block_batch& batch, CUstream_st* stream) 
                               .bytes = batch.bytes,
                               .count = batch.count};
   if (list.count == 0) return {};
+  if (list.count > std::numeric_limits<std::uint32_t>::max())
+    throw usage_error("a batch has " + std::to_string(list.count) +
+                      " blocks; give 2^32 - 1 at most in one call");
   const relaxed_capture_mode relaxed(driver_);
   CUctx_st* context = nullptr;
   check(driver_, driver_.stream_context(stream, &context), "cuStreamGetCtx");
@@ -311,6 +315,8 @@ blocks_way block_copier::copy_numbers_on_gpu(const block_batch& batch, const pla
         "a batch whose numbers lie on the GPU has one size for all blocks, not sizes");
   if (batch.dst.extent == 0 || batch.src.extent == 0)
     throw usage_error("a batch whose numbers lie on the GPU needs the extent of both sides");
+  if (batch.only != blocks_way::nothing && batch.only != blocks_way::kernel)
+    throw usage_error("only the kernel can read numbers that lie on the GPU");
   if (list.bytes == 0) return blocks_way::nothing;
   plan::block_shape shape{.blocks = list.count,
                           .bytes = list.bytes * list.count,

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <random>
 
+#include "plan/random_below.hpp"
+
 namespace interlace::plan {
 namespace {
-
-std::uint64_t below(std::mt19937_64& random, std::uint64_t bound) { return random() % bound; }
 
 block_costs random_costs(std::mt19937_64& random) {
   block_costs made;

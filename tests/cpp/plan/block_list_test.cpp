@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "interlace/base/errors.hpp"
+#include "plan/random_below.hpp"
 
 namespace interlace::plan {
 namespace {
@@ -22,8 +23,6 @@ struct made_list {
   std::vector<std::uint32_t> narrow_to, narrow_from;
   block_list list;
 };
-
-std::uint64_t below(std::mt19937_64& random, std::uint64_t bound) { return random() % bound; }
 
 // A list of random form. With `even`, all blocks have one size and are aligned to 16 bytes.
 void fill(made_list& made, std::mt19937_64& random, bool even) {
