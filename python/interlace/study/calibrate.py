@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,6 +21,7 @@ from interlace.model.run import Case, RunFailure, core_errors
 from interlace.nodes.nodes import in_processes, real_node
 from interlace.study.calibration import FITTED, PREDICTED, STATED, Definition
 from interlace.study.calibration_gpus import METHOD, REPEATS, Gpus
+from interlace.study.measured_file import read_measured_file
 
 FORMAT = 1  # the version of the format of measured files and result files
 LEAST_GPUS = 2
@@ -91,28 +91,14 @@ class CalibrationResults(Head, frozen=True):
 
 def read_measured(path: Path, known: Sequence[str]) -> MeasuredRows:
     """Return the rows of a file. Raises UserError if it is not a file of measured rows."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"--measured {path}: {error.strerror}") from None
-    try:
-        found = msgspec.json.decode(data, type=MeasuredRows)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"--measured {path} is not a file of measured rows: {error}") from None
-    if found.format != FORMAT:
-        raise UserError(f"--measured {path}: format is {found.format}; it must be {FORMAT}")
-    seen: set[str] = set()
-    for row in found.rows:
-        if row.row not in known:
-            raise UserError(f"--measured {path}: there is no row {row.row!r}")
-        if row.row in seen:
-            raise UserError(f"--measured {path}: row {row.row!r} is there twice")
-        if not (math.isfinite(row.value) and row.value > 0):
-            raise UserError(f"--measured {path}: row {row.row!r} is not above 0")
-        seen.add(row.row)
-    if not found.rows:
-        raise UserError(f"--measured {path} has no rows")
-    return found
+    return read_measured_file(
+        path,
+        MeasuredRows,
+        FORMAT,
+        "measured rows",
+        known,
+        lambda row: (row.row, row.value, "row"),
+    )
 
 
 def measure_rows(

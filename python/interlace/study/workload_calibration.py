@@ -10,7 +10,6 @@ The sizes were chosen by the bytes that an iteration touches, before anything wa
 from __future__ import annotations
 
 import datetime
-import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -28,6 +27,7 @@ from interlace.model.mechanisms import BASELINE
 from interlace.model.results import Head, provenance
 from interlace.model.run import Case, Outcome, RunFailure
 from interlace.nodes.nodes import CudaNode, in_processes, real_node
+from interlace.study.measured_file import read_measured_file
 from interlace.workloads import WORKLOADS, Workload, inputs_of
 
 FORMAT = 1  # the version of the format of measured files and result files
@@ -153,28 +153,14 @@ def load(key: Key, cuda: Any | None = None) -> Workload:
 
 def read_measured(path: Path) -> MeasuredWorkloads:
     """Return the rows of a file. Raises UserError if it is not a file of measured workloads."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"--measured {path}: {error.strerror}") from None
-    try:
-        found = msgspec.json.decode(data, type=MeasuredWorkloads)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"--measured {path} is not a file of measured workloads: {error}") from None
-    if found.format != FORMAT:
-        raise UserError(f"--measured {path}: format is {found.format}; it must be {FORMAT}")
-    seen: set[Key] = set()
-    for row in found.rows:
-        if row.key not in KEYS:
-            raise UserError(f"--measured {path}: there is no row '{row.key}'")
-        if row.key in seen:
-            raise UserError(f"--measured {path}: row '{row.key}' is there twice")
-        if not (math.isfinite(row.iteration_s) and row.iteration_s > 0):
-            raise UserError(f"--measured {path}: the time of row '{row.key}' is not above 0")
-        seen.add(row.key)
-    if not found.rows:
-        raise UserError(f"--measured {path} has no rows")
-    return found
+    return read_measured_file(
+        path,
+        MeasuredWorkloads,
+        FORMAT,
+        "measured workloads",
+        KEYS,
+        lambda row: (row.key, row.iteration_s, "the time of row"),
+    )
 
 
 def measure(node: CudaNode, workload: Workload) -> tuple[float, Outcome]:
