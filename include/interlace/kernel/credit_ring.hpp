@@ -1,0 +1,113 @@
+// A ring of slots between producers on one device and one consumer on another, or on the host. A
+// slot is free again once the consumer has returned its credit, so producers can never overwrite
+// what was not read, and the ring can be as small as one slot.
+//
+//   producer                                     consumer, for ticket 0, 1, 2, ...
+//     t = take_ticket(ring)                        wait_for_slot(ring, t, expired)
+//     wait_for_room(ring, t, expired)              ... read slot t % ring.slots ...
+//     ... write slot t % ring.slots ...            return_credit(ring, t)
+//     publish_slot(ring, t)
+//
+// Memory ordering: publish_slot releases, at system scope, what its thread wrote before; a
+// successful wait_for_slot acquires it. return_credit and wait_for_room do the same in the other
+// direction. If several threads of a block write a slot, the block must synchronize before one of
+// them publishes it. The order of tickets is the order in which the consumer reads.
+//
+// Every wait has an end: it asks `expired()` from time to time, and returns false once that is
+// true. The ring stays as it was, and must not be used again: a ticket without a slot stops its
+// consumer.
+#pragma once
+
+#include <cstdint>
+
+#include "interlace/kernel.hpp"
+
+namespace interlace::kernel {
+
+// Where the words of a ring lie. All words start as zero. Put `ready` where the consumer polls it
+// cheaply, and `consumed` where the producers do.
+struct credit_ring {
+  std::uint64_t* ready = nullptr;     // [slots]: the last ticket published in this slot, plus 1
+  std::uint64_t* consumed = nullptr;  // how many tickets the consumer has returned
+  std::uint64_t* tickets = nullptr;   // how many tickets the producers have taken
+  std::uint64_t slots = 0;            // at least 1
+};
+
+namespace ring {
+
+INTERLACE_HOST_DEVICE std::uint64_t load_acquire(const std::uint64_t* p) {
+#if defined(__CUDA_ARCH__)
+  std::uint64_t v;
+  asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+  return v;
+#else
+  return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+#endif
+}
+
+INTERLACE_HOST_DEVICE void store_release(std::uint64_t* p, std::uint64_t v) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+#else
+  __atomic_store_n(p, v, __ATOMIC_RELEASE);
+#endif
+}
+
+INTERLACE_HOST_DEVICE std::uint64_t add_relaxed(std::uint64_t* p, std::uint64_t v) {
+#if defined(__CUDA_ARCH__)
+  std::uint64_t before;
+  asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;"
+               : "=l"(before)
+               : "l"(p), "l"(v)
+               : "memory");
+  return before;
+#else
+  return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+#endif
+}
+
+// The number of polls between two questions whether a wait has expired.
+inline constexpr std::uint32_t polls = 64;
+
+template <class Done, class Expired>
+INTERLACE_HOST_DEVICE bool wait(const Done& done, const Expired& expired) {
+  for (std::uint32_t round = 1; !done(); ++round)
+    if (round % polls == 0 && expired()) return false;
+  return true;
+}
+
+}  // namespace ring
+
+// Takes the next ticket. All producers of a ring are threads of one device, or of the host.
+INTERLACE_HOST_DEVICE std::uint64_t take_ticket(const credit_ring& r) {
+  return ring::add_relaxed(r.tickets, 1);
+}
+
+// Waits until the ticket's slot is free.
+template <class Expired>
+INTERLACE_HOST_DEVICE bool wait_for_room(const credit_ring& r, std::uint64_t ticket,
+                                         const Expired& expired) {
+  return ring::wait([&] { return ticket - ring::load_acquire(r.consumed) < r.slots; }, expired);
+}
+
+INTERLACE_HOST_DEVICE void publish_slot(const credit_ring& r, std::uint64_t ticket) {
+  ring::store_release(r.ready + ticket % r.slots, ticket + 1);
+}
+
+INTERLACE_HOST_DEVICE bool slot_is_ready(const credit_ring& r, std::uint64_t ticket) {
+  return ring::load_acquire(r.ready + ticket % r.slots) == ticket + 1;
+}
+
+// Waits until the ticket's slot is published.
+template <class Expired>
+INTERLACE_HOST_DEVICE bool wait_for_slot(const credit_ring& r, std::uint64_t ticket,
+                                         const Expired& expired) {
+  return ring::wait([&] { return slot_is_ready(r, ticket); }, expired);
+}
+
+// Frees the slots of all tickets up to this one.
+INTERLACE_HOST_DEVICE void return_credit(const credit_ring& r, std::uint64_t ticket) {
+  ring::store_release(r.consumed, ticket + 1);
+}
+
+}  // namespace interlace::kernel
