@@ -125,7 +125,8 @@ INTERLACE_HOST_DEVICE std::uint64_t packet_offset(const void* packet, const pack
 
 // T has h.value_bytes bytes.
 template <class T>
-INTERLACE_HOST_DEVICE T get_value(const void* packet, std::uint64_t k) {
+INTERLACE_HOST_DEVICE T packet_value(const void* packet, const packet_header& /*h*/,
+                                     std::uint64_t k) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
   return reinterpret_cast<const T*>(static_cast<const unsigned char*>(packet) +
                                     packet_alignment)[k];
