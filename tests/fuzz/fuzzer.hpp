@@ -38,6 +38,7 @@ class mutation {
   mutation(std::vector<std::string> inputs, std::vector<std::string> words, std::uint64_t seed)
       : inputs_(std::move(inputs)), words_(std::move(words)), random_(seed) {}
 
+  void seed(std::uint64_t seed) { random_.seed(seed); }
   std::string next() { return changed(inputs_[below(inputs_.size())]); }
   std::string changed(std::string input) {
     for (std::size_t n = 1 + below(6); n != 0; --n) change(input);
@@ -249,7 +250,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
 std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most,
                                     unsigned int seed) {
   const interlace::fuzz::target& what = the_target();
-  interlace::fuzz::mutation mutate(what.sound, what.words, seed);
+  static interlace::fuzz::mutation mutate(what.sound, what.words, seed);
+  mutate.seed(seed);  // the inputs are copied once
   std::string input;
   if (!what.words.empty() && mutate.below(4) == 0) {
     input = mutate.changed(std::string(reinterpret_cast<const char*>(data), size));
