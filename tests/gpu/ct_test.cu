@@ -53,7 +53,7 @@ TEST_P(ct_test, equals_the_reference_node) {
                                         weights.data(), curvature.data()}};
     run::request asked;
     asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
-    asked.iterations = 3;
+    asked.iterations = 2;
     asked.chunk_bytes = 16384;
     // One device computes the reference, which serves all numbers of devices.
     static std::map<std::array<std::uint32_t, 3>, std::vector<float>> references;

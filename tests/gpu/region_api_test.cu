@@ -413,7 +413,8 @@ TEST(region_deadline, a_stream_that_waits_for_a_chunk_is_reported) {
 
 TEST(region_deadline, a_wait_can_be_asked_for_before_its_deadline) {
   INTERLACE_NEED_GPUS(2);
-  program p(2, program::make_spec("copy-engine", 20'000, 2048), 1);
+  // The kernel stalls three deadlines before each piece that it publishes.
+  program p(2, program::make_spec("copy-engine", 20'000, 2048), 0.1);
   EXPECT_EQ(p.devices.waits(), "");
   p.enqueue_all(0);
   p.enqueue_all(1, fault::all_stall);
