@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "checkpoint/carrier.hpp"
 
@@ -15,9 +16,11 @@ std::uint32_t visible_gpus();
 // Exclusive use of the ring for one transfer.
 class gpu_ring {
  public:
-  // Takes the idle ring if the number and size of its slots are the same, and a new one otherwise.
-  // Throws usage_error if there is no NVIDIA driver.
-  gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes);
+  // Takes the idle ring if the number and size of its slots are the same and its copies take the
+  // same paths, and a new one otherwise. Other GPUs relay copies, unless that could take more than
+  // `most_staging` bytes of a GPU. Throws usage_error if there is no NVIDIA driver.
+  gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes,
+           std::optional<std::uint64_t> most_staging = std::nullopt);
   ~gpu_ring();
   gpu_ring(const gpu_ring&) = delete;
   gpu_ring& operator=(const gpu_ring&) = delete;

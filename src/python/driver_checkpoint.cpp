@@ -1,6 +1,9 @@
 #include "python/driver_checkpoint.hpp"
 
+#include <nanobind/stl/optional.h>
+
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,7 +19,9 @@ namespace {
 // The ring of a reader.
 class ring_of_reader {
  public:
-  ring_of_reader(std::uint32_t slots, std::uint64_t slot_bytes) : ring_(slots, slot_bytes) {}
+  ring_of_reader(std::uint32_t slots, std::uint64_t slot_bytes,
+                 std::optional<std::uint64_t> most_staging)
+      : ring_(slots, slot_bytes, most_staging) {}
   checkpoint::carrier* slots() const { return &ring_.slots(); }
 
  private:
@@ -35,12 +40,14 @@ void bind_checkpoints(nb::module_& module) {
   reader.def(
       "__init__",
       [](gpu_reader* self, const file_list& files, std::uint32_t threads, bool checksums,
-         nb::object progress, std::uint32_t slots, std::uint64_t slot_bytes, bool direct) {
+         nb::object progress, std::uint32_t slots, std::uint64_t slot_bytes, bool direct,
+         std::optional<std::uint64_t> most_staging) {
         new (self) gpu_reader(files, threads, checksums, std::move(progress), slot_bytes, direct,
-                              slots, slot_bytes);
+                              slots, slot_bytes, most_staging);
       },
       nb::arg("files"), nb::arg("threads"), nb::arg("checksums"), nb::arg("progress").none(),
-      nb::arg("slots"), nb::arg("slot_bytes"), nb::arg("direct") = false);
+      nb::arg("slots"), nb::arg("slot_bytes"), nb::arg("direct") = false,
+      nb::arg("most_staging") = nb::none());
   bind_reader(reader);
   reader.def("direct_problem", &gpu_reader::direct_problem,
              "Why a file could not be read around the page cache although `direct` asked for that; "

@@ -140,6 +140,10 @@ def work(file: Path) -> dict[str, Any]:
     small = interlace.load(file, places, framework="cupy", max_host_bytes=1 << 18)
     if any(np.any(small[name] != values) for name, values in host.items()):
         raise RuntimeError("what a small ring brought is wrong")
+    tight = interlace.load(file, places, framework="cupy", max_device_bytes=1 << 22)  # no relays
+    if any(np.any(tight[name] != values) for name, values in host.items()):
+        raise RuntimeError("what came without relays is wrong")
+    streamed = stream_in_little_memory(file.with_name("many.safetensors"))
     last = host[f"layer.{2 * GPUS - 1}"]
     source, target = on_gpu(last, 0), on_gpu(np.zeros_like(last), GPUS - 1)
     interlace.copy(target.exported(), source.exported())
@@ -152,9 +156,26 @@ def work(file: Path) -> dict[str, Any]:
     return {
         # moved by the one engine of the process: copied, and saved and loaded where there are paths
         "bytes": counted.bytes,
-        "wanted": 3 * (GPUS > 1) * sum(values.nbytes for values in host.values()) + last.nbytes,
+        "wanted": (GPUS > 1) * (3 * sum(values.nbytes for values in host.values()) + streamed)
+        + last.nbytes,
         "runtime": "interlace._cuda" in sys.modules,
     }
+
+
+def stream_in_little_memory(file: Path) -> int:
+    """Stream more than the GPUs have room for: reading waits until tensors are dropped."""
+    size, ahead = 10_000, 100_000
+    many = {f"{k:02}": np.full(size, k, np.uint8) for k in range(64)}
+    interlace.save(many, file)
+    driver.fake_bytes.restype = ctypes.c_uint64
+    driver.fake_limit_memory(ctypes.c_uint64(driver.fake_bytes(1) + ahead + size))
+    seen = 0
+    for name, tensor in interlace.stream(file, "cuda:0", framework="cupy", ahead=ahead):
+        seen += int(np.all(tensor == many[name]))
+    driver.fake_limit_memory(ctypes.c_uint64(0))
+    if seen != len(many):
+        raise RuntimeError(f"{seen} streamed tensors are right")
+    return size * seen
 
 
 def main() -> None:

@@ -93,6 +93,29 @@ def test_every_byte_is_right(gpus: Path, tmp_path: Path, settings: dict[str, str
     assert found == {"bytes": found["wanted"], "wanted": found["wanted"], "runtime": False}
 
 
+BOUND = """
+import json, sys
+import fake_gpus, interlace
+import numpy as np
+fake_gpus.stand_in()
+fake_gpus.check(fake_gpus.driver.cuInit(0))
+interlace.save({"a": np.ones(3), "b": np.ones(1000)}, sys.argv[1])
+try:
+    interlace.load(sys.argv[1], "cuda:0", framework="cupy", max_device_bytes=1000)
+except interlace.UserError as error:
+    print(json.dumps(str(error)))
+"""
+
+
+@needs_compiler
+def test_too_little_memory_beyond_the_tensors_is_refused(gpus: Path, tmp_path: Path) -> None:
+    said = run(gpus, ["-c", BOUND, str(tmp_path / "m.safetensors")], PYTHONPATH=str(HERE))
+    assert said == (
+        f"max_device_bytes=1000: the tensors on GPU 0 need {(2 << 20) - 8024} bytes beyond their "
+        "own, for their alignment and for the allocator's unit; give as many or more"
+    )
+
+
 @needs_compiler
 @pytest.mark.parametrize(
     ("settings", "ways"),

@@ -241,6 +241,9 @@ def test_what_cannot_be_asked_for(tmp_path: Path) -> None:
     for most in (8191, True, "1G"):
         message = f"max_host_bytes={most!r}: give a number of at least 8192"
         assert refusal(load, file, max_host_bytes=most) == message
+    for most in (-1, False, 2.5):
+        message = f"max_device_bytes={most!r}: give a number of bytes from 0"
+        assert refusal(load, file, max_device_bytes=most) == message
     assert "exclude each other" in refusal(load, file, max_host_bytes=8192, ring=(2, 4096))
     assert "threads=0" in refusal(load, file, threads=0)
     assert "threads=True" in refusal(load, file, threads=True)
@@ -263,6 +266,22 @@ def test_a_ring_keeps_to_its_bound() -> None:
         slots, size = reading.bounded_ring((16, 8 << 20), most)
         assert most // 2 < slots * size + reading.LEAST_SLOT * slots
         assert slots * size <= most or (slots, size) == (16, 8 << 20)
+
+
+def test_a_bound_of_device_memory_makes_fewer_allocations() -> None:
+    mib = 1 << 20
+    entries = [safetensors_header.Entry(f"{k}", "U8", (s,), 0, s) for k, s in enumerate([mib] * 40)]
+    wanted = [reading.Wanted(0, one, 0) for one in entries]
+    small = reading._batches(wanted, 3 * mib)
+    assert reading._beyond(small, "cupy") == {0: 12 * mib}  # 12 of 3 MiB, and 2 of 2
+    how = reading.How(1, most_device=11 * mib)
+    batches, left = reading._bounded(small, wanted, "cupy", how)
+    assert (len(batches), left.most_device) == (1, 11 * mib)
+    batches, left = reading._bounded(small, wanted, "cupy", how._replace(most_device=13 * mib))
+    assert (batches, left.most_device) == (small, mib)
+    assert tensor_memory.taken_by("torch", 3 * mib) == 20 * mib
+    assert tensor_memory.taken_by("torch", 10 * mib + 1) == 12 * mib
+    assert tensor_memory.taken_by("cupy", 1) == 2 * mib
 
 
 def test_rings_by_cores_and_gpus() -> None:

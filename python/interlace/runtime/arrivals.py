@@ -18,9 +18,11 @@ class Arrivals:
     """Hands out each wanted tensor once.
 
     The object keeps the files open. Memory on GPUs comes from the streams that are
-    current in the call that allocates it: the constructor, or `next` and `take` with a bound. At
-    most `ahead` bytes wait for the caller or are on their way, or one batch if that is more. With
-    None the bytes have no bound.
+    current in the call that allocates it: the constructor, or `next` and `take` with a bound.
+
+    A batch has one allocation on each device, which lives as long as one of its tensors. At most
+    `ahead` bytes of such memory are in use beyond the tensors that the caller has, or one batch if
+    that is more. With None the bytes have no bound.
     """
 
     def __init__(
@@ -42,7 +44,8 @@ class Arrivals:
         self._arriving: dict[int, dict[str, Any]] = {}  # tensors that were not handed out, by batch
         self._sizes = {one.entry.name: one.entry.end - one.entry.begin for one in wanted}
         self._begun = 0  # the number of batches whose reads have begun
-        self._waiting = 0  # the bytes of the tensors in `_arriving`
+        # The bytes of memory, by batch, that the caller's tensors do not account for.
+        self._held: dict[int, int] = {}
         self._taken: set[str] = set()
         self._files = list(files)
         self._closed = False
@@ -59,15 +62,18 @@ class Arrivals:
         """Begin to read batches: as many as may wait for the caller, and all up to `until`."""
         while self._begun < len(self._batches):
             batch = self._batches[self._begun]
-            size = sum(self._sizes[one.entry.name] for one in batch)
-            full = self._ahead is not None and self._waiting + size > self._ahead
+            size = self._bytes_of(self._begun)
+            full = self._ahead is not None and sum(self._held.values()) + size > self._ahead
             if full and self._arriving and self._begun > until:
                 return
             tensors = reading.begin(self._reader, self._files, batch, self._framework)
             names = [one.entry.name for one in batch]
             self._arriving[self._begun] = dict(zip(names, tensors, strict=True))
-            self._waiting += size
+            self._held[self._begun] = size
             self._begun += 1
+
+    def _bytes_of(self, number: int) -> int:
+        return sum(self._sizes[one.entry.name] for one in self._batches[number])
 
     def next(self) -> tuple[str, Any] | None:
         """Return the tensor that was begun first, or None after the last one; waits for it."""
@@ -94,9 +100,12 @@ class Arrivals:
         with naming_tensors(self._files):
             self._reader.wait(number)
         tensor = self._arriving[number].pop(name)
+        # The caller drops its last tensor when it has this one: batches before are then freed.
+        self._held = {n: size for n, size in self._held.items() if n in self._arriving}
         if not self._arriving[number]:
             del self._arriving[number]
-        self._waiting -= self._sizes[name]
+            # The batch's memory lives as long as this tensor.
+            self._held[number] = self._bytes_of(number) - self._sizes[name]
         self._taken.add(name)
         return tensor
 

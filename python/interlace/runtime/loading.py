@@ -21,7 +21,15 @@ from interlace.runtime import reading, safetensors_header, tensor_memory
 from interlace.runtime.checkpoint_files import File, Paths, close_files, open_files
 from interlace.runtime.placement import Device, Devices
 from interlace.runtime.read_errors import naming_tensors
-from interlace.runtime.reading import How, Progress, Wanted, most_host_of, ring_of, threads_of
+from interlace.runtime.reading import (
+    How,
+    Progress,
+    Wanted,
+    most_device_of,
+    most_host_of,
+    ring_of,
+    threads_of,
+)
 
 CHECKSUMS = "interlace.crc32c"  # the key of a file's metadata
 
@@ -37,6 +45,7 @@ def load(
     progress: Progress | None = None,
     ring: tuple[int, int] | None = None,
     max_host_bytes: int | None = None,
+    max_device_bytes: int | None = None,
     direct: bool = False,
 ) -> dict[str, Any]:
     """Load the tensors of safetensors files.
@@ -61,6 +70,9 @@ def load(
             suits the cores and the GPUs. The ring is kept for later calls.
         max_host_bytes: The most bytes of page-locked memory that the call may use, in place of
             `ring`. Threads wait where there is too little.
+        max_device_bytes: The most bytes of each GPU that the call may use beyond the tensors: for
+            their alignment, for what the framework's allocator rounds up, and for relayed copies.
+            Copies are not relayed if fewer than INTERLACE_COPY_STAGING are left for that.
         direct: Read what the page cache does not have around it (GPUs only). It then keeps what it
             has, and a later load is not faster. Where that is impossible, the page cache is used,
             with a warning.
@@ -92,7 +104,15 @@ def load(
         if ring is not None and max_host_bytes is not None:
             raise UserError("ring and max_host_bytes exclude each other; give one of them")
         most = most_host_of(max_host_bytes)
-        how = How(threads_of(threads), verify, progress, ring_of(ring), most, direct)
+        how = How(
+            threads_of(threads),
+            verify,
+            progress,
+            ring_of(ring),
+            most,
+            direct,
+            most_device_of(max_device_bytes),
+        )
         return _read(files, devices, pin_memory, how)
     finally:
         close_files(files)

@@ -38,6 +38,7 @@ class How(NamedTuple):
     ring: tuple[int, int] | None = None  # None: a ring that suits the machine
     most_host: int | None = None  # the most bytes of that ring; None: no bound
     direct: bool = False  # for GPUs: read bytes that are not in the page cache around it
+    most_device: int | None = None  # the most bytes on a GPU beyond the tensors; None: no bound
 
 
 def threads_of(asked: int | None) -> int:
@@ -97,6 +98,13 @@ def most_host_of(asked: int | None) -> int | None:
     return asked
 
 
+def most_device_of(asked: int | None) -> int | None:
+    """Return the most bytes on a GPU beyond the tensors, checked."""
+    if asked is not None and (isinstance(asked, bool) or not isinstance(asked, int) or asked < 0):
+        raise UserError(f"max_device_bytes={asked!r}: give a number of bytes from 0")
+    return asked
+
+
 class Wanted(NamedTuple):
     """A tensor, or rows of a tensor, and its device."""
 
@@ -145,7 +153,7 @@ def read(
     """
     tensors: list[Any] = [None] * len(wanted)
     checksums = [0] * len(wanted)
-    batches = _batches(wanted)
+    batches, how = _bounded(_batches(wanted, BLOCK), wanted, framework, how)
     reader = reader_of(files, wanted, how)
     try:
         for batch in batches:
@@ -166,16 +174,16 @@ def read(
 Numbered = tuple[int, Wanted]  # a tensor and its place in the caller's list
 
 
-def _batches(wanted: Sequence[Wanted]) -> list[list[Numbered]]:
+def _batches(wanted: Sequence[Wanted], block: int) -> list[list[Numbered]]:
     """The order of reads: the tensors of each device come in the order of the files.
 
     Every batch has the same share of each device's tensors, so that all devices are complete at
-    the same time.
+    the same time. It has about `block` bytes of the device that has the most.
     """
     totals: dict[int | None, int] = {}
     for one in wanted:
         totals[one.gpu] = totals.get(one.gpu, 0) + one.entry.end - one.entry.begin
-    count = max(1, *(-(-total // BLOCK) for total in totals.values())) if totals else 0
+    count = max(1, *(-(-total // block) for total in totals.values())) if totals else 0
     batches: list[list[Numbered]] = [[] for _ in range(count)]
     done = dict.fromkeys(totals, 0)
     for number, one in sorted(enumerate(wanted), key=lambda n: (n[1].file, n[1].entry.begin)):
@@ -183,6 +191,45 @@ def _batches(wanted: Sequence[Wanted]) -> list[list[Numbered]]:
         batch.append((number, one))
         done[one.gpu] += one.entry.end - one.entry.begin
     return [batch for batch in batches if batch]
+
+
+def _bounded(
+    batches: list[list[Numbered]], wanted: Sequence[Wanted], framework: str, how: How
+) -> tuple[list[list[Numbered]], How]:
+    """Keep to `how.most_device`: with larger allocations, which are fewer, if necessary.
+
+    Return the batches, and `how` with the bytes that relayed copies may use on each GPU. Raises
+    UserError if one allocation on each GPU is too much.
+    """
+    most = how.most_device
+    if most is None:
+        return batches, how
+    over = _beyond(batches, framework)
+    if max(over.values(), default=0) > most:
+        batches = _batches(wanted, sum(one.entry.end - one.entry.begin for one in wanted) or 1)
+        over = _beyond(batches, framework)
+    for gpu, least in over.items():
+        if least > most:
+            raise UserError(
+                f"max_device_bytes={most}: the tensors on GPU {gpu} need {least} bytes beyond "
+                "their own, for their alignment and for the allocator's unit; give as many or more"
+            )
+    return batches, how._replace(most_device=most - max(over.values(), default=0))
+
+
+def _beyond(batches: Iterable[Sequence[Numbered]], framework: str) -> dict[int, int]:
+    """The bytes on each GPU that allocations for the batches take beyond the tensors."""
+    found: dict[int, int] = {}
+    for batch in batches:
+        by_gpu: dict[int, list[Entry]] = {}
+        for _, one in batch:
+            if one.gpu is not None:
+                by_gpu.setdefault(one.gpu, []).append(one.entry)
+        for gpu, entries in by_gpu.items():
+            taken = tensor_memory.taken_by(framework, _placed(entries)[1])
+            own = sum(entry.end - entry.begin for entry in entries)
+            found[gpu] = found.get(gpu, 0) + taken - own
+    return found
 
 
 def reader_of(files: Sequence[File], wanted: Sequence[Wanted], how: How) -> Any:
@@ -194,7 +241,13 @@ def reader_of(files: Sequence[File], wanted: Sequence[Wanted], how: How) -> Any:
             raise UserError("direct=True is for tensors on GPUs")
         return load_core().Reader(named, how.threads, how.checksums, report)
     return load_driver().Reader(
-        named, how.threads, how.checksums, report, *_ring(how), direct=how.direct
+        named,
+        how.threads,
+        how.checksums,
+        report,
+        *_ring(how),
+        direct=how.direct,
+        most_staging=how.most_device,
     )
 
 

@@ -38,7 +38,8 @@ def stream(
         device: As for `load`.
         framework: As for `load`.
         threads: As for `load`.
-        ahead: The bytes of tensors that may wait for the caller, or are on their way. A tensor
+        ahead: The most bytes of memory beyond the tensors that the caller has: for tensors that
+            wait for the caller, or are on their way. Reading waits when it is reached. A tensor
             that is larger than this comes alone.
         only: A function that says whether the tensor of a name is wanted. No other is read.
 

@@ -86,6 +86,17 @@ def gpu_of(device: object) -> int | None:
     raise UserError(f"{device!r} is not a device; give cpu, cuda, or cuda:0 and so on")
 
 
+PAGE = 2 << 20  # the driver's unit of a GPU's memory
+LEAST_LARGE, LARGE = 10 << 20, 20 << 20  # PyTorch takes the latter for less than the former
+
+
+def taken_by(framework: str, size: int) -> int:
+    """The most bytes of a GPU that the framework's allocator takes for one allocation."""
+    if framework == "torch" and PAGE // 2 < size < LEAST_LARGE:
+        return LARGE
+    return -(-size // PAGE) * PAGE
+
+
 class Memory:
     """Memory on a device that a framework allocates; its tensors are views of this memory."""
 

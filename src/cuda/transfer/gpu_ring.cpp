@@ -2,11 +2,14 @@
 
 #include <mutex>
 #include <new>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "cuda/transfer/checkpoint_carrier.hpp"
 #include "interlace/base/errors.hpp"
 #include "interlace/copy.h"
+#include "plan/copy_settings.hpp"
 
 namespace interlace::checkpoint {
 
@@ -16,6 +19,13 @@ namespace {
 struct idle_ring {
   std::mutex changing;
   std::unique_ptr<cuda::checkpoint_carrier> carrier;
+  bool relays = false;  // copies go through the engine
+
+  void exchange(std::unique_ptr<cuda::checkpoint_carrier>& own, bool& own_relays) {
+    const std::lock_guard lock(changing);
+    std::swap(own, carrier);
+    std::swap(own_relays, relays);
+  }
 };
 
 idle_ring& ring_of_process() {
@@ -45,12 +55,17 @@ void copy(cuda::device_address to, cuda::device_address from, std::uint64_t byte
   throw device_error(interlace_last_error());
 }
 
-// One GPU has no other paths. Its copies need neither the engine's plans nor the time that the
+// Copies without relays. They need neither the engine's plans nor the time that the
 // engine takes to discover the machine.
 void copy_directly(cuda::device_address to, cuda::device_address from, std::uint64_t bytes,
                    CUstream_st* stream) {
   const cuda::driver_table& driver = cuda::real_driver();
   cuda::check(driver, driver.copy(to, from, bytes, stream), "cuMemcpyAsync");
+}
+
+// The most bytes of a GPU through which the engine relays copies.
+std::uint64_t staging_bytes() {
+  return plan::read_copy_options(std::vector<std::string>{}).staging_bytes;
 }
 
 }  // namespace
@@ -64,28 +79,28 @@ std::uint32_t visible_gpus() {
 
 struct gpu_ring::held {
   std::unique_ptr<cuda::checkpoint_carrier> carrier;
+  bool relays = false;
 };
 
-gpu_ring::gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes)
+gpu_ring::gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes,
+                   std::optional<std::uint64_t> most_staging)
     : held_(std::make_unique<held>()) {
-  auto& carrier = held_->carrier;
-  {
-    idle_ring& idle = ring_of_process();
-    const std::lock_guard lock(idle.changing);
-    std::swap(carrier, idle.carrier);
-  }
-  if (carrier && carrier->slots() == slots && carrier->slot_bytes() == slot_bytes) return;
+  auto& [carrier, relays] = *held_;
+  ring_of_process().exchange(carrier, relays);
+  const bool wanted =
+      visible_gpus() > 1 && (!most_staging.has_value() || *most_staging >= staging_bytes());
+  if (carrier && carrier->slots() == slots && carrier->slot_bytes() == slot_bytes &&
+      relays == wanted)
+    return;
   carrier.reset();
-  const bool alone = visible_gpus() == 1;
+  relays = wanted;
   carrier = std::make_unique<cuda::checkpoint_carrier>(
-      cuda::real_driver(), alone ? copy_directly : copy, alone ? 1 : 2, slots, slot_bytes);
+      cuda::real_driver(), relays ? copy : copy_directly, relays ? 2 : 1, slots, slot_bytes);
 }
 
 gpu_ring::~gpu_ring() {
   if (!held_->carrier || held_->carrier->abandoned()) return;
-  idle_ring& idle = ring_of_process();
-  const std::lock_guard lock(idle.changing);
-  std::swap(held_->carrier, idle.carrier);
+  ring_of_process().exchange(held_->carrier, held_->relays);
 }
 
 carrier& gpu_ring::slots() const { return *held_->carrier; }
