@@ -147,6 +147,15 @@ def test_wrong_bytes_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert measuring.load(TOLD)["wrong"] == 3
 
 
+def test_more_cores_after_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measuring, chosen = child(tmp_path, "interlace"), []
+    measuring.cores = list(range(8))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _process, cores: chosen.append(cores))
+    for cores in (4, 8):
+        measuring.load(TOLD | {"cores": cores})
+    assert chosen == [[0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7]]
+
+
 def test_wrong_bytes_are_told() -> None:
     row = {"method": "interlace", "package": "", "place": "cache", "memory": "fresh", "cores": 1,
            "first_s": 1.0, "first_without_context_s": None, "first_tensor_s": 1.0, "time_s": [1.0],

@@ -15,8 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +32,16 @@ from interlace.model.run import core_errors
 from interlace.runtime import loading, reading
 from interlace.runtime.tensor_memory import count_gpus, framework_named, gpu_of
 from interlace.study import load_model
-from interlace.study.load_methods import LIMIT, LIMITS, METHODS, OWN, THEIRS, Method
+from interlace.study.load_methods import (
+    BY_NAME,
+    LIMIT,
+    LIMITS,
+    METHODS,
+    OWN,
+    THEIRS,
+    Asked,
+    Method,
+)
 
 PLACES = ("cache", "tmpfs", "cold")
 TMPFS = Path("/dev/shm")
@@ -181,13 +190,14 @@ class _Place:
         place: str,
         methods: Sequence[Method],
         given: dict[str, Any],
+        write: Callable[[], None],
         request: Request,
         notes: list[str],
         tick: Callable[[], None],
         end: float | None,
     ) -> None:
         self.place, self.given, self.request, self.end = place, given, request, end
-        self.notes, self.tick = notes, tick
+        self.write, self.notes, self.tick = write, notes, tick
         self.methods = [m for m in methods if (m.cold if place == "cold" else m.warm)]
         self.rows: dict[tuple[str, str, int], _Measured] = {}
 
@@ -205,16 +215,19 @@ class _Place:
         key = (method.name, memory, cores)
         return self.rows.setdefault(key, _Measured(method, memory, cores))
 
-    @contextmanager
-    def _started(self, methods: Sequence[Method], *, context: bool) -> Iterator[dict[str, _Loader]]:
-        """The loaders' processes, which start at the same time."""
-        with ExitStack() as running:
-            loaders = {}
-            for method in methods:
-                loaders[method.name] = loader = _Loader(method, self.given, context=context)
-                running.callback(loader.close)
-            ready = {n: x for n, x in loaders.items() if self._try(n, x.answer) is not None}
-            yield ready
+    def _start(
+        self, running: ExitStack, methods: Sequence[Method], *, context: bool
+    ) -> dict[str, _Loader]:
+        """Start the loaders' processes, and do not wait for them."""
+        loaders = {}
+        for method in methods:
+            loaders[method.name] = loader = _Loader(method, self.given, context=context)
+            running.callback(loader.close)
+        return loaders
+
+    def _ready(self, loaders: dict[str, _Loader]) -> dict[str, _Loader]:
+        """The loaders whose processes are ready."""
+        return {n: x for n, x in loaders.items() if self._try(n, x.answer) is not None}
 
     def measure(self) -> None:
         """Measure all loaders, or as much as the time allows."""
@@ -227,7 +240,12 @@ class _Place:
         all_cores = allowed_cores()
         gpu = self.given["device"] != "cpu"
         cold = self.place == "cold"
-        with self._started(self.methods, context=True) as loaders:
+        with ExitStack() as running:
+            loaders = self._start(running, self.methods, context=True)
+            users = [m for m in self.methods if m.name not in LIMITS and gpu and not cold]
+            without = self._start(running, users, context=False)
+            self.write()  # while the processes start
+            loaders = self._ready(loaders)
             self._first(loaders, all_cores, cold=cold)
             if cold:
                 return
@@ -249,11 +267,8 @@ class _Place:
                 for name in (OWN, LIMIT):
                     for _ in range(self.request.repeats if name in loaders else 0):
                         self._repeat(loaders, loaders[name], "fresh", cores)
-        if gpu:
-            kept = [
-                m for m in self.methods if m.name in loaders and m.name not in slow | set(LIMITS)
-            ]
-            self._without_context(kept, all_cores)
+            kept = {n: x for n, x in without.items() if n in loaders and n not in slow}
+            self._without_context(self._ready(kept), all_cores)
 
     def _first(self, loaders: dict[str, _Loader], cores: int, *, cold: bool) -> None:
         for name, loader in list(loaders.items()):
@@ -299,13 +314,12 @@ class _Place:
         if sample:
             row.peaks = found
 
-    def _without_context(self, methods: Sequence[Method], cores: int) -> None:
-        with self._started(methods, context=False) as loaders:
-            for name, loader in loaders.items():
-                found = self._try(name, loader.load)
-                self.tick()
-                if found is not None:
-                    self._row(loader.method, "fresh", cores).without_context = found["s"]
+    def _without_context(self, loaders: dict[str, _Loader], cores: int) -> None:
+        for name, loader in loaders.items():
+            found = self._try(name, loader.load)
+            self.tick()
+            if found is not None:
+                self._row(loader.method, "fresh", cores).without_context = found["s"]
 
     def results(self, size: int) -> list[LoadRow]:
         kept = {key: row for key, row in self.rows.items() if row.repeats}
@@ -417,6 +431,16 @@ def _folder_of(place: str, request: Request) -> Path:
     return folder
 
 
+def _write(file: Path, data: Path, of: load_model.Shapes, framework: str, *, warm: bool) -> None:
+    """Write the checkpoint, and the random bytes of its tensors."""
+    data.write_bytes(random := load_model.random_bytes(of))
+    loading.save(load_model.tensors_of(of, random, framework), file, metadata={"format": "pt"})
+    # The kernel's work for the first and the second read of a page takes longer than all later
+    # reads. No loader shall pay it for the others.
+    for _ in range(2 if warm else 0):
+        list(BY_NAME[LIMIT].load(Asked(file, "cpu", framework, None, None)))
+
+
 def run(request: Request) -> LoadResults:
     """Measure every method with the largest checkpoint that fits, from every place."""
     end = None if request.limit_s is None else _now() + request.limit_s
@@ -444,12 +468,9 @@ def run(request: Request) -> LoadResults:
             check_room(folder, total, max(map(load_model.size_of, of.values())))
             with tempfile.TemporaryDirectory(prefix="interlace-", dir=folder) as inside:
                 file, data = Path(inside) / "model.safetensors", Path(inside) / "bytes"
-                data.write_bytes(random := load_model.random_bytes(of))
-                tensors = load_model.tensors_of(of, random, framework)
-                loading.save(tensors, file, metadata={"format": "pt"})
-                del tensors, random
+                write = partial(_write, file, data, of, framework, warm=place != "cold")
                 here = given | {"file": str(file), "bytes": str(data)}
-                measured = _Place(place, methods, here, request, notes, tick, end)
+                measured = _Place(place, methods, here, write, request, notes, tick, end)
                 measured.measure()
                 rows += measured.results(total)
     return LoadResults(

@@ -44,6 +44,7 @@ class _Child:
         self.shapes = load_model.shapes(given["most"])[0]
         self.size = load_model.bytes_of(self.shapes)
         self.gpu = self.asked.device != "cpu"
+        self.cores = sorted(os.sched_getaffinity(0))
         self.framework: Any = importlib.import_module(self.asked.framework)
         importlib.import_module(self.method.module)
         if self.method.name in LIMITS:
@@ -82,8 +83,7 @@ class _Child:
     def load(self, told: dict[str, Any]) -> dict[str, Any]:
         """Load once. Returns times, the tensors that differ and memory, as far as asked for."""
         if told["cores"] is not None:
-            allowed = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(0, allowed[: told["cores"]])
+            os.sched_setaffinity(0, self.cores[: told["cores"]])
         self._settle()
         if self.gpu:
             time.sleep(SETTLE_S)

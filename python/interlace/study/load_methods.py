@@ -187,12 +187,14 @@ DISK_LIMIT = "direct reads"
 LIMITS = (LIMIT, DISK_LIMIT)
 _ALL = ("torch", "cupy", "numpy")
 METHODS = (
-    Method(OWN, "interlace", "interlace", _ALL, False, _interlace(direct=False)),
+    Method(OWN, "interlace.runtime.loading", "interlace", _ALL, False, _interlace(direct=False)),
     Method(
-        "interlace direct", "interlace", "interlace", ("torch", "cupy"), True,
+        "interlace direct", "interlace.runtime.loading", "interlace", ("torch", "cupy"), True,
         _interlace(direct=True), warm=False,
     ),
-    Method(OWN_STREAM, "interlace", "interlace", _ALL, False, _interlace_stream),
+    Method(
+        OWN_STREAM, "interlace.runtime.streaming", "interlace", _ALL, False, _interlace_stream
+    ),
     Method(THEIRS, "safetensors", "safetensors", ("torch", "numpy"), False, _load_file),
     Method("safetensors prefetch", "safetensors", "safetensors", ("torch",), True, _prefetch),
     *(
