@@ -20,6 +20,7 @@
 #include "python/bind_tune.hpp"
 #include "python/bind_workload_library.hpp"
 #include "python/bind_workloads.hpp"
+#include "python/multiprocessor.hpp"
 #include "python/signals.hpp"
 #include "python/workloads.hpp"
 
@@ -119,6 +120,7 @@ NB_MODULE(_core, module) {
   module.def("simulate_copies", &interlace::python::simulate_copies, nb::arg("machine"),
              nb::arg("copies"), nb::arg("by_host"),
              "Seconds of copies (from, to, bytes, stream) by the copy engines.");
+  interlace::python::bind_multiprocessor(module);
   module.def("store_goodput", &interlace::bench::store_goodput, nb::arg("machine"),
              nb::arg("bytes"),
              "Useful bytes over all bytes of stores from the first GPU to the second.");

@@ -16,6 +16,7 @@
 #include "python/bind_workloads.hpp"
 #include "python/cuda_copy.hpp"
 #include "python/cuda_microbenchmark.hpp"
+#include "python/cuda_multiprocessor.hpp"
 #include "python/cuda_region.hpp"
 #include "python/cuda_workload_library.hpp"
 #include "python/signals.hpp"
@@ -172,6 +173,7 @@ NB_MODULE(_cuda, module) {
   bind_regions(module);
   bind_copies(module);
   bind_microbenchmarks(module);
+  bind_cuda_multiprocessor(module);
   bind_workloads(module);
   bind_workload_library(module);
   module.def(

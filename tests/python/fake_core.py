@@ -436,6 +436,38 @@ class FakeCuda(Fake):
         lanes = together or 32
         return [1 + 40 / (lanes * element_bytes)] * repeats if self.counters else None
 
+    def of_one(self, name: str, value: float, repeats: int, *arguments: Any) -> list[float]:
+        self.kernels.append((name, *arguments))
+        return [value] * repeats
+
+    def measure_busy_clock(self, repeats: int) -> list[float]:
+        return self.of_one("busy clock", 1980, repeats)
+
+    def measure_chain(self, kind: str, warps: int, repeats: int) -> list[float]:
+        return self.of_one("chain", 4 * warps, repeats, kind, warps)
+
+    def measure_load_loop(self, memory: str, unroll: int, warps: int, repeats: int) -> list[float]:
+        return self.of_one("load loop", 33, repeats, memory, unroll, warps)
+
+    def measure_load_chain(self, memory: str, size: int, repeats: int) -> list[float]:
+        return self.of_one("load chain", 280, repeats, memory, size)
+
+    def measure_small_kernels(self, instructions: int, kernels: int, repeats: int) -> list[float]:
+        time_s = 1e-6 + 2e-9 * instructions
+        return self.of_one("small kernels", time_s, repeats, instructions, kernels)
+
+    def measure_gather(self, registers: int, size: int, repeats: int) -> list[float]:
+        return self.of_one("gather", 6.4e12 / registers, repeats, registers, size)
+
+    def measure_sectors(self, size: int, repeats: int) -> list[float]:
+        return self.of_one("sectors", 1e11, repeats, size)
+
+    def measure_reads(self, size: int, repeats: int) -> list[float]:
+        return self.of_one("reads", 5e12, repeats, size)
+
+    def measure_fft(self, planes: bool, length: int, repeats: int) -> tuple[int, list[float]]:
+        return 2, self.of_one("fft", 1e-5, repeats, planes, length)
+
     def measure_collective(
         self, pattern: str, gpus: int, size: int, methods: list[str], warmup: int, repeats: int
     ) -> list[tuple[str, list[float], list[float], int]]:

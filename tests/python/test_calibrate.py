@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from fake_core import FakeCuda
+from interlace.base.errors import UserError
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
 from interlace.study import calibrate, calibration
-from interlace.study.calibration import FITTED, PREDICTED
+from interlace.study.calibration_row import FITTED, PREDICTED
 from study_helpers import Run
 
 SHIPPED = Path(__file__).parents[2] / "bench/results/rows-4xh200.json"
@@ -31,7 +34,9 @@ def measured(tmp_path: Path, rows: list[Any], **more: Any) -> Path:
 def test_the_shipped_rows_are_all_of_them() -> None:
     keys = [row.key for row in calibration.definitions()]
     assert len(set(keys)) == len(keys)
-    assert [row.row for row in calibrate.read_measured(SHIPPED, keys).rows] == keys
+    # The rows that one GPU gives are measured on one GPU.
+    of_several = [row.key for row in calibration.definitions() if row.gpus > 1]
+    assert [row.row for row in calibrate.read_measured(SHIPPED, keys).rows] == of_several
 
 
 def test_errors_of_small_rows(run: Run, tmp_path: Path) -> None:
@@ -111,6 +116,12 @@ def test_four_gpus_give_all_rows(run: Run, tmp_path: Path, cuda: FakeCuda) -> No
     assert values["4 B copy, from the host and back"] == pytest.approx(6 * 1.995, rel=0.01)
     assert 1 < values["inline stores, 1 peer"] < 2
     assert values["copies behind waits, 16 MiB chunks, 3 peers"] > 1
+    assert values["chain of FFMA, 8 warps a sub-core"] == 32
+    assert values["kernels of 500 instructions in a graph, 8 in turn"] == pytest.approx(2)
+    assert values["gather with 64 registers from 16 MiB"] == pytest.approx(100)
+    assert values["FFT of the planes of 96^3: kernels"] == 2
+    assert values["FFT of the columns of 192^3"] == pytest.approx(10)
+    assert ("load loop", "L1", 4, 16) in cuda.kernels
     assert ("stores", 4, 4, 16, 1 << 20, 0) in cuda.kernels
     assert ([(0, 1, 4, 0)], True) in cuda.streams
     assert ([(-1, 0)], 512 << 20, ["auto"]) in [found[:3] for found in cuda.copies]
@@ -132,7 +143,7 @@ def test_two_gpus_give_the_rows_of_two(run: Run, tmp_path: Path, cuda: FakeCuda)
         few = row.gpus > 2
         assert (row.key in reasons) == (few or row.family == "wire bytes"), row.key
         if few:
-            assert reasons[row.key] == f"takes {row.gpus} GPUs, and 2 are here"
+            assert reasons[row.key] == f"takes {row.gpus} GPUs, and this computer has 2"
     assert reasons["host to 3 GPUs"].startswith("takes 3 GPUs")
     assert reasons["polling agent, 3 peers"].startswith("takes 4 GPUs")
     assert "the driver has no NVLink counters here" in ran.out
@@ -171,11 +182,34 @@ def test_measured_rows_are_not_kept_twice(run: Run, tmp_path: Path) -> None:
     assert same.read_text() == SHIPPED.read_text()
 
 
-def test_one_gpu_is_too_few(run: Run, cuda: FakeCuda) -> None:
+@pytest.mark.usefixtures("no_simulations")
+def test_one_gpu_gives_the_rows_of_one(run: Run, tmp_path: Path, cuda: FakeCuda) -> None:
     cuda.gpus = 1
-    ran = run("calibrate")
-    assert ran.code == 2
-    assert "there are no two GPUs here; give a file of measured rows with --measured" in ran.err
+    out = tmp_path / "out.json"
+    ran = run("calibrate", "--json", out)
+    assert ran.code == 0, ran.err
+    document = json.loads(out.read_text())
+    of_one = [row.key for row in calibration.definitions() if row.gpus == 1]
+    assert [row["row"] for row in document["rows"]] == of_one
+    reasons = {it["row"]: it["reason"] for it in document["not_measured"]}
+    assert reasons["host to GPU"] == "takes 2 GPUs, and this computer has 1"
+    assert "One property of a GPU: the machine file may be fitted to these rows." in ran.out
+
+
+def test_chains_of_operations_are_simulated() -> None:
+    core = pytest.importorskip("interlace._core")
+    machine = load_machine("hgx-h200-4")
+    described = to_core(machine, core)
+    # 16 warps of each sub-core share the 32 lanes of their sub-core.
+    assert core.simulate_chain(described, "FFMA", 16) == pytest.approx(16, rel=0.01)
+    assert core.simulate_load_chain(described, "L2", 1 << 20) == pytest.approx(280, rel=0.01)
+    assert core.simulate_small_kernels(described, 0, 1) == pytest.approx(0.7e-6)
+    with pytest.raises(UserError, match="there is no chain of DADD"):
+        core.simulate_chain(described, "DADD", 1)
+    with pytest.raises(UserError, match="there is no memory 'L3'"):
+        core.simulate_load_chain(described, "L3", 1 << 20)
+    with pytest.raises(UserError, match="30 warps"):
+        core.simulate_chain(described, "FFMA", 30)
 
 
 @pytest.mark.parametrize(

@@ -280,3 +280,119 @@ def test_rates_count_the_instructions_that_there_are(tmp_path: Path) -> None:
             counted = sum(n for op, n in mix.items() if op.startswith(prefixes))
             assert least <= counted <= least + 24, (name, prefixes, mix)
         assert 256 <= sum(mix.values()) <= 320, (name, mix)
+
+
+# For each chain of a calibration: prefixes of the opcodes that are counted, and how many there must
+# be. All but a few of them are in the loop.
+CHAINS = {
+    "add": {("LOP3",): 32, ("IADD", "VIADD", "IMAD.IADD"): 32},
+    "imad": {("IMAD",): 64},
+    "ffma": {("FFMA",): 64},
+    "dfma": {("DFMA",): 64},
+    "mufu": {("MUFU.EX2",): 64},
+    "shuffle": {("SHFL.BFLY",): 64},
+    "barrier": {("BAR.SYNC",): 16},
+    "divide_u32": {("MUFU.RCP",): 8, ("IMAD.HI.U32",): 16},
+    "divide_f32": {("MUFU.RCP",): 8, ("FCHK",): 8},
+}
+# The memories of load loops in the order of loaded_from, and the opcode of a load from each.
+LOOPS = (("shared", "LDS"), ("l1", "LDG.E.CONSTANT"), ("l2", "LDG.E.STRONG.GPU"))
+SMALL = (0, 50, 1000)
+GATHERS = {32: 13, 64: 50, 128: 112}  # registers: values that are held; multiprocessor.cu has them
+
+
+@pytest.fixture(scope="module")
+def multiprocessor(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """The machine code of the kernels of a calibration, and the assembler's report."""
+    folder = tmp_path_factory.mktemp("multiprocessor")
+    source = folder / "multiprocessor.cu"
+    numbers = "unsigned int, unsigned int"
+    lines = ['#include "bench/multiprocessor_kernels.cuh"']
+    lines.append("namespace interlace::bench::multiprocessor {")
+    for name in CHAINS:
+        step = f"step_{name}"
+        lines.append(
+            f"template __global__ void chain<{step}>(unsigned int, {step}::type, {step}::type, "
+            f"{step}::type*, timing);"
+        )
+    for memory, _ in LOOPS:
+        lines += [
+            f"template __global__ void loop<loaded_from::{memory}, {unroll}>(const float*, "
+            f"{numbers}, float*, timing);"
+            for unroll in (1, 2, 4)
+        ]
+    lines += [
+        f"template __global__ void small_kernel<{count}, 0>(float, float, float*);"
+        for count in SMALL
+    ]
+    lines += [
+        f"template __global__ void gather<{registers}, {held}>(const float*, "
+        "const unsigned int*, unsigned int, const float*, float*);"
+        for registers, held in GATHERS.items()
+    ]
+    source.write_text("\n".join([*lines, "}", ""]), "utf-8")
+    return listing_of(source, folder), compiled(source, folder)[1]
+
+
+def loops_of(listing: str) -> dict[str, list[Counter[str]]]:
+    """The opcodes between each backward branch and its target, by kernel."""
+    found: dict[str, list[Counter[str]]] = {}
+    places: dict[str, int] = {}
+    code: list[str] = []
+    name = ""
+    for line in listing.splitlines():
+        if match := SECTION.match(line):
+            name, places, code = match[1], {}, []
+        elif match := re.match(r"^(\.L_x_\d+):", line):
+            places[match[1]] = len(code)
+        elif (match := INSTRUCTION.match(line)) and name:
+            code.append(match[1])
+            back = re.search(r"`\((\.L_x_\d+)\)", line)
+            if match[1] == "BRA" and back and back[1] in places:
+                found.setdefault(name, []).append(Counter(code[places[back[1]] :]))
+    return found
+
+
+def total(mix: Counter[str], prefixes: str | tuple[str, ...]) -> int:
+    return sum(n for op, n in mix.items() if op.startswith(prefixes))
+
+
+def test_chains_have_the_operations_that_are_measured(multiprocessor: tuple[str, str]) -> None:
+    found = loops_of(multiprocessor[0])
+    for name, wanted in CHAINS.items():
+        symbol = f"{len('step_' + name)}step_{name}E"
+        loops = next(loops for kernel, loops in found.items() if symbol in kernel)
+        chain = max(loops, key=lambda mix: sum(mix.values()))
+        for prefixes, least in wanted.items():
+            assert least <= total(chain, prefixes) <= least + 4, (name, prefixes, chain)
+        if not name.startswith("divide"):
+            assert sum(chain.values()) <= sum(wanted.values()) + 8, (name, chain)
+
+
+def test_loops_have_as_many_loads_in_flight_as_they_are_unrolled(
+    multiprocessor: tuple[str, str],
+) -> None:
+    found = loops_of(multiprocessor[0])
+    for number, (_, load) in enumerate(LOOPS):
+        for unroll in (1, 2, 4):
+            symbol = f"4loopILNS0_11loaded_fromE{number}ELj{unroll}E"
+            loops = next(loops for kernel, loops in found.items() if symbol in kernel)
+            adding = [mix for mix in loops if total(mix, "FADD") and not total(mix, "BAR")]
+            assert max(total(mix, load) for mix in adding) == unroll, (symbol, adding)
+
+
+def test_small_kernels_are_straight_and_gathers_hold_their_registers(
+    multiprocessor: tuple[str, str],
+) -> None:
+    listing, report = multiprocessor
+    mixes = opcodes(listing)
+    for count in SMALL:
+        mix = next(m for k, m in mixes.items() if f"small_kernelILj{count}E" in k)
+        assert mix["FFMA"] == count
+        assert sum(mix.values()) <= count + 16
+    entries = report.split("Compiling entry function")[1:]
+    for registers in GATHERS:
+        entry = next(one for one in entries if f"gatherILj{registers}E" in one)
+        used = int(re.findall(r"Used (\d+) registers", entry)[0])
+        assert registers - 8 < used <= registers
+        assert "0 bytes spill stores" in entry

@@ -19,12 +19,17 @@ from interlace.model.mechanisms import BASELINE
 from interlace.model.results import Head, provenance
 from interlace.model.run import Case, RunFailure, core_errors
 from interlace.nodes.nodes import in_processes, real_node
-from interlace.study.calibration import FITTED, PREDICTED, STATED, Definition
 from interlace.study.calibration_gpus import METHOD, REPEATS, Gpus
+from interlace.study.calibration_row import (
+    FITTED,
+    ONE_PROPERTY,
+    PREDICTED,
+    STATED,
+    Definition,
+)
 from interlace.study.measured_file import read_measured_file
 
 FORMAT = 1  # the version of the format of measured files and result files
-LEAST_GPUS = 2
 
 
 class MeasuredRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -113,7 +118,7 @@ def measure_rows(
     failed = False
     for row in rows:
         if row.gpus > gpus.count:
-            reasons[row.key] = f"takes {row.gpus} GPUs, and {gpus.count} are here"
+            reasons[row.key] = f"takes {row.gpus} GPUs, and this computer has {gpus.count}"
         else:
             try:
                 found.append(MeasuredRow(row.key, row.measure(gpus)))
@@ -130,8 +135,6 @@ def measure_here(rows: Sequence[Definition]) -> tuple[MeasuredRows, dict[str, st
     """Measure the rows on this computer's GPUs. Returns the same as `measure_rows`."""
     hint = "give a file of measured rows with --measured"
     node = real_node(1, REPEATS, hint=hint)
-    if node.gpus < LEAST_GPUS:
-        raise UserError(f"there are no two GPUs here; {hint}")
     gpus = Gpus(node)
     with progress(f"rows on {node.machine_name}", len(rows), "rows") as tick:
         found, reasons, failed = measure_rows(rows, gpus, tick)
@@ -186,6 +189,7 @@ def families(rows: Sequence[CalibrationRow]) -> list[Family]:
 
 GROUPS = {
     FITTED: "One pair and one stream: the machine file may be fitted to these rows",
+    ONE_PROPERTY: "One property of a GPU: the machine file may be fitted to these rows",
     STATED: "Rates that the machine file states as they were measured",
     PREDICTED: "Predictions: nothing is fitted to these rows",
 }

@@ -1,15 +1,14 @@
 """The rows of a calibration: each is a measurement on GPUs and a simulation of it.
 
-Parameters of a machine file may be fitted only to rows with one pair of memories and one stream.
-All other rows are predictions, except rows of host memory whose measured rates the machine file
-states.
+Parameters of a machine file may be fitted only to rows with one pair of memories and one stream,
+and to rows that measure one property of a GPU. All other rows are predictions, except rows of host
+memory whose measured rates the machine file states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlace.base.errors import UserError
 from interlace.machine.schema import Machine
@@ -17,7 +16,9 @@ from interlace.model.copies import HOST
 from interlace.model.mechanism_table import COPY_ENGINE, INLINE, POLLING
 from interlace.model.mechanisms import BASELINE, BOUND, GIB, KIB, MIB, Config, size_text
 from interlace.study.calibration_gpus import Copies, Gpus
+from interlace.study.calibration_row import FITTED, PREDICTED, STATED, Definition
 from interlace.study.copy_bench import Pairs
+from interlace.study.multiprocessor_rows import multiprocessor_rows
 from interlace.study.plan import Message, make
 
 GPUS = 4  # the number of GPUs that the rows use
@@ -30,27 +31,6 @@ STORED_TO_ALL = MIB  # number of elements of 16 bytes
 LOADED = MIB  # number of elements
 COPIED_BYTES = 16 * MIB  # the bytes that a copy kernel moves
 AGENT_THREADS = 32 * 1024  # 32 blocks of 1024
-
-FITTED = "one pair, one stream"
-STATED = "stated by the machine file"
-PREDICTED = "predicted"
-
-# Simulates a row. The arguments are the compiled module, and the machine as a C++ struct and as
-# a Python object.
-Simulation = Callable[[Any, Any, Machine], float]
-Measurement = Callable[[Gpus], float]
-
-
-class Definition(NamedTuple):
-    """A row: its measurement and its simulation."""
-
-    key: str  # the row's name in a file of measured rows
-    family: str
-    unit: str
-    group: str
-    gpus: int  # number of GPUs that the row uses
-    simulate: Simulation
-    measure: Measurement
 
 
 # --- copies by copy engines -----------------------------------------------------------------------
@@ -312,7 +292,15 @@ def _launches() -> list[Definition]:
 
 def definitions() -> list[Definition]:
     """Return all rows, family by family."""
-    return [*_links(), *_host(), *_stores(), *_all_to_all(), *_overlap(), *_launches()]
+    return [
+        *_links(),
+        *_host(),
+        *_stores(),
+        *_all_to_all(),
+        *_overlap(),
+        *_launches(),
+        *multiprocessor_rows(),
+    ]
 
 
 def check_machine(machine: Machine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 from interlace.base.errors import UserError
 from interlace.base.turns import turn
@@ -36,7 +37,10 @@ METHOD = (
     "the simulation, and the time of a launch with the exchange after stores, "
     f"{KERNEL_EPOCHS} of them in a row in a graph. Raw bytes: NVML's counters of the sending GPU, "
     f"over {2 * KERNEL_EPOCHS} launches. Overlap: as in interlace bench overlap, "
-    f"{OVERLAP_EPOCHS} epochs a run."
+    f"{OVERLAP_EPOCHS} epochs a run. Operations and load loops: clocks that the multiprocessors "
+    "count, of a block or two on each of them, as the median of the multiprocessors; dependent "
+    "loads: one warp. Small kernels and library calls: the difference of graphs of 64 and 320 of "
+    "them. Caches: launches that fill the GPU, timed by it."
 )
 
 
@@ -106,6 +110,25 @@ class Gpus:
         with turn(), core_errors():
             time_s, payload = self.cuda.measure_loads(element, elements, KERNEL_EPOCHS, REPEATS)
         return 1e-9 * int(payload) / _median(time_s)
+
+    def of_one(self, name: str, scale: float, arguments: tuple[Any, ...]) -> float:
+        """A value that one GPU gives: the median of what `measure_NAME` returns, times `scale`."""
+        with turn(), core_errors():
+            found = getattr(self.cuda, f"measure_{name}")(*arguments, repeats=REPEATS)
+        return scale * _median(found)
+
+    def fft_kernels(self, *, planes: bool, length: int) -> float:
+        """The kernels of a call of the library of Fourier transforms."""
+        return float(self._fft(planes=planes, length=length)[0])
+
+    def fft_us(self, *, planes: bool, length: int) -> float:
+        """Microseconds of a call of the library of Fourier transforms."""
+        return 1e6 * _median(self._fft(planes=planes, length=length)[1])
+
+    def _fft(self, *, planes: bool, length: int) -> tuple[int, list[float]]:
+        with turn(), core_errors():
+            found: tuple[int, list[float]] = self.cuda.measure_fft(planes, length, repeats=REPEATS)
+        return found
 
     def gain(self, peers: int, size: int, mechanism: str, config: Config) -> float:
         """The speedup of a mechanism over bulk-copy if the kernel takes as long as the transfer."""

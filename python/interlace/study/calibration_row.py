@@ -1,0 +1,31 @@
+"""A row of a calibration: what it is called, how it is measured, and how it is simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from interlace.machine.schema import Machine
+from interlace.study.calibration_gpus import Gpus
+
+FITTED = "one pair, one stream"
+ONE_PROPERTY = "one property of a GPU"
+STATED = "stated by the machine file"
+PREDICTED = "predicted"
+
+# Simulates a row. The arguments are the compiled module, and the machine as a C++ struct and as
+# a Python object.
+Simulation = Callable[[Any, Any, Machine], float]
+Measurement = Callable[[Gpus], float]
+
+
+class Definition(NamedTuple):
+    """A row: its measurement and its simulation."""
+
+    key: str  # the row's name in a file of measured rows
+    family: str
+    unit: str
+    group: str
+    gpus: int  # number of GPUs that the row uses
+    simulate: Simulation
+    measure: Measurement

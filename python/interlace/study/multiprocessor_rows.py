@@ -1,0 +1,167 @@
+"""The rows of a calibration that one GPU gives: its multiprocessors, caches and kernel starts.
+
+Each row of the group ONE_PROPERTY measures one property, so keys of a machine file may be fitted to
+it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from interlace.machine.schema import Machine
+from interlace.model.mechanisms import MIB, size_text
+from interlace.study.calibration_gpus import Gpus
+from interlace.study.calibration_row import ONE_PROPERTY, PREDICTED, Definition
+
+CHAINS = (
+    "IADD3", "IMAD", "FFMA", "DFMA", "MUFU", "SHFL", "barrier", "32-bit integer division",
+    "fp32 division",
+)  # fmt: skip
+WARPS = (1, 2, 4, 8, 16)  # of a sub-core
+FEW_WARPS, MANY_WARPS = WARPS[0], WARPS[-1]
+UNROLLED = (1, 2, 4)
+LOOPS = ("shared memory", "L1", "L2")
+LOAD_CHAINS = (
+    ("shared memory", 16 << 10),
+    ("L1", 16 << 10),
+    ("L2", MIB),
+    ("L2", 16 * MIB),
+    ("L2", 32 * MIB),
+    ("L2", 1024 * MIB),
+)
+INSTRUCTIONS = (0, 50, 200, 500, 1000)  # of a small kernel
+KERNELS = (1, 8)  # different small kernels in turn
+REGISTERS = (32, 64, 128)
+GATHERED = (16 * MIB, 256 * MIB)
+SECTORS = (16 * MIB, 32 * MIB, 48 * MIB, 256 * MIB)
+READ_AGAIN = tuple(size * MIB for size in (20, 30, 40, 50, 60, 120))
+FFT_LENGTHS = (96, 192)  # no workload of the calibration has these sizes
+
+
+def _a_sub_core(warps: int) -> str:
+    return f"{warps} warp{'' if warps == 1 else 's'} a sub-core"
+
+
+def _simulated(name: str, scale: float, *arguments: Any) -> Any:
+    """Call a function of the compiled module with a machine and these arguments."""
+
+    def simulate(core: Any, machine: Any, _: Machine) -> float:
+        return scale * float(getattr(core, f"simulate_{name}")(machine, *arguments))
+
+    return simulate
+
+
+def _row(
+    key: str, family: str, unit: str, name: str, scale: float, *arguments: Any,
+    group: str = ONE_PROPERTY,
+) -> Definition:  # fmt: skip
+    return Definition(
+        key, family, unit, group, 1, _simulated(name, scale, *arguments),
+        partial(Gpus.of_one, name=name, scale=scale, arguments=arguments),
+    )  # fmt: skip
+
+
+def _clock_mhz(_core: Any, _machine: Any, described: Machine) -> float:
+    return float(described.gpu.clock_MHz)
+
+
+def _one_kernel(_core: Any, _machine: Any, _: Machine) -> float:
+    return 1.0  # the simulated call is one kernel
+
+
+def _operations() -> list[Definition]:
+    busy = Definition(
+        "clock of busy multiprocessors", "operations", "MHz", ONE_PROPERTY, 1, _clock_mhz,
+        partial(Gpus.of_one, name="busy_clock", scale=1.0, arguments=()),
+    )  # fmt: skip
+    chains = [
+        _row(
+            f"chain of {kind}, {_a_sub_core(warps)}", "operations", "clocks", "chain", 1.0,
+            kind, warps,
+        )
+        for kind in CHAINS
+        for warps in WARPS
+        # A barrier is one block's, and a block has at most 8 warps of a sub-core.
+        if not (kind == "barrier" and warps == MANY_WARPS)
+    ]  # fmt: skip
+    return [busy, *chains]
+
+
+def _loads() -> list[Definition]:
+    chains = [
+        _row(
+            f"dependent loads, {name}, {size_text(size)}", "loads", "clocks", "load_chain", 1.0,
+            name, size,
+        )
+        for name, size in LOAD_CHAINS
+    ]  # fmt: skip
+    loops = [
+        _row(
+            f"load loop, {name}, unrolled by {unroll}, {_a_sub_core(warps)}", "loads", "clocks",
+            "load_loop", 1.0, name, unroll, warps,
+        )
+        for name in LOOPS
+        for warps in (FEW_WARPS, MANY_WARPS)
+        for unroll in UNROLLED
+    ]  # fmt: skip
+    return [*chains, *loops]
+
+
+def _kernel_starts() -> list[Definition]:
+    return [
+        _row(
+            f"kernels of {instructions} instructions in a graph, {kernels} in turn",
+            "kernel starts", "us", "small_kernels", 1e6, instructions, kernels,
+        )
+        for kernels in KERNELS
+        for instructions in INSTRUCTIONS
+        if instructions or kernels == 1
+    ]  # fmt: skip
+
+
+def _caches() -> list[Definition]:
+    gathers = [
+        _row(
+            f"gather with {registers} registers from {size_text(size)}", "caches", "G/s", "gather",
+            1e-9, registers, size, group=PREDICTED,
+        )
+        for size in GATHERED
+        for registers in REGISTERS
+    ]  # fmt: skip
+    sectors = [
+        _row(f"scattered sectors of {size_text(size)}", "caches", "G/s", "sectors", 1e-9, size)
+        for size in SECTORS
+    ]
+    reads = [
+        _row(f"reads of {size_text(size)} again", "caches", "GB/s", "reads", 1e-9, size)
+        for size in READ_AGAIN
+    ]
+    return [*gathers, *sectors, *reads]
+
+
+def _library() -> list[Definition]:
+    def transforms(length: int, *, planes: bool) -> list[Definition]:
+        name = f"FFT of {'the planes' if planes else 'the columns'} of {length}^3"
+        return [
+            Definition(
+                f"{name}: kernels", "library", "", ONE_PROPERTY, 1, _one_kernel,
+                partial(Gpus.fft_kernels, planes=planes, length=length),
+            ),
+            Definition(
+                name, "library", "us", PREDICTED, 1, _simulated("fft", 1e6, planes, length),
+                partial(Gpus.fft_us, planes=planes, length=length),
+            ),
+        ]  # fmt: skip
+
+    return [
+        row
+        for length in FFT_LENGTHS
+        for planes in (True, False)
+        for row in transforms(length, planes=planes)
+    ]
+
+
+def multiprocessor_rows() -> list[Definition]:
+    """Return the rows, family by family."""
+    return [*_operations(), *_loads(), *_kernel_starts(), *_caches(), *_library()]

@@ -1,0 +1,64 @@
+// Microbenchmarks of one GPU's multiprocessors, caches and kernel starts. Each measures one
+// property that a machine file states. bench/multiprocessor_sim.hpp simulates the same.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/multiprocessor.hpp"
+
+namespace interlace::bench::multiprocessor {
+
+// All functions below run on GPU 0 and return one value for each repeat, after a repeat that warms
+// up. They throw usage_error for a request that there is no kernel for, and device_error if the GPU
+// fails or does not run the kernel as it must to be measured.
+
+// Clocks from one operation to the next in a chain of dependent operations, in each of `warps`
+// warps of a sub-core. `kind` is the name of an operation: see chain_kinds(). Clocks are those of
+// the multiprocessor, whatever its frequency.
+std::vector<double> chain_clocks(const std::string& kind, std::uint32_t warps,
+                                 std::uint32_t repeats);
+std::vector<std::string> chain_kinds();
+
+// The frequency of multiprocessors that all compute, in MHz.
+std::vector<double> busy_clock_mhz(std::uint32_t repeats);
+
+// Clocks of an iteration of `sum += data[i]` in each of `warps` warps of a sub-core. The loop is
+// unrolled `unroll` times (1, 2 or 4). All lanes of a warp load neighbouring words.
+std::vector<double> loop_clocks(loaded_from from, std::uint32_t unroll, std::uint32_t warps,
+                                std::uint32_t repeats);
+
+// Clocks of a load whose address is the result of the load before it. The loads go to each line of
+// `bytes` bytes, a power of two. Data larger than the L2 comes from the memory.
+std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uint32_t repeats);
+
+// Seconds from one kernel of a graph to the next. Each has a block of 256 threads on every
+// multiprocessor, and each thread executes `instructions` dependent instructions. The graph has
+// `kernels` different kernels in turn (1 or 8).
+std::vector<double> small_kernel_s(std::uint32_t instructions, std::uint32_t kernels,
+                                   std::uint32_t repeats);
+
+// Elements of 4 bytes that kernels of `registers` registers (32, 64 or 128) gather in a second from
+// `bytes` bytes, through an index. Each lane has one load in flight.
+std::vector<double> gathers_per_s(std::uint32_t registers, std::uint64_t bytes,
+                                  std::uint32_t repeats);
+
+// Sectors of 32 bytes that all multiprocessors together load in a second from scattered places of
+// `bytes` bytes, past the L1.
+std::vector<double> sectors_per_s(std::uint64_t bytes, std::uint32_t repeats);
+
+// Bytes that all multiprocessors together read in a second, from `bytes` bytes that they read again
+// and again, past the L1.
+std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats);
+
+// A call of cuFFT: the kernels that it launches, and its seconds.
+struct library_times {
+  std::uint32_t kernels = 0;
+  std::vector<double> time_s;
+};
+// `planes`: transforms of `length` real planes of length x length points. Otherwise the transforms
+// of the columns of their spectra, in place.
+library_times fft_times(bool planes, std::uint32_t length, std::uint32_t repeats);
+
+}  // namespace interlace::bench::multiprocessor

@@ -1,0 +1,353 @@
+// Kernels that each measure one property of a multiprocessor, of its caches or of a kernel's start.
+// tests/python/test_sass.py counts their instructions in the machine code.
+#pragma once
+
+#include <cstdint>
+
+#include "bench/multiprocessor.hpp"
+
+namespace interlace::bench::multiprocessor {
+
+// --- clocks of a block
+// ----------------------------------------------------------------------------
+
+// The clocks of a block's multiprocessor and the nanoseconds of the GPU's timer, when the measured
+// stretch of the block's last warp ends and when that of its first warp begins.
+struct stretch {
+  long long begin = 0;
+  long long end = 0;
+  unsigned long long begin_ns = 0;
+  unsigned long long end_ns = 0;
+  unsigned int multiprocessor = 0;
+};
+
+struct timing {
+  stretch* blocks;        // one for each block
+  unsigned int* arrived;  // blocks that are at the start; 0 before the launch
+};
+
+__device__ inline unsigned long long now_ns() {
+  unsigned long long ns = 0;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+  return ns;
+}
+
+// Waits until all blocks of the grid are here. They must all be resident. Gives up after a second,
+// so that an error cannot become a hang; the times then show that blocks did not run together.
+__device__ inline void meet(const timing& t) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    atomicAdd(t.arrived, 1U);
+    const unsigned long long begin = now_ns();
+    while (*static_cast<volatile unsigned int*>(t.arrived) < gridDim.x) {
+      if (now_ns() - begin > 1'000'000'000U) break;
+    }
+  }
+  __syncthreads();
+}
+
+__device__ inline void begin_stretch(const timing& t) {
+  meet(t);
+  if (threadIdx.x == 0) {
+    stretch& own = t.blocks[blockIdx.x];
+    own.begin_ns = now_ns();
+    own.begin = clock64();
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(own.multiprocessor));
+  }
+}
+
+__device__ inline void end_stretch(const timing& t) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    stretch& own = t.blocks[blockIdx.x];
+    own.end = clock64();
+    own.end_ns = now_ns();
+  }
+}
+
+// --- chains of dependent operations
+// ---------------------------------------------------------------
+
+// Each step of a chain needs the result of the step before it. A step is one instruction, except
+// for divisions.
+//
+// The compiler could merge two additions into one, so they alternate with an exclusive or.
+struct step_add {
+  using type = unsigned int;
+  static constexpr unsigned int steps = 64;  // steps of an iteration
+  static __device__ void run(unsigned int& x, unsigned int a, unsigned int b, unsigned int k) {
+    if (k % 2 == 0) {
+      asm volatile("add.u32 %0, %0, %1;" : "+r"(x) : "r"(a));
+    } else {
+      asm volatile("xor.b32 %0, %0, %1;" : "+r"(x) : "r"(b));
+    }
+  }
+};
+struct step_imad {
+  using type = unsigned int;
+  static constexpr unsigned int steps = 64;
+  static __device__ void run(unsigned int& x, unsigned int a, unsigned int b, unsigned int /*k*/) {
+    asm volatile("mad.lo.u32 %0, %0, %1, %2;" : "+r"(x) : "r"(a), "r"(b));
+  }
+};
+struct step_ffma {
+  using type = float;
+  static constexpr unsigned int steps = 64;
+  static __device__ void run(float& x, float a, float b, unsigned int /*k*/) {
+    asm volatile("fma.rn.f32 %0, %0, %1, %2;" : "+f"(x) : "f"(a), "f"(b));
+  }
+};
+struct step_dfma {
+  using type = double;
+  static constexpr unsigned int steps = 64;
+  static __device__ void run(double& x, double a, double b, unsigned int /*k*/) {
+    asm volatile("fma.rn.f64 %0, %0, %1, %2;" : "+d"(x) : "d"(a), "d"(b));
+  }
+};
+struct step_mufu {
+  using type = float;
+  static constexpr unsigned int steps = 64;
+  static __device__ void run(float& x, float /*a*/, float /*b*/, unsigned int /*k*/) {
+    asm volatile("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+  }
+};
+struct step_shuffle {
+  using type = unsigned int;
+  static constexpr unsigned int steps = 64;
+  static __device__ void run(unsigned int& x, unsigned int a, unsigned int /*b*/,
+                             unsigned int /*k*/) {
+    asm volatile("shfl.sync.bfly.b32 %0, %0, %1, 31, -1;" : "+r"(x) : "r"(a));
+  }
+};
+struct step_barrier {
+  using type = unsigned int;
+  static constexpr unsigned int steps = 16;
+  static __device__ void run(unsigned int& /*x*/, unsigned int /*a*/, unsigned int /*b*/,
+                             unsigned int /*k*/) {
+    __syncthreads();
+  }
+};
+// The divisor is the result of the last division, so that nothing can be computed ahead.
+struct step_divide_u32 {
+  using type = unsigned int;
+  static constexpr unsigned int steps = 8;
+  static __device__ void run(unsigned int& x, unsigned int a, unsigned int /*b*/,
+                             unsigned int /*k*/) {
+    x = a / x;
+  }
+};
+struct step_divide_f32 {
+  using type = float;
+  static constexpr unsigned int steps = 8;
+  static __device__ void run(float& x, float a, float /*b*/, unsigned int /*k*/) { x = a / x; }
+};
+
+// The values a and b are such that no value of a chain becomes 0, infinite or denormal.
+template <class Step>
+__global__ void __launch_bounds__(most_threads)
+    chain(unsigned int rounds, typename Step::type a, typename Step::type b,
+          typename Step::type* kept, timing t) {
+  using type = typename Step::type;
+  auto x = static_cast<type>(threadIdx.x % lanes + 3);
+  begin_stretch(t);
+#pragma unroll 1
+  for (unsigned int r = 0; r < rounds; ++r) {
+#pragma unroll
+    for (unsigned int k = 0; k < Step::steps; ++k) Step::run(x, a, b, k);
+  }
+  end_stretch(t);
+  if (x == static_cast<type>(0x51ed2701)) *kept = x;
+}
+
+// --- loads
+// ----------------------------------------------------------------------------------------
+
+template <class T>
+__device__ T load_l1(const T* from) {
+  return __ldg(from);  // the path of loads of data that no thread writes
+}
+template <class T>
+__device__ T load_l2(const T* from) {
+  return __ldcg(from);
+}
+
+// The rows of `lanes` floats that a block's warps load again and again.
+inline constexpr unsigned int loop_rows = 192;
+
+// A loop whose number of iterations is known only at run time. Its body is unrolled `Unroll` times,
+// so that so many loads are in flight.
+template <loaded_from From, unsigned int Unroll>
+__global__ void __launch_bounds__(most_threads)
+    loop(const float* data, unsigned int rows, unsigned int passes, float* kept, timing t) {
+  __shared__ float own[From == loaded_from::shared ? loop_rows * lanes : 1];
+  const float* from = data + std::size_t{blockIdx.x} * loop_rows * lanes;
+  if constexpr (From == loaded_from::shared) {
+    for (unsigned int i = threadIdx.x; i < loop_rows * lanes; i += blockDim.x) own[i] = from[i];
+    from = own;
+  }
+  from += threadIdx.x % lanes;
+  float sum = 0;
+#pragma unroll 1
+  for (unsigned int pass = 0; pass <= passes; ++pass) {
+    if (pass == 1) begin_stretch(t);  // the first pass fills the cache
+#pragma unroll Unroll
+    for (unsigned int i = 0; i < rows; ++i) {
+      if constexpr (From == loaded_from::shared) {
+        sum += own[i * lanes + threadIdx.x % lanes];
+      } else if constexpr (From == loaded_from::l1) {
+        sum += load_l1(from + i * lanes);
+      } else {
+        sum += load_l2(from + i * lanes);
+      }
+    }
+  }
+  end_stretch(t);
+  if (sum == 0.251F) *kept = sum;
+}
+
+// Words of a line of 128 bytes.
+inline constexpr unsigned int line_words = 32;
+
+// Links `count` lines, a power of two, into one circle in a scattered order.
+__global__ void link_lines(unsigned int* data, std::uint64_t count) {
+  const std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  const std::uint64_t next = (i * 0x5851F42D4C957F2DU + 0x14057B7EF767814FU) & (count - 1);
+  data[i * line_words] = static_cast<unsigned int>(next * line_words);
+}
+
+// A load whose address is the result of the load before it.
+template <loaded_from From>
+__global__ void __launch_bounds__(lanes)
+    chase(const unsigned int* data, unsigned int count, unsigned int warm_up, unsigned int loads,
+          unsigned int* kept, timing t) {
+  extern __shared__ unsigned int own[];
+  if constexpr (From == loaded_from::shared) {
+    for (unsigned int i = threadIdx.x; i < count * line_words; i += lanes) own[i] = data[i];
+  }
+  unsigned int at = 0;
+  const auto follow = [&](unsigned int times) {
+#pragma unroll 8
+    for (unsigned int k = 0; k < times; ++k) {
+      if constexpr (From == loaded_from::shared) {
+        at = own[at];
+      } else if constexpr (From == loaded_from::l1) {
+        at = load_l1(data + at);
+      } else {
+        at = load_l2(data + at);
+      }
+    }
+  };
+  follow(warm_up);
+  begin_stretch(t);
+  follow(loads);
+  end_stretch(t);
+  if (at == 1) *kept = at;  // no line begins there
+}
+
+// --- gathers, scattered sectors and reads
+// ---------------------------------------------------------
+
+inline constexpr unsigned int stream_threads = 256;
+
+__device__ inline std::uint64_t scrambled(std::uint64_t i) {
+  i = (i ^ (i >> 30U)) * 0xbf58476d1ce4e5b9U;
+  i = (i ^ (i >> 27U)) * 0x94d049bb133111ebU;
+  return i ^ (i >> 31U);
+}
+
+__global__ void fill_indexes(unsigned int* index, std::uint64_t count, std::uint64_t elements) {
+  const std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < count) index[i] = static_cast<unsigned int>(scrambled(i + 1) % elements);
+}
+
+// A gather through an index, by a kernel of `Registers` registers. It holds `Held` values that it
+// loads before the gather and needs after it.
+template <unsigned int Registers, unsigned int Held>
+__global__ void __launch_bounds__(stream_threads) __maxnreg__(Registers)
+    gather(const float* data, const unsigned int* index, unsigned int count, const float* values,
+           float* kept) {
+  float held[Held == 0 ? 1 : Held];
+#pragma unroll
+  for (unsigned int k = 0; k < Held; ++k) {
+    asm volatile("ld.volatile.global.f32 %0, [%1];"
+                 : "=f"(held[k])
+                 : "l"(values + std::size_t{k} * stream_threads + threadIdx.x));
+  }
+  __syncthreads();  // keeps the loads above before the gather
+  float sum = 0;
+  const unsigned int step = gridDim.x * stream_threads;
+#pragma unroll 1
+  for (unsigned int i = blockIdx.x * stream_threads + threadIdx.x; i < count; i += step) {
+    sum += __ldg(data + __ldg(index + i));
+  }
+  __syncthreads();
+#pragma unroll
+  for (unsigned int k = 0; k < Held; ++k) {
+    asm volatile("fma.rn.f32 %0, %0, %1, %1;" : "+f"(sum) : "f"(held[k]));
+  }
+  if (sum == 0.251F) *kept = sum;
+}
+
+inline constexpr unsigned int loads_in_flight = 8;
+
+// Each lane loads words of scattered sectors of 32 bytes, past the L1.
+__global__ void __launch_bounds__(stream_threads)
+    load_sectors(const unsigned int* data, std::uint64_t sectors, unsigned int rounds,
+                 unsigned int* kept) {
+  unsigned int seen = 0;
+  std::uint64_t at = scrambled(std::uint64_t{blockIdx.x} * stream_threads + threadIdx.x + 1);
+#pragma unroll 1
+  for (unsigned int r = 0; r < rounds; ++r) {
+    unsigned int value[loads_in_flight];
+#pragma unroll
+    for (unsigned int k = 0; k < loads_in_flight; ++k) {
+      at = at * 0x5851F42D4C957F2DU + 0x14057B7EF767814FU;
+      const std::uint64_t sector = __umul64hi(at, sectors);
+      value[k] = load_l2(data + sector * 8);
+    }
+#pragma unroll
+    for (unsigned int k = 0; k < loads_in_flight; ++k) seen ^= value[k];
+  }
+  if (seen == 0x51ed2701U) *kept = seen;
+}
+
+// Reads the data from one end to the other, `passes` times, past the L1.
+__global__ void __launch_bounds__(stream_threads)
+    read_again(const uint4* data, std::uint64_t steps, unsigned int passes, unsigned int* kept) {
+  unsigned int seen = 0;
+#pragma unroll 1
+  for (unsigned int pass = 0; pass < passes; ++pass) {
+#pragma unroll 1
+    for (std::uint64_t s = blockIdx.x; s < steps; s += gridDim.x) {
+      const uint4* from = data + s * loads_in_flight * stream_threads + threadIdx.x;
+      uint4 value[loads_in_flight];
+#pragma unroll
+      for (unsigned int k = 0; k < loads_in_flight; ++k) {
+        value[k] = load_l2(from + std::uint64_t{k} * stream_threads);
+      }
+#pragma unroll
+      for (unsigned int k = 0; k < loads_in_flight; ++k) {
+        seen ^= value[k].x ^ value[k].y ^ value[k].z ^ value[k].w;
+      }
+    }
+  }
+  if (seen == 0x51ed2701U) *kept = seen;
+}
+
+// --- small kernels
+// --------------------------------------------------------------------------------
+
+// A straight chain of `Instructions` multiply-adds. Kernels of different `Which` have different
+// machine code at other addresses. A kernel of 0 instructions is empty.
+template <unsigned int Instructions, unsigned int Which>
+__global__ void __launch_bounds__(stream_threads) small_kernel(float a, float b, float* kept) {
+  if constexpr (Instructions != 0) {
+    auto x = static_cast<float>(threadIdx.x + Which);
+#pragma unroll
+    for (unsigned int k = 0; k < Instructions; ++k) step_ffma::run(x, a, b, k);
+    if (x == 0.251F) *kept = x;
+  }
+}
+
+}  // namespace interlace::bench::multiprocessor

@@ -1,0 +1,417 @@
+#include "bench/multiprocessor_sim.hpp"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/fft.hpp"
+#include "interlace/sim/node.hpp"
+
+namespace interlace::bench {
+
+namespace {
+
+using multiprocessor::lanes;
+using multiprocessor::shape;
+
+constexpr std::uint32_t stream_threads = 256;
+constexpr std::uint32_t stream_blocks = 8;  // of a multiprocessor
+constexpr std::uint32_t line_words = 32;
+constexpr std::uint32_t sector_words = 8;
+constexpr std::uint32_t in_flight = 8;  // loads of a lane
+
+// --- kernels
+// --------------------------------------------------------------------------------------
+
+struct operation_chain {
+  operations step;
+  std::uint32_t count = 0;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      lane.compute({.fp32 = count * step.fp32,
+                    .fp64 = count * step.fp64,
+                    .integer = count * step.integer,
+                    .special = count * step.special});
+    });
+  }
+};
+
+struct shuffle_chain {
+  std::uint32_t count = 0;
+  template <class Block>
+  void operator()(Block& block) const {
+    auto state = block.template make_lane_state<std::uint32_t>(0);
+    block.each_warp([&](auto warp) {
+      for (std::uint32_t k = 0; k < count; ++k) warp.shuffle_xor(state, 1);
+    });
+  }
+};
+
+struct barrier_chain {
+  std::uint32_t count = 0;
+  template <class Block>
+  void operator()(Block& block) const {
+    for (std::uint32_t k = 0; k < count; ++k) block.each([](auto) {});
+  }
+};
+
+// A loop over rows of 32 words. If `apart`, each warp has rows of its own.
+struct row_loop {
+  local<const float> data;
+  std::uint32_t rows = 0;
+  std::uint32_t passes = 0;
+  bool apart = false;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const std::uint64_t owner = apart ? lane.global_index() / lanes : block.index();
+      const std::uint64_t first = owner * rows * lanes + lane.in_warp();
+      for (auto pass : lane.range(0U, passes)) {
+        (void)pass;
+        for (auto i : lane.range(0U, rows)) lane.load(data, first + i * lanes);
+      }
+      lane.compute(operation::fp32, passes * rows);
+    });
+  }
+};
+struct shared_loop {
+  std::uint32_t rows = 0;
+  std::uint32_t passes = 0;
+  template <class Block>
+  void operator()(Block& block) const {
+    const auto own = block.template shared_array<float>(rows * lanes);
+    block.each([&](auto lane) {
+      for (auto pass : lane.range(0U, passes)) {
+        (void)pass;
+        for (auto i : lane.range(0U, rows)) lane.load(own, i * lanes + lane.in_warp());
+      }
+      lane.compute(operation::fp32, passes * rows);
+    });
+  }
+};
+
+// The circle of lines through which a chain of loads goes.
+std::vector<std::uint32_t> circle(std::uint64_t lines) {
+  std::vector<std::uint32_t> data(lines * line_words);
+  for (std::uint64_t i = 0; i < lines; ++i) {
+    const std::uint64_t next = (i * 0x5851F42D4C957F2DU + 0x14057B7EF767814FU) & (lines - 1);
+    data[i * line_words] = static_cast<std::uint32_t>(next * line_words);
+  }
+  return data;
+}
+
+struct load_chain {
+  local<const std::uint32_t> data;
+  std::uint32_t count = 0;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      auto at = lane.load_index(data, 0U);
+      for (auto k : lane.range(1U, count)) {
+        (void)k;
+        at = lane.load_index(data, at);
+      }
+    });
+  }
+};
+struct shared_chain {
+  std::uint32_t words = 0;
+  std::uint32_t count = 0;
+  template <class Block>
+  void operator()(Block& block) const {
+    const auto own = block.template shared_array<std::uint32_t>(words);
+    block.each([&](auto lane) {
+      if (lane.index() == 0) lane.store(own, 0U, 0);
+      auto at = lane.load_index(own, 0U);
+      for (auto k : lane.range(1U, count)) {
+        (void)k;
+        at = lane.load_index(own, at);
+      }
+    });
+  }
+};
+
+struct gather_kernel {
+  local<const float> data;
+  local<const std::uint32_t> index;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      for (auto i : lane.range(lane.global_index(), index.size, lane.global_count())) {
+        lane.load(data, lane.load_index(index, i));
+        lane.compute(operation::fp32, 1);
+      }
+    });
+  }
+};
+
+std::uint64_t scrambled(std::uint64_t i) {
+  i = (i ^ (i >> 30U)) * 0xbf58476d1ce4e5b9U;
+  i = (i ^ (i >> 27U)) * 0x94d049bb133111ebU;
+  return i ^ (i >> 31U);
+}
+
+struct sector_kernel {
+  local<const std::uint32_t> data;
+  std::uint32_t rounds = 0;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      std::uint64_t at = scrambled(lane.global_index() + 1);
+      for (auto r : lane.range(0U, rounds)) {
+        (void)r;
+        for (auto k : lane.range(0U, in_flight)) {
+          (void)k;
+          at = scrambled(at + 1);
+          lane.load(data, at % (data.size / sector_words) * sector_words);
+        }
+        lane.compute(operation::integer, in_flight * 20);
+      }
+    });
+  }
+};
+
+struct alignas(16) four_words {
+  std::uint32_t word[4] = {};
+};
+
+struct read_kernel {
+  local<const four_words> data;
+  std::uint32_t passes = 0;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      for (auto pass : lane.range(0U, passes)) {
+        (void)pass;
+        for (auto i : lane.range(lane.global_index(), data.size, lane.global_count())) {
+          lane.load(data, i);
+        }
+      }
+    });
+  }
+};
+
+// Operations of a step of a chain. Those of divisions are counted in the machine code for compute
+// capability 9.0, where conversions and reciprocals use the unit of special functions.
+operations step_of(const std::string& kind) {
+  static const std::map<std::string, operations> known{
+      {"IADD3", {.integer = 1}},
+      {"IMAD", {.integer = 1}},
+      {"FFMA", {.fp32 = 1}},
+      {"DFMA", {.fp64 = 1}},
+      {"MUFU", {.special = 1}},
+      {"32-bit integer division", {.integer = 14, .special = 3}},
+      {"fp32 division", {.fp32 = 7, .special = 2}},
+  };
+  const auto found = known.find(kind);
+  if (found == known.end()) throw usage_error("there is no chain of " + kind);
+  return found->second;
+}
+
+std::uint64_t lines_of(const machine::machine& m, std::uint64_t bytes) {
+  return bytes / m.gpu.l2.line_bytes;
+}
+
+}  // namespace
+
+multiprocessor_on_sim::multiprocessor_on_sim(machine::machine described,
+                                             std::function<void()> check_interrupt)
+    : described_(std::move(described)), check_interrupt_(std::move(check_interrupt)) {}
+
+// `prepare` makes the data on a node, and returns a function that enqueues a given amount of work.
+template <class Prepare>
+double multiprocessor_on_sim::run_s(const Prepare& prepare, std::uint32_t amount) const {
+  sim::node node(described_, 1, check_interrupt_);
+  const auto enqueue = prepare(node);
+  return node.run([&] { enqueue(amount); }).time_s;
+}
+
+template <class Prepare>
+double multiprocessor_on_sim::difference_s(const Prepare& prepare, std::uint32_t few,
+                                           std::uint32_t many) const {
+  return run_s(prepare, many) - run_s(prepare, few);
+}
+
+double multiprocessor_on_sim::chain_clocks(const std::string& kind, std::uint32_t warps) const {
+  constexpr std::uint32_t few = 64;
+  constexpr std::uint32_t many = 192;
+  const shape s = shape::of(warps);
+  const grid whole{std::uint64_t{described_.gpu.compute_units} * s.blocks, s.threads, 0};
+  const double time_s = difference_s(
+      [&](sim::node& node) {
+        return [&](std::uint32_t count) {
+          if (kind == "SHFL") {
+            node.launch(0, shuffle_chain{count}, whole);
+          } else if (kind == "barrier") {
+            node.launch(0, barrier_chain{count}, whole);
+          } else {
+            node.launch(0, operation_chain{step_of(kind), count}, whole);
+          }
+        };
+      },
+      few, many);
+  return clocks(time_s) / (many - few);
+}
+
+double multiprocessor_on_sim::loop_clocks(loaded_from from, std::uint32_t unroll,
+                                          std::uint32_t warps) const {
+  constexpr std::uint32_t rows = 32;
+  (void)unroll;
+  const shape s = shape::of(warps);
+  const std::uint64_t blocks = std::uint64_t{described_.gpu.compute_units} * s.blocks;
+  if (from == loaded_from::shared) {
+    const double time_s = difference_s(
+        [&](sim::node& node) {
+          return [&](std::uint32_t passes) {
+            constexpr std::uint32_t bytes = rows * lanes * sizeof(float);
+            node.launch(0, shared_loop{rows, passes}, {blocks, s.threads, bytes});
+          };
+        },
+        1, 3);
+    return clocks(time_s) / (2 * rows);
+  }
+  // The rows of an L1 are loaded several times in a kernel. Those of the L2 are loaded once in each
+  // of several kernels, which all begin with empty L1s.
+  const bool apart = from == loaded_from::l2;
+  const auto of_rows = [&](std::uint32_t used) {
+    return [&, used](sim::node& node) {
+      const std::uint64_t owners = apart ? blocks * s.threads / lanes : blocks;
+      const auto data = node.allocate<float>(0, owners * used * lanes);
+      node.upload(data, std::vector<float>(data.size));
+      return [&, used, data](std::uint32_t count) {
+        const local<const float> from_here{data.data, data.size};
+        const std::uint32_t launches = apart ? count : 1;
+        for (std::uint32_t k = 0; k < launches; ++k) {
+          node.launch(0, row_loop{from_here, used, apart ? 1 : count, apart},
+                      {blocks, s.threads, 0});
+        }
+      };
+    };
+  };
+  if (!apart) return clocks(difference_s(of_rows(rows), 2, 4)) / (2 * rows);
+  // What is left of the start of a kernel drops out with a second difference.
+  const double long_s = difference_s(of_rows(rows), 1, 2);
+  const double short_s = difference_s(of_rows(rows / 2), 1, 2);
+  return clocks(long_s - short_s) / (rows / 2);
+}
+
+double multiprocessor_on_sim::chase_clocks(loaded_from from, std::uint64_t bytes) const {
+  constexpr std::uint32_t few = 256;
+  constexpr std::uint32_t many = 768;
+  const std::uint64_t lines = lines_of(described_, bytes);
+  if (lines < 2 || (lines & (lines - 1)) != 0) throw usage_error("a circle needs a power of two");
+  if (from == loaded_from::shared) {
+    const auto words = static_cast<std::uint32_t>(bytes / sizeof(std::uint32_t));
+    const double time_s = difference_s(
+        [&](sim::node& node) {
+          return [&](std::uint32_t count) {
+            node.launch(0, shared_chain{words, count},
+                        {1, lanes, static_cast<std::uint32_t>(bytes)});
+          };
+        },
+        few, many);
+    return clocks(time_s) / (many - few);
+  }
+  // A kernel before the measured one brings the lines into the L2, if they fit.
+  const bool second = from == loaded_from::l2 && bytes <= described_.gpu.l2.bytes;
+  const auto values = circle(lines);
+  const auto prepare = [&](sim::node& node) {
+    const auto data = node.allocate<std::uint32_t>(0, lines * line_words);
+    node.upload(data, values);
+    return [&, data](std::uint32_t count) {
+      const local<const std::uint32_t> from_here{data.data, data.size};
+      if (second) node.launch(0, load_chain{from_here, many}, {1, lanes, 0});
+      node.launch(0, load_chain{from_here, count}, {1, lanes, 0});
+    };
+  };
+  return clocks(difference_s(prepare, few, many)) / (many - few);
+}
+
+double multiprocessor_on_sim::small_kernel_s(std::uint32_t instructions,
+                                             std::uint32_t kernels) const {
+  constexpr std::uint32_t few = 8;
+  constexpr std::uint32_t many = 24;
+  (void)kernels;
+  const auto prepare = [&](sim::node& node) {
+    return [&](std::uint32_t count) {
+      for (std::uint32_t k = 0; k < count; ++k) {
+        node.launch(0, operation_chain{{.fp32 = 1}, instructions},
+                    {described_.gpu.compute_units, stream_threads, 0});
+      }
+    };
+  };
+  return difference_s(prepare, few, many) / (many - few);
+}
+
+double multiprocessor_on_sim::gathers_per_s(std::uint32_t registers, std::uint64_t bytes) const {
+  constexpr std::uint64_t indexes = std::uint64_t{1} << 20U;
+  (void)registers;
+  const std::uint64_t elements = bytes / sizeof(float);
+  std::vector<std::uint32_t> at(indexes);
+  for (std::uint64_t i = 0; i < indexes; ++i) {
+    at[i] = static_cast<std::uint32_t>(scrambled(i + 1) % elements);
+  }
+  const auto prepare = [&](sim::node& node) {
+    const auto data = node.allocate<float>(0, elements);
+    const auto index = node.allocate<std::uint32_t>(0, indexes);
+    node.upload(index, at);
+    return [&, data, index](std::uint32_t launches) {
+      for (std::uint32_t k = 0; k < launches; ++k) {
+        node.launch(0, gather_kernel{{data.data, data.size}, {index.data, index.size}},
+                    {described_.gpu.compute_units * stream_blocks, stream_threads, 0});
+      }
+    };
+  };
+  return static_cast<double>(indexes) / difference_s(prepare, 1, 2);
+}
+
+double multiprocessor_on_sim::sectors_per_s(std::uint64_t bytes) const {
+  const std::uint64_t blocks = std::uint64_t{described_.gpu.compute_units} * stream_blocks;
+  const auto prepare = [&](sim::node& node) {
+    const auto data = node.allocate<std::uint32_t>(0, bytes / sizeof(std::uint32_t));
+    return [&, data](std::uint32_t rounds) {
+      const grid all{blocks, stream_threads, 0};
+      // fills the L2
+      node.launch(
+          0, read_kernel{{reinterpret_cast<const four_words*>(data.data), data.size / 4}, 1}, all);
+      node.launch(0, sector_kernel{{data.data, data.size}, rounds}, all);
+    };
+  };
+  return static_cast<double>(blocks * stream_threads * in_flight) / difference_s(prepare, 1, 2);
+}
+
+double multiprocessor_on_sim::reads_per_s(std::uint64_t bytes) const {
+  const auto prepare = [&](sim::node& node) {
+    const auto data = node.allocate<four_words>(0, bytes / sizeof(four_words));
+    return [&, data](std::uint32_t launches) {
+      for (std::uint32_t k = 0; k < launches; ++k) {
+        node.launch(0, read_kernel{{data.data, data.size}, 1},
+                    {described_.gpu.compute_units * stream_blocks, stream_threads, 0});
+      }
+    };
+  };
+  return static_cast<double>(bytes) / difference_s(prepare, 2, 3);
+}
+
+double multiprocessor_on_sim::fft_s(bool planes, std::uint32_t length) const {
+  kernel::fft f;
+  f.kind = planes ? kernel::fft_kind::planes_forward : kernel::fft_kind::columns_forward;
+  f.length = length;
+  f.count = planes ? length : length * f.half();
+  const auto prepare = [&](sim::node& node) {
+    kernel::fft placed = f;
+    const std::uint64_t numbers = std::uint64_t{length} * length * f.half();
+    placed.spectrum = node.allocate<kernel::complex_number>(0, numbers);
+    placed.points = node.allocate<float>(0, std::uint64_t{length} * length * length);
+    kernel::library_call call = kernel::fft_call(placed);
+    call.on_cpu = [] {};  // only its time counts
+    return [&node, call](std::uint32_t count) {
+      for (std::uint32_t k = 0; k < count; ++k) node.call(0, call);
+    };
+  };
+  return difference_s(prepare, 2, 6) / 4;
+}
+
+}  // namespace interlace::bench

@@ -1,0 +1,39 @@
+// The microbenchmarks of multiprocessor_cuda.hpp on a simulated GPU. Each function simulates two
+// runs that differ only in the work that is measured, and returns the difference.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "bench/multiprocessor.hpp"
+#include "interlace/machine/machine.hpp"
+
+namespace interlace::bench {
+
+class multiprocessor_on_sim {
+ public:
+  multiprocessor_on_sim(machine::machine described, std::function<void()> check_interrupt);
+
+  // The functions of multiprocessor_cuda.hpp, which say what each argument and value is.
+  double chain_clocks(const std::string& kind, std::uint32_t warps) const;
+  double loop_clocks(loaded_from from, std::uint32_t unroll, std::uint32_t warps) const;
+  double chase_clocks(loaded_from from, std::uint64_t bytes) const;
+  double small_kernel_s(std::uint32_t instructions, std::uint32_t kernels) const;
+  double gathers_per_s(std::uint32_t registers, std::uint64_t bytes) const;
+  double sectors_per_s(std::uint64_t bytes) const;
+  double reads_per_s(std::uint64_t bytes) const;
+  double fft_s(bool planes, std::uint32_t length) const;
+
+ private:
+  template <class Prepare>
+  double run_s(const Prepare& prepare, std::uint32_t amount) const;
+  template <class Prepare>
+  double difference_s(const Prepare& prepare, std::uint32_t few, std::uint32_t many) const;
+  double clocks(double time_s) const { return time_s * described_.gpu.clock_hz; }
+
+  machine::machine described_;
+  std::function<void()> check_interrupt_;
+};
+
+}  // namespace interlace::bench

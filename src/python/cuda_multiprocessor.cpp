@@ -1,0 +1,65 @@
+#include "python/cuda_multiprocessor.hpp"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/multiprocessor_cuda.hpp"
+
+namespace nb = nanobind;
+
+namespace interlace::python {
+
+namespace {
+
+namespace measured = bench::multiprocessor;
+using released = nb::call_guard<nb::gil_scoped_release>;
+
+std::vector<double> measure_load_loop(const std::string& memory, std::uint32_t unroll,
+                                      std::uint32_t warps, std::uint32_t repeats) {
+  return measured::loop_clocks(bench::loaded_from_of(memory), unroll, warps, repeats);
+}
+
+std::vector<double> measure_load_chain(const std::string& memory, std::uint64_t bytes,
+                                       std::uint32_t repeats) {
+  return measured::chase_clocks(bench::loaded_from_of(memory), bytes, repeats);
+}
+
+std::pair<std::uint32_t, std::vector<double>> measure_fft(bool planes, std::uint32_t length,
+                                                          std::uint32_t repeats) {
+  measured::library_times found = measured::fft_times(planes, length, repeats);
+  return {found.kernels, std::move(found.time_s)};
+}
+
+}  // namespace
+
+void bind_cuda_multiprocessor(nb::module_& module) {
+  module.def("measure_chain", &measured::chain_clocks, nb::arg("kind"), nb::arg("warps"),
+             nb::arg("repeats"), released(), "simulate_chain of _core on a GPU, by repeat.");
+  module.def("measure_busy_clock", &measured::busy_clock_mhz, nb::arg("repeats"), released(),
+             "MHz of multiprocessors that all compute, by repeat.");
+  module.def("measure_load_loop", &measure_load_loop, nb::arg("memory"), nb::arg("unroll"),
+             nb::arg("warps"), nb::arg("repeats"), released(),
+             "simulate_load_loop of _core on a GPU, by repeat.");
+  module.def("measure_load_chain", &measure_load_chain, nb::arg("memory"), nb::arg("bytes"),
+             nb::arg("repeats"), released(), "simulate_load_chain of _core on a GPU, by repeat.");
+  module.def("measure_small_kernels", &measured::small_kernel_s, nb::arg("instructions"),
+             nb::arg("kernels"), nb::arg("repeats"), released(),
+             "simulate_small_kernels of _core on a GPU, by repeat.");
+  module.def("measure_gather", &measured::gathers_per_s, nb::arg("registers"), nb::arg("bytes"),
+             nb::arg("repeats"), released(), "simulate_gather of _core on a GPU, by repeat.");
+  module.def("measure_sectors", &measured::sectors_per_s, nb::arg("bytes"), nb::arg("repeats"),
+             released(), "simulate_sectors of _core on a GPU, by repeat.");
+  module.def("measure_reads", &measured::reads_per_s, nb::arg("bytes"), nb::arg("repeats"),
+             released(), "simulate_reads of _core on a GPU, by repeat.");
+  module.def("measure_fft", &measure_fft, nb::arg("planes"), nb::arg("length"), nb::arg("repeats"),
+             released(),
+             "The kernels of a call of cuFFT, and simulate_fft of _core on a GPU, by repeat.");
+}
+
+}  // namespace interlace::python
