@@ -37,6 +37,11 @@ std::vector<segment> joined(std::vector<segment> segments, bool by_tensor) {
 struct cut_chunk {
   std::vector<part> parts;
   std::uint64_t bytes = 0;
+
+  // Whether bytes for an address follow the last part in memory.
+  bool continues(std::uintptr_t address) const {
+    return !parts.empty() && parts.back().address + parts.back().bytes == address;
+  }
 };
 
 // Cuts the segments of one memory into chunks.
@@ -48,7 +53,8 @@ std::vector<cut_chunk> cut_chunks(const std::vector<segment>& segments, const cu
   std::uint64_t filled = most;
   for (segment rest : segments) {
     while (rest.bytes != 0) {
-      filled = (filled + alignment - 1) / alignment * alignment;
+      if (how.by_page || made.empty() || !made.back().continues(rest.address))
+        filled = (filled + alignment - 1) / alignment * alignment;
       if (filled >= most) {
         made.emplace_back();
         filled = 0;

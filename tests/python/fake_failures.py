@@ -1,8 +1,9 @@
 """A program whose loads fail, again and again: it counts what they leave.
 
 It runs with the stand-in driver, as fake_gpus.py does, and with failing_reads.cpp preloaded.
-Arguments: a folder and how many turns of failures there are. Prints one line of JSON: the sentences
-of the failures, by kind, and what is left after a tenth of them and after all.
+Arguments: a folder, a number of turns of failures, and N: every N-th turn also presses Ctrl-C.
+Prints one line of JSON: the sentences of the failures, by kind, and what is left after a tenth of
+the turns and after all.
 """
 
 from __future__ import annotations
@@ -112,7 +113,6 @@ def interrupt(file: Path, act: Callable[[Path], Any]) -> None:
 
 
 FAILURES = (lying_header, shrinking, bad_disk, full_gpu)
-SELDOM = 4  # Ctrl-C takes longer than the others: it happens in every fourth turn
 
 
 def left() -> dict[str, int]:
@@ -128,14 +128,14 @@ def left() -> dict[str, int]:
 
 def main() -> None:
     fake_gpus.stand_in()
-    file, times = weights(Path(sys.argv[1])), int(sys.argv[2])
+    file, times, seldom = weights(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
     for act in ACTIONS:
         act(file)
     said: dict[str, str] = {}
     early: dict[str, int] = {}
     happened = 0
     for number in range(times):
-        kinds = FAILURES if number % SELDOM else (*FAILURES, interrupt)
+        kinds = FAILURES if number % seldom else (*FAILURES, interrupt)
         for fail, act in itertools.product(kinds, ACTIONS):
             try:
                 fail(file, act)

@@ -119,10 +119,16 @@ void checkpoint_carrier::enqueue(std::uint32_t slot, std::span<const checkpoint:
     }
   }
   try {
-    for (const checkpoint::part& p : parts) {
-      const auto in_slot = reinterpret_cast<device_address>(memory) + p.slot_offset;
-      const auto there = static_cast<device_address>(p.address);
-      copy_(to_gpu ? there : in_slot, to_gpu ? in_slot : there, p.bytes, stream);
+    for (std::size_t next = 0; next < parts.size();) {
+      const checkpoint::part& first = parts[next];
+      std::uint64_t bytes = 0;
+      do {
+        bytes += parts[next++].bytes;
+      } while (next < parts.size() && parts[next].address == first.address + bytes &&
+               parts[next].slot_offset == first.slot_offset + bytes);
+      const auto in_slot = reinterpret_cast<device_address>(memory) + first.slot_offset;
+      const auto there = static_cast<device_address>(first.address);
+      copy_(to_gpu ? there : in_slot, to_gpu ? in_slot : there, bytes, stream);
     }
     check(driver_, driver_.event_record(gpu.events[slot], stream), "cuEventRecord");
   } catch (...) {

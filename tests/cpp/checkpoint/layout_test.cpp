@@ -91,8 +91,11 @@ void check(const std::vector<segment>& segments, const cut& how) {
         if (how.by_page) {
           ASSERT_EQ(p.slot_offset % page_bytes, p.offset % page_bytes);
           ASSERT_GE(p.slot_offset / page_bytes, (end + page_bytes - 1) / page_bytes);
-        } else {
+        } else if (in_chunk == 0 || p.address != made.parts[next_part - 1].address +
+                                                     made.parts[next_part - 1].bytes) {
           ASSERT_EQ(p.slot_offset % slot_alignment, 0U);
+        } else {
+          ASSERT_EQ(p.slot_offset, end);
         }
         ASSERT_GE(p.slot_offset, end);
         end = p.slot_offset + p.bytes;
@@ -151,6 +154,15 @@ TEST(layout, joins_adjacent_segments) {
   const std::vector<segment> tensors{{0, 100, 50, 5000, 0, 0}, {0, 150, 50, 5050, 0, 1}};
   EXPECT_EQ(lay_out(tensors, {4096, 4096, false}).parts.size(), 1U);
   EXPECT_EQ(lay_out(tensors, {4096, 4096, true}).parts.size(), 2U);
+}
+
+TEST(layout, puts_together_what_follows_in_memory) {
+  const std::vector<segment> rows{
+      {0, 100, 50, 5000, 0}, {0, 900, 50, 5050, 0}, {0, 990, 50, 6000, 0}};
+  const layout made = lay_out(rows, {4096, 4096, false});
+  ASSERT_EQ(made.parts.size(), 3U);
+  EXPECT_EQ(made.parts[1].slot_offset, 50U);
+  EXPECT_EQ(made.parts[2].slot_offset, slot_alignment);
 }
 
 // With half of the data on each of two GPUs, neither waits for the end of the other's transfer.

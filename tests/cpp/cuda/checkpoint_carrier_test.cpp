@@ -163,6 +163,39 @@ TEST(checkpoint_carrier, writes_over_several_paths) {
   }
 }
 
+TEST(checkpoint_carrier, copies_at_once_what_follows_in_memory) {
+  fake::driver driver(1, 1);
+  std::vector<std::uint64_t> copied;
+  cuda::checkpoint_carrier carrier(
+      driver.table(),
+      [&](cuda::device_address to, cuda::device_address from, std::uint64_t bytes,
+          CUstream_st* on) {
+        copied.push_back(bytes);
+        cuda::check(driver.table(), driver.table().copy(to, from, bytes, on), "cuMemcpyAsync");
+      },
+      1, 1, slot_bytes);
+  std::uint8_t* const memory = driver.memory(kind::gpu, 0, 4096);
+  const auto at = [&](std::uint64_t offset, std::uint64_t bytes, std::uint64_t in_slot) {
+    checkpoint::part made;
+    made.address = reinterpret_cast<std::uintptr_t>(memory) + offset;
+    made.bytes = bytes;
+    made.gpu = 0;
+    made.slot_offset = in_slot;
+    return made;
+  };
+  // the last one follows in memory, but not in the slot
+  const std::vector<checkpoint::part> parts{at(0, 100, 0), at(100, 50, 100), at(150, 6, 150),
+                                            at(200, 56, 156), at(256, 10, 256)};
+  char* const slot = carrier.slot(0, 0);
+  for (int k = 0; k < 300; ++k) slot[k] = static_cast<char>(k % 127);
+  carrier.send(0, parts);
+  while (!carrier.done(0)) driver.synchronize();
+  EXPECT_EQ(copied, (std::vector<std::uint64_t>{156, 56, 10}));
+  for (const checkpoint::part& p : parts) {
+    EXPECT_EQ(std::memcmp(reinterpret_cast<char*>(p.address), slot + p.slot_offset, p.bytes), 0);
+  }
+}
+
 // The slots of a failed transfer are lost, because copies may still use them.
 TEST(checkpoint_carrier, is_abandoned_where_a_copy_fails) {
   world w(1);
