@@ -52,6 +52,7 @@ class _Child:
         if self.gpu and given["context"]:
             self._empty(1)
             self._synchronize()
+        self.idle = _status("VmRSS")  # what a loader keeps from its first load counts as its own
 
     def _empty(self, size: int) -> Any:
         if self.asked.framework == "torch":
@@ -192,7 +193,6 @@ def _peaks(child: _Child) -> Iterator[dict[str, Any]]:
 
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # VmHWM begins again
-    before = _status("VmRSS")
     thread = threading.Thread(target=sample)
     if child.gpu:
         thread.start()
@@ -203,7 +203,9 @@ def _peaks(child: _Child) -> Iterator[dict[str, Any]]:
             ended.set()
             thread.join()
             peaks["device_peak"] = max(free - least[0] - child.size, 0)
-        peaks["host_peak"] = max(_status("VmHWM") - before - (0 if child.gpu else child.size), 0)
+        peaks["host_peak"] = max(
+            _status("VmHWM") - child.idle - (0 if child.gpu else child.size), 0
+        )
 
 
 def _free(child: _Child) -> int:
