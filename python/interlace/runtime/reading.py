@@ -26,6 +26,9 @@ MOST_THREADS = 32  # the default limit, because more threads are not faster than
 MOST_NAMED_THREADS = 1024
 ALIGNMENT = 256  # alignment of a tensor; a smaller tensor is aligned to its size
 BLOCK = 512 << 20  # about the bytes of an allocation; threads read while the next one is made
+# So many allocations are made beyond the one that is complete. While the driver makes one, nothing
+# else can be enqueued, and what is enqueued bridges the time of one alone.
+LEAD = 2
 LEAST_SLOT, MOST_RING = 4096, 1 << 40  # least bytes of a slot, and most bytes of all slots
 
 
@@ -156,7 +159,9 @@ def read(
     batches, how = _bounded(_batches(wanted, BLOCK), wanted, framework, how)
     reader = reader_of(files, wanted, how)
     try:
-        for batch in batches:
+        for place, batch in enumerate(batches):
+            if place >= LEAD:
+                reader.wait(place - LEAD)
             own = [one for _, one in batch]
             begun = begin(reader, files, own, framework, pin_memory=pin_memory)
             for (number, _), tensor in zip(batch, begun, strict=True):
