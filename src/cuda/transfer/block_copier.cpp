@@ -182,16 +182,18 @@ bool block_copier::launch(resources& by, const plan::block_list& list,
   plan::write_lists(list, layout, {room->memory, room->bytes});
   block_arguments what =
       arguments_of(list, layout, reinterpret_cast<std::uint64_t>(room->memory), false);
+  // After the launch nothing may fail: the caller would copy the batch again. So a graph owns the
+  // room before its kernel does.
+  bool of_graph = false;
   try {
+    if (graph != nullptr) by.rooms.give_to_graph(room, graph);
+    of_graph = graph != nullptr;
     by.kernels.launch(what, layout.even, thread_blocks, stream);
   } catch (...) {
-    by.rooms.give_unused(room);
+    if (!of_graph) by.rooms.give_unused(room);
     throw;
   }
-  if (graph != nullptr)
-    by.rooms.give_to_graph(room, graph);
-  else
-    by.rooms.give(room, stream);
+  if (!of_graph) by.rooms.give(room, stream);
   return true;
 }
 

@@ -15,10 +15,8 @@ pinned_rooms::pinned_rooms(const driver_table& driver, std::size_t bound)
 
 pinned_rooms::~pinned_rooms() {
   for (const auto& one : rooms_) {
-    if (one->last != nullptr) {
-      log_failure(driver_, driver_.event_synchronize(one->last), "cuEventSynchronize");
-      log_failure(driver_, driver_.event_destroy(one->last), "cuEventDestroy");
-    }
+    log_failure(driver_, driver_.event_synchronize(one->last), "cuEventSynchronize");
+    log_failure(driver_, driver_.event_destroy(one->last), "cuEventDestroy");
     // A graph that still exists may use the memory, which is then never freed.
     if (one.use_count() == 1) log_failure(driver_, driver_.free_host(one->memory), "cuMemFreeHost");
   }
@@ -34,11 +32,9 @@ pinned_rooms::room* pinned_rooms::take(std::size_t bytes) {
       if (one.bytes < bytes || (one.bytes > wanted) != larger ||
           one.taken.load(std::memory_order_acquire))
         continue;
-      if (one.last != nullptr) {
-        const int result = driver_.event_query(one.last);
-        if (result == driver_result::not_ready) continue;
-        check(driver_, result, "cuEventQuery");
-      }
+      const int result = driver_.event_query(one.last);  // success before the first use, too
+      if (result == driver_result::not_ready) continue;
+      check(driver_, result, "cuEventQuery");
       one.taken.store(true, std::memory_order_relaxed);
       next_ = at + 1;
       return &one;
@@ -47,10 +43,15 @@ pinned_rooms::room* pinned_rooms::take(std::size_t bytes) {
   if (reserved_ + wanted > bound_) return nullptr;
   auto made = std::make_shared<room>();
   rooms_.reserve(rooms_.size() + 1);
+  // The event is made now: after the work is enqueued, a failure could not be undone.
+  check(driver_, driver_.event_create(&made->last, event_without_timing), "cuEventCreate");
   void* memory = nullptr;
   const int result = driver_.allocate_host(&memory, wanted, host_memory_portable);
-  if (result == driver_result::out_of_memory) return nullptr;
-  check(driver_, result, "cuMemHostAlloc");
+  if (result != driver_result::success) {
+    log_failure(driver_, driver_.event_destroy(made->last), "cuEventDestroy");
+    if (result == driver_result::out_of_memory) return nullptr;
+    check(driver_, result, "cuMemHostAlloc");
+  }
   made->memory = static_cast<std::byte*>(memory);
   made->bytes = wanted;
   reserved_ += wanted;
@@ -58,11 +59,10 @@ pinned_rooms::room* pinned_rooms::take(std::size_t bytes) {
   return rooms_.back().get();
 }
 
-void pinned_rooms::give(room* used, CUstream_st* stream) {
-  if (used->last == nullptr)
-    check(driver_, driver_.event_create(&used->last, event_without_timing), "cuEventCreate");
-  check(driver_, driver_.event_record(used->last, stream), "cuEventRecord");
-  used->taken.store(false, std::memory_order_release);
+void pinned_rooms::give(room* used, CUstream_st* stream) noexcept {
+  const int result = driver_.event_record(used->last, stream);
+  log_failure(driver_, result, "cuEventRecord");
+  if (result == driver_result::success) used->taken.store(false, std::memory_order_release);
 }
 
 void pinned_rooms::give_to_graph(room* used, CUgraph_st* graph) {

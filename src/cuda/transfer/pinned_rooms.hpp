@@ -21,7 +21,7 @@ class pinned_rooms {
   struct room {
     std::byte* memory = nullptr;
     std::size_t bytes = 0;
-    CUevent_st* last = nullptr;  // after the work that used the room last
+    CUevent_st* last = nullptr;  // the end of the work that used the room last
     std::atomic<bool> taken{true};
   };
 
@@ -34,12 +34,13 @@ class pinned_rooms {
   // A room of at least `bytes`. Null if the bound is reached and all rooms are in use, or if the
   // host has no memory to lock. Throws device_error if the driver fails in another way.
   room* take(std::size_t bytes);
-  // The room is free when all work that the stream has now is complete. Throws device_error; then
-  // nobody gets the room again.
-  void give(room* used, CUstream_st* stream);
+  // The room is free when all work that the stream has now is complete. If the driver fails, nobody
+  // gets the room again: work that is already enqueued may use it.
+  void give(room* used, CUstream_st* stream) noexcept;
   // The room was not used.
   void give_unused(room* unused) { unused->taken.store(false, std::memory_order_release); }
-  // The room is free when the graph and all of its executables have ended. Throws device_error.
+  // The room is free when the graph and all of its executables have ended. Throws device_error;
+  // then the graph does not own the room.
   void give_to_graph(room* used, CUgraph_st* graph);
 
  private:

@@ -278,6 +278,61 @@ block_batch batch_of(const addresses& all) {
           .count = all.to.size()};
 }
 
+// A driver that fails when the kernel is enqueued already must not make the caller copy again; one
+// that fails before must leave nothing enqueued.
+TEST(block_copier, a_failure_of_the_driver_is_before_the_launch_or_none) {
+  const plan::block_costs costs = only(plan::block_way::kernel);
+  for (const char* function : {"event_create", "event_record", "launch", "allocate_host"}) {
+    fake::driver driver(1, 10);
+    driver.run_nothing_unasked();
+    const in_context on(driver.table(), driver.context(0));
+    pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 20U);
+    CUstream_st* const stream = driver.stream(0, false);
+    addresses all;
+    for (std::uint64_t at = 0; at < 512; ++at) all.add(in, at * 2048, at * 1024, 1024);
+    block_copier copier(driver.table(), {}, costs);
+    driver.fail(function, 1, 1);
+    bool enqueued = false;
+    try {
+      enqueued = copier.try_kernel(all.list(), stream).result == block_result::enqueued;
+    } catch (const device_error&) {
+    }
+    driver.synchronize();
+    EXPECT_EQ(std::equal(in.expected.begin(), in.expected.end(), in.to), enqueued) << function;
+    EXPECT_EQ(enqueued, std::string(function) == "event_record") << function;
+    EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued) << function;
+    in.check();
+  }
+}
+
+TEST(block_copier, a_failure_during_a_capture_leaves_no_kernel_without_its_lists) {
+  for (const char* function :
+       {"user_object_create", "graph_retain_user_object", "event_create", "launch"}) {
+    fake::driver driver(1, 12);
+    const in_context on(driver.table(), driver.context(0));
+    const plan::block_costs costs = only(plan::block_way::kernel);
+    pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 20U);
+    CUstream_st* const stream = driver.stream(0, false);
+    addresses all;
+    for (std::uint64_t at = 0; at < 512; ++at) all.add(in, at * 2048, at * 1024, 1024);
+    block_copier copier(driver.table(), {.room_bytes = std::size_t{64} << 10U}, costs);
+    driver.begin_capture(stream);
+    driver.fail(function, 1, 1);
+    EXPECT_THROW((void)copier.copy(batch_of(all), stream), device_error) << function;
+    CUgraph_st* const graph = driver.end_capture(stream);
+    CUgraphExec_st* executable = nullptr;
+    EXPECT_EQ(driver.table().graph_instantiate(&executable, graph, 0), 0);
+    EXPECT_EQ(driver.table().graph_launch(executable, stream), 0);
+    driver.synchronize();
+    EXPECT_FALSE(std::equal(in.expected.begin(), in.expected.end(), in.to)) << function;
+    EXPECT_EQ(driver.table().graph_exec_destroy(executable), 0);
+    EXPECT_EQ(driver.table().graph_destroy(graph), 0);
+    EXPECT_EQ(driver.live_user_objects(), 0U) << function;
+    EXPECT_EQ(copier.copy(batch_of(all), stream).way, blocks_way::kernel) << function;  // the room
+    in.check();
+  }
+}
+
 TEST(block_copier, every_way_copies_the_same_bytes) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     std::mt19937_64 random(seed);
