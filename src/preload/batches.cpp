@@ -125,17 +125,31 @@ struct loaded_kernel {
   std::atomic<CUctx_st*> context{nullptr};
   std::atomic<cuda::block_copier*> copier{nullptr};
   std::atomic<int> users{0};  // threads that are in a call of the copier
+  pthread_mutex_t changes =
+      PTHREAD_MUTEX_INITIALIZER;  // guards the beginning and end of the context
+  bool failed = false;            // the driver did not load the kernel: to try again gives the same
 };
 std::array<loaded_kernel, 64> kernels;
-std::atomic<int> kernel_count{0};                           // GPUs that may have one
-pthread_mutex_t kernels_mutex = PTHREAD_MUTEX_INITIALIZER;  // held while kernels are loaded
+std::atomic<int> kernel_count{0};  // GPUs that may have one
+
+loaded_kernel& kernel_of(int gpu) { return kernels.at(static_cast<std::size_t>(gpu)); }
+
+// The kernel is usable from now on.
+void publish(int gpu, CUctx_st* context, cuda::block_copier* copier) {
+  loaded_kernel& one = kernel_of(gpu);
+  one.context.store(context, std::memory_order_release);
+  one.copier.store(copier);
+  int count = kernel_count.load();
+  while (count <= gpu && !kernel_count.compare_exchange_weak(count, gpu + 1)) {
+  }
+}
 
 // Keeps the kernel of a context from being forgotten.
 class kernel_use {
  public:
   explicit kernel_use(const CUctx_st* context) {
     for (int gpu = 0; gpu < kernel_count.load(std::memory_order_acquire); ++gpu) {
-      loaded_kernel& one = kernels.at(static_cast<std::size_t>(gpu));
+      loaded_kernel& one = kernel_of(gpu);
       if (one.context.load(std::memory_order_acquire) != context) continue;
       one.users.fetch_add(1);  // before the copier is read: forget_kernel reads in the other order
       used_ = &one;
@@ -288,45 +302,52 @@ void count_volumes(std::uint64_t bytes, std::size_t copies) noexcept {
   if (!in_own_call) count(copy_direction::unknown, outcome::several_dimensions, bytes, copies);
 }
 
+primary_change::primary_change(int gpu) noexcept : gpu_(gpu) {
+  pthread_mutex_lock(&kernel_of(gpu_).changes);
+}
+primary_change::~primary_change() { pthread_mutex_unlock(&kernel_of(gpu_).changes); }
+
 void load_kernel(int gpu, CUctx_st* context) noexcept {
-  if (in_own_call || !wanted()) return;
+  if (!wanted()) return;
+  loaded_kernel& one = kernel_of(gpu);
+  if (one.copier.load() != nullptr || one.failed) return;
   const cuda::driver_table* driver = usable_driver();
   // A driver without batches needs no kernel for them.
   if (driver == nullptr || driver->copy_batch == nullptr) return;
   const own_call own;
   const without_cancellation whole;
-  loaded_kernel& one = kernels.at(static_cast<std::size_t>(gpu));
-  pthread_mutex_lock(&kernels_mutex);
-  if (one.copier.load() == nullptr) {
-    try {
-      auto made = std::make_unique<cuda::block_copier>(
-          *driver,
-          cuda::block_options{.most_thread_blocks = process_settings().most_blocks.value_or(0),
-                              .room_bytes = list_bytes});
-      made->prepare(context, lists);
-      one.context.store(context, std::memory_order_release);
-      one.copier.store(made.release());
-      if (kernel_count.load() <= gpu) kernel_count.store(gpu + 1, std::memory_order_release);
-    } catch (const std::exception& error) {
-      counters_note(error.what());
-    }
+  try {
+    auto made = std::make_unique<cuda::block_copier>(
+        *driver,
+        cuda::block_options{.most_thread_blocks = process_settings().most_blocks.value_or(0),
+                            .room_bytes = list_bytes});
+    made->prepare(context, lists);
+    publish(gpu, context, made.release());
+  } catch (const std::exception& error) {
+    one.failed = true;
+    counters_note(error.what());
   }
-  pthread_mutex_unlock(&kernels_mutex);
 }
 
-// The end of the context frees what the kernel has there. The copier is not destroyed: that would
+// If the context ends, it frees what the kernel has there. The copier is not destroyed: that would
 // wait for its work, which the program may be about to end.
-void forget_kernel(int gpu) noexcept {
-  if (in_own_call) return;
-  loaded_kernel& one = kernels.at(static_cast<std::size_t>(gpu));
-  if (one.copier.exchange(nullptr) == nullptr) return;
+cuda::block_copier* forget_kernel(int gpu) noexcept {
+  loaded_kernel& one = kernel_of(gpu);
+  one.failed = false;
+  cuda::block_copier* const forgotten = one.copier.exchange(nullptr);
+  if (forgotten == nullptr) return nullptr;
   one.context.store(nullptr);
   while (one.users.load() != 0) sched_yield();
+  return forgotten;
+}
+
+void restore_kernel(int gpu, CUctx_st* context, cuda::block_copier* kernel) noexcept {
+  if (kernel != nullptr) publish(gpu, context, kernel);
 }
 
 void kernels_forked() noexcept {
-  kernels_mutex = PTHREAD_MUTEX_INITIALIZER;
   for (loaded_kernel& one : kernels) {
+    one.changes = PTHREAD_MUTEX_INITIALIZER;
     one.context.store(nullptr);
     one.copier.store(nullptr);
     one.users.store(0);

@@ -19,6 +19,10 @@
 
 #include "cuda/transfer/driver_table.hpp"
 
+namespace interlace::cuda {
+class block_copier;
+}
+
 namespace interlace::preload {
 
 // CUmemcpyAttributes.
@@ -76,10 +80,27 @@ struct volumes {
 volumes volumes_of(const volume_copy* operations, std::size_t count) noexcept;
 void count_volumes(std::uint64_t bytes, std::size_t copies) noexcept;
 
-// Loads the kernel into a GPU's primary context, which the program has just got. Nothing of the
-// program runs there yet, or it got the context before.
+// Keeps other threads of the program from beginning or ending a GPU's primary context. The caller
+// holds it while the driver does that, and while it calls one of the functions below.
+class primary_change {
+ public:
+  explicit primary_change(int gpu) noexcept;
+  ~primary_change();
+  primary_change(const primary_change&) = delete;
+  primary_change& operator=(const primary_change&) = delete;
+
+ private:
+  int gpu_;
+};
+
+// Loads the kernel into a GPU's primary context, which the program has just got, unless the kernel
+// is there. Nothing of the program runs there yet, or it got the context before.
 void load_kernel(int gpu, CUctx_st* context) noexcept;
-// The context is about to end, and the kernel with it.
-void forget_kernel(int gpu) noexcept;
+// The context is about to end, and the kernel with it. Nobody uses the kernel after this. Returns
+// the kernel; null if there is none.
+cuda::block_copier* forget_kernel(int gpu) noexcept;
+// The context has not ended: somebody else holds it, such as the engine. So the kernel is used
+// again.
+void restore_kernel(int gpu, CUctx_st* context, cuda::block_copier* kernel) noexcept;
 
 }  // namespace interlace::preload

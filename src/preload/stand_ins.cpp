@@ -12,6 +12,7 @@
 #include "preload/batches.hpp"
 #include "preload/counters.hpp"
 #include "preload/entries.hpp"
+#include "preload/own_call.hpp"
 #include "preload/process.hpp"
 #include "preload/take_over.hpp"
 #include "preload/watched_call.hpp"
@@ -280,13 +281,19 @@ bool is_tracked(int device) {
   return device >= 0 && static_cast<std::size_t>(device) < retained.size();
 }
 
+// Calls of the engine and the kernel are none of the program's. They may come while a thread
+// changes the same context.
+bool is_of_program(int device) { return is_tracked(device) && !in_own_call; }
+
 template <bool Linked>
 int primary_retain(CUctx_st** context, int device) {
+  if (!is_of_program(device)) return call_next(entry::primary_retain, Linked, context, device);
+  const primary_change only_one(device);
   const int result = call_next(entry::primary_retain, Linked, context, device);
-  if (result == 0 && is_tracked(device)) {
-    primaries[static_cast<std::size_t>(device)].store(*context);
-    if (retained[static_cast<std::size_t>(device)].fetch_add(1) == 0) load_kernel(device, *context);
-  }
+  if (result != 0) return result;
+  primaries[static_cast<std::size_t>(device)].store(*context);
+  retained[static_cast<std::size_t>(device)].fetch_add(1);
+  load_kernel(device, *context);
   return result;
 }
 
@@ -299,21 +306,35 @@ void forget_peers_of(int device) {
   peers.erase_all_of(context);
 }
 
+// Whether a GPU's primary context exists. A driver that does not tell may have ended it.
+bool is_active(int device) {
+  const cuda::driver_table* driver = usable_driver();
+  unsigned flags = 0;
+  int active = 0;
+  return driver != nullptr && driver->primary_state(device, &flags, &active) == 0 && active != 0;
+}
+
 template <entry Which, bool Linked>
 int primary_release(int device) {
-  if (!is_tracked(device)) return call_next(Which, Linked, device);
-  std::atomic<int>& count = retained[static_cast<std::size_t>(device)];
-  if (count.load() <= 1) forget_kernel(device);
-  if (count.load() <= 1 && retained_before[static_cast<std::size_t>(device)].load()) stop_engine();
+  if (!is_of_program(device)) return call_next(Which, Linked, device);
+  const primary_change only_one(device);
+  const auto at = static_cast<std::size_t>(device);
+  CUctx_st* const context = primaries[at].load();
+  const bool last = retained[at].load() <= 1;
+  cuda::block_copier* const kernel = last ? forget_kernel(device) : nullptr;
+  if (last && retained_before[at].load()) stop_engine();
   const int result = call_next(Which, Linked, device);
-  if (result == 0 && count.fetch_sub(1) == 1) forget_peers_of(device);
+  if (result == 0 && retained[at].fetch_sub(1) == 1) forget_peers_of(device);
+  if (kernel != nullptr && is_active(device)) restore_kernel(device, context, kernel);
   return result;
 }
 
 template <entry Which, bool Linked>
 int primary_reset(int device) {
   stop_engine();
-  if (is_tracked(device)) forget_kernel(device);
+  if (!is_of_program(device)) return call_next(Which, Linked, device);
+  const primary_change only_one(device);
+  (void)forget_kernel(device);
   forget_peers_of(device);
   return call_next(Which, Linked, device);
 }

@@ -78,6 +78,7 @@ driver_table load() {
   take(made.can_access_peer, "cuDeviceCanAccessPeer");
   take(made.primary_retain, "cuDevicePrimaryCtxRetain");
   take(made.primary_release, "cuDevicePrimaryCtxRelease");
+  take(made.primary_state, "cuDevicePrimaryCtxGetState");
   take(made.push, "cuCtxPushCurrent");
   take(made.pop, "cuCtxPopCurrent");
   take(made.current, "cuCtxGetCurrent");

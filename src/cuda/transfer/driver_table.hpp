@@ -147,6 +147,7 @@ struct driver_table {
 
   int (*primary_retain)(CUctx_st**, int) = nullptr;
   int (*primary_release)(int) = nullptr;
+  int (*primary_state)(int, unsigned* flags, int* active) = nullptr;
   int (*push)(CUctx_st*) = nullptr;
   int (*pop)(CUctx_st**) = nullptr;
   int (*current)(CUctx_st**) = nullptr;

@@ -749,6 +749,11 @@ inline void driver::make_table() {
     });
   };
   t.primary_release = [](int) { return 0; };
+  t.primary_state = [](int, unsigned* flags, int* active) {
+    *flags = 0;
+    *active = 1;
+    return 0;
+  };
   t.push = [](CUctx_st* context) {
     return call("push", [&](driver& d) {
       if (context == nullptr) d.error("no context is pushed");

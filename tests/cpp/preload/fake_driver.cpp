@@ -398,6 +398,12 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
   return success;
 }
 int cuDevicePrimaryCtxRelease(int device) { return cuDevicePrimaryCtxRelease_v2(device); }
+int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
+  const locked lock(mutex);
+  *flags = 0;
+  *active = state().primaries.at(static_cast<std::size_t>(device))->retains > 0 ? 1 : 0;
+  return success;
+}
 int cuDevicePrimaryCtxReset_v2(int device) {
   const locked lock(mutex);
   CUctx_st* one = state().primaries.at(static_cast<std::size_t>(device)).get();
@@ -505,11 +511,6 @@ int cuCtxGetDevice(int* device) {
   const locked lock(mutex);
   if (current() == nullptr) return invalid_context;
   *device = current()->gpu;
-  return success;
-}
-int cuDevicePrimaryCtxGetState(int, unsigned* flags, int* active) {
-  *flags = 0;
-  *active = 1;
   return success;
 }
 int cuPointerGetAttributes(unsigned, int*, void**, address);
@@ -1204,6 +1205,7 @@ static const listed all[] = {
     FAKE("cuDevicePrimaryCtxRetain", 7000, cuDevicePrimaryCtxRetain),
     FAKE("cuDevicePrimaryCtxRelease", 7000, cuDevicePrimaryCtxRelease),
     FAKE("cuDevicePrimaryCtxRelease", 11000, cuDevicePrimaryCtxRelease_v2),
+    FAKE("cuDevicePrimaryCtxGetState", 7000, cuDevicePrimaryCtxGetState),
     FAKE("cuDevicePrimaryCtxReset", 7000, cuDevicePrimaryCtxReset),
     FAKE("cuDevicePrimaryCtxReset", 11000, cuDevicePrimaryCtxReset_v2),
     FAKE("cuCtxPushCurrent", 4000, cuCtxPushCurrent_v2),

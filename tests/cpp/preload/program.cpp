@@ -63,6 +63,7 @@ struct functions {
   decltype(&::cuGraphLaunch) cuGraphLaunch = nullptr;
   decltype(&::fake_fail_copies) fake_fail_copies = nullptr;
   decltype(&::fake_calls) fake_calls = nullptr;
+  decltype(&::fake_bytes) fake_bytes = nullptr;
 };
 
 [[noreturn]] void die(const char* what) {
@@ -115,6 +116,7 @@ functions load() {
   TAKE_MORE(cuGraphLaunch)
   TAKE_MORE(fake_fail_copies)
   TAKE_MORE(fake_calls)
+  TAKE_MORE(fake_bytes)
   return made;
 }
 
@@ -549,42 +551,75 @@ void refused(unsigned seed) {
   one.compare();
 }
 
+// A batch in the context of GPU 3, with memory of its own. `round` differs from call to call.
+constexpr std::size_t blocks_of_last = 1024, block_of_last = 4096;
+void batch_on_last(int round) {
+  CHECK(cu().cuCtxSetCurrent(contexts[3]));
+  address gpu = 0;
+  void* memory = nullptr;
+  CHECK(cu().cuMemAlloc_v2(&gpu, blocks_of_last * block_of_last));
+  CHECK(cu().cuMemHostAlloc(&memory, blocks_of_last * block_of_last, 0));
+  auto* host = static_cast<unsigned char*>(memory);
+  std::vector<address> to, from;
+  std::vector<std::size_t> bytes(blocks_of_last, block_of_last);
+  for (std::size_t at = 0; at < blocks_of_last; ++at) {
+    to.push_back(gpu + (at * 7 % blocks_of_last) * block_of_last);
+    from.push_back(reinterpret_cast<address>(host) + at * block_of_last);
+    std::memset(host + at * block_of_last, static_cast<int>(at + static_cast<std::size_t>(round)),
+                block_of_last);
+  }
+  fake_attributes attributes;
+  std::size_t first = 0;
+  CHECK(cu_batches().now_per_thread(to.data(), from.data(), bytes.data(), blocks_of_last,
+                                    &attributes, &first, 1, reinterpret_cast<CUstream_st*>(2)));
+  copies += blocks_of_last;
+  copied += blocks_of_last * block_of_last;
+  CHECK(cu().cuStreamSynchronize(reinterpret_cast<CUstream_st*>(2)));
+  for (std::size_t at = 0; at < blocks_of_last; ++at)
+    if (std::memcmp(reinterpret_cast<void*>(to[at]), host + at * block_of_last, block_of_last) != 0)
+      die("a block is wrong");
+}
+
 // Batches before and after a context is reset, and after it was released and retained again.
 void renewed() {
   CHECK(cu().cuInit(0));
-  constexpr std::size_t count = 1024, size = 4096;
   for (int round = 0; round < 3; ++round) {
-    CUctx_st* context = nullptr;
     if (round != 1) CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[3], 3));
-    context = contexts[3];
-    CHECK(cu().cuCtxSetCurrent(context));
-    address gpu = 0;
-    void* memory = nullptr;
-    CHECK(cu().cuMemAlloc_v2(&gpu, count * size));
-    CHECK(cu().cuMemHostAlloc(&memory, count * size, 0));
-    auto* host = static_cast<unsigned char*>(memory);
-    std::vector<address> to, from;
-    std::vector<std::size_t> bytes(count, size);
-    for (std::size_t at = 0; at < count; ++at) {
-      to.push_back(gpu + (at * 7 % count) * size);
-      from.push_back(reinterpret_cast<address>(host) + at * size);
-      std::memset(host + at * size, static_cast<int>(at + static_cast<std::size_t>(round)), size);
-    }
-    fake_attributes attributes;
-    std::size_t first = 0;
-    CHECK(cu_batches().now_per_thread(to.data(), from.data(), bytes.data(), count, &attributes,
-                                      &first, 1, reinterpret_cast<CUstream_st*>(2)));
-    copies += count;
-    copied += count * size;
-    CHECK(cu().cuStreamSynchronize(reinterpret_cast<CUstream_st*>(2)));
-    for (std::size_t at = 0; at < count; ++at)
-      if (std::memcmp(reinterpret_cast<void*>(to[at]), host + at * size, size) != 0)
-        die("a block is wrong");
+    batch_on_last(round);
     if (round == 0)
       CHECK(cu().cuDevicePrimaryCtxReset_v2(3));
     else
       CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));
   }
+}
+
+// The engine holds the context of GPU 3. The program retains and releases it again and again; then
+// it resets the context and retains it once more.
+void held(unsigned seed) {
+  begin();
+  CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));
+  work one(0, seed);
+  CHECK(one.large(one.blocking_stream()));  // starts the engine
+  std::uint64_t locked = 0;
+  for (int round = 0; round < 4; ++round) {
+    CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[3], 3));
+    batch_on_last(round);
+    CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));
+    const std::uint64_t now = cu().fake_bytes(0) - (static_cast<std::uint64_t>(round) + 1) *
+                                                       blocks_of_last * block_of_last;
+    if (round == 0) locked = now;
+    if (now != locked) die("page-locked memory is left behind");
+  }
+  CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[3], 3));
+  CHECK(cu().cuDevicePrimaryCtxReset_v2(3));
+  batch_on_last(4);  // by the driver
+  CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[3], 3));
+  batch_on_last(5);
+  CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));
+  CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));
+  CHECK(cu().cuCtxSetCurrent(contexts[0]));
+  CHECK(cu().cuCtxSynchronize());
+  one.compare();
 }
 
 // Calls that return when their copy is complete, and with it all that came before.
@@ -811,6 +846,8 @@ int main(int count, char** words) {
     failing(seed);
   else if (mode == "renewed")
     renewed();
+  else if (mode == "held")
+    held(seed);
   else if (mode == "waiting")
     waiting(seed);
   else if (mode == "batches")

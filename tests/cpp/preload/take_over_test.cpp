@@ -200,6 +200,15 @@ TEST(Batches, AContextsEndIsTheKernelsEnd) {
   }
 }
 
+TEST(Batches, AContextThatTheEngineHoldsKeepsItsKernel) {
+  for (const char* program : programs) {
+    const counters_file counters;
+    expect_whole(run(seeded(program, "held", 2), &counters), counters);
+    EXPECT_EQ(counters.copies(outcome::one_kernel), 5 * 1024U);
+    EXPECT_EQ(counters.copies(outcome::no_kernel), 1024U);  // between the reset and the next retain
+  }
+}
+
 TEST(Batches, TheKernelCanBeSwitchedOffAndNeedsADriverThatLoadsIt) {
   for (const char* way : {"INTERLACE_PRELOAD_BLOCKS=0", "FAKE_NO_KERNELS=1"}) {
     const counters_file counters;
