@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <map>
 #include <optional>
+#include <vector>
 
 #include "cuda/transfer/memory_view.hpp"
 
@@ -30,9 +30,8 @@ class places_of_side {
   // Nothing if the memory is usable; else why not.
   std::optional<block_ends> add(device_address address, std::uint64_t bytes) {
     if (address < last_.begin || address >= last_.end) {
-      const auto next = ranges_.upper_bound(address);
-      if (next != ranges_.begin() && address < std::prev(next)->second.end) {
-        last_ = std::prev(next)->second;
+      if (const known_range* const known = find(address)) {
+        last_ = *known;
       } else {
         if (ranges_.size() == most_ranges) return block_ends::too_many;
         last_ = ask(address, bytes);
@@ -41,7 +40,7 @@ class places_of_side {
           last_ = {};
           return any_ && !host_ ? std::optional(block_ends::mixed) : std::nullopt;
         }
-        ranges_.emplace(last_.begin, last_);
+        ranges_.push_back(last_);
       }
     }
     if (last_.ends != block_ends::one_gpu) return last_.ends;
@@ -62,6 +61,20 @@ class places_of_side {
   bool pageable() const { return pageable_; }
 
  private:
+  // The blocks of a batch often go round some allocations, such as the layers of a cache. Then the
+  // range is found by one look: addresses of one piece of memory are in the same range, mostly.
+  const known_range* find(device_address address) {
+    std::uint16_t& seen = seen_[(address >> piece_shift) % seen_.size()];
+    const auto has = [&](const known_range& one) {
+      return address >= one.begin && address < one.end;
+    };
+    if (seen < ranges_.size() && has(ranges_[seen])) return &ranges_[seen];
+    const auto found = std::find_if(ranges_.begin(), ranges_.end(), has);
+    if (found == ranges_.end()) return nullptr;
+    seen = static_cast<std::uint16_t>(found - ranges_.begin());
+    return &*found;
+  }
+
   // One question for many attributes takes less time than two for a few each.
   template <std::size_t Count>
   void ask_driver(std::array<int, Count> which, std::array<void*, Count> into,
@@ -118,7 +131,9 @@ class places_of_side {
   const driver_table& driver_;
   CUctx_st* context_;
   int gpu_;
-  std::map<device_address, known_range> ranges_;
+  static constexpr int piece_shift = 21;
+  std::vector<known_range> ranges_;
+  std::array<std::uint16_t, 1024> seen_{};  // by piece of memory, the range that had it last
   known_range last_;
   bool any_ = false;
   bool host_ = false;

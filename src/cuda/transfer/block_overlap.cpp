@@ -78,8 +78,8 @@ struct spread {
   device_address begin = std::numeric_limits<device_address>::max();
   device_address end = 0;
   device_address apart = 0;  // bits in which addresses differ from the first one
+  std::size_t sizes = 0;     // bits of all sizes
   bool ascending = true;     // in this order, without overlaps
-  bool one_size = true;
 };
 
 spread spread_of(std::span<const device_address> addresses, std::span<const std::size_t> bytes) {
@@ -89,7 +89,7 @@ spread spread_of(std::span<const device_address> addresses, std::span<const std:
     const std::size_t size = bytes[at];
     if (size == 0) continue;
     const device_address begin = addresses[at];
-    found.one_size = found.one_size && size == bytes.front();
+    found.sizes |= size;
     found.largest = std::max(found.largest, size);
     found.begin = std::min(found.begin, begin);
     found.end = std::max(found.end, begin + size);
@@ -100,19 +100,31 @@ spread spread_of(std::span<const device_address> addresses, std::span<const std:
   return found;
 }
 
-// The same for blocks of one size, a power of two, whose distances are multiples of the size. There
-// is a bit for each possible place of a block.
-bool overlap_on_grid(std::span<const device_address> addresses, const spread& all) {
-  const int shift = static_cast<int>(std::bit_width(all.largest)) - 1;
-  std::vector<std::uint64_t> taken(((all.end - all.begin) >> shift) / 64 + 1, 0);
-  for (const device_address address_of_block : addresses) {
-    const device_address place = (address_of_block - all.begin) >> shift;
-    std::uint64_t& word = taken[place / 64];
-    const std::uint64_t bit = std::uint64_t{1} << (place % 64);
-    if ((word & bit) != 0) return true;
-    word |= bit;
+// Takes the bits from `first` on. Returns whether one was taken before.
+bool take_bits(std::vector<std::uint64_t>& taken, std::size_t first, std::size_t count) {
+  bool before = false;
+  while (count != 0) {
+    const std::size_t in_word = std::min<std::size_t>(count, 64 - first % 64);
+    const std::uint64_t bits = (in_word == 64 ? 0 : std::uint64_t{1} << in_word) - 1;
+    std::uint64_t& word = taken[first / 64];
+    before |= (word & bits << (first % 64)) != 0;
+    word |= bits << (first % 64);
+    first += in_word;
+    count -= in_word;
   }
-  return false;
+  return before;
+}
+
+// The same for blocks whose sizes and distances are multiples of 2^shift. There is a bit for each
+// piece of memory of that size.
+bool overlap_on_grid(std::span<const device_address> addresses, std::span<const std::size_t> bytes,
+                     const spread& all, int shift) {
+  std::vector<std::uint64_t> taken(((all.end - all.begin) >> shift) / 64 + 1, 0);
+  bool found = false;
+  for (std::size_t at = 0; at < addresses.size() && !found; ++at)
+    found = bytes[at] != 0 &&
+            take_bits(taken, (addresses[at] - all.begin) >> shift, bytes[at] >> shift);
+  return found;
 }
 
 }  // namespace
@@ -121,10 +133,10 @@ bool blocks_overlap(std::span<const device_address> addresses, std::span<const s
   if (addresses.empty()) return false;
   const spread all = spread_of(addresses, bytes);
   if (all.ascending) return false;          // many programs list their blocks in this order
-  constexpr std::size_t most_places = 512;  // places for each block
-  if (all.one_size && std::has_single_bit(all.largest) && (all.apart & (all.largest - 1)) == 0 &&
-      (all.end - all.begin) / all.largest <= most_places * addresses.size())
-    return overlap_on_grid(addresses, all);
+  constexpr std::size_t most_places = 512;  // pieces of memory for each block
+  const int shift = std::countr_zero(all.apart | all.sizes);
+  if ((all.end - all.begin) >> shift <= most_places * addresses.size())
+    return overlap_on_grid(addresses, bytes, all, shift);
   constexpr std::size_t most_in_cells = std::size_t{1} << 18U;
   if (addresses.size() > most_in_cells) return overlap_sorted(addresses, bytes);
   cells touched(addresses.size(), all.largest);
