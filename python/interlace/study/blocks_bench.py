@@ -231,11 +231,16 @@ def _timed(on: Machine, method: Callable[[], Any], times: int = 1) -> tuple[floa
 
 
 def measure(batch: Batch, repeats: int) -> list[BlocksRow]:
+    import numpy as np
+
     on, methods = batch.on, batch.methods()
+    chance = np.random.default_rng(len(batch.addresses[0]) + batch.size)
     wrong = {name: batch.wrong(method) for name, method in methods.items()}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in methods}
     for _ in range(repeats):
-        for name, method in methods.items():
+        # In a new order each time: PyTorch's threads still use the cores after its turn.
+        for name in chance.permutation(list(methods)).tolist():
+            method = methods[name]
             method()  # so that the method before it left nothing in the caches
             times[name].append(_timed(on, method))
     total = batch.size * batch.count
