@@ -1,8 +1,8 @@
 """How Sphinx makes the site of these pages. tools/docs builds it.
 
-The sources are Markdown that a forge shows as it is. What only the site needs is added here when a
-page is read: the lists of pages, the references that are made of the program itself, the
-pictures that follow the theme, and links to files that are not pages.
+The sources are Markdown, which a forge shows as it is. This file adds what only the site needs,
+when Sphinx reads a page: the lists of pages, the references that are generated from the program,
+the pictures that follow the theme, and links to files that are not pages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ extensions = [
 ]
 exclude_patterns = ["example"]
 root_doc = "index"
-# A cell of a table says `code` in docstrings, too, because Markdown and our docstrings mean it so.
+# Text in single backquotes is code, as in Markdown, also in the tables of docstrings.
 default_role = "code"
 highlight_language = "none"
 

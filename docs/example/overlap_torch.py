@@ -38,7 +38,7 @@ def average(
     value = total / (2 * reach + 1)
     tl.store(back + i, value, mask=inside)
 
-    for p in tl.static_range(peer_count):  # inline: to the others, too
+    for p in tl.static_range(peer_count):  # inline: store to the other GPUs, too
         other = tl.load(peers + p).to(tl.pointer_type(tl.float32))
         tl.store(other + i, value, mask=inside)
 
@@ -101,7 +101,7 @@ def launch(d, epoch, begin, end):
     waits = asked.mechanism == "copy-engine"
     count = len(ring.chunks(d)) if tracked else 0
     assert count <= MOST_CHUNKS, f"{count} chunks; use a larger --chunk-bytes"
-    nothing = addresses[d][0]  # for what this mechanism does not have
+    nothing = addresses[d][0]  # stands for arrays that this mechanism does not have
     chunks = torch.from_dlpack(ring.chunks_on(d)) if tracked else nothing
     counters = torch.from_dlpack(ring.counters(d)) if tracked else nothing
     flags = torch.from_dlpack(ring.flags(d)) if waits else nothing

@@ -28,7 +28,7 @@ def launch(d, begin, end):
         arrays = data.front(d), data.back(d), data.chunks_on(d), data.counters(d)
         front, back, chunks, counters = (torch.from_dlpack(a) for a in arrays)
         count = len(data.chunks(d))
-        assert count <= 256, "the kernel looks at 256 chunks"
+        assert count <= 256, "the kernel looks at 256 chunks at most"
         grid = (triton.cdiv(max(end - begin, 1), 1024),)
         grow[grid](front, back, begin, end, chunks, counters, count, size=1024, most=256)
 
@@ -51,7 +51,7 @@ for _ in range(6):
         data.exchange(d, streams[d])
 
 for d in group.local_devices:
-    group.synchronize(d, streams[d])  # raises where the kernel published wrongly
+    group.synchronize(d, streams[d])  # raises if the kernel published wrongly
     assert torch.equal(torch.from_dlpack(data.front(d)).cpu(), start)
     print(f"device {d}: all {n} elements are right")
 data.close()

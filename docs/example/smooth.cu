@@ -1,4 +1,4 @@
-// smooth.hpp on the GPUs of this machine, by every mechanism that needs no library besides.
+// smooth.hpp on the GPUs of this machine, by every mechanism that needs no other library.
 #include "smooth.hpp"
 
 #include <cstdio>

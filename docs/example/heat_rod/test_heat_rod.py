@@ -40,7 +40,7 @@ def test_wrong_input(option: str, value: float) -> None:
 def test_the_reference_node(mechanism: str) -> None:
     rod = small()
     outcome = rod._run(_core, Case(3, mechanism), ("host", None), (10, 0.0))
-    outcome.time_s = 1.0  # the reference node takes none
+    outcome.time_s = 1.0  # the reference node measures no time
     rod.verify(outcome)
 
 

@@ -69,7 +69,7 @@ class heat_rod {
     node_.exchange(heat_);
   }
 
-  // A device has its own points and the one on either side.
+  // A device holds its own points and one neighbour on each side.
   std::vector<float> result(std::uint32_t device) const { return node_.front(heat_, device); }
 
   double residual() const { return 0; }
