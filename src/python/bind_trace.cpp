@@ -112,9 +112,9 @@ result_dict replay(const std::string& path, const machine::machine& described,
   double cpu_s = 0;
   {
     const nb::gil_scoped_release release;
-    const double before = thread_cpu_seconds();
+    const double before = cpu_seconds();
     r = run::replay_trace(path, described, mechanism, check_signals);
-    cpu_s = thread_cpu_seconds() - before;
+    cpu_s = cpu_seconds() - before;
   }
   nb::dict d;
   d["time_s"] = r.time_s;

@@ -34,7 +34,7 @@ void bind_workload_library(nb::module_& module) {
              const boundaries_in& boundaries, std::uint32_t iterations, double tolerance,
              std::uint32_t split_ranges, std::uint64_t chunk_bytes, std::uint32_t agent_threads,
              const std::string& variant, const nb::args& data, const std::string& record,
-             bool whole, bool cut_like_gpus) {
+             bool whole, bool cut_like_gpus, std::uint32_t threads) {
             const auto problem = library.problem(data);
             run::request asked =
                 make_request(mechanism, boundaries, problem->elements(), iterations, tolerance,
@@ -42,6 +42,7 @@ void bind_workload_library(nb::module_& module) {
             asked.record = record;
             asked.whole = whole;
             asked.cut_like_gpus = cut_like_gpus;
+            asked.threads = threads;
             const auto on = [&](const machine::machine* machine) {
               run::result found;
               check(problem->run(asked, machine, interrupted, found));
@@ -58,13 +59,14 @@ void bind_workload_library(nb::module_& module) {
           nb::arg("iterations"), nb::arg("tolerance"), nb::arg("split_ranges"),
           nb::arg("chunk_bytes"), nb::arg("agent_threads"), nb::arg("variant"), nb::arg("data"),
           nb::arg("record") = "", nb::arg("whole") = true, nb::arg("cut_like_gpus") = false,
-          "Run it; the result as a dict.",
+          nb::arg("threads") = 1, "Run it; the result as a dict.",
           // Given as text, because a generated stub would leave out the type of `data`.
           nb::sig("def run(self, node: str, machine: Machine | None, mechanism: str, "
                   "boundaries: object, iterations: int, tolerance: float, split_ranges: int, "
                   "chunk_bytes: int, agent_threads: int, variant: str, *data: object, "
-                  "record: str = '', whole: bool = True, cut_like_gpus: bool = False) -> dict[str, "
-                  "object]"));
+                  "record: str = '', whole: bool = True, cut_like_gpus: bool = False, threads: int "
+                  "= 1) "
+                  "-> dict[str, object]"));
 }
 
 }  // namespace interlace::python

@@ -5,10 +5,11 @@
 
 namespace interlace::python {
 
-// The processor time of the calling thread so far, in user and system mode.
-inline double thread_cpu_seconds() {
+// The processor time of all threads of this process so far, in user and system mode. A simulation
+// has a process of its own.
+inline double cpu_seconds() {
   rusage usage{};
-  getrusage(RUSAGE_THREAD, &usage);
+  getrusage(RUSAGE_SELF, &usage);
   const auto seconds = [](const timeval& t) {
     return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
   };

@@ -28,7 +28,7 @@ auto run_on(const std::string& node, const machine::machine* described, const Ho
             const Sim& sim) {
   const nanobind::gil_scoped_release release;
   std::pair<decltype(host()), double> found;
-  const double before = thread_cpu_seconds();
+  const double before = cpu_seconds();
   if (node == "host") {
     found.first = host();
   } else if (node != "sim") {
@@ -38,7 +38,7 @@ auto run_on(const std::string& node, const machine::machine* described, const Ho
   } else {
     found.first = sim(*described);
   }
-  found.second = thread_cpu_seconds() - before;
+  found.second = cpu_seconds() - before;
   return found;
 }
 
@@ -53,7 +53,7 @@ void bind_workload(nanobind::module_& module, const char* name, Problem (*)(Para
          const boundaries_in& boundaries, std::uint32_t iterations, double tolerance,
          std::uint32_t split_ranges, std::uint64_t chunk_bytes, std::uint32_t agent_threads,
          const std::string& variant, argument_type<Parameter>... data, const std::string& record,
-         bool whole, bool cut_like_gpus) {
+         bool whole, bool cut_like_gpus, std::uint32_t threads) {
         const auto problem = problem_of<Problem, Parameter...>(data...);
         run::request asked =
             make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
@@ -61,6 +61,7 @@ void bind_workload(nanobind::module_& module, const char* name, Problem (*)(Para
         asked.record = record;
         asked.whole = whole;
         asked.cut_like_gpus = cut_like_gpus;
+        asked.threads = threads;
         auto [result, cpu_s] = run_on(
             node, described, [&] { return run::on_host(problem, asked); },
             [&](const machine::machine& machine) { return run::on_sim(problem, asked, machine); });
@@ -71,7 +72,7 @@ void bind_workload(nanobind::module_& module, const char* name, Problem (*)(Para
       arg("node"), arg("machine").none(), arg("mechanism"), arg("boundaries"), arg("iterations"),
       arg("tolerance"), arg("split_ranges"), arg("chunk_bytes"), arg("agent_threads"),
       arg("variant"), arg(Problem::arguments[K])..., arg("record") = "", arg("whole") = true,
-      arg("cut_like_gpus") = false, documentation<Problem>().c_str());
+      arg("cut_like_gpus") = false, arg("threads") = 1, documentation<Problem>().c_str());
 }
 template <class Problem>
 void bind_workload(nanobind::module_& module, const char* name) {

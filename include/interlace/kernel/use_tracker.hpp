@@ -2,7 +2,9 @@
 // receiver reads it in the next epoch.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace interlace::kernel {
@@ -11,13 +13,12 @@ class use_tracker {
  public:
   use_tracker(std::uint32_t devices, std::uint64_t elements, std::vector<std::uint64_t> boundaries);
 
+  // Devices may call wrote() and read() at the same time from different threads, if each element is
+  // written by one device.
   void wrote(std::uint64_t element) {
-    stamps& w = written_[element];
-    if (w.last == epoch_ + 1) {
-      ++overwritten_;
-    } else {
-      w = {epoch_ + 1, w.last};
-    }
+    const stamps w = written_[element].load(std::memory_order_relaxed);
+    if (w.last == epoch_ + 1) return;
+    written_[element].store({epoch_ + 1, w.last}, std::memory_order_relaxed);
   }
   // Whether this epoch's front holds an older value of the element than its last store wrote.
   bool stale(std::uint64_t element) const {
@@ -27,16 +28,18 @@ class use_tracker {
   void read(std::uint32_t device, std::uint64_t element) {
     // the device's own element
     if (element >= boundaries_[device] && element < boundaries_[device + 1]) return;
-    std::uint32_t& stamp = read_[device][element];
+    reader& r = readers_[device];
+    std::uint32_t& stamp = r.stamps[element];
     if (stamp == epoch_ + 1) return;
     stamp = epoch_ + 1;
     // The element was written in the previous epoch, or set before the first one.
-    if (front_stamp(element) == epoch_) ++used_now_;
+    if (front_stamp(element) == epoch_) ++r.used_now;
   }
   void end_epoch() {
-    if (epoch_ > 0) used_ += used_now_;
-    used_last_ = used_now_;
-    used_now_ = 0;
+    std::uint64_t used_now = 0;
+    for (reader& r : readers_) used_now += std::exchange(r.used_now, 0);
+    if (epoch_ > 0) used_ += used_now;
+    used_last_ = used_now;
     ++epoch_;
   }
 
@@ -45,28 +48,30 @@ class use_tracker {
   // Elements of the last exchange could only be read after the run, so the same number counts for
   // it as for the exchange before it.
   std::uint64_t used() const { return epoch_ == 0 ? 0 : used_ + used_last_; }
-  std::uint64_t overwritten() const { return overwritten_; }
 
  private:
   struct stamps {
     std::uint32_t last = 0;    // epoch + 1 of the last store
     std::uint32_t before = 0;  // epoch + 1 of the last store in an earlier epoch
   };
+  struct alignas(64) reader {           // readers share no cache line
+    std::vector<std::uint32_t> stamps;  // [element]: epoch + 1 of the last load
+    std::uint64_t used_now = 0;
+  };
 
-  // Epoch + 1 of the last store in an earlier epoch. Stores of this epoch are in the back.
+  // Epoch + 1 of the last store in an earlier epoch. Stores of this epoch are in the back. A store
+  // of this epoch does not change the result, so it may come at the same time.
   std::uint32_t front_stamp(std::uint64_t element) const {
-    const stamps& w = written_[element];
+    const stamps w = written_[element].load(std::memory_order_relaxed);
     return w.last == epoch_ + 1 ? w.before : w.last;
   }
 
   std::vector<std::uint64_t> boundaries_;
-  std::vector<stamps> written_;                   // [element]
-  std::vector<std::vector<std::uint32_t>> read_;  // [device][element]: epoch + 1 of the last load
+  std::vector<std::atomic<stamps>> written_;  // [element]
+  std::vector<reader> readers_;               // [device]
   std::uint32_t epoch_ = 0;
-  std::uint64_t used_now_ = 0;
   std::uint64_t used_last_ = 0;
   std::uint64_t used_ = 0;
-  std::uint64_t overwritten_ = 0;
 };
 
 }  // namespace interlace::kernel

@@ -37,6 +37,7 @@ std::optional<result> sampled_on_sim(const Problem& problem, const request& aske
                                      const machine::machine& described) {
   sim::node node(described, asked.gpus(), asked.check_interrupt);
   node.hold_threads(asked.cut_like_gpus);
+  node.use_threads(asked.threads);
   auto work = problem.on(node, region_of(asked));
   result found;
   found.run = node.run([&] {
@@ -72,6 +73,7 @@ result on_sim(const Problem& problem, const request& asked, const machine::machi
   }
   sim::node node(described, asked.gpus(), asked.check_interrupt);
   node.hold_threads(asked.cut_like_gpus);
+  node.use_threads(asked.threads);
   if (!asked.record.empty()) node.record(asked.record);
   result found = run_once(node, problem, asked);
   if (!asked.record.empty()) node.finish_recording();

@@ -39,6 +39,8 @@ struct request {
   // Only simulated: whether workloads that cut their blocks for the threads that a GPU holds do so
   // for the described machine. If not, their blocks are the same on every machine.
   bool cut_like_gpus = false;
+  // Only simulated: the number of threads of the simulation. Results are the same for every number.
+  std::uint32_t threads = 1;
   bool share_gpu = false;  // only on real GPUs: a GPU may stand for several devices
 
   std::uint32_t gpus() const { return static_cast<std::uint32_t>(boundaries.size()) - 1; }

@@ -120,6 +120,11 @@ class node final : public kernel::cpu_node {
   // same blocks for every machine.
   std::uint64_t threads_at_once(std::uint32_t device) const;
 
+  // The number of threads that simulate, at least one; at first one. Results are the same for every
+  // number. The calling thread is one of these threads. Kernels of different devices may run at the
+  // same time.
+  void use_threads(std::uint32_t threads);
+
   // Says that an iteration ends with the work that was enqueued last. Call it inside of run().
   void end_iteration();
   // Whether the last three of these iterations had the same work on each device: as many accesses

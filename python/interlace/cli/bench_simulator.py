@@ -1,4 +1,4 @@
-"""`interlace bench simulator`: measures the speed of the simulator on one core."""
+"""`interlace bench simulator`: measures the speed of the simulator."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from interlace.show.simulator_speed import print_speed
 from interlace.study.simulator_speed import run
 
 DEFAULT_REPEATS = 3
+DEFAULT_THREADS = 1
 
 
 def simulator_command(
@@ -24,14 +25,18 @@ def simulator_command(
         str | None,
         count_option("--repeats", "Runs; the fastest is shown.", DEFAULT_REPEATS),
     ] = None,
+    threads: Annotated[
+        str | None, count_option("--threads", "Threads of a simulation.", DEFAULT_THREADS)
+    ] = None,
     long: Annotated[bool, typer.Option("--long", help="Also a run of 10^8 accesses.")] = False,
     json_file: ResultsFile = None,
 ) -> None:
     """Measure the simulator's accesses and remote transactions in a CPU second, by workload."""
     runs = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
+    of_each = whole("--threads", threads, 1) or DEFAULT_THREADS
     if json_file is not None:
         files.check_writable(json_file, "--json")
     with failure_ends():
-        found = run(workloads(), runs, long=long)
+        found = run(workloads(), runs, of_each, long=long)
     texts = {} if json_file is None else {json_file: partial(json_text, found)}
     files.show_and_write(partial(print_speed, found), texts)

@@ -43,7 +43,12 @@ SimulatedMachine = Annotated[
 ]
 Jobs = Annotated[
     str | None,
-    typer.Option("--jobs", "-j", metavar="N", help="Simulations at a time.  [default: the cores]"),
+    typer.Option(
+        "--jobs",
+        "-j",
+        metavar="N",
+        help="Cores for simulations: one each; more if there are few.  [default: all]",
+    ),
 ]
 ResultsFile = Annotated[Path | None, json_option("all results")]
 

@@ -103,7 +103,8 @@ class SimulatedNode(Node):
     def attempts(
         self, workload: Workload, cases: Sequence[Case]
     ) -> Iterator[tuple[Case, Outcome | UserError]]:
-        run = partial(workload.simulate, self.core, self.machine, whole=self.whole)
+        threads = threads_of_each(self.jobs, len(cases))
+        run = partial(workload.simulate, self.core, self.machine, whole=self.whole, threads=threads)
         work = [partial(_attempt, run, case) for case in cases]
         yield from in_processes(work, cases, self.jobs)
 
@@ -251,6 +252,11 @@ class CudaNode(Node):
         check_time(found)
         found.forget_values()
         return found
+
+
+def threads_of_each(cores: int, simulations: int) -> int:
+    """The threads that each of these simulations gets. Fewer simulations than cores share them."""
+    return max(1, cores // max(1, simulations))
 
 
 def _attempt(run: Callable[[Case], Outcome], case: Case) -> tuple[Case, Outcome | UserError]:

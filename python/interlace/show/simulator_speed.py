@@ -15,14 +15,16 @@ def print_speed(of: SpeedResults) -> None:
         table.Column("accesses", "M", [f"{row.accesses / 1e6:.2f}" for row in rows]),
         table.Column("remote", "M", [f"{row.remote_transactions / 1e6:.3f}" for row in rows]),
         table.Column("CPU", "s", [f"{row.cpu_s:.2f}" for row in rows]),
+        table.Column("time", "s", [f"{row.seconds:.2f}" for row in rows]),
         table.Column("accesses", "M/s", [f"{row.accesses_per_s / 1e6:.2f}" for row in rows]),
         table.Column(
             "remote", "M/s", [f"{row.remote_transactions_per_s / 1e6:.3f}" for row in rows]
         ),
         table.Column("peak", "MB", [f"{row.peak_rss_mb:.0f}" for row in rows]),
     ]
+    threads = "one thread" if of.threads == 1 else f"{of.threads} threads"
     head = (
-        f"simulator, one core: {of.mechanism} on {of.gpus} GPUs of {of.machine}; the fastest of "
+        f"simulator, {threads}: {of.mechanism} on {of.gpus} GPUs of {of.machine}; the fastest of "
         f"{of.repeats} runs"
     )
     least = min(of.rows, key=lambda row: row.accesses_per_s)

@@ -205,8 +205,9 @@ class Workload(ABC):
         *,
         whole: bool = True,
         cut_like_gpus: bool = False,
+        threads: int = 1,
     ) -> Outcome:
-        """Run on a simulated machine in the calling thread. `record`: a trace file to write.
+        """Run on a simulated machine, with `threads` threads. `record`: a trace file to write.
 
         Unless `whole`, a run whose iterations repeat simulates only the first ones. With
         `cut_like_gpus` blocks are cut for the threads of the machine's GPUs, as on real ones.
@@ -216,6 +217,8 @@ class Workload(ABC):
             named["whole"] = False
         if cut_like_gpus:
             named["cut_like_gpus"] = True
+        if threads != 1:
+            named["threads"] = threads
         return self._run(core, case, ("sim", machine), self.limits(), named=named)
 
     def measure(

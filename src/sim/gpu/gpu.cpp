@@ -93,7 +93,15 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   // The memory of the previous kernel's programs is reused.
   free_blocks_.resize(blocks_.size());
   std::iota(free_blocks_.rbegin(), free_blocks_.rend(), 0U);
-  for (block_slot& b : blocks_) fit_programs(b);
+  recording_.start(record_, *block_, warps_per_block_);
+  for (block_slot& b : blocks_) recording_.fit(b);
+  // The order in which blocks start is known only if no compute unit has blocks of its own. Shared
+  // pages hold what kernels of other GPUs write at the same time. A log lists blocks as they start.
+  if (helpers_ != nullptr && config_.dispatch == machine::block_dispatch::round_robin &&
+      addresses_.homes.empty() && record_.log == nullptr) {
+    recording_.allow_ahead(shape.blocks);
+    helpers_->wake();
+  }
   warps_.resize(blocks_.size() * warps_per_block_);
   for (compute_unit& u : units_) {
     u.l1.invalidate();
@@ -136,17 +144,12 @@ bool gpu::claim_block(compute_unit& u) {
   return true;
 }
 
-void gpu::fit_programs(block_slot& b) {
-  while (b.programs.size() > warps_per_block_) b.programs.pop_back();
-  while (b.programs.size() < warps_per_block_) b.programs.emplace_back(program_memory_);
-}
-
 void gpu::start_block(std::uint32_t unit) {
   std::uint32_t slot = 0;
   if (free_blocks_.empty()) {
     slot = static_cast<std::uint32_t>(blocks_.size());
     blocks_.emplace_back();
-    fit_programs(blocks_.back());
+    recording_.fit(blocks_.back());
     warps_.resize(blocks_.size() * warps_per_block_);
   } else {
     slot = free_blocks_.back();
@@ -156,13 +159,10 @@ void gpu::start_block(std::uint32_t unit) {
   b.unit = unit;
   b.warps_left = warps_per_block_;
   b.at_barrier = 0;
-  b.written.clear();
-  recorder_.begin_block(record_, b.programs);
   compute_unit& own = units_[unit];
   std::uint64_t& next = own.next_block != own.last_block ? own.next_block : next_block_;
-  (*block_)(next++, recorder_, scratch_);
-  recorder_.end_block();
-  b.stores_left = recorder_.take_written(b.written);
+  recording_.take(next++, b);
+  if (recording_.has_room()) helpers_->wake();
   for (const warp_program& p : b.programs) counters_.accesses += p.lines.size();
   for (std::uint32_t k = 0; k < warps_per_block_; ++k) {
     const std::uint32_t id = slot * warps_per_block_ + k;

@@ -20,12 +20,13 @@
 #include "interlace/machine/machine.hpp"
 #include "interlace/sim/gpu/program.hpp"
 #include "interlace/sim/gpu/recorder.hpp"
+#include "sim/engine/crew.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
+#include "sim/gpu/block_recording.hpp"
 #include "sim/gpu/cache.hpp"
 #include "sim/gpu/gpu_counters.hpp"
 #include "sim/gpu/memory.hpp"
-#include "sim/gpu/program_memory.hpp"
 #include "sim/gpu/remote_accesses.hpp"
 #include "sim/gpu/remote_load_counts.hpp"
 #include "sim/gpu/translator.hpp"
@@ -87,7 +88,11 @@ class gpu {
 
   gpu_counters counters() const;
   // Accesses of lanes in all blocks so far (recorder::work).
-  std::uint64_t work() const { return recorder_.work(); }
+  std::uint64_t work() const { return recording_.work(); }
+  // The threads that record blocks of kernels ahead, by record_ahead(); null: no threads.
+  void use_helpers(crew* helpers) { helpers_ = helpers; }
+  // Records a block of the running kernel ahead (block_recording::record_ahead).
+  bool record_ahead() { return recording_.record_ahead(); }
   // Time in which compute units issued instructions, summed over the units.
   picoseconds issue_time() const;
   std::uint64_t memory_bytes() const { return memory_.dram_bytes(); }
@@ -238,13 +243,10 @@ class gpu {
     warp_state state = warp_state::ready;
     picoseconds ready = 0;  // the time when all work that needs no event is done
   };
-  struct block_slot {
-    std::vector<warp_program> programs;
+  struct block_slot : block_recording::block {
     std::uint32_t unit = 0;
     std::uint32_t warps_left = 0;
     std::uint32_t at_barrier = 0;
-    std::vector<kernel::element_range> written;  // ranges that no instruction announces
-    std::uint32_t stores_left = 0;               // number of stores until these ranges are written
   };
 
   instruction& instruction_of(std::uint32_t warp_id, std::uint32_t i) {
@@ -253,8 +255,6 @@ class gpu {
   compute_unit& unit_of(std::uint32_t warp_id) { return units_[warps_[warp_id].unit]; }
 
   void start_block(std::uint32_t unit);
-  // Gives a block a program for each of its warps.
-  void fit_programs(block_slot& b);
   // Gives free places of a unit first to device-launched kernels, then to the next block.
   void fill_unit(std::uint32_t unit);
   bool has_place(const compute_unit& u) const;
@@ -375,8 +375,9 @@ class gpu {
   bool retrying_ = false;           // whether an instruction that waited is being issued again
   std::vector<compute_unit> units_;
   std::vector<cache> scalar_l1_;
-  std::vector<warp> warps_;        // index: block slot, then warp of the block
-  program_memory program_memory_;  // outlives the programs
+  std::vector<warp> warps_;  // index: block slot, then warp of the block
+  block_recording recording_;
+  crew* helpers_ = nullptr;  // null: no other thread records blocks
   std::vector<block_slot> blocks_;
   std::vector<std::uint32_t> free_blocks_;
   std::vector<waiter> waiters_;
@@ -396,8 +397,6 @@ class gpu {
   std::uint64_t unclaimed_blocks_ = 0;
   std::uint64_t blocks_left_ = 0;
   picoseconds stores_arrived_ = 0;
-  recorder recorder_;
-  kernel::block_memory scratch_;
   gpu_counters counters_;
 };
 

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -37,8 +38,13 @@ class subscriptions final : public subscribed_pages {
 
   bool load(std::uint32_t device, std::uint64_t element) override {
     if (profiling_) {
-      readers_[page(element)] |= 1U << device;
-      read_ = true;
+      // Recorders of several devices may come here at the same time.
+      const std::atomic_ref<std::uint32_t> readers(readers_[page(element)]);
+      const std::uint32_t bit = 1U << device;
+      if ((readers.load(std::memory_order_relaxed) & bit) == 0) {
+        readers.fetch_or(bit, std::memory_order_relaxed);
+        read_.store(true, std::memory_order_relaxed);
+      }
       return true;
     }
     return receives(device, element) || owner(element) == device;
@@ -69,7 +75,7 @@ class subscriptions final : public subscribed_pages {
   std::array<std::array<std::uint64_t, 2>, max_devices> buffers_;
   std::vector<std::uint32_t> readers_;  // for each page, one bit for each device
   bool profiling_ = true;
-  bool read_ = false;
+  std::atomic<bool> read_ = false;
 };
 
 }  // namespace interlace::sim

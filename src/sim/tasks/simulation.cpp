@@ -229,14 +229,13 @@ picoseconds simulation::run() {
   first.swap(startable_);
   for (const task_id id : first) start(id);
   picoseconds end_time = begin;
-  const bool outlasted = loads_ && loads_->outlasts_tasks();
-  while (!queue_.empty()) {
-    const event e = queue_.pop([this](const std::vector<event>& events) { prefetch(events); });
-    // A timer for which nothing waits takes no time. Neither do pages that still move at the end.
-    if (e.kind != event_kind::store_queue_idle && !(outlasted && unfinished_ == 0))
-      end_time = e.time;
-    handle(e);
-    if ((queue_.processed() & 0xfffffU) == 0) check_interrupt_();
+  if (threads_ > 1 && !check_) {
+    crew helpers(threads_ - 1, [this](std::uint32_t helper) { return record_ahead(helper); });
+    for (const auto& g : gpus_) g->use_helpers(&helpers);
+    end_time = run_events();
+  } else {
+    for (const auto& g : gpus_) g->use_helpers(nullptr);
+    end_time = run_events();
   }
   check_announcements();
   if (unfinished_ != 0) throw model_error("the simulation stopped with tasks that cannot start");
@@ -254,6 +253,28 @@ picoseconds simulation::run() {
   for (const auto& g : gpus_) g->forget_announced();
   failed_ = false;
   return end_time - begin;
+}
+
+picoseconds simulation::run_events() {
+  picoseconds end_time = queue_.now();
+  const bool outlasted = loads_ && loads_->outlasts_tasks();
+  while (!queue_.empty()) {
+    const event e = queue_.pop([this](const std::vector<event>& events) { prefetch(events); });
+    // A timer for which nothing waits takes no time. Neither do pages that still move at the end.
+    if (e.kind != event_kind::store_queue_idle && !(outlasted && unfinished_ == 0))
+      end_time = e.time;
+    handle(e);
+    if ((queue_.processed() & 0xfffffU) == 0) check_interrupt_();
+  }
+  return end_time;
+}
+
+// Helpers begin at different GPUs, so that they rarely meet.
+bool simulation::record_ahead(std::uint32_t helper) {
+  for (std::size_t k = 0; k < gpus_.size(); ++k) {
+    if (gpus_[(helper + k) % gpus_.size()]->record_ahead()) return true;
+  }
+  return false;
 }
 
 void simulation::start(task_id id) {

@@ -14,6 +14,7 @@
 #include "interlace/kernel/observation.hpp"
 #include "interlace/kernel/region.hpp"
 #include "interlace/machine/machine.hpp"
+#include "sim/engine/crew.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/gpu/gpu.hpp"
@@ -126,6 +127,9 @@ class simulation : private message_receiver {
   }
   // Counts of the messages by which the host translates addresses.
   iommu::counts walked() const { return iommu_ ? iommu_->counted() : iommu::counts{}; }
+
+  // The number of threads that run() uses, at least one. Results are the same for every number.
+  void use_threads(std::uint32_t threads) { threads_ = threads; }
 
   bool idle() const { return unfinished_ == 0; }
   // Runs until every task has ended and no event is left. Returns the time since the first task
@@ -248,6 +252,8 @@ class simulation : private message_receiver {
   void delivered(const message& m) override;
   void prefetch(const std::vector<event>& events) const;
   void handle(const event& e);
+  picoseconds run_events();  // returns the time when the run ends
+  bool record_ahead(std::uint32_t helper);
 
   static constexpr std::uint32_t segment_bytes = 4096;
   // An engine keeps this many seconds' worth of its rate in flight, which covers the latency of a
@@ -283,6 +289,7 @@ class simulation : private message_receiver {
                                        // descriptor units
   std::vector<launcher> launchers_;    // one for each device
   std::uint64_t unfinished_ = 0;
+  std::uint32_t threads_ = 1;
   trace::sink* log_ = nullptr;
   std::uint32_t logged_launches_ = 0;
   bool failed_ = false;

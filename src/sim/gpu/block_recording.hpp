@@ -1,0 +1,86 @@
+// Runs the blocks of a GPU's kernels on the CPU and records them, for the thread that simulates the
+// GPU. Other threads may record blocks ahead of the simulation.
+//
+// A block's record does not depend on simulated time: a kernel reads nothing that changes while it
+// runs, but for what its own blocks write. Blocks recorded in the order in which they start thus
+// give the same records whoever records them, and whenever.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <vector>
+
+#include "interlace/kernel/mapping.hpp"
+#include "interlace/kernel/serial_block.hpp"
+#include "interlace/sim/gpu/program.hpp"
+#include "interlace/sim/gpu/recorder.hpp"
+#include "sim/gpu/program_memory.hpp"
+
+namespace interlace::sim {
+
+class block_recording {
+ public:
+  struct block {
+    std::vector<warp_program> programs;          // one for each warp
+    std::vector<kernel::element_range> written;  // ranges that no instruction announces
+    std::uint32_t stores_left = 0;               // number of stores until these ranges are written
+  };
+
+  // Starts a kernel, whose blocks have `warps` warps. `settings` and `function` must live until the
+  // next call of start().
+  void start(const recorder::settings& settings, const block_function& function,
+             std::uint32_t warps);
+  // Gives a block a program for each of its warps. Call it while no thread records ahead.
+  void fit(block& b);
+  // From now on other threads may record. Blocks 0, 1, ... `blocks` - 1 must be taken in this
+  // order.
+  void allow_ahead(std::uint64_t blocks);
+  // Records a block, or takes its record. Throws what the block's kernel threw.
+  void take(std::uint64_t index, block& into);
+
+  // Records a block ahead, and returns true. Returns false if there is nothing to record now. Any
+  // thread may call it at any time.
+  bool record_ahead();
+  // Whether take() just made room for several blocks.
+  bool has_room() const { return ahead_ && taken_ % (places / 4) == 0; }
+
+  // Accesses of lanes in all blocks so far (recorder::work). Call it when all blocks were taken.
+  std::uint64_t work() const { return recorder_.work(); }
+
+ private:
+  struct place {
+    block what;
+    std::exception_ptr failed;
+  };
+
+  void record(std::uint64_t index, block& into);
+
+  // Blocks ahead are bounded in number and in instructions, because records are large.
+  static constexpr std::uint64_t places = 64;
+  static constexpr std::uint64_t most_instructions = std::uint64_t{1} << 16U;
+
+  program_memory memory_;  // outlives the programs
+  const recorder::settings* settings_ = nullptr;
+  const block_function* function_ = nullptr;
+  std::uint32_t warps_ = 0;
+  bool ahead_ = false;       // of the simulating thread
+  std::uint64_t taken_ = 0;  // of the simulating thread: the number of blocks taken so far
+
+  // Whoever records holds `recording_`, which guards the members up to `end_`.
+  std::mutex recording_;
+  recorder recorder_;
+  kernel::block_memory scratch_;
+  std::uint64_t next_ = 0;  // the block to record next
+  std::uint64_t end_ = 0;   // the end of the blocks that may be recorded ahead
+
+  // Block k is at ring_[k % places] while it is recorded and not taken.
+  std::array<place, places> ring_;
+  std::atomic<std::uint64_t> recorded_ = 0;      // the end of the recorded blocks
+  std::atomic<std::uint64_t> free_ = 0;          // the blocks before this one were taken
+  std::atomic<std::uint64_t> instructions_ = 0;  // of the blocks in ring_
+};
+
+}  // namespace interlace::sim
