@@ -210,6 +210,17 @@ PICTURES = {
         "whole lines",
         packets(steady(12, 2.2, KERNEL + 0.6), 0.12, 1.0),
     ),
+    "packed": Picture(
+        "Updates of other GPUs' elements wait in shared memory. Full packets take the link to a "
+        "queue at the owner. After the exchange the owner combines them with its part.",
+        {
+            "updates": STORES,
+            "shared mem.": [Bar(0.6, KERNEL + 0.2, "gain", "a packet for each warp and owner")],
+            "link": packets(steady(8, 2.2, KERNEL + 0.3), 0.14, 0.9),
+            "owner": [Bar(KERNEL + 2.2, KERNEL + 5.2, "compute", "combine")],
+        },
+        ((KERNEL + 1.4, 2, 3),),
+    ),
     "nccl": Picture(
         "After the kernel, a kernel of NCCL on each GPU delivers the parts over the links.",
         {

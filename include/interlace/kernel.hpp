@@ -56,6 +56,8 @@
 //   L.store(View | shared, i, value)
 //   L.atomic_add|min(local | shared, i, v)  returns the old value; relaxed, device scope
 //   L.reduce(reduced, i, v)                 adds to the region's element, or takes the minimum
+//   L.update(partitioned, i, v)             combines v with the element at its owner, by the next
+//                                           exchange at the latest; relaxed
 //   L.compute(operations)                   executes this number of operations of each kind after
 //                                           all earlier loads; takes time only if simulated
 //   L.compute(operation, n)                 the same for one kind
@@ -77,6 +79,13 @@
 // either every epoch stores an element or, once set_front gave it a value, no epoch does. Plain
 // loads and stores are unordered between lanes except by the barriers above, and between blocks
 // except by last_to_arrive.
+//
+// Updates of a partitioned array are unordered in an epoch. When its exchange is complete on the
+// owner, each update of the epoch, from any device, has been combined with its element once.
+// Integers are exact. Sums of floating-point numbers depend on the order. After `store`, an element
+// has the value of one of the epoch's stores. In the epoch of the updates, a load of the owner may
+// see any of them or none. Only the owner may load or store an element, and it must not store in an
+// epoch in which a device updates the element.
 #pragma once
 
 #include <cstdint>
@@ -202,8 +211,9 @@ struct unified {
   std::uint64_t size = 0;
 };
 
-// How the contributions of devices are combined.
-enum class combine : std::uint8_t { add, min };
+// How values are combined. Reductions know `add` and `min`, partitioned arrays all of them. `store`
+// replaces the old value.
+enum class combine : std::uint8_t { add, min, max, bit_or, bit_xor, store };
 
 // A region in which the exchange combines the devices' contributions. `front` holds the result of
 // the previous epoch. Each element is accumulated in `copies` places that blocks use in turn, which
@@ -211,36 +221,117 @@ enum class combine : std::uint8_t { add, min };
 // identity.
 template <class T, combine Op = combine::add>
 struct reduced {
+  static_assert(Op == combine::add || Op == combine::min, "reductions add, or take the minimum");
+
   const T* front = nullptr;
   T* partial = nullptr;  // [copies][size]
   std::uint64_t size = 0;
   std::uint32_t copies = 1;
 };
 
-// The value that leaves a combination unchanged.
-template <class T, combine Op>
-INTERLACE_HOST_DEVICE constexpr T combine_identity() {
-  if constexpr (Op == combine::add) {
-    return T{0};
+// The largest finite number of a floating-point type, the largest number of an integer type.
+template <class T>
+INTERLACE_HOST_DEVICE constexpr T largest_number() {
+  // Spelled out, because device code should not include <limits>. 1 / 2 is 0 for integers.
+  if constexpr (T{1} / T{2} != T{0}) {
+    return sizeof(T) == 8 ? static_cast<T>(1.7976931348623157e308)
+                          : static_cast<T>(3.4028234663852886e38F);
   } else {
-    // Spelled out, because device code should not include <limits>. 1 / 2 is 0 for integers.
-    if constexpr (T{1} / T{2} != T{0}) {
-      return sizeof(T) == 8 ? static_cast<T>(1.7976931348623157e308)
-                            : static_cast<T>(3.4028234663852886e38F);
-    } else {
-      return static_cast<T>(static_cast<T>(~T{0}) < T{0}
-                                ? static_cast<T>((T{1} << (sizeof(T) * 8 - 2)) - 1) * 2 + 1
-                                : static_cast<T>(~T{0}));
-    }
+    return static_cast<T>(static_cast<T>(~T{0}) < T{0}
+                              ? static_cast<T>((T{1} << (sizeof(T) * 8 - 2)) - 1) * 2 + 1
+                              : static_cast<T>(~T{0}));
   }
 }
 
-// The combination of two values.
+// The value that leaves a combination unchanged. `store` has none.
+template <class T, combine Op>
+INTERLACE_HOST_DEVICE constexpr T combine_identity() {
+  static_assert(Op != combine::store, "a store leaves nothing of the old value");
+  if constexpr (Op == combine::min) {
+    return largest_number<T>();
+  } else if constexpr (Op == combine::max) {
+    if constexpr (T{1} / T{2} != T{0}) {
+      return -largest_number<T>();
+    } else {
+      return static_cast<T>(~largest_number<T>());  // 0, or the lowest number of a signed type
+    }
+  } else {
+    return T{0};
+  }
+}
+
+// The combination of two values; `a` is the old one.
 template <class T, combine Op>
 INTERLACE_HOST_DEVICE constexpr T combine_values(T a, T b) {
-  if constexpr (Op == combine::add) return a + b;
-  return b < a ? b : a;
+  if constexpr (Op == combine::add) {
+    return a + b;
+  } else if constexpr (Op == combine::min) {
+    return b < a ? b : a;
+  } else if constexpr (Op == combine::max) {
+    return a < b ? b : a;
+  } else if constexpr (Op == combine::bit_or) {
+    return static_cast<T>(a | b);
+  } else if constexpr (Op == combine::bit_xor) {
+    return static_cast<T>(a ^ b);
+  } else {
+    return b;
+  }
 }
+
+// What the host and the simulated node count of the updates of one device.
+struct update_counts {
+  std::uint64_t remote = 0;        // updates of other devices' elements
+  std::uint64_t combined = 0;      // of these, updates that left together with another one
+  std::uint64_t packets = 0;       // packets that were sent
+  std::uint64_t packet_bytes = 0;  // bytes of these packets
+  std::uint64_t without_room = 0;  // updates that left one by one, because a queue was full
+};
+
+// The queues of packets under `packed`. A packet begins with 16 bytes, of which the first 4 are the
+// number of its updates. Then follow the values and, as 4-byte numbers, the elements' places in the
+// owner's part. Both lists have room for a full packet.
+struct update_queues {
+  std::uint32_t packet_bytes = 0;       // 0: updates are not packed
+  std::uint32_t packets = 0;            // room of a queue
+  bool combines = true;                 // whether updates of one element in a packet become one
+  unsigned char* to[max_devices] = {};  // the queue of this device's packets at each owner
+  // The packets that this device has sent to each owner in this epoch, with those for which there
+  // was no room.
+  std::uint32_t* sent = nullptr;
+
+  static constexpr std::uint32_t header_bytes = 16;
+  // The updates of a full packet, whose values have `value_bytes` bytes.
+  INTERLACE_HOST_DEVICE std::uint32_t capacity(std::uint32_t value_bytes) const {
+    return (packet_bytes - 2 * header_bytes) / (value_bytes + 4);  // both lists begin at multiples
+  }
+  // The place of the first offset in a packet. 16 bytes are stored at a time, so it is a multiple.
+  INTERLACE_HOST_DEVICE std::uint32_t offsets_at(std::uint32_t value_bytes) const {
+    return packet_bytes - (capacity(value_bytes) * 4 + 15) / 16 * 16;
+  }
+};
+
+// An array of which each element belongs to one device. Kernels on all devices update it, and the
+// owner's kernels also load and store it.
+template <class T, combine Op>
+struct partitioned {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "updates are of numbers of 4 or 8 bytes");
+
+  std::uint64_t size = 0;     // elements of all parts
+  std::uint32_t device = 0;   // the device whose kernels have this view
+  std::uint32_t devices = 1;  // device d owns [boundaries[d], boundaries[d + 1])
+  std::uint64_t boundaries[max_devices + 1] = {};
+  // The memory in which updates of each part are combined: the part itself or, under mechanisms
+  // that combine at the exchange, this device's array of contributions.
+  T* parts[max_devices] = {};
+  update_queues queues;
+  update_counts* counts = nullptr;  // null on GPUs
+
+  INTERLACE_HOST_DEVICE std::uint32_t owner(std::uint64_t i) const {
+    std::uint32_t d = 0;
+    for (std::uint32_t k = 1; k < devices; ++k) d += i >= boundaries[k] ? 1 : 0;
+    return d;
+  }
+};
 
 // Shared memory of the block, uninitialised: `elements` elements.
 template <class T, class Block>

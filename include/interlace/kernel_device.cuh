@@ -3,9 +3,10 @@
 //
 // Launches differ in two template parameters:
 //   Policy  what a store to a replicated view does (untracked, inline_stores), whether blocks
-//           announce what they have written (tracked), and whether accesses are counted (traced)
+//           announce what they have written (tracked), whether accesses are counted (traced), and
+//           whether updates of partitioned views are packed (packed_updates)
 //   Place   which block of the grid a thread block is (whole_grid, block_range, tracked_grid,
-//           launching_grid, traced_grid)
+//           launching_grid, packing_grid, traced_grid)
 //
 // Indices are passed by value, because a kernel's constexpr members have no address on a device.
 //
@@ -29,6 +30,7 @@
 #include "interlace/kernel.hpp"
 #include "interlace/kernel/chunk_table.hpp"
 #include "interlace/kernel/trace.hpp"
+#include "interlace/update_packer.cuh"
 
 namespace interlace::device {
 
@@ -40,6 +42,7 @@ struct untracked {
   static constexpr bool stores_inline = false;
   static constexpr bool announces = false;
   static constexpr bool counts = false;
+  static constexpr bool packs = false;
 };
 
 // A store goes to the device's own replica and to every subscriber's replica, as one weak store
@@ -48,6 +51,7 @@ struct inline_stores {
   static constexpr bool stores_inline = true;
   static constexpr bool announces = false;
   static constexpr bool counts = false;
+  static constexpr bool packs = false;
 };
 
 // Stores reach only the device's own replica. When a block ends or publishes, it adds the number of
@@ -57,6 +61,7 @@ struct tracked {
   static constexpr bool stores_inline = false;
   static constexpr bool announces = true;
   static constexpr bool counts = false;
+  static constexpr bool packs = false;
 };
 
 // Like untracked, but the place records every access to a view. Loops of lane.range are not
@@ -67,6 +72,7 @@ struct traced {
   static constexpr bool stores_inline = false;
   static constexpr bool announces = false;
   static constexpr bool counts = true;
+  static constexpr bool packs = false;
 };
 
 // Like traced, but stores to a region also go to its subscribers.
@@ -74,6 +80,16 @@ struct traced_inline {
   static constexpr bool stores_inline = true;
   static constexpr bool announces = false;
   static constexpr bool counts = true;
+  static constexpr bool packs = false;
+};
+
+// Like untracked, but the warps of a block pack updates of a partitioned view. Its `Place` has the
+// queues.
+struct packed_updates {
+  static constexpr bool stores_inline = false;
+  static constexpr bool announces = false;
+  static constexpr bool counts = false;
+  static constexpr bool packs = true;
 };
 
 struct whole_grid {
@@ -224,6 +240,14 @@ struct launching_grid : announcing_grid<launching_grid> {
 };
 
 #endif
+
+// The whole grid, whose warps pack updates of a partition.
+struct packing_grid : whole_grid {
+  const kernel::packing_table* table;
+
+  __device__ __forceinline__ explicit packing_grid(const kernel::packing_table& t) : table(&t) {}
+  __device__ __forceinline__ warp_packets packets() const { return warp_packets(*table); }
+};
 
 // The whole grid, and the counters of a traced kernel in the layout of kernel::trace_totals.
 struct traced_grid : whole_grid {
@@ -458,6 +482,11 @@ template <class T, class I>
 __device__ __forceinline__ T load_element(const unified<T>& view, I i) {
   return view.data[static_cast<std::uint64_t>(i)];
 }
+// Only the owner loads an element. Updates of other devices may arrive at any time.
+template <class T, combine Op, class I>
+__device__ __forceinline__ T load_element(const partitioned<T, Op>& view, I i) {
+  return view.parts[view.device][static_cast<std::uint64_t>(i) - view.boundaries[view.device]];
+}
 template <class T, class I>
 __device__ __forceinline__ T load_element(const shared_span<T>& view, I i) {
   return view.data[i];
@@ -490,6 +519,12 @@ __device__ __forceinline__ void note_load(const Place& place, const reduced<T, O
   note<Policy>(place, kernel::traced_access::load, kernel::memory_space::reduced,
                view.front + static_cast<std::uint64_t>(i));
 }
+template <class Policy, class Place, class T, combine Op, class I>
+__device__ __forceinline__ void note_load(const Place& place, const partitioned<T, Op>& view, I i) {
+  note<Policy>(
+      place, kernel::traced_access::load, kernel::memory_space::local,
+      view.parts[view.device] + static_cast<std::uint64_t>(i) - view.boundaries[view.device]);
+}
 template <class Policy, class Place, class T, class I>
 __device__ __forceinline__ void note_load(const Place&, const shared_span<T>&, I) {}
 
@@ -501,6 +536,8 @@ template <class T>
 inline constexpr bool written_by_kernel<local<T>> = !std::is_const_v<T>;
 template <class T>
 inline constexpr bool written_by_kernel<unified<T>> = true;
+template <class T, combine Op>
+inline constexpr bool written_by_kernel<partitioned<T, Op>> = true;
 template <class T>
 inline constexpr bool written_by_kernel<shared_span<T>> = true;
 
@@ -621,6 +658,38 @@ class lane {
     T* slot = view.partial + copy * view.size + static_cast<std::uint64_t>(i);
     note<Policy>(place_, kernel::traced_access::atomic, kernel::memory_space::reduced, slot);
     atomic_combine_relaxed<Op>(slot, value);
+  }
+
+  // Stores an element of this device, as a weak store.
+  template <class T, combine Op, class I>
+  __device__ __forceinline__ void store(const partitioned<T, Op>& view, I i,
+                                        std::type_identity_t<T> value) const {
+    T* element =
+        view.parts[view.device] + static_cast<std::uint64_t>(i) - view.boundaries[view.device];
+    note<Policy>(place_, kernel::traced_access::store, kernel::memory_space::local, element);
+    *element = value;
+  }
+  // Relaxed at system scope; `store` is a weak store. Under packed_updates, the update of another
+  // device's element waits in shared memory and is made by the next exchange at the latest. An
+  // index beyond the array changes nothing.
+  template <class T, combine Op, class I>
+  __device__ __forceinline__ void update(const partitioned<T, Op>& view, I i,
+                                         std::type_identity_t<T> value) const {
+    const auto n = static_cast<std::uint64_t>(i);
+    if (n >= view.size) return;
+    const std::uint32_t owner = view.owner(n);
+    const std::uint64_t offset = n - view.boundaries[owner];
+    if constexpr (Policy::packs) {
+      if (owner != view.device && view.queues.packet_bytes != 0) {
+        place_.packets().add(owner, static_cast<std::uint32_t>(offset), value);
+        return;
+      }
+    }
+    T* element = view.parts[owner] + offset;
+    note<Policy>(
+        place_, Op == combine::store ? kernel::traced_access::store : kernel::traced_access::atomic,
+        kernel::memory_space::local, element);
+    combine_system<Op>(element, value);
   }
 
   // Only the simulated node spends time on operations.
@@ -806,8 +875,9 @@ class block {
     }
   }
   // The kernel calls this function at its end. It announces the elements to which the block is
-  // mapped, unless the block has published.
+  // mapped, unless the block has published, and sends packets that are not full.
   __device__ __forceinline__ void finish() {
+    if constexpr (Policy::packs) place_.packets().finish();
     if constexpr (Policy::announces) {
       if (published_) return;
       __syncthreads();
@@ -916,6 +986,17 @@ __global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>()
   own.finish();
 }
 #endif
+template <class Kernel>
+__global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
+    run_packing(const __grid_constant__ Kernel kernel,
+                const __grid_constant__ kernel::packing_table table) {
+  await_prerequisites();
+  const packing_grid place(table);
+  place.packets().clear();
+  block<packed_updates, packing_grid, fixed_threads<Kernel>()> own(place);
+  kernel(own);
+  own.finish();
+}
 template <class Kernel>
 __global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
     run_traced(const __grid_constant__ Kernel kernel, unsigned long long* counters) {

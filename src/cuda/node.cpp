@@ -121,6 +121,25 @@ void node::add_launch(std::uint32_t device, kernel_operation k, const kernel_ent
                                                                 .mapping = mapping});
 }
 
+std::uint32_t node::add_partition(kernel::region_options o, std::uint32_t element_bytes,
+                                  combine operation, kernel::number_type type) {
+  return parts_->regions.add_partition(std::move(o), element_bytes, operation, type);
+}
+void node::add_updates(std::uint32_t device, kernel_operation k, const kernel_entries& entries,
+                       std::uint32_t partition) {
+  if (devices() == 1) {
+    k.entry = entries.whole;
+    return add_kernel(device, std::move(k));
+  }
+  parts_->regions.mechanism_of(partition).launch_updates(
+      parts_->records, {.device = device,
+                        .kernel = std::move(k),
+                        .entries = entries,
+                        .partition = state(partition),
+                        .operation = parts_->regions.partition(partition).operation,
+                        .type = parts_->regions.partition(partition).type});
+}
+
 void node::call(std::uint32_t device, kernel::library_call c) {
   parts_->records.add_call(device, std::move(c));
 }

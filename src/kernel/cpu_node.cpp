@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstring>
+#include <string>
+#include <utility>
 
 namespace interlace::kernel {
 
@@ -10,6 +12,8 @@ std::uint32_t cpu_node::add(region_state state, fold_function folding) {
   adding(id, state);
   states_.push_back(std::move(state));
   folds_.push_back(folding);
+  arrivals_.emplace_back();
+  counts_.emplace_back();
   return id;
 }
 
@@ -37,9 +41,33 @@ void cpu_node::exchange_now(std::uint32_t id) {
     fold(id);
     return;
   }
-  const std::uint32_t back = state.parity ^ 1U;
-  for (const delivery& d : state.deliveries()) deliver(id, d, back);
-  state.parity = back;
+  if (state.is_partition && devices_ > 1 && row_of(state.options.mechanism).updates_partials) {
+    if (row_of(state.options.mechanism).bound) {
+      fold(id);
+    } else {
+      contribute(id);
+    }
+  }
+  const std::uint32_t before = std::exchange(state.parity, state.parity ^ 1U);
+  if (state.is_partition) {
+    launch_arrivals(id, before);
+    return;
+  }
+  for (const delivery& d : state.deliveries()) deliver(id, d, state.parity);
+}
+
+void cpu_node::contribute(std::uint32_t id) {
+  for (std::uint32_t d = 0; d < devices_; ++d) {
+    for (const contribution& c : contributions_of(states_[id], d)) {
+      std::memcpy(c.inbox, c.from, c.bytes);
+    }
+  }
+}
+
+void cpu_node::check_part(std::uint64_t values, const region_state& state, std::uint32_t device) {
+  if (values == state.part_size(device)) return;
+  throw model_error("a part of " + std::to_string(state.part_size(device)) +
+                    " elements is set from " + std::to_string(values));
 }
 
 }  // namespace interlace::kernel

@@ -1,6 +1,7 @@
 #include "interlace/kernel/region.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include "base/size_text.hpp"
 #include "interlace/base/errors.hpp"
@@ -100,6 +101,11 @@ region_state make_region_state(region_options options, std::uint32_t element_byt
   if (options.boundaries.size() != devices + std::size_t{1} || options.boundaries.front() != 0 ||
       !std::is_sorted(options.boundaries.begin(), options.boundaries.end())) {
     throw model_error("a region needs ascending boundaries from 0, one more than devices");
+  }
+  if (row_of(options.mechanism).packs_updates) {
+    throw usage_error(
+        std::string(mechanism_name(options.mechanism)) +
+        " moves updates of partitioned arrays, and no regions; take another mechanism");
   }
   if (!options.subscribers.empty() && options.subscribers.size() != devices) {
     throw model_error("a region needs subscribers for every owner, or for none");

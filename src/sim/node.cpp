@@ -1,6 +1,7 @@
 #include "interlace/sim/node.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "base/units.hpp"
@@ -52,6 +53,7 @@ struct node::parts {
     std::uint64_t walk_wire = 0;
     std::uint64_t copy_stores = 0;
     std::uint64_t used_bytes = 0;
+    std::uint64_t packing_bytes = 0;  // of packets of updates: all but the values
   };
 
   // The end of an iteration on all devices.
@@ -62,13 +64,16 @@ struct node::parts {
   };
 
   parts(const machine::machine& described, std::uint32_t devices,
-        std::function<void()> check_interrupt, std::vector<kernel::region_state>& states)
-      : memory(devices + 1),
+        std::function<void()> check_interrupt, std::vector<kernel::region_state>& states,
+        const std::deque<counts_by_device>& counts)
+      : updates(counts),
+        memory(devices + 1),
         simulated(first_gpus(described, devices),
                   make_addresses(devices, memory, described.gpu.tlb), std::move(check_interrupt)),
         tasks(devices, simulated, memory, states) {}
 
   store_path unified_stores = store_path::packets;
+  const std::deque<counts_by_device>& updates;
   arena memory;
   std::uint64_t placed_in_turn = 0;  // number of pages placed in turn so far
   simulation simulated;
@@ -91,6 +96,14 @@ struct node::parts {
     found.walk_wire = found.gpus.translations.wire + simulated.walked().wire;
     found.copy_stores = simulated.copy_stores();
     for (std::uint32_t id = 0; id < states.size(); ++id) {
+      if (states[id].is_partition) {
+        for (const update_counts& c : updates[id]) {
+          const std::uint64_t bytes = states[id].element_bytes;
+          found.used_bytes += (c.remote - c.combined) * bytes;
+          if (c.packets == 0) continue;
+          found.packing_bytes += c.packet_bytes - (c.remote - c.combined - c.without_room) * bytes;
+        }
+      }
       if (trackers[id]) found.used_bytes += trackers[id]->used() * states[id].element_bytes;
     }
     return found;
@@ -101,7 +114,8 @@ struct node::parts {
 node::node(const machine::machine& described, std::uint32_t devices,
            std::function<void()> check_interrupt)
     : cpu_node(devices),
-      parts_(std::make_unique<parts>(described, devices, std::move(check_interrupt), states_)),
+      parts_(std::make_unique<parts>(described, devices, std::move(check_interrupt), states_,
+                                     update_counters())),
       warp_width_(described.gpu.warp_width) {
   // Records only the first epochs, which show the pattern. Thousands of bars on a page would show
   // nothing.
@@ -162,19 +176,19 @@ void* node::take_unified(std::uint64_t bytes, const kernel::page_placement& page
 void node::adding(std::uint32_t /*id*/, const kernel::region_state& state) {
   const auto which = state.options.mechanism;
   const region_mechanism& how = simulated(which);
-  if (!state.is_reduction) how.check(state);
-  if (!state.is_reduction && !state.options.transfers && !kernel::tracks_chunks(which)) {
+  if (state.is_region()) how.check(state);
+  if (state.is_region() && !state.options.transfers && !kernel::tracks_chunks(which)) {
     throw usage_error(std::string(kernel::mechanism_name(which)) +
                       " tracks nothing, so nothing is left of it without transfers; take a "
                       "mechanism that tracks chunks");
   }
   if (devices() > 1) check_store_path(parts_->simulated.described(), how.path());
-  parts_->trackers.push_back(state.is_reduction
+  parts_->trackers.push_back(!state.is_region()
                                  ? nullptr
                                  : std::make_unique<kernel::use_tracker>(devices(), state.elements,
                                                                          state.options.boundaries));
   parts_->subscribed.push_back(
-      state.is_reduction || devices() == 1
+      !state.is_region() || devices() == 1
           ? nullptr
           : how.subscribe(state, parts_->tasks, parts_->simulated.described()));
 }
@@ -254,6 +268,14 @@ void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function
              parts_->tasks);
 }
 
+void node::enqueue_updates(std::uint32_t device, grid shape, const block_function& block,
+                           std::uint32_t partition) {
+  const kernel::region_state& state = states_[partition];
+  shape.shared_bytes += kernel::packing_bytes(state, shape.threads, warp_width_);
+  parts_->tasks.add_kernel(device, shape, recorded_by(device), block,
+                           simulated(state.options.mechanism).path());
+}
+
 void node::enqueue_share(std::uint32_t device, grid shape, const block_function& block,
                          kernel::block_share share) {
   shape.blocks = share.count;
@@ -272,8 +294,17 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
   }
   region_exchange work;
   std::uint32_t payload = 0;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> partitions;  // id, and parity before
   for (const std::uint32_t id : ids) {
     kernel::region_state& state = states_[id];
+    if (state.is_partition) {
+      partitions.emplace_back(id, state.parity);
+      if (devices() > 1 && kernel::row_of(state.options.mechanism).updates_partials) {
+        add_contributions(id, work);
+      }
+      state.parity ^= 1U;
+      continue;
+    }
     if (state.is_reduction) {
       payload += static_cast<std::uint32_t>(state.elements * state.element_bytes);
       work.arrived.emplace_back([this, id] { fold(id); });
@@ -301,6 +332,20 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
     parts_->tasks[d].last = {tasks[d]};
     parts_->tasks[d].copies.clear();
     parts_->tasks[d].last_copy.assign(devices(), none);
+  }
+  for (const auto& [id, parity] : partitions) launch_arrivals(id, parity);
+}
+
+void node::add_contributions(std::uint32_t id, region_exchange& work) {
+  if (kernel::row_of(states_[id].options.mechanism).bound) {
+    work.instant = true;
+    work.arrived.emplace_back([this, id] { fold(id); });
+    return;
+  }
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    for (const kernel::contribution& c : kernel::contributions_of(states_[id], d)) {
+      parts_->tasks.add_copy_to(d, c.to, c.from, c.inbox, c.bytes);
+    }
   }
 }
 
@@ -409,8 +454,10 @@ void node::parts::add_counts_to(kernel::run_result& result, const totals& all) c
   const auto reads = static_cast<double>(c.read_payload + pages.payload);
   result.wire_known = true;
   result.wire.useful = std::min(used, payload) + static_cast<double>(all.flags.payload) + reads;
-  result.wire.wasted = payload - std::min(used, payload);
-  result.wire.protocol = wire - payload - reads - static_cast<double>(all.flags.payload);
+  // A packet of updates has a header, the elements' places and padding. They are no values.
+  const auto packing = static_cast<double>(all.packing_bytes);
+  result.wire.wasted = payload - std::min(used, payload) - packing;
+  result.wire.protocol = packing + wire - payload - reads - static_cast<double>(all.flags.payload);
   result.accesses = c.accesses;
   result.remote_transactions = c.remote_transactions() + all.copy_stores;
   result.stores = static_cast<const kernel::remote_store_counts&>(c.stores);

@@ -40,7 +40,7 @@ void on_every_node(Body body) {
   };
   run(1, 32, kernel::mechanism::bulk_copy);  // with one GPU there is nothing to move
   for (const kernel::mechanism_row& row : kernel::mechanism_rows) {
-    if (row.not_on_sim == nullptr) run(3, 32, row.value);
+    if (row.not_on_sim == nullptr && !row.packs_updates) run(3, 32, row.value);
   }
   for (const std::uint32_t devices : {2U, 4U}) run(devices, 64, kernel::mechanism::inline_stores);
 }

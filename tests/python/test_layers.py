@@ -70,6 +70,7 @@ PUBLIC: dict[str, str] = {
     "tune.hpp": "tune",
     "region.hpp": "kernel",
     "region_device.cuh": "cuda",
+    "update_packer.cuh": "cuda",
 }
 
 # Public headers that the build generates.

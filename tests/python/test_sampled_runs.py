@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from interlace.model.mechanism_table import BULK_COPY, COPY_ENGINE, GPS, INLINE
-from interlace.workloads import WORKLOADS
-from study_helpers import MACHINE, Run
+from study_helpers import MACHINE, REGION_WORKLOADS, Run
 
 # A small run of each workload, from the workload's own test file.
-TINY = {name: importlib.import_module(f"test_{name.replace('-', '_')}").TINY for name in WORKLOADS}
+TINY = {
+    name: importlib.import_module(f"test_{name.replace('-', '_')}").TINY
+    for name in REGION_WORKLOADS
+}
 ITERATIONS = 9
 TIMED = 4
 MOST = 0.02  # the largest relative error of a sampled run's time
@@ -28,7 +30,7 @@ def studied(run: Run, path: Path, *words: object) -> tuple[list[dict[str, Any]],
     return json.loads(path.read_text(encoding="utf-8"))["rows"], done.out
 
 
-@pytest.mark.parametrize("workload", sorted(WORKLOADS))
+@pytest.mark.parametrize("workload", REGION_WORKLOADS)
 def test_a_sampled_run_is_near_the_whole_one(run: Run, tmp_path: Path, workload: str) -> None:
     words = (
         workload, *TINY[workload], "--iterations", ITERATIONS, "--gpus", 4, "--mechanisms",

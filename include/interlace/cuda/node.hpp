@@ -16,6 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -30,6 +32,8 @@
 #include "interlace/cuda/region/exchange.hpp"
 #include "interlace/kernel.hpp"
 #include "interlace/kernel/mapping.hpp"
+#include "interlace/kernel/packing_table.hpp"
+#include "interlace/kernel/partition.hpp"
 #include "interlace/kernel/placement.hpp"
 #include "interlace/kernel/region.hpp"
 #include "interlace/kernel/trace.hpp"
@@ -177,7 +181,61 @@ class node {
     return kernel::make_reduced_view<T, Op>(state(r.id), device);
   }
 
+  // The elements of a partition that a device owns, after all earlier work has ended. Throws
+  // model_error inside of run.
+  template <class T, combine Op>
+  std::vector<T> part(const kernel::partition<T, Op>& p, std::uint32_t device) const {
+    return read<T>(state(p.id).buffers.at(device)[0], state(p.id).part_size(device));
+  }
+  // Fills the elements that a device owns, and blocks until done. Throws model_error inside of run,
+  // or if the number of values is not the number of elements.
+  template <class T, combine Op>
+  void set_part(const kernel::partition<T, Op>& p, std::uint32_t device,
+                const std::vector<T>& values) {
+    if (values.size() != state(p.id).part_size(device)) {
+      throw model_error("a part of " + std::to_string(state(p.id).part_size(device)) +
+                        " elements is set from " + std::to_string(values.size()));
+    }
+    write(state(p.id).buffers.at(device)[0], values.data(), values.size() * sizeof(T));
+  }
+  // The view of a partition for kernels of `device`. It is valid until the next exchange of the
+  // partition is enqueued.
+  template <class T, combine Op>
+  partitioned<T, Op> view(const kernel::partition<T, Op>& p, std::uint32_t device) const {
+    return kernel::make_partitioned_view<T, Op>(state(p.id), device, nullptr);
+  }
+
 #if defined(__CUDACC__)
+  // Makes a partition. Each element is unspecified until its part is set. Throws model_error inside
+  // of run or if the boundaries do not fit, and usage_error if partitions lack the mechanism or a
+  // parameter is out of its bounds.
+  template <class T, combine Op>
+  kernel::partition<T, Op> create_partition(kernel::region_options o) {
+    const std::uint32_t id =
+        add_partition(std::move(o), sizeof(T), Op, kernel::number_type_of<T>());
+    if constexpr (Op != combine::store) {
+      const std::vector<T> identities(state(id).elements, combine_identity<T, Op>());
+      for (std::uint32_t d = 0; d < devices() && state(id).partials[d] != nullptr; ++d) {
+        write(state(id).partials[d], identities.data(), identities.size() * sizeof(T));
+      }
+    }
+    arrivals_[id] = [this, id](std::uint32_t device, std::uint32_t parity) {
+      kernel::deliver_updates<T, Op>(*this, state(id), device, parity);
+    };
+    return {id};
+  }
+  // Enqueues a kernel that updates the partition and no other one. The mechanism of `p` decides how
+  // and when the updates reach the owners.
+  template <class Kernel, class T, combine Op>
+  void launch(std::uint32_t device, const Kernel& kernel, grid shape,
+              const kernel::partition<T, Op>& p) {
+    const auto entry = [](auto* function) { return reinterpret_cast<const void*>(function); };
+    const kernel_entries entries{.whole = entry(&device::run_grid<device::untracked, Kernel>),
+                                 .packs = entry(&device::run_packing<Kernel>),
+                                 .type = &typeid(Kernel)};
+    add_updates(device, describe(kernel, shape), entries, p.id);
+  }
+
   // Enqueues a kernel that writes no region in the main stream of a device. The kernel is copied;
   // it must be trivially copyable, with at most 4000 bytes of members. Throws model_error if the
   // kernel is made for another number of threads.
@@ -249,8 +307,15 @@ class node {
   // kernel that writes it.
   template <class... Item>
   void exchange(const Item&... items) {
-    const std::array<std::uint32_t, sizeof...(Item)> ids{items.id...};
-    add_exchange({ids.begin(), ids.end()});
+    const std::vector<std::uint32_t> ids{items.id...};
+    std::vector<std::uint32_t> parities;
+    for (const std::uint32_t id : ids) parities.push_back(state(id).parity);
+    add_exchange(ids);
+    for (std::size_t k = 0; k < ids.size(); ++k) {
+      const auto arrival = arrivals_.find(ids[k]);
+      if (arrival == arrivals_.end()) continue;
+      for (std::uint32_t d = 0; d < devices(); ++d) arrival->second(d, parities[k]);
+    }
   }
 
   // Calls f once, and runs what f launches and exchanges before it returns. Times cover only this
@@ -315,10 +380,14 @@ class node {
   std::uint32_t add_region(kernel::region_options o, std::uint32_t element_bytes);
   std::uint32_t add_reduction(std::uint64_t n, std::uint32_t copies, std::uint32_t element_bytes,
                               element_type type, combine operation);
+  std::uint32_t add_partition(kernel::region_options o, std::uint32_t element_bytes,
+                              combine operation, kernel::number_type type);
   void add_kernel(std::uint32_t device, kernel_operation k);
   void add_kernel_over(const kernel_operation& k, kernel::block_placement how);
   void add_launch(std::uint32_t device, kernel_operation k, const kernel_entries& entries,
                   std::uint32_t region, const kernel::block_mapping& mapping);
+  void add_updates(std::uint32_t device, kernel_operation k, const kernel_entries& entries,
+                   std::uint32_t partition);
   void add_exchange(const std::vector<std::uint32_t>& ids);
   kernel::trace_totals count_accesses(std::uint32_t device, const kernel_operation& k);
   void record_accesses(std::uint32_t device, const kernel_operation& k,
@@ -329,6 +398,9 @@ class node {
 
   struct parts;
   std::unique_ptr<parts> parts_;
+  // For each partition, by id: launches the kernels that combine what an exchange has delivered.
+  std::map<std::uint32_t, std::function<void(std::uint32_t device, std::uint32_t parity)>>
+      arrivals_;
 };
 
 }  // namespace interlace::cuda

@@ -109,6 +109,32 @@ class rank_node {
     return kernel::make_view<T>(states_.at(r.id), r.id, device);
   }
 
+  // NVSHMEM's puts deliver ranges, and no updates. Each of these functions throws usage_error.
+  template <class T, combine Op>
+  [[noreturn]] kernel::partition<T, Op> create_partition(const kernel::region_options& /*o*/) {
+    refuse_updates();
+  }
+  template <class T, combine Op>
+  [[noreturn]] void set_part(const kernel::partition<T, Op>& /*p*/, std::uint32_t /*device*/,
+                             const std::vector<T>& /*values*/) {
+    refuse_updates();
+  }
+  template <class T, combine Op>
+  [[noreturn]] std::vector<T> part(const kernel::partition<T, Op>& /*p*/,
+                                   std::uint32_t /*device*/) const {
+    refuse_updates();
+  }
+  template <class T, combine Op>
+  [[noreturn]] partitioned<T, Op> view(const kernel::partition<T, Op>& /*p*/,
+                                       std::uint32_t /*device*/) const {
+    refuse_updates();
+  }
+  template <class Kernel, class T, combine Op>
+  [[noreturn]] void launch(std::uint32_t /*device*/, const Kernel& /*kernel*/, grid /*shape*/,
+                           const kernel::partition<T, Op>& /*p*/) {
+    refuse_updates();
+  }
+
 #if defined(__CUDACC__)
   template <class T, combine Op>
   kernel::reduction<T, Op> create_reduction(std::uint64_t n, std::uint32_t copies) {
@@ -176,6 +202,9 @@ class rank_node {
   }
 
  private:
+  [[noreturn]] static void refuse_updates() {
+    throw usage_error("nvshmem moves regions, and no updates of partitioned arrays; take inline");
+  }
   struct reduction_memory {
     void* own = nullptr;             // this device's partials, folded
     std::array<void*, 2> inboxes{};  // [rank][n], used by alternate exchanges; symmetric memory

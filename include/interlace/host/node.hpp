@@ -36,6 +36,17 @@ class node : public kernel::cpu_node {
   // (interlace/base/limits.hpp).
   explicit node(options o);
 
+  // Makes a partition. Throws usage_error if partitions lack the mechanism or a parameter is out of
+  // its bounds, and model_error if the boundaries do not fit.
+  template <class T, combine Op>
+  kernel::partition<T, Op> create_partition(kernel::region_options o) {
+    // This node makes updates at once, so stores need not be combined.
+    if (Op == combine::store && kernel::row_of(o.mechanism).updates_partials) {
+      o.mechanism = kernel::mechanism::inline_stores;
+    }
+    return make_partition<T, Op>(*this, std::move(o));
+  }
+
   // Runs a kernel that writes no region, block by block. Throws model_error if an index is out of
   // range or, with checks, if the kernel breaks a rule of the model.
   template <class Kernel>
@@ -48,6 +59,13 @@ class node : public kernel::cpu_node {
   void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
               const kernel::block_mapping& mapping) {
     execute(device, kernel, shape, r.id, &mapping);
+  }
+
+  // Runs a kernel that updates the partition.
+  template <class Kernel, class T, combine Op>
+  void launch(std::uint32_t device, const Kernel& kernel, grid shape,
+              const kernel::partition<T, Op>& /*p*/) {
+    launch(device, kernel, shape);
   }
 
   // Runs one grid over all devices, device by device. `how` decides which blocks each device runs.
@@ -113,6 +131,7 @@ class node : public kernel::cpu_node {
       kernel::serial_block<checking_observer> block(*checker_, memory_, b, shape,
                                                     options_.warp_width);
       kernel(block);
+      block.finish();
       checker_->end_block();
     } else {
       run_block(kernel, shape, b, options_.warp_width);
@@ -131,8 +150,11 @@ class node : public kernel::cpu_node {
   }
   void adding(std::uint32_t id, const kernel::region_state& state) override;
   void exchange_one(std::uint32_t id);
-  // The bytes that an exchange of this region delivers; 0 for a reduction.
+  // The bytes that the last exchange of this region delivered, or the values of a partition's
+  // updates of other devices' elements; 0 for a reduction.
   double sent_bytes(std::uint32_t id) const;
+  // The bytes of the values of a partition's updates of other devices' elements so far.
+  double updated_bytes(std::uint32_t id) const;
   kernel::wire_bytes delivered() const;
 
   options options_;
@@ -140,6 +162,8 @@ class node : public kernel::cpu_node {
   std::unique_ptr<checking_observer> checker_;
   std::vector<kernel::launch_work> work_;  // work of the current run
   std::vector<double> sent_bytes_;         // bytes that each exchange so far delivered
+  std::vector<double> updated_before_;     // by id: updated_bytes before the last exchange
+  std::vector<double> updated_;            // by id: updated_bytes at the last exchange
 };
 
 }  // namespace interlace::host

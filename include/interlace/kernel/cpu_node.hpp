@@ -4,12 +4,18 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <utility>
 #include <vector>
 
+#include "interlace/base/errors.hpp"
 #include "interlace/kernel.hpp"
 #include "interlace/kernel/counting_observer.hpp"
+#include "interlace/kernel/partition.hpp"
 #include "interlace/kernel/placement.hpp"
 #include "interlace/kernel/region.hpp"
 #include "interlace/kernel/serial_block.hpp"
@@ -107,8 +113,71 @@ class cpu_node {
     return make_reduced_view<T, Op>(states_[r.id], device);
   }
 
+  template <class T, combine Op>
+  void set_part(const partition<T, Op>& p, std::uint32_t device, const std::vector<T>& values) {
+    check_part(values.size(), states_[p.id], device);
+    std::copy(values.begin(), values.end(), static_cast<T*>(states_[p.id].buffers[device][0]));
+  }
+  template <class T, combine Op>
+  std::vector<T> part(const partition<T, Op>& p, std::uint32_t device) const {
+    const T* values = static_cast<const T*>(states_[p.id].buffers[device][0]);
+    return {values, values + states_[p.id].part_size(device)};
+  }
+  template <class T, combine Op>
+  partitioned<T, Op> view(const partition<T, Op>& p, std::uint32_t device) const {
+    return make_partitioned_view<T, Op>(states_[p.id], device, &counts_[p.id][device]);
+  }
+  // The updates of a device's kernels so far.
+  template <class T, combine Op>
+  const update_counts& counts(const partition<T, Op>& p, std::uint32_t device) const {
+    return counts_[p.id][device];
+  }
+
  protected:
   explicit cpu_node(std::uint32_t devices) : devices_(devices) {}
+
+  // Makes a partition. `node` is this node; its function launch runs the kernels that combine what
+  // an exchange has delivered.
+  template <class T, combine Op, class Node>
+  partition<T, Op> make_partition(Node& node, region_options o) {
+    auto state = make_partition_state(std::move(o), sizeof(T), Op, devices_);
+    for (std::uint32_t d = 0; d < devices_; ++d) {
+      state.buffers[d][0] = take(d, state.part_size(d) * sizeof(T));
+      if (devices_ == 1) continue;
+      if (const auto bytes = partials_bytes(state); bytes != 0) {
+        state.partials[d] = take(d, bytes);
+        if constexpr (Op != combine::store) {
+          std::fill_n(static_cast<T*>(state.partials[d]), state.elements,
+                      combine_identity<T, Op>());
+        }
+      }
+      for (void*& inbox : state.inboxes[d]) inbox = take(d, inbox_bytes(state, d));
+      const std::uint64_t numbers = counters_bytes(state) / sizeof(std::uint32_t);
+      if (numbers == 0) continue;
+      state.sent[d] = static_cast<std::uint32_t*>(take(d, counters_bytes(state)));
+      std::fill_n(state.sent[d], numbers, 0U);
+    }
+    const std::uint32_t id = add(std::move(state), nullptr);
+    arrivals_[id] = [this, &node, id](std::uint32_t device, std::uint32_t parity) {
+      deliver_updates<T, Op>(node, states_[id], device, parity);
+    };
+    if constexpr (Op != combine::store) {
+      folds_[id] = [](region_state& of, std::uint32_t devices) {
+        fold_contributions<T, Op>(of, devices);
+      };
+    }
+    return {id};
+  }
+  // Launches the kernels that combine what the last exchange of a partition delivered. `parity` is
+  // that of the epoch which the exchange ended.
+  void launch_arrivals(std::uint32_t id, std::uint32_t parity) {
+    for (std::uint32_t d = 0; d < devices_; ++d) arrivals_[id](d, parity);
+  }
+  // Copies contributions to the inboxes of their owners at once.
+  void contribute(std::uint32_t id);
+  // The updates of each device's kernels so far. The index is the id.
+  using counts_by_device = std::array<update_counts, max_devices>;
+  const std::deque<counts_by_device>& update_counters() const { return counts_; }
 
   // Combines a reduction's partials into its fronts.
   void fold(std::uint32_t id) { folds_[id](states_[id], devices_); }
@@ -121,6 +190,7 @@ class cpu_node {
   void run_block(const Kernel& kernel, grid shape, std::uint64_t index, std::uint32_t warp_width) {
     serial_block<counting_observer> block(counted_, memory_, index, shape, warp_width);
     kernel(block);
+    block.finish();
   }
   // Accesses of all blocks that run_block ran.
   std::uint64_t counted_accesses() const { return counted_.accesses(); }
@@ -139,9 +209,13 @@ class cpu_node {
 
   std::uint32_t add(region_state state, fold_function folding);
   void place_readers(region_state& state);
+  static void check_part(std::uint64_t values, const region_state& state, std::uint32_t device);
 
   std::uint32_t devices_;
   std::vector<fold_function> folds_;  // the index is the id; null for regions
+  // The index is the id; empty for regions and reductions.
+  std::vector<std::function<void(std::uint32_t device, std::uint32_t parity)>> arrivals_;
+  mutable std::deque<counts_by_device> counts_;  // views have pointers to these
   counting_observer counted_;
 };
 

@@ -47,6 +47,9 @@ enum class mechanism : std::uint8_t {
   // Stores wait in a queue of the GPU and leave as whole lines, to the GPUs that read the page in
   // the first iteration.
   gps,
+  // Updates of other GPUs' elements wait in shared memory. Many of them leave as one packet, and
+  // the owner combines them at the exchange.
+  packed,
   // NVIDIA's collectives deliver at the exchange. The row names the fastest collective.
   nccl,
   // Each GPU has a process of its own, and NVSHMEM's puts on streams deliver at the exchange.
@@ -123,6 +126,12 @@ struct mechanism_row {
   bool stores_to_readers = false;
   // these stores wait in a queue of the GPU; no existing GPU has such a queue
   bool queues_stores = false;
+  // kernels update the elements of a partitioned array in their owner's memory
+  bool updates_owner = false;
+  // kernels update an array of contributions, which the exchange combines with the owner's part
+  bool updates_partials = false;
+  // kernels send updates of partitioned arrays in packets; regions do not have it
+  bool packs_updates = false;
   std::span<const parameter_list> families;  // alternatives; none: no parameters
   mechanism_variants variants = mechanism_variants::none;
   // Why a node does not have it, after its name; null: the node has it.
@@ -155,7 +164,7 @@ inline constexpr std::array parameters_of_proact_hardware_0{mechanism_parameter:
 inline constexpr std::array families_of_proact_hardware{parameter_list(parameters_of_proact_hardware_0)};
 
 // Indexed by the enum.
-inline constexpr std::array<mechanism_row, 17> mechanism_rows{{
+inline constexpr std::array<mechanism_row, 18> mechanism_rows{{
     {.value = mechanism::bulk_copy,
      .name = "bulk-copy",
      .baseline = true,
@@ -163,6 +172,7 @@ inline constexpr std::array<mechanism_row, 17> mechanism_rows{{
      .tuned = true,
      .control = true,
      .copies_after_kernels = true,
+     .updates_partials = true,
      .families = {},
      .of_regions = true},
     {.value = mechanism::multi_path,
@@ -182,6 +192,7 @@ inline constexpr std::array<mechanism_row, 17> mechanism_rows{{
      .tuned = true,
      .stores_inline = true,
      .stores_to_readers = true,
+     .updates_owner = true,
      .families = {},
      .of_regions = true},
     {.value = mechanism::polling,
@@ -222,6 +233,7 @@ inline constexpr std::array<mechanism_row, 17> mechanism_rows{{
      .stores_inline = true,
      .stores_to_readers = true,
      .queues_stores = true,
+     .updates_owner = true,
      .families = {},
      .not_on_cuda = "is hardware that no GPU has; name a machine to simulate it on"},
     {.value = mechanism::finepack,
@@ -229,6 +241,7 @@ inline constexpr std::array<mechanism_row, 17> mechanism_rows{{
      .stores_inline = true,
      .stores_to_readers = true,
      .queues_stores = true,
+     .updates_owner = true,
      .families = {},
      .not_on_cuda = "is hardware that no GPU has; name a machine to simulate it on"},
     {.value = mechanism::config_packet,
@@ -236,6 +249,7 @@ inline constexpr std::array<mechanism_row, 17> mechanism_rows{{
      .stores_inline = true,
      .stores_to_readers = true,
      .queues_stores = true,
+     .updates_owner = true,
      .families = {},
      .not_on_cuda = "is hardware that no GPU has; name a machine to simulate it on"},
     {.value = mechanism::gps,
@@ -244,6 +258,11 @@ inline constexpr std::array<mechanism_row, 17> mechanism_rows{{
      .queues_stores = true,
      .families = {},
      .not_on_cuda = "is hardware that no GPU has; name a machine to simulate it on"},
+    {.value = mechanism::packed,
+     .name = "packed",
+     .by_default = true,
+     .packs_updates = true,
+     .families = {}},
     {.value = mechanism::nccl,
      .name = "nccl",
      .peer = true,
@@ -269,6 +288,7 @@ inline constexpr std::array<mechanism_row, 17> mechanism_rows{{
      .name = "infinite-bandwidth",
      .bound = true,
      .by_default = true,
+     .updates_partials = true,
      .families = {},
      .not_on_cuda = "is a bound that only simulated machines run; on real GPUs it is derived"},
 }};

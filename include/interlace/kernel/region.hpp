@@ -17,14 +17,21 @@
 //   front(region, device) -> std::vector<T> the replica of one device
 //   create_reduction<T, Op>(n, copies) -> reduction<T, Op>;  set_front(reduction, values);
 //   front(reduction, device)
-//   view(region | reduction, device)        what kernels take; valid until the next exchange
+//   create_partition<T, Op>(region_options) -> partition<T, Op>
+//                                           an array whose elements each have one owner
+//   set_part(partition, device, values), part(partition, device) -> std::vector<T>
+//                                           the elements that a device owns
+//   view(region | reduction | partition, device)
+//                                           what kernels take; valid until the next exchange
 //   launch(device, kernel, grid)            a kernel that writes no region
 //   launch(device, kernel, grid, region, block_mapping)
+//   launch(device, kernel, grid, partition) a kernel that updates this partition, and no other one
 //   launch_over(kernel, grid, block_placement)
 //                                           one grid over all devices; each device runs some of the
 //                                           blocks; B.index() and B.count() refer to the grid
 //   call(device, library_call)              a sort, an FFT: see interlace/kernel/library_call.hpp
-//   exchange(regions and reductions...)     publishes and swaps
+//   exchange(regions, reductions and partitions...)
+//                                           publishes and swaps; combines all updates
 //   run(f) -> run_result                    f enqueues launches and exchanges; returns when done
 //
 // launch, call and exchange only enqueue, in the order of each device's stream. The real and the
@@ -82,6 +89,12 @@ struct region_options {
   // nccl only
   interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;
   memory_hint hint = memory_hint::none;  // unified-memory only
+  // Only for partitions under `packed`: the bytes of a packet, and for how many updates each owner
+  // has room, for each other device and epoch. Updates beyond that leave one by one. 0: as many as
+  // the owner has elements.
+  std::uint32_t packet_bytes = 512;
+  std::uint64_t queued_updates = 0;
+  bool combine_in_packets = true;  // whether updates of one element in a packet become one
 };
 
 // Whether kernels consult `readers` when they store.
@@ -99,6 +112,10 @@ struct region : exchangeable {};
 // as its node lives; copies of the handle name the same reduction.
 template <class T, combine Op>
 struct reduction : exchangeable {};
+// The handle of a partition: an array whose elements each have one owner, and which kernels on all
+// devices update by `Op`. The handle is valid as long as its node lives.
+template <class T, combine Op>
+struct partition : exchangeable {};
 
 // Elements [begin, end) go from their owner to another device once an epoch.
 struct delivery {
@@ -123,6 +140,21 @@ struct region_state {
   // Reductions only: buffers[device][0] is the front, and kernels accumulate in partials[device].
   std::uint32_t copies = 1;
   std::array<void*, max_devices> partials{};
+
+  // Partitions only (interlace/kernel/partition.hpp): buffers[device][0] is the device's part.
+  // Contributions are accumulated in partials[device], which has all elements, and arrive in
+  // inboxes[device][parity]. Packets arrive in queues in the same place. sent[device] counts the
+  // device's packets: for each parity, a number for each owner.
+  bool is_partition = false;
+  std::array<std::array<void*, 2>, max_devices> inboxes{};
+  std::array<std::uint32_t*, max_devices> sent{};
+  std::uint32_t queued_packets = 0;  // room of each queue
+
+  bool is_region() const { return !is_reduction && !is_partition; }
+  // The elements that a device owns.
+  std::uint64_t part_size(std::uint32_t device) const {
+    return options.boundaries[device + 1] - options.boundaries[device];
+  }
 
   // The devices that share the region.
   std::uint32_t devices() const {

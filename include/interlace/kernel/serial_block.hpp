@@ -42,7 +42,9 @@
 
 #include "interlace/base/errors.hpp"
 #include "interlace/kernel.hpp"
+#include "interlace/kernel/access.hpp"
 #include "interlace/kernel/trace.hpp"
+#include "interlace/kernel/update_packer.hpp"
 
 // The place of a call in the source, which is the same for all lanes.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -56,36 +58,12 @@
 
 namespace interlace::kernel {
 
-// A separate type, so that no number is mistaken for a site.
-enum class site_id : std::uintptr_t {};
-
-enum class access_kind : std::uint8_t { load, load_index, store, atomic, reduce };
-
-inline constexpr std::uint32_t no_instruction = 0xffffffffU;
-
 // An observer that sees nothing.
 struct silent_observer {
   template <class I>
   using index = I;
   static constexpr bool active = false;
 };
-
-struct access {
-  access_kind kind = access_kind::load;
-  memory_space space = memory_space::local;
-  std::uint32_t bytes = 0;
-  const void* address = nullptr;
-  site_id site{};
-  std::uint32_t depends = no_instruction;  // instruction that loaded the address
-  std::uint32_t region = 0;                // replicated only
-  std::uint64_t element = 0;               // index in the view
-  bool primary = true;  // false for an inline store's copies and its search for readers
-};
-
-// Whether an access is part of the work that a kernel does under every mechanism.
-constexpr bool counts_as_work(const access& a) {
-  return a.primary && a.space != memory_space::shared;
-}
 
 // An index together with the instruction that loaded it. A sum, a difference or a product of an
 // index and a plain number has the same instruction.
@@ -225,14 +203,6 @@ class lane_range {
   std::uint64_t outside_ = 0;
 };
 
-// The index and the size of a block, for its lanes and warps.
-struct block_place {
-  std::uint64_t index = 0;
-  std::uint64_t blocks = 0;
-  std::uint32_t threads = 0;
-  std::uint32_t warp_width = 0;  // a power of two
-};
-
 // Loads and stores of views. One lane makes them; if `uniform`, a whole warp or block does.
 template <class Observer>
 class accessor {
@@ -277,10 +247,28 @@ class accessor {
     check_index("reduced", index_value(i), view.size);
     return fetch(view.front, i, kind, memory_space::reduced, 0, site);
   }
+  template <class T, combine Op, class I>
+  auto read(const partitioned<T, Op>& view, const I& i, access_kind kind, site_id site) const {
+    return fetch(own_element(view, index_value(i)) - index_value(i), i, kind, memory_space::local,
+                 0, site);
+  }
   template <class T, class I>
   auto read(const shared_span<T>& view, const I& i, access_kind kind, site_id site) const {
     check_index("shared", index_value(i), view.size);
     return fetch(view.data, i, kind, memory_space::shared, 0, site);
+  }
+
+  // The place of an element that the device owns.
+  template <class T, combine Op>
+  static T* own_element(const partitioned<T, Op>& view, std::uint64_t n) {
+    const std::uint64_t first = view.boundaries[view.device];
+    if (n < first || n >= view.boundaries[view.device + 1]) [[unlikely]] {
+      throw model_error("a kernel of device " + std::to_string(view.device) + " reaches element " +
+                        std::to_string(n) + " of a partitioned array, of which it owns " +
+                        std::to_string(first) + " to " +
+                        std::to_string(view.boundaries[view.device + 1]));
+    }
+    return view.parts[view.device] + (n - first);
   }
 
   // Inlined, so that the compiler can combine the observer's work with the constants of the access.
@@ -316,8 +304,10 @@ class serial_lane : public accessor<Observer> {
   using base::observer_;
 
  public:
-  serial_lane(const block_place& block, Observer& observer, std::uint32_t lane)
+  serial_lane(const block_place& block, Observer& observer, update_packer& packer,
+              std::uint32_t lane)
       : base(observer, block.index),
+        packer_(&packer),
         lane_(lane),
         threads_(block.threads),
         warp_width_(block.warp_width),
@@ -364,6 +354,13 @@ class serial_lane : public accessor<Observer> {
         view.peer_back[peer][n] = value;
       });
     }
+  }
+  template <class T, combine Op, class I>
+  void store(const partitioned<T, Op>& view, const I& i, std::type_identity_t<T> value,
+             site_id site = INTERLACE_SITE) const {
+    T* element = base::own_element(view, index_value(i));
+    note(access_kind::store, memory_space::local, element, i, 0, site);
+    *element = value;
   }
   template <class T, class I>
   void store(const unified<T>& view, const I& i, std::type_identity_t<T> value,
@@ -416,6 +413,31 @@ class serial_lane : public accessor<Observer> {
     combine_at<Op>(slot, i, value, access_kind::reduce, memory_space::reduced, site);
   }
 
+  // Not inside of warp.repeated.
+  template <class T, combine Op, class I>
+  void update(const partitioned<T, Op>& view, const I& i, std::type_identity_t<T> value,
+              site_id site = INTERLACE_SITE) const {
+    const std::uint64_t n = index_value(i);
+    if (n >= view.size) [[unlikely]] {
+      throw model_error("lane " + std::to_string(lane_) + " of block " +
+                        std::to_string(base::block_) + " of device " + std::to_string(view.device) +
+                        " updates element " + std::to_string(n) + " of a partitioned array of " +
+                        std::to_string(view.size));
+    }
+    const std::uint32_t owner = view.owner(n);
+    const std::uint64_t place = n - view.boundaries[owner];
+    if (owner != view.device) {
+      if (view.counts != nullptr) ++view.counts->remote;
+      if (view.queues.packet_bytes != 0) {
+        packer_->add(view, lane_, owner, static_cast<std::uint32_t>(place), value);
+        return;
+      }
+    }
+    combine_at<Op>(view.parts[owner] + place, i, value,
+                   Op == combine::store ? access_kind::store : access_kind::atomic,
+                   memory_space::local, site);
+  }
+
   [[gnu::always_inline]] void compute(operation kind, std::uint32_t n,
                                       site_id site = INTERLACE_SITE) const {
     operations work;
@@ -461,6 +483,7 @@ class serial_lane : public accessor<Observer> {
     return i.value;
   }
 
+  update_packer* packer_;
   std::uint32_t lane_;
   std::uint32_t threads_;
   std::uint32_t warp_width_;
@@ -473,8 +496,9 @@ class serial_warp : public accessor<Observer> {
   using base::observer_;
 
  public:
-  serial_warp(const block_place& block, Observer& observer, std::uint32_t warp)
-      : base(observer, block.index), place_(block), warp_(warp) {}
+  serial_warp(const block_place& block, Observer& observer, update_packer& packer,
+              std::uint32_t warp)
+      : base(observer, block.index), place_(block), packer_(packer), warp_(warp) {}
 
   std::uint32_t index() const { return warp_; }
   std::uint32_t count() const {
@@ -486,8 +510,10 @@ class serial_warp : public accessor<Observer> {
     if constexpr (Observer::active) observer_->begin_segment();
     for (std::uint32_t lane = first(), end = last(); lane < end; ++lane) {
       if constexpr (Observer::active) observer_->begin_lane(lane);
-      f(serial_lane<Observer>(place_, *observer_, lane));
+      f(serial_lane<Observer>(place_, *observer_, packer_, lane));
     }
+    if (packer_.waits()) [[unlikely]]
+      packer_.pack(*observer_, place_, warp_);
     if constexpr (Observer::active) observer_->on_barrier(false);
   }
 
@@ -512,7 +538,7 @@ class serial_warp : public accessor<Observer> {
       static constexpr char place{};  // one for each F: its address identifies F
       if (observer_->begin_repeated(warp_, last() - first(), &place, key)) {
         auto watched = observer_->watch_repeated();
-        f(serial_warp<decltype(watched)>(place_, watched, warp_));
+        f(serial_warp<decltype(watched)>(place_, watched, packer_, warp_));
         observer_->end_repeated(watched);
       } else {
         f(*this);
@@ -589,12 +615,16 @@ class serial_warp : public accessor<Observer> {
   }
 
   const block_place& place_;
+  update_packer& packer_;
   std::uint32_t warp_;
 };
 
-// Scratch memory that the blocks of one CPU thread use in turn: shared memory and lane states.
+// Scratch memory that the blocks of one CPU thread use in turn: shared memory, lane states and
+// packets of updates.
 class block_memory {
  public:
+  update_packer packer;
+
   void* take(std::size_t bytes, std::size_t alignment) {
     used_ = (used_ + alignment - 1) / alignment * alignment;
     if (used_ + bytes > page_bytes || pages_.empty()) return take_page(bytes);
@@ -603,6 +633,7 @@ class block_memory {
     return p;
   }
   void reset() {
+    packer.reset();
     used_ = 0;
     page_ = 0;
     shared_used = 0;
@@ -657,16 +688,26 @@ class serial_block : public accessor<Observer> {
     if constexpr (Observer::active) observer_->begin_segment();
     for (std::uint32_t lane = 0; lane < place_.threads; ++lane) {
       if constexpr (Observer::active) observer_->begin_lane(lane);
-      f(serial_lane<Observer>(place_, *observer_, lane));
+      f(serial_lane<Observer>(place_, *observer_, memory_.packer, lane));
+    }
+    if (memory_.packer.waits()) [[unlikely]] {
+      for (std::uint32_t warp = 0; warp * place_.warp_width < place_.threads; ++warp) {
+        memory_.packer.pack(*observer_, place_, warp);
+      }
     }
     if constexpr (Observer::active) observer_->on_barrier(true);
   }
   template <class F>
   void each_warp(F&& f) {
     for (std::uint32_t warp = 0; warp * place_.warp_width < place_.threads; ++warp) {
-      f(serial_warp<Observer>(place_, *observer_, warp));
+      f(serial_warp<Observer>(place_, *observer_, memory_.packer, warp));
     }
     if constexpr (Observer::active) observer_->on_barrier(true);
+  }
+
+  // A node calls this function after the kernel's operator(). It sends packets that are not full.
+  void finish() {
+    if (memory_.packer.used()) memory_.packer.finish(*observer_, place_);
   }
 
   // A single load, which the whole block shares: each warp issues it.

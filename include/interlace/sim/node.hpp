@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "interlace/kernel/cpu_node.hpp"
@@ -16,6 +17,8 @@
 #include "interlace/sim/gpu/recorder.hpp"
 
 namespace interlace::sim {
+
+struct region_exchange;
 
 // Returns the machine with only its first `devices` GPUs. Throws usage_error if the machine has
 // fewer.
@@ -51,6 +54,21 @@ class node final : public kernel::cpu_node {
               const kernel::block_mapping& mapping) {
     if (untimed_) return run_blocks(device, kernel, shape, {.count = shape.blocks});
     enqueue_kernel(device, shape, runner(kernel, shape), r.id, &mapping);
+  }
+
+  // Enqueues a kernel that updates the partition. The mechanism of `p` decides how and when the
+  // updates reach the owners.
+  template <class Kernel, class T, combine Op>
+  void launch(std::uint32_t device, const Kernel& kernel, grid shape,
+              const kernel::partition<T, Op>& p) {
+    if (untimed_) return run_blocks(device, kernel, shape, {.count = shape.blocks});
+    enqueue_updates(device, shape, runner(kernel, shape), p.id);
+  }
+  // Makes a partition. Throws usage_error if partitions lack the mechanism or a parameter is out of
+  // its bounds, and model_error if the boundaries do not fit.
+  template <class T, combine Op>
+  kernel::partition<T, Op> create_partition(kernel::region_options o) {
+    return make_partition<T, Op>(*this, std::move(o));
   }
 
   // Enqueues one grid over all devices. `how` decides which blocks each device runs.
@@ -153,6 +171,7 @@ class node final : public kernel::cpu_node {
                                                 kernel::block_memory& memory) {
       kernel::serial_block<recorder> block(record, memory, index, shape, width);
       kernel(block);
+      block.finish();
     };
   }
 
@@ -178,8 +197,12 @@ class node final : public kernel::cpu_node {
                                     const block_function& block) const;
   void enqueue_kernel(std::uint32_t device, grid shape, const block_function& block,
                       std::uint32_t region, const kernel::block_mapping* mapping);
+  void enqueue_updates(std::uint32_t device, grid shape, const block_function& block,
+                       std::uint32_t partition);
   void enqueue_share(std::uint32_t device, grid shape, const block_function& block,
                      kernel::block_share share);
+  // Adds the movement of a partition's contributions to an exchange.
+  void add_contributions(std::uint32_t id, region_exchange& work);
   void enqueue_exchange(const std::vector<std::uint32_t>& ids);
   void start_recording();  // starts if there is a file to write and nothing was recorded yet
   kernel::run_result finish();

@@ -37,6 +37,7 @@ from interlace.model.mechanism_table import (
 from interlace.model.mechanisms import (
     BOUND,
     CONTROLS,
+    DEFAULTS,
     MECHANISMS,
     TUNED,
     TUNED_SIMULATED,
@@ -170,6 +171,11 @@ def tune_command(
     if machine is not None:
         refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
     asked = inputs_of(workload, given_inputs)
+    if WORKLOADS[workload].defaults != DEFAULTS:
+        raise UserError(
+            f"{workload} updates a partitioned array, whose mechanisms have nothing that tune "
+            "tries; compare them by interlace study"
+        )
     if out is not None:
         files.check_outputs({"--out": out}, asked.files())
 

@@ -20,6 +20,7 @@ WRITE_COMBINING = "write-combining"
 FINEPACK = "finepack"
 CONFIG_PACKET = "config-packet"
 GPS = "gps"
+PACKED = "packed"
 NCCL = "nccl"
 NVSHMEM = "nvshmem"
 UNIFIED_MEMORY = "unified-memory"
@@ -77,6 +78,12 @@ class Mechanism(NamedTuple):
     stores_to_readers: bool = False
     # these stores wait in a queue of the GPU; no existing GPU has such a queue
     queues_stores: bool = False
+    # kernels update the elements of a partitioned array in their owner's memory
+    updates_owner: bool = False
+    # kernels update an array of contributions, which the exchange combines with the owner's part
+    updates_partials: bool = False
+    # kernels send updates of partitioned arrays in packets; regions do not have it
+    packs_updates: bool = False
     families: tuple[tuple[str, ...], ...] = ()  # names of parameters; alternatives
     variants: Variants | None = None
     only_if_named: str | None = None  # why a study leaves it out, after "which"
@@ -139,6 +146,7 @@ ROWS = (
         tuned=True,
         control=True,
         copies_after_kernels=True,
+        updates_partials=True,
         of_regions=True,
     ),
     Mechanism(
@@ -175,6 +183,7 @@ ROWS = (
         tuned=True,
         stores_inline=True,
         stores_to_readers=True,
+        updates_owner=True,
         of_regions=True,
     ),
     Mechanism(
@@ -250,6 +259,7 @@ ROWS = (
         stores_inline=True,
         stores_to_readers=True,
         queues_stores=True,
+        updates_owner=True,
         not_on_cuda="is hardware that no GPU has; name a machine to simulate it on",
     ),
     Mechanism(
@@ -262,6 +272,7 @@ ROWS = (
         stores_inline=True,
         stores_to_readers=True,
         queues_stores=True,
+        updates_owner=True,
         not_on_cuda="is hardware that no GPU has; name a machine to simulate it on",
     ),
     Mechanism(
@@ -274,6 +285,7 @@ ROWS = (
         stores_inline=True,
         stores_to_readers=True,
         queues_stores=True,
+        updates_owner=True,
         not_on_cuda="is hardware that no GPU has; name a machine to simulate it on",
     ),
     Mechanism(
@@ -286,6 +298,16 @@ ROWS = (
         stores_inline=True,
         queues_stores=True,
         not_on_cuda="is hardware that no GPU has; name a machine to simulate it on",
+    ),
+    Mechanism(
+        name=PACKED,
+        sentence=(
+            "Updates of other GPUs' elements wait in shared memory. Many of them leave as one "
+            "packet, and the owner combines them at the exchange."
+        ),
+        colour="ORANGE",
+        by_default=True,
+        packs_updates=True,
     ),
     Mechanism(
         name=NCCL,
@@ -338,6 +360,7 @@ ROWS = (
         colour="BLACK",
         bound=True,
         by_default=True,
+        updates_partials=True,
         not_on_cuda="is a bound that only simulated machines run; on real GPUs it is derived",
     ),
 )

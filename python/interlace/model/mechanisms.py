@@ -35,7 +35,13 @@ MECHANISMS = _those(lambda row: row.not_on_sim is None)  # mechanisms that run o
 MEASURED = _those(lambda row: row.not_on_cuda is None)  # mechanisms that run on real GPUs
 SIMULATED = _those(lambda row: row.not_on_cuda is not None)  # mechanisms that run on no real GPU
 # The mechanisms of a study by default.
-DEFAULTS = _those(lambda row: row.by_default and not row.peer)
+DEFAULTS = _those(lambda row: row.by_default and not row.peer and not row.packs_updates)
+# The mechanisms that partitioned arrays have, and those of a study by default.
+OF_UPDATES = _those(lambda row: row.updates_owner or row.updates_partials or row.packs_updates)
+UPDATE_DEFAULTS = _those(lambda row: row.by_default and row.name in OF_UPDATES)
+# Mechanisms that combine contributions, so that an update must not replace the old value.
+COMBINING = _those(lambda row: row.updates_partials)
+ONLY_UPDATES = _those(lambda row: row.packs_updates)  # mechanisms that regions do not have
 QUEUED = _those(lambda row: row.queues_stores)  # mechanisms with a queue of remote stores
 TRACKED = _those(lambda row: row.tracks_chunks)
 # On real GPUs these mechanisms' copies start after the kernels end, so both times are known.
@@ -48,7 +54,12 @@ OF_REGIONS = _those(lambda row: row.of_regions)
 # recorded.
 REPLAYED = _those(lambda row: row.stores_to_readers)
 RECORDED = _those(
-    lambda row: row.not_on_sim is None and not row.tracks_chunks and not row.queues_stores
+    lambda row: (
+        row.not_on_sim is None
+        and not row.tracks_chunks
+        and not row.queues_stores
+        and not row.packs_updates
+    )
 )
 
 # A suffix of a mechanism that tracks chunks. Such a run does everything but the transfers. It

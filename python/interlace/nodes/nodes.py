@@ -65,9 +65,14 @@ class Node:
         """Whether this node runs the mechanism. If not, the mechanism's rows are derived."""
         raise NotImplementedError
 
-    def default_mechanisms(self) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The default mechanisms, and notes about default mechanisms that are missing."""
-        return DEFAULTS, {}
+    def default_mechanisms(
+        self, defaults: tuple[str, ...] = DEFAULTS
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """The default mechanisms, and notes about default mechanisms that are missing.
+
+        `defaults` are the workload's. Only workloads with the usual ones have peers.
+        """
+        return defaults, {}
 
 
 class SimulatedNode(Node):
@@ -153,10 +158,13 @@ class CudaNode(Node):
             str, str | None
         ] = {}  # for each mechanism, the reason why it cannot run; filled on demand
 
-    def default_mechanisms(self) -> tuple[tuple[str, ...], dict[str, str]]:
-        left_out = {name: self.why_not(name) for name in PEERS if ROW_OF[name].by_default}
+    def default_mechanisms(
+        self, defaults: tuple[str, ...] = DEFAULTS
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        peers = [name for name in PEERS if ROW_OF[name].by_default and defaults == DEFAULTS]
+        left_out = {name: self.why_not(name) for name in peers}
         reasons = {name: reason for name, reason in left_out.items() if reason is not None}
-        ours = {BOUND, *(name for name in DEFAULTS if self.runs(name))}
+        ours = {BOUND, *(name for name in defaults if self.runs(name))}
         names = {*ours, *(name for name in left_out if name not in reasons)}
         return tuple(name for name in EVERY if name in names), reasons
 

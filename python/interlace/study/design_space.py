@@ -19,10 +19,10 @@ from interlace.base.errors import UserError, unknown
 from interlace.machine.reading import load_machine
 from interlace.machine.schema import Machine
 from interlace.machine.variants import changed
-from interlace.model.mechanisms import DEFAULTS, Tuning
+from interlace.model.mechanisms import Tuning
 from interlace.model.options import agent_threads, chunk_sizes, mechanism_names, whole_numbers
 from interlace.nodes.nodes import SimulatedNode
-from interlace.workloads import Inputs, check_workload, inputs_of, options_of_all
+from interlace.workloads import WORKLOADS, Inputs, check_workload, inputs_of, options_of_all
 
 FORMAT = 1
 MAX_RUNS = 100_000
@@ -130,7 +130,7 @@ def parse_design_space(text: str, file: Path) -> DesignSpace:
             raise UserError(f"{where}: gpus: {counts[-1]}{at_point(point)}: the machine has {has}")
     space = DesignSpace(
         file, title, base, name, inputs, tuple(n for n in counts if n != 1),
-        mechanisms or DEFAULTS, tuning, axes, machines,
+        mechanisms or WORKLOADS[name].defaults, tuning, axes, machines,
     )  # fmt: skip
     least = len(machines) * (1 + len(space.gpus) * len(space.mechanisms))
     if least > MAX_RUNS:

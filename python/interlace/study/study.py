@@ -219,6 +219,15 @@ class Asked(NamedTuple):
         }
 
 
+def _moved(names: tuple[str, ...], workload: Workload, *, named: bool) -> tuple[str, ...]:
+    """The mechanisms that the workload has. Raises UserError for others that the user named."""
+    reasons = {name: workload.refuses(name) for name in names}
+    for name, reason in reasons.items():
+        if named and reason is not None:
+            raise UserError(f"--mechanisms {name}: it {reason}; leave it out")
+    return tuple(name for name in names if reasons[name] is None)
+
+
 def conduct(
     chosen: type[Workload], inputs: Inputs, node: Node, asked: Asked, jobs: int,
     warn: Callable[[str], None],
@@ -226,7 +235,7 @@ def conduct(
     """Run a whole study. `warn` receives a sentence if a profile belongs to another machine."""
     left_out: Mapping[str, str] = {}
     if asked.mechanisms is None:
-        names, left_out = node.default_mechanisms()
+        names, left_out = node.default_mechanisms(chosen.defaults)
     else:
         names = asked.mechanisms
         if isinstance(node, CudaNode):
@@ -240,6 +249,7 @@ def conduct(
     counts = _chosen_gpus(asked.counts, node)
     profile = None if asked.profile is None else _named_profile(asked.profile, counts)
     loaded = chosen.load(inputs, node.cuda if isinstance(node, CudaNode) else None)
+    names = _moved(names, loaded, named=asked.mechanisms is not None)
     uses = _profiles(node, loaded, counts, profile, warn) if asked.profiled else {}
     tuning = replace(tuning, collectives=loaded.collectives)
     plan = _planned(counts, names, tuning, uses, asked.by_hand)

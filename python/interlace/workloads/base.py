@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from interlace.base.errors import UserError
 from interlace.model.limits import work_of
-from interlace.model.mechanisms import COLLECTIVES, ELEMENT_BYTES, RANGE_COLLECTIVES
+from interlace.model.mechanisms import (
+    COLLECTIVES,
+    DEFAULTS,
+    ELEMENT_BYTES,
+    ONLY_UPDATES,
+    RANGE_COLLECTIVES,
+)
 from interlace.model.run import Case, Counted, Outcome, RunFailure, check_time, core_errors
 from interlace.workloads.options import Inputs, declared
 from interlace.workloads.own_library import library_of
@@ -48,6 +54,7 @@ class Workload(ABC):
     largest_tolerance: ClassVar[float] = math.inf
     kernels: ClassVar[tuple[str, ...]] = ()  # alternative kernels, the default first
     subscribes: ClassVar[tuple[str, ...]] = ("all", "needed")  # the choices, if it is an option
+    defaults: ClassVar[tuple[str, ...]] = DEFAULTS  # the mechanisms of a study by default
     shows_phases: ClassVar[bool] = False  # whether a study prints the time of its copies alone
 
     def __init__(self, data_name: str, source: str, inputs: Inputs) -> None:
@@ -94,6 +101,12 @@ class Workload(ABC):
         """Bytes of the largest part that a GPU sends as a whole: no chunk is larger."""
         cut = self.boundaries(gpus)
         return ELEMENT_BYTES * max(end - begin for begin, end in pairwise(cut))
+
+    def refuses(self, mechanism: str) -> str | None:
+        """Why the workload cannot run under a mechanism, after its name. None if it can."""
+        if mechanism in ONLY_UPDATES:
+            return "moves updates of partitioned arrays, and no regions"
+        return None
 
     @property
     def collectives(self) -> tuple[str, ...]:

@@ -97,6 +97,8 @@ void issuer::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT
   std::array<void*, 3> arguments{functor, &first, &total};
   if (k.tracked != nullptr) arguments = {functor, &table, &where};
+  kernel::packing_table packing = k.packing;
+  if (k.packs) arguments = {functor, &packing, nullptr};
   const bool early = comes_early(device) && kernels_.of(device, k).awaits;
   cudaLaunchAttribute attribute = early_attribute();
   cudaLaunchConfig_t config{};

@@ -68,7 +68,7 @@ void recorder::check_exchange(const std::vector<std::uint32_t>& ids) const {
   std::uint32_t tracked = 0;
   for (const std::uint32_t id : ids) {
     const kernel::region_state& s = regions_.states().at(id);
-    if (s.is_reduction || !kernel::tracks_chunks(s.options.mechanism) || gpus_.count() == 1)
+    if (!s.is_region() || !kernel::tracks_chunks(s.options.mechanism) || gpus_.count() == 1)
       continue;
     if (++tracked > max_tracked_launches) {
       throw model_error("one exchange takes at most " + std::to_string(max_tracked_launches) +
@@ -91,7 +91,11 @@ void recorder::add_exchange(const std::vector<std::uint32_t>& ids) {
   std::string name = "exchange " + std::to_string(gpus_.exchanges()) + " (";
   for (const std::uint32_t id : ids) {
     if (name.back() != '(') name += ", ";
-    name += (states.at(id).is_reduction ? "reduction " : "region ") + std::to_string(id);
+    const kernel::region_state& s = states.at(id);
+    name += (s.is_reduction   ? "reduction "
+             : s.is_partition ? "partition "
+                              : "region ") +
+            std::to_string(id);
   }
   e.id = gpus_.add_exchange(name + ")");
 
@@ -109,6 +113,9 @@ void recorder::add_exchange(const std::vector<std::uint32_t>& ids) {
   for (const std::uint32_t id : ids) {
     if (states[id].is_reduction) {
       for (std::uint32_t d = 0; d < gpus_.count(); ++d) add_reduction(e, d, id);
+      e.meets = true;
+    } else if (states[id].is_partition) {
+      if (gpus_.count() > 1) regions_.mechanism_of(id).deliver_updates(states[id], e);
       e.meets = true;
     } else if (gpus_.count() == 1 || regions_.mechanism_of(id).deliver(*this, id, e)) {
       e.meets = true;

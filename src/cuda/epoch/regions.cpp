@@ -1,27 +1,59 @@
 #include "cuda/epoch/regions.hpp"
 
+#include <cstddef>
 #include <utility>
 
 #include "cuda/mechanism/mechanisms.hpp"
+#include "interlace/kernel/partition.hpp"
 
 namespace interlace::cuda {
 
+node_mechanism& node_regions::find_mechanism(kernel::mechanism which) {
+  std::unique_ptr<node_mechanism>& how = mechanisms_[which];
+  if (how == nullptr) {
+    how = make_mechanism(which, {.gpus = gpus_,
+                                 .arrays = arrays_,
+                                 .regions = states_,
+                                 .copies = copies_,
+                                 .remarks = remarks_});
+  }
+  return *how;
+}
+
 std::uint32_t node_regions::add_region(kernel::region_options o, std::uint32_t element_bytes) {
   const auto id = static_cast<std::uint32_t>(states_.size());
-  std::unique_ptr<node_mechanism>& how = mechanisms_[o.mechanism];
-  if (how == nullptr) {
-    how = make_mechanism(o.mechanism, {.gpus = gpus_,
-                                       .arrays = arrays_,
-                                       .regions = states_,
-                                       .copies = copies_,
-                                       .remarks = remarks_});
-  }
+  node_mechanism& how = find_mechanism(o.mechanism);
   kernel::region_state state =
       kernel::make_region_state(std::move(o), element_bytes, gpus_.count());
-  how->prepare(id, state);
+  how.prepare(id, state);
   states_.push_back(std::move(state));
   reductions_.emplace_back();
-  by_region_.push_back(how.get());
+  by_region_.push_back(&how);
+  return id;
+}
+
+std::uint32_t node_regions::add_partition(kernel::region_options o, std::uint32_t element_bytes,
+                                          combine operation, kernel::number_type type) {
+  const auto id = static_cast<std::uint32_t>(states_.size());
+  node_mechanism& how = find_mechanism(o.mechanism);
+  kernel::region_state state =
+      kernel::make_partition_state(std::move(o), element_bytes, operation, gpus_.count());
+  for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
+    state.buffers[d][0] = arrays_.take(d, state.part_size(d) * element_bytes);
+    if (gpus_.count() == 1) continue;
+    if (const auto bytes = kernel::partials_bytes(state); bytes != 0) {
+      state.partials[d] = arrays_.take(d, bytes);
+    }
+    for (void*& inbox : state.inboxes[d]) inbox = arrays_.take(d, kernel::inbox_bytes(state, d));
+    const std::uint64_t bytes = kernel::counters_bytes(state);
+    if (bytes == 0) continue;
+    state.sent[d] = static_cast<std::uint32_t*>(arrays_.take(d, bytes));
+    arrays_.write(state.sent[d], std::vector<std::byte>(bytes).data(), bytes);
+  }
+  states_.push_back(std::move(state));
+  reductions_.emplace_back();
+  partitions_[id] = {.operation = operation, .type = type};
+  by_region_.push_back(&how);
   return id;
 }
 

@@ -9,6 +9,11 @@ namespace interlace::cuda {
 snapshot::snapshot(const node_gpus& gpus, const node_arrays& arrays, const node_regions& regions)
     : gpus_(gpus), arrays_(arrays) {
   for (const kernel::region_state& s : regions.states()) {
+    // Contributions and packets are empty between two epochs.
+    for (std::uint32_t d = 0; s.is_partition && d < gpus_.count(); ++d) {
+      keep(d, s.buffers[d][0], s.part_size(d) * s.element_bytes);
+    }
+    if (s.is_partition) continue;
     const std::uint64_t bytes = s.elements * s.element_bytes;
     for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
       keep(d, s.buffers[d][0], bytes);

@@ -1,6 +1,7 @@
 #include "cuda/epoch/recorder.hpp"
 #include "cuda/mechanism/region_mechanism.hpp"
 #include "cuda/mechanism/table.hpp"
+#include "interlace/kernel/partition.hpp"
 
 namespace interlace::cuda {
 
@@ -21,6 +22,15 @@ class bulk_copy final : public node_mechanism {
       }
     }
     return true;
+  }
+
+  void deliver_updates(const kernel::region_state& partition, exchange_operation& to) override {
+    for (std::uint32_t d = 0; d < of().gpus.count(); ++d) {
+      for (const kernel::contribution& c : kernel::contributions_of(partition, d)) {
+        to.join[d] |= 1U << c.to;
+        to.copies[d].push_back({.peer = c.to, .to = c.inbox, .from = c.from, .bytes = c.bytes});
+      }
+    }
   }
 };
 

@@ -24,6 +24,14 @@ bool node_mechanism::deliver(recorder& /*from*/, std::uint32_t /*id*/, exchange_
   return true;
 }
 
+void node_mechanism::launch_updates(recorder& to, update_launch l) {
+  l.kernel.entry = l.entries.whole;
+  to.add_kernel(l.device, std::move(l.kernel));
+}
+
+void node_mechanism::deliver_updates(const kernel::region_state& /*partition*/,
+                                     exchange_operation& /*to*/) {}
+
 copy_operation copy_of(const kernel::delivery& d, const kernel::region_state& of) {
   const std::uint64_t at = d.begin * of.element_bytes;
   return {.peer = d.to,

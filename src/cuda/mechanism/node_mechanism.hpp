@@ -12,7 +12,9 @@
 #include "cuda/epoch/operation.hpp"
 #include "interlace/copy.hpp"
 #include "interlace/cuda/epoch/arrays.hpp"
+#include "interlace/kernel.hpp"
 #include "interlace/kernel/mapping.hpp"
+#include "interlace/kernel/packing_table.hpp"
 #include "interlace/kernel/region.hpp"
 
 namespace interlace::cuda {
@@ -37,6 +39,16 @@ struct region_launch {
   const kernel::block_mapping& mapping;
 };
 
+// A launch that updates a partition, on a node with several devices.
+struct update_launch {
+  std::uint32_t device = 0;
+  kernel_operation kernel;  // all blocks; the entry is not chosen yet
+  const kernel_entries& entries;
+  const kernel::region_state& partition;
+  combine operation = combine::add;
+  kernel::number_type type = kernel::number_type::u32;
+};
+
 class node_mechanism {
  public:
   explicit node_mechanism(const node_parts& of) : of_(of) {}
@@ -59,6 +71,14 @@ class node_mechanism {
   // whether the devices must meet for the exchange. The default delivers nothing, and the devices
   // meet.
   virtual bool deliver(recorder& from, std::uint32_t id, exchange_operation& to);
+
+  // Enters a launch that updates a partition. The default is a launch that updates the memory to
+  // which its view points.
+  virtual void launch_updates(recorder& to, update_launch l);
+
+  // Enters the movement of a partition's updates at an exchange, on a node with several devices, in
+  // which all devices meet. The default moves nothing.
+  virtual void deliver_updates(const kernel::region_state& partition, exchange_operation& to);
 
   // A report about the exchanges so far: one sentence without its full stop. Empty: nothing to
   // report.

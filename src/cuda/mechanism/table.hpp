@@ -19,6 +19,7 @@ std::unique_ptr<node_mechanism> make_inline_stores(const node_parts& of);
 std::unique_ptr<node_mechanism> make_polling(const node_parts& of);
 std::unique_ptr<node_mechanism> make_device_launch(const node_parts& of);
 std::unique_ptr<node_mechanism> make_copy_engine(const node_parts& of);
+std::unique_ptr<node_mechanism> make_packed(const node_parts& of);
 std::unique_ptr<node_mechanism> make_nccl(const node_parts& of);
 std::unique_ptr<node_mechanism> make_unified_memory(const node_parts& of);
 const region_mechanism& region_by_bulk_copy();
@@ -27,7 +28,7 @@ const region_mechanism& region_by_polling();
 const region_mechanism& region_by_copy_engine();
 
 // Indexed by kernel::mechanism; null: a node of GPUs does not have it.
-inline constexpr std::array<std::unique_ptr<node_mechanism> (*)(const node_parts&), 17> node_mechanisms{{
+inline constexpr std::array<std::unique_ptr<node_mechanism> (*)(const node_parts&), 18> node_mechanisms{{
     make_bulk_copy,
     make_multi_path,
     make_split,
@@ -41,6 +42,7 @@ inline constexpr std::array<std::unique_ptr<node_mechanism> (*)(const node_parts
     nullptr,
     nullptr,
     nullptr,
+    make_packed,
     make_nccl,
     nullptr,
     make_unified_memory,
@@ -48,7 +50,7 @@ inline constexpr std::array<std::unique_ptr<node_mechanism> (*)(const node_parts
 }};
 
 // The same; null: regions of a group do not have it.
-inline constexpr std::array<const region_mechanism& (*)(), 17> region_mechanisms{{
+inline constexpr std::array<const region_mechanism& (*)(), 18> region_mechanisms{{
     region_by_bulk_copy,
     nullptr,
     nullptr,
@@ -56,6 +58,7 @@ inline constexpr std::array<const region_mechanism& (*)(), 17> region_mechanisms
     region_by_polling,
     nullptr,
     region_by_copy_engine,
+    nullptr,
     nullptr,
     nullptr,
     nullptr,

@@ -39,6 +39,23 @@ task_id streams::add_copy(std::uint32_t region, std::uint32_t from, std::uint64_
   return simulation_.add_copy(std::move(how), after);
 }
 
+void streams::add_copy_to(std::uint32_t from, std::uint32_t to, const void* source, void* target,
+                          std::uint64_t bytes) {
+  stream& s = streams_[from];
+  std::vector<task_id> before = s.last;
+  if (s.last_copy[to] != none) before.push_back(s.last_copy[to]);
+  auto* arriving = static_cast<std::byte*>(target);
+  const auto* leaving = static_cast<const std::byte*>(source);
+  simulation::copy_request how;
+  how.from = from;
+  how.address = arena_.address(leaving);
+  how.bytes = bytes;
+  how.to.push_back({to, arena_.address(arriving)});
+  how.arrived = [arriving, leaving, bytes] { std::memcpy(arriving, leaving, bytes); };
+  s.last_copy[to] = simulation_.add_copy(std::move(how), before);
+  s.copies.push_back(s.last_copy[to]);
+}
+
 void streams::add_copies(std::uint32_t region, const std::vector<kernel::delivery>& deliveries,
                          const std::vector<task_id>& after) {
   for (const kernel::delivery& d : deliveries) {

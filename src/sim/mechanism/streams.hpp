@@ -52,6 +52,9 @@ class streams {
   task_id add_copy(std::uint32_t region, std::uint32_t from, std::uint64_t begin, std::uint64_t end,
                    const std::vector<std::uint32_t>& to, simulation::copy_request how,
                    const std::vector<task_id>& after);
+  // Copies `bytes` bytes from a device's memory to another device's, after the kernels so far.
+  void add_copy_to(std::uint32_t from, std::uint32_t to, const void* source, void* target,
+                   std::uint64_t bytes);
   // Copies as if each destination had a copy stream: copies to one destination run one after
   // another, and copies to several destinations share engines and links.
   void add_copies(std::uint32_t region, const std::vector<kernel::delivery>& deliveries,

@@ -22,10 +22,11 @@ const region_mechanism& write_combining();
 const region_mechanism& finepack();
 const region_mechanism& config_packet();
 const region_mechanism& gps();
+const region_mechanism& packed();
 const region_mechanism& infinite_bandwidth();
 
 // Indexed by kernel::mechanism; null: the mechanism is not simulated.
-inline constexpr std::array<const region_mechanism& (*)(), 17> simulated_mechanisms{{
+inline constexpr std::array<const region_mechanism& (*)(), 18> simulated_mechanisms{{
     bulk_copy,
     nullptr,
     split,
@@ -39,6 +40,7 @@ inline constexpr std::array<const region_mechanism& (*)(), 17> simulated_mechani
     finepack,
     config_packet,
     gps,
+    packed,
     nullptr,
     nullptr,
     nullptr,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "interlace/kernel.hpp"
+#include "interlace/kernel/packing_table.hpp"
 #include "interlace/replicas.hpp"
 
 namespace interlace::cuda {
@@ -24,6 +25,8 @@ struct kernel_operation {
   std::uint32_t total = 0;
   const tracked_region* tracked = nullptr;  // the chunks that the blocks announce,
   kernel::replicas where;                   // the memory to which the results are copied
+  bool packs = false;                       // whether the kernel packs updates,
+  kernel::packing_table packing;            // and those of which partition
 };
 
 // The compiled variants of a kernel: what it does with a store, and which blocks it runs.
@@ -32,6 +35,7 @@ struct kernel_entries {
   const void* ranged = nullptr;          // a range of blocks; stores stay on the device
   const void* stores_inline = nullptr;   // stores also go to the subscribers
   const void* announces = nullptr;       // blocks announce the chunks that they write
+  const void* packs = nullptr;           // all blocks; updates of a partition leave in packets
   const std::type_info* type = nullptr;  // key for finding the variant that launches copies
 };
 

@@ -389,6 +389,7 @@ class recorder::known_lanes {
   void next_iteration() {}
   void leave_loop(std::uint64_t) {}
   void on_uniform() {}
+  void on_acquire_release() { throw_differs(); }  // sends updates, which must not be repeated
   void on_barrier(bool) {}
   void on_shuffle(std::uint32_t, std::uint32_t, operation, std::uint32_t) {}
 

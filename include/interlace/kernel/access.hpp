@@ -1,0 +1,42 @@
+// One access of one lane, as observers of serial blocks see it.
+#pragma once
+
+#include <cstdint>
+
+#include "interlace/kernel/trace.hpp"
+
+namespace interlace::kernel {
+
+// A separate type, so that no number is mistaken for a site.
+enum class site_id : std::uintptr_t {};
+
+enum class access_kind : std::uint8_t { load, load_index, store, atomic, reduce };
+
+inline constexpr std::uint32_t no_instruction = 0xffffffffU;
+
+struct access {
+  access_kind kind = access_kind::load;
+  memory_space space = memory_space::local;
+  std::uint32_t bytes = 0;
+  const void* address = nullptr;
+  site_id site{};
+  std::uint32_t depends = no_instruction;  // instruction that loaded the address
+  std::uint32_t region = 0;                // replicated only
+  std::uint64_t element = 0;               // index in the view
+  bool primary = true;  // false for an inline store's copies and its search for readers
+};
+
+// Whether an access is part of the work that a kernel does under every mechanism.
+constexpr bool counts_as_work(const access& a) {
+  return a.primary && a.space != memory_space::shared;
+}
+
+// The index and the size of a block, for its lanes and warps.
+struct block_place {
+  std::uint64_t index = 0;
+  std::uint64_t blocks = 0;
+  std::uint32_t threads = 0;
+  std::uint32_t warp_width = 0;  // a power of two
+};
+
+}  // namespace interlace::kernel

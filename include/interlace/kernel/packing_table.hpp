@@ -1,0 +1,50 @@
+// What a kernel that packs updates knows of the partition, on a GPU.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "interlace/base/limits.hpp"
+#include "interlace/kernel.hpp"
+
+namespace interlace::kernel {
+
+// The types of elements of partitions.
+enum class number_type : std::uint8_t { u32, i32, f32, u64, i64, f64 };
+
+template <class T>
+constexpr number_type number_type_of() {
+  static_assert(std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8),
+                "updates are of numbers of 4 or 8 bytes");
+  if constexpr (std::is_floating_point_v<T>) {
+    return sizeof(T) == 4 ? number_type::f32 : number_type::f64;
+  } else if constexpr (std::is_signed_v<T>) {
+    return sizeof(T) == 4 ? number_type::i32 : number_type::i64;
+  } else {
+    return sizeof(T) == 4 ? number_type::u32 : number_type::u64;
+  }
+}
+
+// A warp's shared memory begins with a lock and, for each owner, the number of updates in its
+// packet. The packets follow.
+inline constexpr std::uint32_t packing_head_bytes = 128;
+static_assert(packing_head_bytes >= 4 * (1 + max_devices));
+
+INTERLACE_HOST_DEVICE constexpr std::uint32_t packing_bytes_of_warp(std::uint32_t devices,
+                                                                    std::uint32_t packet_bytes) {
+  return packing_head_bytes + devices * packet_bytes;
+}
+
+struct packing_table {
+  update_queues queues;
+  std::uint32_t devices = 0;
+  std::uint32_t value_bytes = 0;
+  std::uint32_t capacity = 0;    // of a packet
+  std::uint32_t offsets_at = 0;  // in a packet
+  std::uint32_t shared_at = 0;   // the first warp's shared memory, behind the kernel's own
+  number_type type = number_type::u32;
+  combine operation = combine::add;
+  void* parts[max_devices] = {};
+};
+
+}  // namespace interlace::kernel

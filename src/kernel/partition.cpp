@@ -1,0 +1,136 @@
+#include "interlace/kernel/partition.hpp"
+
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/packing_table.hpp"
+
+namespace interlace::kernel {
+
+namespace {
+
+void check_operation(const mechanism_row& how, combine operation) {
+  if (operation == combine::store && how.updates_partials) {
+    throw usage_error(std::string(how.name) +
+                      " combines contributions, and stores leave nothing to combine; take inline");
+  }
+}
+
+void check_packets(const region_options& o, std::uint32_t element_bytes) {
+  constexpr std::uint32_t least = 128;
+  constexpr std::uint32_t most = 4096;
+  if (o.packet_bytes < least || o.packet_bytes > most || o.packet_bytes % 128 != 0) {
+    throw usage_error("packets of " + std::to_string(o.packet_bytes) +
+                      " bytes; give a multiple of 128 from 128 to 4096");
+  }
+  for (std::size_t d = 0; d + 1 < o.boundaries.size(); ++d) {
+    if (o.boundaries[d + 1] - o.boundaries[d] <= std::numeric_limits<std::uint32_t>::max())
+      continue;
+    throw usage_error("device " + std::to_string(d) + " owns " +
+                      std::to_string(o.boundaries[d + 1] - o.boundaries[d]) +
+                      " elements; packed updates reach 4294967295 elements of " +
+                      std::to_string(element_bytes) + " bytes, so take more devices or inline");
+  }
+}
+
+}  // namespace
+
+region_state make_partition_state(region_options options, std::uint32_t element_bytes,
+                                  combine operation, std::uint32_t devices) {
+  const mechanism_row& how = row_of(options.mechanism);
+  if (!takes_updates(options.mechanism)) {
+    throw usage_error(std::string(how.name) + " moves regions, and not updates; take " +
+                      mechanisms_with(&mechanism_row::updates_owner) + ", bulk-copy or packed");
+  }
+  if (!options.transfers) {
+    throw usage_error(std::string(how.name) +
+                      " tracks nothing, so nothing is left of it without transfers");
+  }
+  if (devices > 1) check_operation(how, operation);
+  if (options.boundaries.size() != devices + std::size_t{1} || options.boundaries.front() != 0 ||
+      !std::is_sorted(options.boundaries.begin(), options.boundaries.end()) ||
+      options.boundaries.back() == 0) {
+    throw model_error(
+        "a partition needs elements, and ascending boundaries from 0, one more than devices");
+  }
+  if (how.packs_updates) check_packets(options, element_bytes);
+  region_state state;
+  state.is_partition = true;
+  state.element_bytes = element_bytes;
+  state.elements = options.boundaries.back();
+  state.options = std::move(options);
+  if (how.packs_updates) {
+    std::uint64_t updates = state.options.queued_updates;
+    for (std::uint32_t d = 0; d < devices && state.options.queued_updates == 0; ++d) {
+      updates = std::max(updates, state.part_size(d));
+    }
+    update_queues queues;
+    queues.packet_bytes = state.options.packet_bytes;
+    const std::uint64_t capacity = queues.capacity(element_bytes);
+    state.queued_packets = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+        (updates + capacity - 1) / capacity, std::numeric_limits<std::int32_t>::max()));
+  }
+  return state;
+}
+
+std::uint64_t partials_bytes(const region_state& state) {
+  return row_of(state.options.mechanism).updates_partials ? state.elements * state.element_bytes
+                                                          : 0;
+}
+
+std::uint64_t inbox_bytes(const region_state& state, std::uint32_t device) {
+  const mechanism_row& how = row_of(state.options.mechanism);
+  if (how.updates_partials && !how.bound) {
+    return state.devices() * state.part_size(device) * state.element_bytes;
+  }
+  return std::uint64_t{state.devices()} * state.queued_packets * state.options.packet_bytes;
+}
+
+std::uint64_t counters_bytes(const region_state& state) {
+  return row_of(state.options.mechanism).packs_updates
+             ? std::uint64_t{2} * state.devices() * sizeof(std::uint32_t)
+             : 0;
+}
+
+std::uint32_t packing_bytes(const region_state& state, std::uint32_t threads,
+                            std::uint32_t warp_width) {
+  if (!row_of(state.options.mechanism).packs_updates || state.devices() == 1) return 0;
+  const std::uint32_t warps = (threads + warp_width - 1) / warp_width;
+  return warps * packing_bytes_of_warp(state.devices(), state.options.packet_bytes);
+}
+
+update_queues queues_of(const region_state& state, std::uint32_t device) {
+  update_queues queues;
+  queues.packet_bytes = state.options.packet_bytes;
+  queues.packets = state.queued_packets;
+  queues.combines = state.options.combine_in_packets;
+  queues.sent = state.sent[device] + std::size_t{state.parity} * state.devices();
+  const std::uint64_t queue_bytes =
+      std::uint64_t{state.queued_packets} * state.options.packet_bytes;
+  for (std::uint32_t d = 0; d < state.devices(); ++d) {
+    queues.to[d] =
+        static_cast<unsigned char*>(state.inboxes[d][state.parity]) + device * queue_bytes;
+  }
+  return queues;
+}
+
+std::vector<contribution> contributions_of(const region_state& state, std::uint32_t device) {
+  std::vector<contribution> all;
+  for (std::uint32_t step = 1; step < state.devices(); ++step) {
+    const std::uint32_t to = (device + step) % state.devices();
+    const std::uint64_t bytes = state.part_size(to) * state.element_bytes;
+    if (bytes == 0) continue;
+    all.push_back(
+        {.to = to,
+         .from = static_cast<const std::byte*>(state.partials[device]) +
+                 state.options.boundaries[to] * state.element_bytes,
+         .inbox = static_cast<std::byte*>(state.inboxes[to][state.parity]) + device * bytes,
+         .bytes = bytes});
+  }
+  return all;
+}
+
+}  // namespace interlace::kernel

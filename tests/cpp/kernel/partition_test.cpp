@@ -1,0 +1,193 @@
+// Updates of partitioned arrays, on the host and the simulated node under every mechanism that
+// partitions have, compared with the same updates in a plain loop.
+#include "interlace/kernel/partition.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "../probes/scattered_updates.hpp"
+#include "each_node.hpp"
+#include "interlace/base/errors.hpp"
+
+namespace interlace::partition_tests {
+namespace {
+
+using kernel::mechanism;
+
+using probes::scattered_updates;
+
+template <class T, combine Op>
+using scatter = probes::scattered_updates_kernel<T, Op>;
+
+template <class Body>
+void under_each_mechanism(const Body& body) {
+  for (const kernel::mechanism_row& row : kernel::mechanism_rows) {
+    if (!kernel::takes_updates(row.value) || row.not_on_sim != nullptr) continue;
+    SCOPED_TRACE(row.name);
+    body(row.value);
+  }
+}
+
+template <class T, combine Op>
+void check(std::uint32_t devices, std::uint32_t width, std::uint64_t size, std::uint64_t count,
+           kernel::region_options options = {}) {
+  under_each_mechanism([&](mechanism how) {
+    if (Op == combine::store && kernel::row_of(how).updates_partials) return;
+    const scattered_updates<T, Op> made(devices, size, count, 3);
+    options.mechanism = how;
+    for (const bool by_warps : {false, true}) {
+      test::on_each_node(devices, width, [&](auto& node) {
+        EXPECT_EQ(made.run(node, options, 3, by_warps), made.expected(3));
+      });
+    }
+  });
+}
+
+TEST(partition, updates_of_each_operation_reach_their_owner_once) {
+  check<std::uint64_t, combine::bit_xor>(3, 32, 1000, 3000);
+  check<std::uint64_t, combine::add>(4, 64, 1000, 2000);
+  check<std::uint32_t, combine::add>(2, 32, 777, 2000);
+  check<std::int32_t, combine::min>(3, 32, 500, 2000);
+  check<std::int32_t, combine::max>(3, 32, 500, 2000);
+  check<std::uint32_t, combine::bit_or>(3, 32, 500, 2000);
+  check<std::uint32_t, combine::store>(3, 32, 500, 2000);
+}
+
+// Whole numbers, whose sums are exact in any order.
+TEST(partition, floating_point_updates_are_combined) {
+  check<float, combine::add>(3, 32, 300, 1500);
+  check<double, combine::add>(2, 32, 300, 1500);
+  check<float, combine::min>(3, 32, 300, 1500);
+  check<double, combine::max>(3, 32, 300, 1500);
+}
+
+TEST(partition, one_device_and_devices_without_elements_work) {
+  check<std::uint64_t, combine::bit_xor>(1, 32, 100, 500);
+  check<std::uint64_t, combine::bit_xor>(4, 32, 3, 500);
+}
+
+TEST(partition, small_queues_and_packets_lose_nothing) {
+  kernel::region_options options;
+  for (const std::uint32_t packet_bytes : {128U, 256U, 4096U}) {
+    for (const bool combines : {false, true}) {
+      options.packet_bytes = packet_bytes;
+      options.queued_updates = 50;
+      options.combine_in_packets = combines;
+      check<std::uint64_t, combine::add>(3, 32, 1000, 3000, options);
+      check<std::uint32_t, combine::store>(3, 32, 1000, 3000, options);
+    }
+  }
+}
+
+// The counts of device 1, half of whose updates go to `hot` elements of device 0.
+update_counts counted(std::uint64_t hot, const kernel::region_options& options) {
+  const scattered_updates<std::uint64_t, combine::add> made(2, 100000, 20000, hot);
+  host::node node({.devices = 2, .warp_width = 32, .checks = true});
+  kernel::region_options o = options;
+  o.mechanism = mechanism::packed;
+  o.boundaries = made.boundaries;
+  const auto table = node.create_partition<std::uint64_t, combine::add>(o);
+  const auto places = node.allocate<std::uint64_t>(1, made.elements[1].size());
+  const auto numbers = node.allocate<std::uint64_t>(1, made.elements[1].size());
+  node.upload(places, made.elements[1]);
+  node.upload(numbers, made.values[1]);
+  node.launch(1, scatter<std::uint64_t, combine::add>{node.view(table, 1), places, numbers, 100},
+              {2, 128}, table);
+  return node.counts(table, 1);
+}
+
+TEST(partition, a_packet_carries_many_updates) {
+  kernel::region_options options;
+  const auto counts = counted(100000, options);
+  update_queues queues;
+  queues.packet_bytes = options.packet_bytes;
+  ASSERT_GT(counts.remote, 9000U);
+  EXPECT_EQ(counts.without_room, 0U);
+  // 8 warps each have one packet that is not full.
+  EXPECT_LE(counts.packets, counts.remote / queues.capacity(8) + 8);
+  EXPECT_LT(static_cast<double>(counts.packet_bytes), 13.5 * static_cast<double>(counts.remote));
+}
+
+TEST(partition, updates_of_one_element_leave_together) {
+  kernel::region_options options;
+  const auto hot = counted(3, options);
+  const auto spread = counted(100000, options);
+  EXPECT_GT(hot.combined, hot.remote / 2);
+  EXPECT_LT(spread.combined, spread.remote / 50);
+  options.combine_in_packets = false;
+  const auto apart = counted(3, options);
+  EXPECT_EQ(apart.combined, 0U);
+  EXPECT_GT(apart.packet_bytes, 2 * hot.packet_bytes);
+}
+
+TEST(partition, an_index_beyond_the_array_names_block_and_lane) {
+  test::on_each_node(2, 32, [](auto& node) {
+    kernel::region_options options;
+    options.mechanism = mechanism::inline_stores;
+    options.boundaries = {0, 50, 100};
+    const auto table = node.template create_partition<std::uint32_t, combine::add>(options);
+    for (std::uint32_t d = 0; d < 2; ++d) {
+      node.set_part(table, d, std::vector<std::uint32_t>(50, 1));
+    }
+    const auto places = node.template allocate<std::uint64_t>(1, 200);
+    const auto numbers = node.template allocate<std::uint32_t>(1, 200);
+    std::vector<std::uint64_t> beyond(200, 3);
+    beyond[140] = 100;
+    node.upload(places, beyond);
+    node.upload(numbers, std::vector<std::uint32_t>(200, 1));
+    try {
+      node.run([&] {
+        node.launch(1,
+                    scatter<std::uint32_t, combine::add>{node.view(table, 1), places, numbers, 1},
+                    {2, 128}, table);
+        node.exchange(table);
+      });
+      FAIL() << "the update was made";
+    } catch (const model_error& e) {
+      EXPECT_STREQ(e.what(),
+                   "lane 12 of block 1 of device 1 updates element 100 of a partitioned array of "
+                   "100");
+    }
+  });
+}
+
+void expect_refused(const kernel::region_options& options, combine operation,
+                    const std::string& part) {
+  try {
+    kernel::make_partition_state(options, 8, operation, 2);
+    FAIL() << "accepted";
+  } catch (const usage_error& e) {
+    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+  }
+}
+
+TEST(partition, refuses_what_it_cannot_move) {
+  kernel::region_options options;
+  options.boundaries = {0, 50, 100};
+  options.mechanism = mechanism::polling;
+  expect_refused(options, combine::add, "polling moves regions, and not updates; take inline");
+  options.mechanism = mechanism::bulk_copy;
+  expect_refused(options, combine::store, "stores leave nothing to combine");
+  options.mechanism = mechanism::packed;
+  options.packet_bytes = 100;
+  expect_refused(options, combine::add, "packets of 100 bytes; give a multiple of 128");
+  options.packet_bytes = 512;
+  options.boundaries = {0, 5'000'000'000, 6'000'000'000};
+  expect_refused(options, combine::add, "device 0 owns 5000000000 elements");
+}
+
+TEST(partition, regions_refuse_packed) {
+  host::node node({.devices = 2});
+  kernel::region_options options;
+  options.boundaries = {0, 50, 100};
+  options.mechanism = mechanism::packed;
+  EXPECT_THROW(node.create_region<float>(options), usage_error);
+}
+
+}  // namespace
+}  // namespace interlace::partition_tests
