@@ -1,0 +1,183 @@
+// Random updates of a table, as RandomAccess of the HPC Challenge makes them (Luszczek et al.,
+// SC 2006): update number k has the value
+//
+//   a(k) = x^k modulo x^64 + x^2 + x + 1, as a 64-bit word,
+//
+// and combines it with entry a(k) modulo the table's size, by exclusive or. At the start, entry i
+// is i. After four updates an entry the run ends. A second operation stores in place of the
+// exclusive or. Its value is a hash of the entry's number, so the order of stores does not matter.
+//
+// The table is a partition. Lane l of all devices makes the updates of one stretch of the sequence,
+// a part of them in each epoch. An update costs a few integer operations, and 32 B of memory
+// traffic each way if the table is larger than the L2.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "interlace/base/array_view.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/workload/problem.hpp"
+#include "workload/shared/chosen.hpp"
+#include "workload/shared/parts.hpp"
+
+namespace interlace::workload {
+
+// The word after `word` in the sequence.
+INTERLACE_HOST_DEVICE std::uint64_t next_random_access(std::uint64_t word) {
+  constexpr std::uint64_t polynomial = 7;
+  return (word << 1U) ^ ((word >> 63U) != 0 ? polynomial : 0);
+}
+
+// What a store leaves in an entry.
+INTERLACE_HOST_DEVICE std::uint64_t stored_random_access(std::uint64_t entry) {
+  return (entry + 1) * 0x9E3779B97F4A7C15U;
+}
+
+template <combine Op>
+struct random_access_updates {
+  static constexpr std::uint32_t threads = 256;
+
+  partitioned<std::uint64_t, Op> table;
+  local<std::uint64_t> words;  // the word before each lane's next update
+  std::uint32_t updates = 0;   // of a lane
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const std::uint64_t l = lane.global_index();
+      if (l >= words.size) return;
+      std::uint64_t word = lane.load(words, l);
+      for ([[maybe_unused]] auto k : lane.range(0U, updates)) {
+        word = next_random_access(word);
+        const std::uint64_t entry = word & (table.size - 1);
+        lane.compute(operation::integer, 12 + 3 * table.devices);
+        lane.update(table, entry, Op == combine::store ? stored_random_access(entry) : word);
+      }
+      lane.store(words, l, word);
+    });
+  }
+};
+
+template <class Node, combine Op>
+class random_access {
+ public:
+  random_access(Node& node, std::uint64_t entries, const array_view<std::uint64_t>& starts,
+                std::uint32_t updates, kernel::region_options options)
+      : node_(node),
+        entries_(entries),
+        starts_(starts),
+        updates_(updates),
+        boundaries_(options.boundaries),
+        table_(node.template create_partition<std::uint64_t, Op>(
+            with_queues(std::move(options), starts.size() * updates))) {
+    for (std::uint32_t d = 0; d < node.devices(); ++d) {
+      const std::uint64_t first = starts.size() * d / node.devices();
+      const std::uint64_t end = starts.size() * (d + 1) / node.devices();
+      words_.push_back(
+          put(node, d, std::vector<std::uint64_t>(starts.begin() + first, starts.begin() + end)));
+    }
+    reset();
+  }
+
+  void reset() {
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      std::vector<std::uint64_t> part(boundaries_[d + 1] - boundaries_[d]);
+      for (std::uint64_t i = 0; i < part.size(); ++i) part[i] = boundaries_[d] + i;
+      node_.set_part(table_, d, part);
+      const std::uint64_t first = starts_.size() * d / node_.devices();
+      node_.upload(words_[d], std::vector<std::uint64_t>(starts_.begin() + first,
+                                                         starts_.begin() + first + words_[d].size));
+    }
+  }
+
+  void enqueue_iteration(bool track_residual) {
+    if (track_residual) throw usage_error("random-access makes a fixed number of updates");
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      using kernel_type = random_access_updates<Op>;
+      const kernel_type k{node_.view(table_, d), words_[d], updates_};
+      node_.launch(d, k,
+                   {(words_[d].size + kernel_type::threads - 1) / kernel_type::threads,
+                    kernel_type::threads},
+                   table_);
+    }
+    node_.exchange(table_);
+  }
+
+  // Each entry as three numbers, which a float holds exactly: its lowest 22 bits, the next 21, and
+  // the highest 21. Entries of other devices are 0.
+  std::vector<float> result(std::uint32_t device) const {
+    std::vector<float> values(3 * entries_);
+    const std::vector<std::uint64_t> part = node_.part(table_, device);
+    for (std::uint64_t i = 0; i < part.size(); ++i) {
+      float* of = values.data() + 3 * (boundaries_[device] + i);
+      of[0] = static_cast<float>(part[i] & 0x3fffffU);
+      of[1] = static_cast<float>(part[i] >> 22U & 0x1fffffU);
+      of[2] = static_cast<float>(part[i] >> 43U);
+    }
+    return values;
+  }
+
+  double residual() const { return 0; }
+
+ private:
+  // Each owner gets about an equal share of a device's updates. Queues have room for a quarter
+  // more, since the last packet of each warp is not full.
+  static kernel::region_options with_queues(kernel::region_options o, std::uint64_t updates) {
+    const std::uint64_t devices = o.boundaries.size() - 1;
+    o.queued_updates = updates / devices / devices * 5 / 4 + 4096;
+    return o;
+  }
+
+  Node& node_;
+  std::uint64_t entries_;
+  array_view<std::uint64_t> starts_;
+  std::uint32_t updates_;
+  std::vector<std::uint64_t> boundaries_;
+  kernel::partition<std::uint64_t, Op> table_;
+  std::vector<local<std::uint64_t>> words_;
+};
+
+struct random_access_problem {
+  static constexpr const char* summary = "random updates of a table";
+  static constexpr std::array arguments{"entries", "starts", "updates", "operation"};
+  using launching_kernels = kernel_list<>;
+
+  std::uint64_t entries = 0;
+  array_view<std::uint64_t> starts;
+  std::uint32_t updates = 0;
+  bool stores = false;
+
+  static random_access_problem make(std::uint64_t entries, const array_view<std::uint64_t>& starts,
+                                    std::uint64_t updates, const std::string& operation) {
+    if (entries == 0 || (entries & (entries - 1)) != 0) {
+      throw usage_error("a table of " + std::to_string(entries) + " entries; give a power of two");
+    }
+    if (starts.size() == 0) throw usage_error("there must be a lane that makes updates");
+    if (updates == 0 || updates > 0xffffffffU) {
+      throw usage_error("a lane cannot make " + std::to_string(updates) + " updates an epoch");
+    }
+    if (operation != "xor" && operation != "store") {
+      throw usage_error("unknown operation '" + operation + "'; there are xor and store");
+    }
+    return {entries, starts, static_cast<std::uint32_t>(updates), operation == "store"};
+  }
+
+  std::uint64_t elements() const { return entries; }
+
+  template <class Node>
+  auto on(Node& node, kernel::region_options options) const {
+    using combined = random_access<Node, combine::bit_xor>;
+    using stored = random_access<Node, combine::store>;
+    using work = chosen<combined, stored>;
+    return stores ? work(std::in_place_type<stored>, node, entries, starts, updates,
+                         std::move(options))
+                  : work(std::in_place_type<combined>, node, entries, starts, updates,
+                         std::move(options));
+  }
+};
+
+}  // namespace interlace::workload
