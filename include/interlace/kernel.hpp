@@ -326,6 +326,7 @@ struct partitioned {
   update_queues queues;
   update_counts* counts = nullptr;  // null on GPUs
 
+  // The device that owns element i.
   INTERLACE_HOST_DEVICE std::uint32_t owner(std::uint64_t i) const {
     std::uint32_t d = 0;
     for (std::uint32_t k = 1; k < devices; ++k) d += i >= boundaries[k] ? 1 : 0;

@@ -15,7 +15,8 @@ namespace {
 void check_operation(const mechanism_row& how, combine operation) {
   if (operation == combine::store && how.updates_partials) {
     throw usage_error(std::string(how.name) +
-                      " combines contributions, and stores leave nothing to combine; take inline");
+                      " combines contributions, and stores leave nothing to combine; take " +
+                      mechanisms_with(&mechanism_row::packs_updates));
   }
 }
 
@@ -32,7 +33,7 @@ void check_packets(const region_options& o, std::uint32_t element_bytes) {
     throw usage_error("device " + std::to_string(d) + " owns " +
                       std::to_string(o.boundaries[d + 1] - o.boundaries[d]) +
                       " elements; packed updates reach 4294967295 elements of " +
-                      std::to_string(element_bytes) + " bytes, so take more devices or inline");
+                      std::to_string(element_bytes) + " bytes, so take more devices");
   }
 }
 
@@ -43,7 +44,8 @@ region_state make_partition_state(region_options options, std::uint32_t element_
   const mechanism_row& how = row_of(options.mechanism);
   if (!takes_updates(options.mechanism)) {
     throw usage_error(std::string(how.name) + " moves regions, and not updates; take " +
-                      mechanisms_with(&mechanism_row::updates_owner) + ", bulk-copy or packed");
+                      mechanisms_with(&mechanism_row::updates_owner) + ", or " +
+                      mechanisms_with(&mechanism_row::packs_updates));
   }
   if (!options.transfers) {
     throw usage_error(std::string(how.name) +

@@ -42,8 +42,10 @@ OTHERS: dict[str, set[str]] = {
     "src/bench/all_reduces.cu": {"nccl"},  # a library whose rates are compared
     "src/bench/collectives.cu": {"nccl"},
     "src/bench/copies.cu": {"nccl"},
+    "tests/python/test_als.py": {"packed"},  # arrays side by side
     "tests/python/test_collective_bench.py": {"nccl"},
     "tests/python/test_copy_bench.py": {"nccl"},
+    "tests/python/test_jacobi.py": {"packed"},
     "tests/python/test_machines.py": {"gps"},
     "tests/python/test_reproduce_finepack.py": {"finepack"},
 }

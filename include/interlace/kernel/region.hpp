@@ -150,6 +150,7 @@ struct region_state {
   std::array<std::uint32_t*, max_devices> sent{};
   std::uint32_t queued_packets = 0;  // room of each queue
 
+  // Whether this is a region, and neither a reduction nor a partition.
   bool is_region() const { return !is_reduction && !is_partition; }
   // The elements that a device owns.
   std::uint64_t part_size(std::uint32_t device) const {
