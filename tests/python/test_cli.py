@@ -61,8 +61,8 @@ WRONG: list[tuple[list[str], str]] = [
         [*STUDY, "--mechanisms", "bulk-copy,inlin"],
         "there is no mechanism 'inlin' (did you mean inline?); "
         "there are bulk-copy, multi-path, split, inline, polling, device-launch, copy-engine, "
-        "proact-hardware, serial-copy, write-combining, finepack, config-packet, gps, nccl, "
-        "nvshmem, unified-memory, infinite-bandwidth, tuned",
+        "proact-hardware, serial-copy, write-combining, finepack, config-packet, gps, packed, "
+        "nccl, nvshmem, unified-memory, infinite-bandwidth, tuned",
     ),
     (
         ["study", "pagerank", "--data", "{graph}", "--machine", "4x-volta-nvlink"],

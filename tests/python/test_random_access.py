@@ -114,8 +114,9 @@ def test_every_mechanism_makes_each_update_once(run: Run, tmp_path: Path) -> Non
     assert all(row["verified"] and row["max_error"] == 0 for row in rows.values())
     wire = {name: sum(row["wire"].values()) for name, row in rows.items()}
     assert wire[PACKED] < wire[INLINE]
-    useful = rows[INLINE]["wire"]["useful"]
-    assert rows[PACKED]["wire"]["useful"] == pytest.approx(useful, rel=0.1)
+    # Three of four updates go to another GPU, 8 B each; some of them leave together.
+    remote = 8 * 4 * 2048 * 3 / 4
+    assert 0.7 * remote < rows[PACKED]["wire"]["useful"] < 1.1 * remote
 
 
 def test_stores_have_the_mechanisms_that_do_not_combine(run: Run, tmp_path: Path) -> None:

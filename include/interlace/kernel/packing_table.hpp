@@ -41,7 +41,7 @@ struct packing_table {
   std::uint32_t value_bytes = 0;
   std::uint32_t capacity = 0;    // of a packet
   std::uint32_t offsets_at = 0;  // in a packet
-  std::uint32_t shared_at = 0;   // the first warp's shared memory, behind the kernel's own
+  std::uint32_t shared_at = 0;   // the first warp's shared memory, which follows the kernel's own
   number_type type = number_type::u32;
   combine operation = combine::add;
   void* parts[max_devices] = {};
