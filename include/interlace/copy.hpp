@@ -79,7 +79,8 @@ struct copy_options {
   // only little.
   std::uint32_t chunks = 0;
   // INTERLACE_COPY_PROFILE: auto, none, or a file. auto reads the profile that `interlace tune
-  // copy` wrote for GPUs of this model, if there is one.
+  // copy` wrote for GPUs of this model, if there is one. With none, batches of blocks do not use
+  // the profile of `interlace tune blocks` either.
   std::string profile = "auto";
   // INTERLACE_COPY_STAGING: the most staging memory on each GPU and on the host: 0, or at least 1M.
   std::uint64_t staging_bytes = std::uint64_t{256} << 20U;

@@ -7,8 +7,43 @@
 namespace interlace::plan {
 namespace {
 
-// Blocks of a size between two classes, or beyond the last.
-block_class class_of(const std::vector<block_class>& all, double bytes) {
+// The times of blocks of one size: kernel, driver batch, copies; and the kernel's thread blocks.
+block_class measured(std::uint64_t bytes, way_cost kernel, way_cost driver_batch, way_cost copies,
+                     unsigned thread_blocks) {
+  return {bytes, {{kernel, driver_batch, copies}}, thread_blocks};
+}
+
+}  // namespace
+
+const block_costs& costs_of_h200() {
+  static const block_costs all = [] {
+    block_costs made;
+    made.classes[0] = {measured(512, {14, 0.0113}, {9, 1.5}, {4, 2.7}, 16),
+                       measured(2048, {14, 0.0414}, {9, 1.6}, {4, 2.9}, 4),
+                       measured(4096, {14, 0.0815}, {9, 1.8}, {4, 2.9}, 6),
+                       measured(16384, {14, 0.321}, {9, 3}, {4, 3.3}, 4),
+                       measured(65536, {14, 1.28}, {9, 2.14}, {4, 4.1}, 4),
+                       measured(262144, {14, 5.25}, {9, 5.6}, {4, 8.2}, 4),
+                       measured(1048576, {14, 20.5}, {9, 20.2}, {4, 23.8}, 4),
+                       measured(4194304, {14, 81.9}, {9, 77.5}, {4, 79.5}, 4)};
+    made.classes[1] = {measured(512, {12, 0.0119}, {8, 0.83}, {4, 2.25}, 16),
+                       measured(2048, {12, 0.0402}, {8, 0.87}, {4, 2.3}, 4),
+                       measured(4096, {12, 0.0797}, {8, 0.95}, {4, 2.3}, 4),
+                       measured(16384, {12, 0.3145}, {8, 1.35}, {4, 2.3}, 2),
+                       measured(65536, {12, 1.25}, {8, 2.2}, {4, 3.5}, 2),
+                       measured(262144, {12, 4.99}, {8, 5.6}, {4, 7.2}, 2),
+                       measured(1048576, {12, 20}, {8, 19.7}, {4, 21.4}, 2),
+                       measured(4194304, {12, 79.9}, {8, 77}, {4, 78.5}, 2)};
+    made.classes[2] = {measured(512, {12, 0.0018}, {8, 0.83}, {4, 2.25}, 64),
+                       measured(4096, {12, 0.0037}, {8, 0.95}, {4, 2.3}, 64),
+                       measured(65536, {12, 0.037}, {8, 2.2}, {4, 2.3}, 64),
+                       measured(1048576, {12, 0.6}, {8, 2.3}, {4, 2.3}, 64)};
+    return made;
+  }();
+  return all;
+}
+
+block_class class_at(const std::vector<block_class>& all, double bytes) {
   const auto above = std::upper_bound(
       all.begin(), all.end(), bytes,
       [](double size, const block_class& one) { return size < static_cast<double>(one.bytes); });
@@ -29,42 +64,6 @@ block_class class_of(const std::vector<block_class>& all, double bytes) {
   return made;
 }
 
-// The times of blocks of one size: kernel, driver batch, copies; and the kernel's thread blocks.
-block_class measured(std::uint64_t bytes, way_cost kernel, way_cost driver_batch, way_cost copies,
-                     unsigned thread_blocks) {
-  return {bytes, {{kernel, driver_batch, copies}}, thread_blocks};
-}
-
-}  // namespace
-
-const block_costs& costs_of_h200() {
-  static const block_costs all = [] {
-    block_costs made;
-    made.classes[0] = {measured(512, {14, 0.0113}, {9, 1.5}, {4, 2.7}, 16),
-                       measured(2048, {14, 0.0414}, {9, 1.6}, {4, 2.9}, 4),
-                       measured(4096, {14, 0.0815}, {9, 1.8}, {4, 2.9}, 6),
-                       measured(16384, {14, 0.321}, {9, 3}, {4, 3.3}, 4),
-                       measured(65536, {14, 1.28}, {9, 2.14}, {4, 4.1}, 4),
-                       measured(262144, {14, 5.25}, {9, 5.6}, {4, 8.2}, 4),
-                       measured(1048576, {14, 20.5}, {9, 20.8}, {4, 23.8}, 4),
-                       measured(4194304, {14, 81.9}, {9, 77.5}, {4, 79.5}, 4)};
-    made.classes[1] = {measured(512, {12, 0.0119}, {8, 0.83}, {4, 2.25}, 16),
-                       measured(2048, {12, 0.0402}, {8, 0.87}, {4, 2.3}, 4),
-                       measured(4096, {12, 0.0797}, {8, 0.95}, {4, 2.3}, 4),
-                       measured(16384, {12, 0.3145}, {8, 1.35}, {4, 2.3}, 2),
-                       measured(65536, {12, 1.25}, {8, 2.2}, {4, 3.5}, 2),
-                       measured(262144, {12, 4.99}, {8, 5.6}, {4, 7.2}, 2),
-                       measured(1048576, {12, 20}, {8, 19.7}, {4, 21.4}, 2),
-                       measured(4194304, {12, 79.9}, {8, 77}, {4, 78.5}, 2)};
-    made.classes[2] = {measured(512, {12, 0.0018}, {8, 0.83}, {4, 2.25}, 64),
-                       measured(4096, {12, 0.0037}, {8, 0.95}, {4, 2.3}, 64),
-                       measured(65536, {12, 0.037}, {8, 2.2}, {4, 2.3}, 64),
-                       measured(1048576, {12, 0.6}, {8, 2.3}, {4, 2.3}, 64)};
-    return made;
-  }();
-  return all;
-}
-
 const char* name_of(block_way way) {
   constexpr std::array<const char*, block_ways> names{"kernel", "driver-batch", "copies"};
   return names.at(static_cast<std::size_t>(way));
@@ -78,7 +77,7 @@ const char* name_of(block_direction direction) {
 block_choice choose_way(const block_costs& costs, const block_question& what) {
   block_choice made;
   const auto blocks = static_cast<double>(what.blocks);
-  const block_class one = class_of(costs.classes[static_cast<std::size_t>(what.direction)],
+  const block_class one = class_at(costs.classes[static_cast<std::size_t>(what.direction)],
                                    blocks == 0 ? 0 : static_cast<double>(what.bytes) / blocks);
   made.thread_blocks = one.thread_blocks;
   double slowdown = 1;

@@ -48,6 +48,9 @@ struct block_costs {
 // kernels beside them lose less.
 const block_costs& costs_of_h200();
 
+// The times of blocks of any size: between two classes they are interpolated. There is a class.
+block_class class_at(const std::vector<block_class>& all, double bytes);
+
 struct block_choice {
   block_way way = block_way::copies;
   unsigned thread_blocks = 0;  // thread blocks of the kernel

@@ -319,8 +319,10 @@ void load_kernel(int gpu, CUctx_st* context) noexcept {
   try {
     auto made = std::make_unique<cuda::block_copier>(
         *driver,
-        cuda::block_options{.most_thread_blocks = process_settings().most_blocks.value_or(0),
-                            .room_bytes = list_bytes});
+        cuda::block_options{
+            .most_thread_blocks = process_settings().most_blocks.value_or(0),
+            .room_bytes = list_bytes,
+            .report = [](const std::string& sentence) { counters_note(sentence.c_str()); }});
     made->prepare(context, lists);
     publish(gpu, context, made.release());
   } catch (const std::exception& error) {

@@ -131,6 +131,11 @@ VARIANTS = {
         "tune_copy_command",
         "Measure how copies are fastest on this machine, for all later copies.",
     ),
+    ("tune", "blocks"): Command(
+        "interlace.cli.tune_blocks",
+        "tune_blocks_command",
+        "Measure how batches of blocks are fastest here, for all later batches.",
+    ),
 }
 
 

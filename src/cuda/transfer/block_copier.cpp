@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/transfer/block_profile_file.hpp"
 #include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
@@ -125,9 +126,12 @@ void check_extents(const block_batch& batch, const plan::block_list& list,
 
 }  // namespace
 
-block_copier::block_copier(const driver_table& driver, const block_options& options,
+block_copier::block_copier(const driver_table& driver, block_options options)
+    : driver_(driver), options_(std::move(options)) {}
+
+block_copier::block_copier(const driver_table& driver, block_options options,
                            const plan::block_costs& costs)
-    : driver_(driver), options_(options), costs_(costs) {}
+    : driver_(driver), options_(std::move(options)), costs_(&costs) {}
 
 block_copier::~block_copier() {
   for (auto& [context, made] : contexts_) {
@@ -136,6 +140,17 @@ block_copier::~block_copier() {
     log_failure(driver_, driver_.context_synchronize(), "cuCtxSynchronize");
     made.reset();
   }
+}
+
+// A context of the GPU must be current.
+const plan::block_costs& block_copier::costs() {
+  std::call_once(costs_once_, [&] {
+    if (costs_ != nullptr) return;
+    of_profile_ =
+        options_.use_profile ? block_costs_here(driver_, options_.report) : plan::costs_of_h200();
+    costs_ = &of_profile_;
+  });
+  return *costs_;
 }
 
 // Null if the kernels cannot be loaded in the context.
@@ -159,6 +174,7 @@ void block_copier::prepare(CUctx_st* context, std::span<const std::size_t> lists
   if (by == nullptr)
     throw device_error("the driver does not load the kernels for batches of blocks");
   const in_context on(driver_, context);
+  (void)costs();
   std::vector<pinned_rooms::room*> taken;
   taken.reserve(lists.size());
   for (const std::size_t bytes : lists) taken.push_back(by->rooms.take(bytes));
@@ -221,11 +237,11 @@ block_report block_copier::try_kernel(const plan::block_list& list, CUstream_st*
     return report;
   }
   report.direction = direction_of(places);
-  report.choice = plan::choose_way(costs_, {.direction = report.direction,
-                                            .blocks = shape.blocks,
-                                            .bytes = shape.bytes,
-                                            .driver_batch_possible = driver_.copy_batch != nullptr,
-                                            .most_thread_blocks = options_.most_thread_blocks});
+  report.choice = plan::choose_way(costs(), {.direction = report.direction,
+                                             .blocks = shape.blocks,
+                                             .bytes = shape.bytes,
+                                             .driver_batch_possible = driver_.copy_batch != nullptr,
+                                             .most_thread_blocks = options_.most_thread_blocks});
   report.result = block_result::another_way;
   if (report.choice.way != plan::block_way::kernel) return report;
   report.result = block_result::no_kernels;
@@ -292,14 +308,14 @@ copied_blocks block_copier::copy(const block_batch& batch, CUstream_st* stream) 
             : "the driver has no cuMemcpyBatchAsync, or the stream is captured or the "
               "legacy default stream");
   const plan::block_choice choice = plan::choose_way(
-      costs_, {.direction = direction_of(places),
-               .blocks = shape.blocks,
-               .bytes = shape.bytes,
-               .kernel_possible = by != nullptr,
-               .driver_batch_possible = driver_batch,
-               .copies_possible = wanted(blocks_way::copies),
-               .most_thread_blocks = batch.most_thread_blocks != 0 ? batch.most_thread_blocks
-                                                                   : options_.most_thread_blocks});
+      costs(), {.direction = direction_of(places),
+                .blocks = shape.blocks,
+                .bytes = shape.bytes,
+                .kernel_possible = by != nullptr,
+                .driver_batch_possible = driver_batch,
+                .copies_possible = wanted(blocks_way::copies),
+                .most_thread_blocks = batch.most_thread_blocks != 0 ? batch.most_thread_blocks
+                                                                    : options_.most_thread_blocks});
   if (by != nullptr && choice.way == plan::block_way::kernel &&
       launch(*by, list, plan::layout_of(list, shape, choice.thread_blocks), choice.thread_blocks,
              stream, capture.graph))
@@ -343,11 +359,11 @@ blocks_way block_copier::copy_numbers_on_gpu(const block_batch& batch, const pla
         "the driver does not load the kernels for batches of blocks, which read "
         "numbers on the GPU");
   const plan::block_choice choice = plan::choose_way(
-      costs_, {.direction = direction_of(places),
-               .blocks = shape.blocks,
-               .bytes = shape.bytes,
-               .most_thread_blocks = batch.most_thread_blocks != 0 ? batch.most_thread_blocks
-                                                                   : options_.most_thread_blocks});
+      costs(), {.direction = direction_of(places),
+                .blocks = shape.blocks,
+                .bytes = shape.bytes,
+                .most_thread_blocks = batch.most_thread_blocks != 0 ? batch.most_thread_blocks
+                                                                    : options_.most_thread_blocks});
   block_arguments what;
   what.to_base = list.to.base;
   what.from_base = list.from.base;
@@ -434,10 +450,10 @@ void block_copier::copy_staged(CUctx_st* context, const plan::block_list& list,
     try {
       const plan::block_shape shape = plan::shape_of(piece);
       const unsigned thread_blocks =
-          plan::choose_way(costs_, {.direction = direction_of(places),
-                                    .blocks = shape.blocks,
-                                    .bytes = shape.bytes,
-                                    .most_thread_blocks = options_.most_thread_blocks})
+          plan::choose_way(costs(), {.direction = direction_of(places),
+                                     .blocks = shape.blocks,
+                                     .bytes = shape.bytes,
+                                     .most_thread_blocks = options_.most_thread_blocks})
               .thread_blocks;
       if (!launch(*by, piece, plan::layout_of(piece, shape, thread_blocks), thread_blocks, stream,
                   nullptr))

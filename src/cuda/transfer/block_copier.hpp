@@ -3,8 +3,9 @@
 // | job                                          | files                                     |
 // |----------------------------------------------|-------------------------------------------|
 // | sizes and alignment of blocks, their lists   | plan/block_list                           |
-// | which way is the fastest                     | plan/block_choice                         |
+// | which way is the fastest                     | plan/block_choice, plan/block_profile     |
 // | where the blocks lie                         | block_memory                              |
+// | the machine's profile                        | block_profile_file                        |
 // | the kernels, and their launch                | block_kernels (.ptx), block_arguments     |
 // | memory for lists that a kernel reads         | pinned_rooms                              |
 #pragma once
@@ -12,10 +13,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 
 #include "cuda/transfer/block_kernels.hpp"
 #include "cuda/transfer/block_memory.hpp"
@@ -53,6 +56,8 @@ struct copied_blocks {
 struct block_options {
   unsigned most_thread_blocks = 0;  // bound for a kernel; 0: the fewest that fill the link
   std::size_t room_bytes = std::size_t{64} << 20U;  // page-locked memory for lists, of each context
+  bool use_profile = true;  // the machine's profile, if it has one, says which way is the fastest
+  std::function<void(const std::string&)> report = {};  // gets sentences for people; may be empty
 };
 
 // Thread-safe.
@@ -60,9 +65,10 @@ class block_copier {
  public:
   static constexpr std::array<std::size_t, 1> one_list{1};
 
+  // The costs are those of the machine's profile, or of an H200.
+  explicit block_copier(const driver_table& driver, block_options options = {});
   // The costs must outlive the copier.
-  explicit block_copier(const driver_table& driver, const block_options& options = {},
-                        const plan::block_costs& costs = plan::costs_of_h200());
+  block_copier(const driver_table& driver, block_options options, const plan::block_costs& costs);
   // Waits for its kernels. The contexts must still exist.
   ~block_copier();
   block_copier(const block_copier&) = delete;
@@ -89,6 +95,7 @@ class block_copier {
         : kernels(driver), rooms(driver, room_bytes) {}
   };
 
+  const plan::block_costs& costs();
   resources* resources_of(CUctx_st* context);
   blocks_way copy_numbers_on_gpu(const block_batch& batch, const plan::block_list& list,
                                  CUctx_st* context, CUstream_st* stream);
@@ -100,7 +107,9 @@ class block_copier {
 
   const driver_table& driver_;
   block_options options_;
-  const plan::block_costs& costs_;
+  std::once_flag costs_once_;
+  plan::block_costs of_profile_;
+  const plan::block_costs* costs_ = nullptr;  // null: not known yet
   std::mutex mutex_;
   std::map<CUctx_st*, std::unique_ptr<resources>> contexts_;
 };

@@ -73,6 +73,7 @@ driver_table load() {
   if (const int result = init(0); result != driver_result::success)
     throw usage_error(no_start(result, name_of(made, result)));
   take(made.device_count, "cuDeviceGetCount");
+  take(made.device_name, "cuDeviceGetName");
   take(made.device_bus_id, "cuDeviceGetPCIBusId");
   take(made.device_attribute, "cuDeviceGetAttribute");
   take(made.can_access_peer, "cuDeviceCanAccessPeer");

@@ -141,6 +141,7 @@ struct driver_table {
   int (*error_name)(int, const char**) = nullptr;
 
   int (*device_count)(int*) = nullptr;
+  int (*device_name)(char*, int, int) = nullptr;
   int (*device_bus_id)(char*, int, int) = nullptr;
   int (*device_attribute)(int*, int, int) = nullptr;
   int (*can_access_peer)(int*, int, int) = nullptr;

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -730,6 +731,10 @@ inline void driver::make_table() {
   cuda::driver_table& t = table_;
   t.error_name = [](int, const char** name) {
     *name = "FAKE";
+    return 0;
+  };
+  t.device_name = [](char* name, int length, int) {
+    std::snprintf(name, static_cast<std::size_t>(length), "GPU of tests");
     return 0;
   };
   t.device_count = [](int* count) {

@@ -1200,6 +1200,7 @@ static const listed all[] = {
     FAKE("cuInit", 2000, cuInit),
     FAKE("cuGetErrorName", 6000, cuGetErrorName),
     FAKE("cuDeviceGetCount", 2000, cuDeviceGetCount),
+    FAKE("cuDeviceGetName", 2000, cuDeviceGetName),
     FAKE("cuDeviceGetPCIBusId", 4010, cuDeviceGetPCIBusId),
     FAKE("cuDeviceCanAccessPeer", 4000, cuDeviceCanAccessPeer),
     FAKE("cuDevicePrimaryCtxRetain", 7000, cuDevicePrimaryCtxRetain),

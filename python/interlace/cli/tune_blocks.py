@@ -1,0 +1,50 @@
+"""`interlace tune blocks`: measures the fastest way to move batches of blocks of each size."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interlace.base import files
+from interlace.cli.failures import failure_ends
+from interlace.cli.shared_options import count_option
+from interlace.model.options import whole
+from interlace.model.results import json_text
+from interlace.show.block_tuning import print_block_profile
+from interlace.tuning.block_tuning import REPEATS, default_path, tune_blocks
+
+
+def tune_blocks_command(
+    repeats: Annotated[
+        str | None,
+        count_option("--repeats", "Samples of each way; the median counts.", REPEATS, "-n"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Write the profile here.  [default: the user's folder, where batches look]",
+        ),
+    ] = None,
+) -> None:
+    """Measure the ways to move batches of blocks on GPU 0, and save them for all later batches.
+
+    The ways are one kernel, one batch of the driver and plain copies. A batch takes the way whose
+    predicted time is the least; without a profile, the predictions come from an H200.
+    """
+    count = whole("--repeats", repeats, 1) or REPEATS
+    if out is not None:
+        files.check_writable(out, "--out")
+    with failure_ends():
+        profile = tune_blocks(count)
+    path = out or default_path(profile.machine.model)
+    if out is None:
+        files.make_folder(path.parent)
+    files.show_and_write(
+        partial(print_block_profile, profile, path), {path: partial(json_text, profile)}
+    )
