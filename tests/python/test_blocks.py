@@ -209,8 +209,8 @@ def test_wrong_options_of_the_benchmark(run: Run, words: tuple[str, ...], messag
     assert (ran.code, message in ran.err) == (2, True), ran.err
 
 
-def test_the_table_of_the_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
-    from interlace.show.blocks_bench import print_blocks
+def test_the_table_and_the_page_of_the_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    from interlace.show.blocks_bench import page, print_blocks
     from interlace.study.blocks_bench import BesideRow, BlocksRow
 
     def row(method: str, median: float, slower: float | None, wrong: int = 0) -> BlocksRow:
@@ -228,12 +228,15 @@ def test_the_table_of_the_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
                 most_thread_blocks=4, alone_ms=8, beside_ms=10, lost=0.2, gb_per_s=50,
             )
         ],
-        link_gb_per_s={"to-gpu": 55.4},
-        repeats=5,
-        machine={"name": "1 x H200"},
+        link_gb_per_s={"to-gpu": 55.4}, repeats=5, machine={"name": "1 x H200"},
+        benchmark="blocks", driver="580", version="1", date="now", command="bench blocks",
     )  # fmt: skip
     print_blocks(results)
     shown = " ".join(capsys.readouterr().out.split())
     assert "at most +25.0 % from the fastest other one: 256 x 4 KiB to-gpu" in shown
     assert "3 blocks wrong." in shown
     assert "20.0" in shown
+    text = page(results)
+    assert "256 blocks, to the GPU" in text
+    assert '"x":["4 KiB"],"y":[9.75]' in text
+    assert text.count("<tr") == 3  # the head, and a row for each method

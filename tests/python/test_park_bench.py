@@ -60,9 +60,13 @@ def test_the_file_and_the_table(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
         return {"row": row(method), "link": [55.0, 54.0], "gpu": "H9", "cuda": "13.0"}
 
     monkeypatch.setattr(park_bench, "_run_method", measured)
-    out = tmp_path / "out.json"
-    ran = run("bench", "park", "-b", "64M", "-n", 3, "--json", out)
+    out, html = tmp_path / "out.json", tmp_path / "out.html"
+    ran = run("bench", "park", "-b", "64M", "-n", 3, "--json", out, "--html", html)
     assert ran.code == 0, ran.err
+    text = html.read_text()
+    assert "Parked memory, by method" in text
+    assert '"name":"first park"' in text
+    assert text.count("<tr") == 3  # the head, and a row for each method
     document = json.loads(out.read_text())
     assert document["benchmark"] == "park"
     assert document["bytes"] == sum(park_bench.sizes(64 * MIB))

@@ -10,10 +10,15 @@ import typer
 from interlace.base import files
 from interlace.base.errors import UserError
 from interlace.cli.failures import failure_ends
-from interlace.cli.shared_options import ResultsFile, count_option, list_option
+from interlace.cli.shared_options import (
+    ChartsFile,
+    ResultsFile,
+    count_option,
+    list_option,
+    result_texts,
+)
 from interlace.model.options import byte_count, whole, whole_numbers
-from interlace.model.results import json_text
-from interlace.show.blocks_bench import print_blocks
+from interlace.show.blocks_bench import page, print_blocks
 from interlace.study.blocks_bench import DIRECTIONS, run
 
 SIZES, COUNTS = "512,4K,16K,64K,1M", "16,256,4096,16384"
@@ -47,6 +52,7 @@ def blocks_command(
         count_option("--repeats", "Repeats; the median is shown.", DEFAULT_REPEATS, "-n"),
     ] = None,
     json_file: ResultsFile = None,
+    html_file: ChartsFile = None,
 ) -> None:
     """Compare batches of blocks with the driver's batches, plain copies and PyTorch's gather.
 
@@ -60,11 +66,10 @@ def blocks_command(
     count = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     bounds = [] if beside is None else _bounds(beside)
     block_sizes, block_counts = _block_sizes(sizes), whole_numbers("--blocks", counts, "blocks")
-    if json_file is not None:
-        files.check_writable(json_file, "--json")
+    files.check_outputs({"--json": json_file, "--html": html_file})
     with failure_ends():
         results = run(block_sizes, block_counts, wanted, count, bounds)
-    texts = {} if json_file is None else {json_file: partial(json_text, results)}
+    texts = result_texts(results, json_file, html_file, page)
     files.show_and_write(partial(print_blocks, results), texts)
     if any(row.wrong for row in results.rows):
         raise typer.Exit(1)

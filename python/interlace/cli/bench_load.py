@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -14,9 +13,14 @@ from interlace.base import files
 from interlace.base.cores import allowed_cores
 from interlace.base.errors import UserError
 from interlace.cli.failures import failure_ends
-from interlace.cli.shared_options import ResultsFile, count_option, list_option
+from interlace.cli.shared_options import (
+    ChartsFile,
+    ResultsFile,
+    count_option,
+    list_option,
+    result_texts,
+)
 from interlace.model.options import size_between, whole
-from interlace.model.results import json_text
 from interlace.runtime import reading
 from interlace.show.load_bench import page, print_loads, wrong_tensors
 from interlace.study.load_bench import PLACES, Request, run
@@ -79,9 +83,7 @@ def load_command(
         typer.Option("--limit", metavar="S", help="Measure nothing new after so many seconds."),
     ] = None,
     json_file: ResultsFile = None,
-    html_file: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts.")
-    ] = None,
+    html_file: ChartsFile = None,
 ) -> None:
     """Compare loads of a transformer's checkpoint, by interlace and by all loaders installed.
 
@@ -101,15 +103,10 @@ def load_command(
         _cores(cores),
         whole("--limit", limit, 1),
     )
-    outputs = {"--json": json_file, "--html": html_file}
-    files.check_outputs(outputs)
+    files.check_outputs({"--json": json_file, "--html": html_file})
     with failure_ends():
         results = run(request)
-    texts: dict[Path, Callable[[], str]] = {}
-    if json_file is not None:
-        texts[json_file] = partial(json_text, results)
-    if html_file is not None:
-        texts[html_file] = partial(page, results)
+    texts = result_texts(results, json_file, html_file, page)
     files.show_and_write(partial(print_loads, results), texts)
     if wrong_tensors(results):
         raise typer.Exit(1)

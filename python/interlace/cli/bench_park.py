@@ -10,10 +10,9 @@ import typer
 from interlace.base import files
 from interlace.base.errors import UserError
 from interlace.cli.failures import failure_ends
-from interlace.cli.shared_options import ResultsFile, count_option
+from interlace.cli.shared_options import ChartsFile, ResultsFile, count_option, result_texts
 from interlace.model.options import size_between, whole
-from interlace.model.results import json_text
-from interlace.show.park_bench import print_parks
+from interlace.show.park_bench import page, print_parks
 from interlace.study.park_bench import METHODS, run
 
 LEAST, MOST, DEFAULT_BYTES = "64M", "1024G", "16G"
@@ -32,6 +31,7 @@ def park_command(
         count_option("--repeats", "Later cycles; the median is shown.", DEFAULT_REPEATS, "-n"),
     ] = None,
     json_file: ResultsFile = None,
+    html_file: ChartsFile = None,
 ) -> None:
     """Compare interlace.park with a replica of vLLM's sleep mode and with torch_memory_saver.
 
@@ -46,9 +46,8 @@ def park_command(
             raise UserError(
                 f"--methods {methods}: give some of {', '.join(METHODS)}, each at most once"
             )
-    if json_file is not None:
-        files.check_writable(json_file, "--json")
+    files.check_outputs({"--json": json_file, "--html": html_file})
     with failure_ends():
         results = run(most, wanted, count)
-    texts = {} if json_file is None else {json_file: partial(json_text, results)}
+    texts = result_texts(results, json_file, html_file, page)
     files.show_and_write(partial(print_parks, results), texts)

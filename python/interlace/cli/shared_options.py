@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 import typer
 
 from interlace.base.cores import allowed_cores
 from interlace.base.errors import UserError
 from interlace.model.options import whole
+from interlace.model.results import json_text
 from interlace.workloads import WORKLOADS, check_workload
+
+Results = TypeVar("Results", bound=msgspec.Struct)
 
 
 def list_option(name: str, what: str, default: str) -> Any:
@@ -51,6 +56,24 @@ Jobs = Annotated[
     ),
 ]
 ResultsFile = Annotated[Path | None, json_option("all results")]
+ChartsFile = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts.")
+]
+
+
+def result_texts(
+    results: Results,
+    json_file: Path | None,
+    html_file: Path | None,
+    page: Callable[[Results], str],
+) -> dict[Path, Callable[[], str]]:
+    """The texts of the files that the options ask for."""
+    texts: dict[Path, Callable[[], str]] = {}
+    if json_file is not None:
+        texts[json_file] = partial(json_text, results)
+    if html_file is not None:
+        texts[html_file] = partial(page, results)
+    return texts
 
 
 def known_workload(command: str, name: str | None) -> str:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from interlace.base import table
 from interlace.model.mechanisms import size_text
-from interlace.study.blocks_bench import OWN, BlocksResults
+from interlace.show.page import BLUE, GREY, ORANGE, SKY, Chart, html_table, measured_page
+from interlace.study.blocks_bench import DRIVER, LOOP, OWN, TORCH, BlocksResults, BlocksRow
+
+COLOURS = {OWN: BLUE, DRIVER: ORANGE, LOOP: GREY, TORCH: SKY}
+
+Key = tuple[str, int, int]
 
 
-def print_blocks(results: BlocksResults) -> None:
-    rows = results.rows
-    keys = [(row.direction, row.block_bytes, row.blocks) for row in rows]
-    fastest: dict[tuple[str, int, int], float] = {}
-    for key, row in zip(keys, rows, strict=True):
-        fastest[key] = min(row.median_us, fastest.get(key, row.median_us))
-    columns = [
+def _keys(results: BlocksResults) -> list[Key]:
+    return [(row.direction, row.block_bytes, row.blocks) for row in results.rows]
+
+
+def _columns(rows: list[BlocksRow]) -> list[table.Column]:
+    return [
         table.Column("direction", "", [row.direction for row in rows], number=False),
         table.Column("block", "", [size_text(row.block_bytes) for row in rows]),
         table.Column("blocks", "", [str(row.blocks) for row in rows]),
@@ -34,11 +40,15 @@ def print_blocks(results: BlocksResults) -> None:
         table.Column("host", "ns/block", [f"{row.host_ns:.1f}" for row in rows]),
         table.Column("#wrong", "", [str(row.wrong) for row in rows]),
     ]
-    groups = [sorted(fastest).index(key) for key in keys]
-    styles = [
-        table.BEST if row.median_us == fastest[key] else ""
-        for key, row in zip(keys, rows, strict=True)
-    ]
+
+
+def _head(results: BlocksResults) -> str:
+    name = results.machine["name"]
+    return f"blocks, scattered at random, page-locked memory; measured on {name}"
+
+
+def _foot(results: BlocksResults) -> list[str]:
+    rows = results.rows
     links = ", ".join(f"{name} {rate:.1f} GB/s" for name, rate in results.link_gb_per_s.items())
     own = [row for row in rows if row.method == OWN and row.slower is not None]
     slowest = max(own, key=lambda row: row.slower or 0)
@@ -51,10 +61,74 @@ def print_blocks(results: BlocksResults) -> None:
     ]
     wrong = sum(row.wrong for row in rows)
     foot.append(f"{wrong} blocks wrong." if wrong else "All bytes right.")
-    head = f"blocks, scattered at random, page-locked memory; measured on {results.machine['name']}"
-    table.print_table(head, columns, groups, styles, foot)
+    return foot
+
+
+def print_blocks(results: BlocksResults) -> None:
+    """Print the tables."""
+    rows, keys = results.rows, _keys(results)
+    fastest: dict[Key, float] = {}
+    for key, row in zip(keys, rows, strict=True):
+        fastest[key] = min(row.median_us, fastest.get(key, row.median_us))
+    groups = [sorted(fastest).index(key) for key in keys]
+    styles = [
+        table.BEST if row.median_us == fastest[key] else ""
+        for key, row in zip(keys, rows, strict=True)
+    ]
+    table.print_table(_head(results), _columns(rows), groups, styles, _foot(results))
     if results.beside:
         _print_beside(results)
+
+
+def page(results: BlocksResults) -> str:
+    """A page with a chart for each direction and number of blocks, and the table."""
+    rows = html_table(_columns(results.rows), _keys(results))
+    return measured_page(results, _head(results), _charts(results), rows, _foot(results))
+
+
+def _charts(results: BlocksResults) -> list[Chart]:
+    charts: list[Chart] = []
+    caption = "The bytes of a batch over the time from the call until all bytes have arrived."
+    for direction in dict.fromkeys(row.direction for row in results.rows):
+        for blocks in dict.fromkeys(row.blocks for row in results.rows):
+            rows = [r for r in results.rows if (r.direction, r.blocks) == (direction, blocks)]
+            layout = {
+                "xaxis": {"type": "category", "title": {"text": "bytes of a block"}},
+                "yaxis": {"title": {"text": "GB/s"}, "rangemode": "tozero"},
+            }
+            title = f"{blocks} blocks, {direction.replace('-', ' the ').replace('gpu', 'GPU')}"
+            figure = {"data": _traces(results, direction, rows), "layout": layout}
+            charts.append((f"blocks-{direction}-{blocks}", title, caption, figure))
+    return charts
+
+
+def _traces(results: BlocksResults, direction: str, rows: list[BlocksRow]) -> list[dict[str, Any]]:
+    traces: list[dict[str, Any]] = []
+    for method in dict.fromkeys(row.method for row in rows):
+        own = [row for row in rows if row.method == method]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": method,
+                "x": [size_text(row.block_bytes) for row in own],
+                "y": [row.gb_per_s for row in own],
+                "line": {"color": COLOURS[method]},
+                "hovertemplate": f"%{{y:.2f}} GB/s, %{{x}}<extra>{method}</extra>",
+            }
+        )
+    sizes = [size_text(size) for size in dict.fromkeys(row.block_bytes for row in rows)]
+    traces.append(
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "one copy of 256 MiB",
+            "x": sizes,
+            "y": [results.link_gb_per_s[direction]] * len(sizes),
+            "line": {"color": GREY, "dash": "dash"},
+        }
+    )
+    return traces
 
 
 def _print_beside(results: BlocksResults) -> None:

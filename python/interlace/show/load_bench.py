@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 from typing import Any
 
 from interlace.base import table
-from interlace.show.page import BLUE, GREY, ORANGE, SKY, Chart, card, frame, html_table
+from interlace.show.page import BLUE, GREY, ORANGE, SKY, Chart, html_table, measured_page
 from interlace.study.load_bench import LoadResults, LoadRow
 from interlace.study.load_methods import LIMITS
 
@@ -88,32 +87,8 @@ def print_loads(results: LoadResults) -> None:
 
 def page(results: LoadResults) -> str:
     """A page with a chart for each place, and the table. It makes no network request."""
-    charts = _charts(results)
-    machine = str(results.machine["name"])
-    facts = {
-        "Machine": machine,
-        "Driver": results.driver,
-        "Version": f"Interlace {results.version}",
-        "Date": results.date,
-        "Command": results.command,
-    }
-    return frame(
-        charts,
-        title=escape(f"load on {machine}: measured"),
-        workload="load",
-        machine=escape(machine),
-        how="measured",
-        summary=escape(_head(results)),
-        facts="\n".join(f"<dt>{k}</dt><dd>{escape(v)}</dd>" for k, v in facts.items() if v),
-        charts="\n".join(card(*chart[:3]) for chart in charts),
-        insides="",
-        timelines="",
-        rows_text="MB and GB are 1e6 and 1e9 bytes.",
-        rows=html_table(_columns(results), [row.place for row in results.rows]),
-        candidates="",
-        notes="\n".join(f"<li>{escape(note)}</li>" for note in _foot(results)),
-        glossary="",
-    )
+    rows = html_table(_columns(results), [row.place for row in results.rows])
+    return measured_page(results, _head(results), _charts(results), rows, _foot(results))
 
 
 def _charts(results: LoadResults) -> list[Chart]:

@@ -23,7 +23,7 @@ from interlace.show.timeline import track_order
 
 if TYPE_CHECKING:
     from interlace.model.inside import Inside
-    from interlace.model.results import Study, StudyRow, Timelines
+    from interlace.model.results import BenchmarkFile, Study, StudyRow, Timelines
     from interlace.model.run import Event
 
 PALETTE = {
@@ -120,6 +120,37 @@ def frame(drawn: Sequence[Chart], /, **parts: str) -> str:
         script=_file("page.js"),
         figures=json.dumps(figures, separators=(",", ":")).replace("</", "<\\/"),
         plotly=get_plotlyjs(),
+    )
+
+
+def measured_page(
+    results: BenchmarkFile, head: str, charts: Sequence[Chart], rows: str, foot: Sequence[str]
+) -> str:
+    """The page of a benchmark: charts, the table `rows`, which is HTML, and the notes below it."""
+    machine = str(results.machine["name"])
+    facts = {
+        "Machine": machine,
+        "Driver": results.driver,
+        "Version": f"Interlace {results.version}",
+        "Date": results.date,
+        "Command": results.command,
+    }
+    return frame(
+        charts,
+        title=escape(f"{results.benchmark} on {machine}: measured"),
+        workload=escape(results.benchmark),
+        machine=escape(machine),
+        how="measured",
+        summary=escape(head),
+        facts="\n".join(f"<dt>{k}</dt><dd>{escape(v)}</dd>" for k, v in facts.items() if v),
+        charts="\n".join(card(*chart[:3]) for chart in charts),
+        insides="",
+        timelines="",
+        rows_text="MB and GB are 1e6 and 1e9 bytes.",
+        rows=rows,
+        candidates="",
+        notes="\n".join(f"<li>{escape(note)}</li>" for note in foot),
+        glossary="",
     )
 
 

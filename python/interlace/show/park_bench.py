@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import statistics
+from typing import Any
 
 from interlace.base import table
-from interlace.study.park_bench import ParkResults
+from interlace.show.page import BLUE, ORANGE, SKY, Chart, html_table, measured_page
+from interlace.study.park_bench import ParkResults, ParkRow
 
 
-def print_parks(results: ParkResults) -> None:
-    rows = results.rows
-    columns = [
+def _columns(rows: list[ParkRow]) -> list[table.Column]:
+    return [
         table.Column("method", "", [row.method for row in rows], number=False),
         table.Column("first park", "s", table.fixed([row.first_park_s for row in rows])),
         table.Column("", "GB/s", [f"{row.first_park_gb_per_s:.2f}" for row in rows]),
@@ -20,12 +21,17 @@ def print_parks(results: ParkResults) -> None:
         table.Column("", "GB/s", [f"{row.resume_gb_per_s:.2f}" for row in rows]),
         table.Column("#wrong", "", [str(row.wrong) for row in rows]),
     ]
-    fastest = max(row.park_gb_per_s for row in rows)
-    styles = [table.BEST if row.park_gb_per_s == fastest else "" for row in rows]
-    head = (
+
+
+def _head(results: ParkResults) -> str:
+    return (
         f"park, {1e-9 * results.bytes:.3f} GB in {results.tensors} tensors of PyTorch; measured on "
         f"{results.machine['name']}"
     )
+
+
+def _foot(results: ParkResults) -> list[str]:
+    rows = results.rows
     foot = [
         "first park: the first of the process, which page-locks memory; park, resume: the median "
         f"of {results.repeats} later cycles.",
@@ -35,4 +41,52 @@ def print_parks(results: ParkResults) -> None:
     ]
     wrong = sum(row.wrong for row in rows)
     foot.append(f"{wrong} tensors wrong." if wrong else "All bytes right.")
-    table.print_table(head, columns, [0] * len(rows), styles, foot)
+    return foot
+
+
+def print_parks(results: ParkResults) -> None:
+    """Print the table."""
+    rows = results.rows
+    fastest = max(row.park_gb_per_s for row in rows)
+    styles = [table.BEST if row.park_gb_per_s == fastest else "" for row in rows]
+    table.print_table(_head(results), _columns(rows), [0] * len(rows), styles, _foot(results))
+
+
+def page(results: ParkResults) -> str:
+    """A page with a chart of all methods, and the table."""
+    rows = html_table(_columns(results.rows), [0] * len(results.rows))
+    return measured_page(results, _head(results), [_chart(results)], rows, _foot(results))
+
+
+def _chart(results: ParkResults) -> Chart:
+    names = [row.method for row in results.rows][::-1]
+
+    def bars(name: str, colour: str, rates: list[float]) -> dict[str, Any]:
+        return {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "x": rates[::-1],
+            "y": names,
+            "marker": {"color": colour},
+            "hovertemplate": f"%{{x:.2f}} GB/s<extra>{name}</extra>",
+        }
+
+    rows = results.rows
+    traces = [
+        bars("first park", ORANGE, [row.first_park_gb_per_s for row in rows]),
+        bars("park", SKY, [row.park_gb_per_s for row in rows]),
+        bars("resume", BLUE, [row.resume_gb_per_s for row in rows]),
+    ]
+    layout = {
+        "barmode": "group",
+        "height": 90 + 90 * len(names),
+        "xaxis": {"title": {"text": "GB/s"}},
+        "yaxis": {"ticksuffix": " "},
+    }
+    caption = (
+        "The bytes of the tensors over the time of the call. One copy of page-locked memory moves "
+        f"{results.link_to_host_gb_per_s:.1f} GB/s to the host."
+    )
+    figure = {"data": traces, "layout": layout}
+    return ("park", "Parked memory, by method", caption, figure)
