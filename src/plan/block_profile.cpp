@@ -9,8 +9,8 @@
 namespace interlace::plan {
 namespace {
 
-constexpr const char* profile_kind = "interlace block profile";
-constexpr std::uint64_t profile_format = 1;
+constexpr const char* block_profile_kind = "interlace block profile";
+constexpr std::uint64_t block_profile_format = 1;
 
 block_class class_of(const json_value& read, const std::vector<block_class>& rest) {
   const auto* members = read.as<json_value::object>();
@@ -30,7 +30,7 @@ block_class class_of(const json_value& read, const std::vector<block_class>& res
 }
 
 block_costs costs_of(const json_value& read, const block_costs& rest) {
-  const json_value::object& top = profile_members(read, profile_kind, profile_format);
+  const json_value::object& top = profile_members(read, block_profile_kind, block_profile_format);
   const auto& directions = json_member<json_value::object>(top, "directions");
   block_costs made = rest;
   for (std::size_t at = 0; at < block_directions; ++at) {
