@@ -18,6 +18,7 @@
 #include "python/cuda_microbenchmark.hpp"
 #include "python/cuda_multiprocessor.hpp"
 #include "python/cuda_region.hpp"
+#include "python/cuda_updates.hpp"
 #include "python/cuda_workload_library.hpp"
 #include "python/signals.hpp"
 #include "python/workloads.hpp"
@@ -174,6 +175,7 @@ NB_MODULE(_cuda, module) {
   bind_copies(module);
   bind_microbenchmarks(module);
   bind_cuda_multiprocessor(module);
+  bind_updates(module);
   bind_workloads(module);
   bind_workload_library(module);
   module.def(

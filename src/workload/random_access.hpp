@@ -21,16 +21,11 @@
 #include "interlace/base/errors.hpp"
 #include "interlace/kernel/region.hpp"
 #include "interlace/workload/problem.hpp"
+#include "kernel/hpcc_stream.hpp"
 #include "workload/shared/chosen.hpp"
 #include "workload/shared/parts.hpp"
 
 namespace interlace::workload {
-
-// The word after `word` in the sequence.
-INTERLACE_HOST_DEVICE std::uint64_t next_random_access(std::uint64_t word) {
-  constexpr std::uint64_t polynomial = 7;
-  return (word << 1U) ^ ((word >> 63U) != 0 ? polynomial : 0);
-}
 
 // What a store leaves in an entry.
 INTERLACE_HOST_DEVICE std::uint64_t stored_random_access(std::uint64_t entry) {
@@ -52,7 +47,7 @@ struct random_access_updates {
       if (l >= words.size) return;
       std::uint64_t word = lane.load(words, l);
       for ([[maybe_unused]] auto k : lane.range(0U, updates)) {
-        word = next_random_access(word);
+        word = kernel::hpcc::next(word);
         const std::uint64_t entry = word & (table.size - 1);
         lane.compute(operation::integer, 12 + 3 * table.devices);
         lane.update(table, entry, Op == combine::store ? stored_random_access(entry) : word);

@@ -282,7 +282,7 @@ def test_a_transfer_that_cannot_be_measured(run: Run, cuda: FakeCuda) -> None:
         (
             ["overlapp"],
             "there is no command bench 'overlapp' (did you mean overlap?); there are blocks, "
-            "collective, copy, load, overlap, park, simulator",
+            "collective, copy, load, overlap, park, simulator, updates",
         ),
         (["overlap", "--peers", "4"], "--peers 4: 4x Fake H200 has 3 peers of its first GPU"),
         (["overlap", "--peers", "0"], "--peers '0': 0 peers cannot run anything; give at least 1"),

@@ -82,7 +82,7 @@ WRONG: list[tuple[list[str], str]] = [
     ([*STUDY, "--json"], "option '--json' requires an argument"),
     ([*STUDY, "more"], "got unexpected extra argument (more)"),
     (["bench", "copie"], "there is no command bench 'copie' (did you mean copy?); there are "
-                         "blocks, collective, copy, load, overlap, park, simulator"),
+                         "blocks, collective, copy, load, overlap, park, simulator, updates"),
     (["trace", "x"], "there is no command trace 'x'; there are info, convert, replay, record"),
     # GPUs
     ([*STUDY, "--gpus", "0"], "--gpus '0': 0 GPUs cannot run anything; give at least 1"),

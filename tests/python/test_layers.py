@@ -66,6 +66,8 @@ PUBLIC: dict[str, str] = {
     "park.h": "c-interface",
     "early_launch.cuh": "cuda",
     "kernel_device.cuh": "cuda",
+    "updates_device.cuh": "cuda",
+    "host_updates_device.cuh": "cuda",
     "replicas.hpp": "kernel",
     "tune.hpp": "tune",
     "region.hpp": "kernel",

@@ -101,7 +101,7 @@ INTERLACE_HOST_DEVICE void put_update(void* packet, const packet_header& h, std:
   }
 }
 
-// Writes the zeros behind the last update.
+// Writes the zeros after the last update.
 INTERLACE_HOST_DEVICE void put_padding(void* packet, const packet_header& h) {
   const packet_format f = h.format();
   const std::uint64_t used =

@@ -11,6 +11,7 @@ from interlace.cli.bench_load import load_command
 from interlace.cli.bench_overlap import overlap_command
 from interlace.cli.bench_park import park_command
 from interlace.cli.bench_simulator import simulator_command
+from interlace.cli.bench_updates import updates_command
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "blocks": blocks_command,
@@ -20,4 +21,5 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "overlap": overlap_command,
     "park": park_command,
     "simulator": simulator_command,
+    "updates": updates_command,
 }

@@ -1,0 +1,48 @@
+// Atomic updates of one element, whose result nobody needs. Relaxed, at device scope.
+#pragma once
+
+#include <type_traits>
+
+#include "interlace/kernel.hpp"
+#include "interlace/kernel_device.cuh"
+
+namespace interlace::cuda::updates {
+
+template <combine Op, class T>
+__device__ __forceinline__ void combine_at(T* p, T value) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "updates are of numbers of 4 or 8 bytes");
+  if constexpr (Op == combine::store) {
+    *static_cast<volatile T*>(p) = value;
+  } else if constexpr (Op == combine::bit_xor || Op == combine::bit_or) {
+    static_assert(std::is_integral_v<T>, "bits are combined in integers");
+    using word = std::conditional_t<sizeof(T) == 4, unsigned int, unsigned long long>;
+    auto* const at = reinterpret_cast<word*>(p);
+    if constexpr (Op == combine::bit_xor)
+      atomicXor(at, static_cast<word>(value));
+    else
+      atomicOr(at, static_cast<word>(value));
+  } else if constexpr (Op == combine::max) {
+    // Floating-point numbers are compared as integers, whose order is reversed below zero.
+    if constexpr (std::is_same_v<T, float>) {
+      if (__float_as_int(value) >= 0)
+        atomicMax(reinterpret_cast<int*>(p), __float_as_int(value));
+      else
+        atomicMin(reinterpret_cast<unsigned int*>(p), __float_as_uint(value));
+    } else if constexpr (std::is_same_v<T, double>) {
+      const long long bits = __double_as_longlong(value);
+      if (bits >= 0)
+        atomicMax(reinterpret_cast<long long*>(p), bits);
+      else
+        atomicMin(reinterpret_cast<unsigned long long*>(p), static_cast<unsigned long long>(bits));
+    } else if constexpr (sizeof(T) == 4) {
+      atomicMax(p, value);
+    } else {
+      using wide = std::conditional_t<std::is_signed_v<T>, long long, unsigned long long>;
+      atomicMax(reinterpret_cast<wide*>(p), static_cast<wide>(value));
+    }
+  } else {
+    device::atomic_combine_relaxed<Op>(p, value);
+  }
+}
+
+}  // namespace interlace::cuda::updates

@@ -1,0 +1,101 @@
+// Kernels send updates to threads of the host, each of which has a ring of slots in page-locked
+// memory. kernel/credit_ring.hpp says how the ring orders what both sides write and read, and
+// ring_readers.hpp is the other side.
+#pragma once
+
+#include <cstdint>
+
+#include "interlace/cuda/updates/record.cuh"
+#include "interlace/cuda/updates/ring_readers.hpp"
+#include "interlace/kernel/credit_ring.hpp"
+
+namespace interlace::cuda::updates {
+
+// Written by the first thread of a kernel whose wait passed its deadline.
+struct ring_failure {
+  unsigned int failed;
+  unsigned int ring;
+  std::uint64_t ticket;
+  std::uint64_t consumed;
+};
+
+__device__ __forceinline__ std::uint64_t nanoseconds() {
+#if defined(__CUDA_ARCH__)
+  std::uint64_t t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  return t;
+#else
+  return 0;
+#endif
+}
+
+// Sends blocks of records to the ring of the bin's owner.
+template <class Codec>
+struct send_to_host {
+  static constexpr bool by_blocks = true;
+  Codec codec;
+  const kernel::credit_ring* rings;  // in the GPU's memory
+  unsigned char* slots;              // [rings][slots][slot_bytes], page-locked
+  const std::uint8_t* owner;         // [bins] the bin's ring
+  ring_failure* failure;             // page-locked
+  unsigned int* failed;              // in the GPU's memory
+  std::uint64_t deadline_ns;
+  std::uint32_t ring_count;
+
+  __device__ __forceinline__ std::uint32_t receivers() const { return ring_count; }
+  template <class Record>
+  __device__ __forceinline__ std::uint64_t element(const Record& r) const {
+    return codec.element(r);
+  }
+
+  // Sends `count` records, at most slot_records, by the whole block. After a failure it drops them.
+  template <class Record>
+  __device__ void send(std::uint32_t bin, const Record* records, std::uint32_t count) const {
+    __shared__ std::uint64_t ticket_of_block;
+    __shared__ bool open_of_block;
+    const std::uint32_t number = owner[bin];
+    const kernel::credit_ring ring = rings[number];
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      const volatile unsigned int* const stopped = failed;
+      bool open = *stopped == 0;
+      std::uint64_t ticket = 0;
+      if (open) {
+        ticket = kernel::take_ticket(ring);
+        const std::uint64_t begin = nanoseconds();
+        bool expired = false;
+        open = kernel::wait_for_room(ring, ticket, [&] {
+          expired = nanoseconds() - begin > deadline_ns;
+          return expired || *stopped != 0;
+        });
+        if (expired && atomicExch(failed, 1U) == 0) {
+          failure->ring = number;
+          failure->ticket = ticket;
+          failure->consumed = kernel::ring::load_acquire(ring.consumed);
+          __threadfence_system();
+          failure->failed = 1;
+        }
+      }
+      ticket_of_block = ticket;
+      open_of_block = open;
+    }
+    __syncthreads();
+    if (!open_of_block) return;
+    const std::uint64_t ticket = ticket_of_block;
+    unsigned char* const slot =
+        slots + (number * ring.slots + ticket % ring.slots) * slot_bytes<Record>();
+    if (threadIdx.x == 0) *reinterpret_cast<slot_header*>(slot) = slot_header{bin, count};
+    Record* const to = reinterpret_cast<Record*>(slot + slot_header_bytes);
+    constexpr std::uint32_t words_each = sizeof(Record) / sizeof(word_of<Record>);
+    const auto* const from = reinterpret_cast<const word_of<Record>*>(records);
+    for (std::uint32_t k = threadIdx.x; k < count * words_each; k += blockDim.x)
+      __stcs(reinterpret_cast<word_of<Record>*>(to) + k, from[k]);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence_system();
+      kernel::publish_slot(ring, ticket);
+    }
+  }
+};
+
+}  // namespace interlace::cuda::updates

@@ -1,0 +1,111 @@
+// Updates as records, and producers of them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+// Tests compile this file and bins.cuh for the host, too.
+#if defined(__CUDACC__)
+#define INTERLACE_UNROLL _Pragma("unroll")
+#else
+#define INTERLACE_UNROLL
+#endif
+
+namespace interlace {
+
+namespace cuda::updates {
+
+// The words in which a record is moved.
+template <class Record>
+using word_of = std::conditional_t<alignof(Record) % 8 == 0, unsigned long long, unsigned int>;
+
+// Stores and loads a record that need not stay in a cache.
+template <class Record>
+__device__ __forceinline__ void store_streaming(Record* to, const Record& r) {
+  using word = word_of<Record>;
+  word words[sizeof(Record) / sizeof(word)];
+  memcpy(words, &r, sizeof(Record));
+  INTERLACE_UNROLL
+  for (unsigned k = 0; k < sizeof(Record) / sizeof(word); ++k)
+    __stcs(reinterpret_cast<word*>(to) + k, words[k]);
+}
+template <class Record>
+__device__ __forceinline__ Record load_streaming(const Record* from) {
+  using word = word_of<Record>;
+  word words[sizeof(Record) / sizeof(word)];
+  INTERLACE_UNROLL
+  for (unsigned k = 0; k < sizeof(Record) / sizeof(word); ++k)
+    words[k] = __ldcs(reinterpret_cast<const word*>(from) + k);
+  Record r;
+  memcpy(&r, words, sizeof(Record));
+  return r;
+}
+
+// How a record says its element and its value: by functions of its own.
+template <class Record>
+struct own_codec {
+  using value_type = typename Record::value_type;
+  __device__ __forceinline__ std::uint64_t element(const Record& r) const { return r.element(); }
+  __device__ __forceinline__ value_type value(const Record& r) const { return r.value(); }
+};
+
+}  // namespace cuda::updates
+
+// An update with the number of its element. A record has 8 bytes where both are 4 bytes, 12 for
+// values of 8 bytes, and 16 with Index = std::uint64_t.
+template <class T, class Index = std::uint32_t>
+struct indexed_update {
+  using value_type = T;
+  indexed_update() = default;
+  __device__ __forceinline__ indexed_update(std::uint64_t element, T value) {
+    const auto index = static_cast<Index>(element);
+    memcpy(words, &index, sizeof(Index));
+    memcpy(words + sizeof(Index) / 4, &value, sizeof(T));
+  }
+  __device__ __forceinline__ std::uint64_t element() const {
+    Index index;
+    memcpy(&index, words, sizeof(Index));
+    return index;
+  }
+  __device__ __forceinline__ T value() const {
+    T value;
+    memcpy(&value, words + sizeof(Index) / 4, sizeof(T));
+    return value;
+  }
+  unsigned int words[(sizeof(Index) + sizeof(T)) / 4];
+};
+
+// The updates (indices[i], values[i]).
+template <class Update, class Index>
+struct update_arrays {
+  const Index* indices;
+  const typename Update::value_type* values;
+  struct walk {
+    const Index* index;
+    const typename Update::value_type* value;
+    __device__ __forceinline__ Update get() const { return Update(__ldcs(index), __ldcs(value)); }
+    __device__ __forceinline__ void advance() {
+      index += 32;
+      value += 32;
+    }
+  };
+  __device__ __forceinline__ walk begin(std::uint64_t i) const { return {indices + i, values + i}; }
+};
+
+// The updates make(0), make(1), ...
+template <class Make>
+struct each_update {
+  Make make;
+  struct walk {
+    const Make* make;
+    std::uint64_t i;
+    __device__ __forceinline__ auto get() const { return (*make)(i); }
+    __device__ __forceinline__ void advance() { i += 32; }
+  };
+  __device__ __forceinline__ walk begin(std::uint64_t i) const { return {&make, i}; }
+};
+template <class Make>
+each_update(Make) -> each_update<Make>;
+
+}  // namespace interlace

@@ -1,0 +1,204 @@
+// Scattered updates of a table in the host's memory by kernels of a GPU.
+//
+//   interlace::host_table_updates<interlace::indexed_update<float>, interlace::combine::add>
+//   updates(
+//       table, elements, {.pool_bytes = std::uint64_t{8} << 30});
+//   updates.run(producer, count, stream);
+//
+// A store of 8 bytes from a GPU to the host crosses the link by itself, and the link takes few of
+// them. Here, kernels append updates to bins in the GPU's memory, and send whole chunks of a bin to
+// the host's thread that owns the bin. That thread applies them. The table can be larger than the
+// GPU's memory, and need not be page-locked: the GPU never touches it.
+//
+// What `run` promises: it returns when all updates are applied, and blocks the caller until then.
+// The host must not use the table meanwhile. Updates are unordered; integers are exact. A kernel
+// that waits for room in a ring longer than the deadline ends, and `run` throws device_error, which
+// names the ring and its fill; the table then has some of the updates. Elements that do not exist
+// are not applied; `run` throws usage_error, which names one.
+//
+// Producers, records and codecs are as in interlace/updates_device.cuh. The codec's functions must
+// run on the host, too (INTERLACE_HOST_DEVICE).
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/updates/host_ring.cuh"
+#include "interlace/cuda/updates/kernels.cuh"
+#include "interlace/cuda/updates/ring_readers.hpp"
+#include "interlace/kernel.hpp"
+
+namespace interlace {
+
+struct host_update_options {
+  std::uint64_t pool_bytes = 0;    // of the GPU's memory for bins; 0: a quarter of the table
+  std::uint64_t window_bytes = 0;  // of the table for each bin; 0: 2 MiB, or as small as can be
+  std::uint32_t threads = 0;       // of the host; 0: one for each core but one
+  std::uint32_t slots = 128;       // of each ring, of 8 KiB for records of 8 bytes
+  double deadline_s = 10;          // of a kernel's wait for room
+};
+
+template <class Record, combine Op, class Codec = cuda::updates::own_codec<Record>>
+class host_table_updates {
+ public:
+  using value_type = typename Codec::value_type;
+
+  host_table_updates(value_type* table, std::uint64_t elements,
+                     const host_update_options& options = {}, const Codec& codec = {})
+      : table_{table, codec},
+        options_(options),
+        threads_(threads_of(options)),
+        bins_(request_of(elements, options), false),
+        slots_(std::size_t{threads_} * options.slots * cuda::updates::slot_bytes<Record>()),
+        words_(std::size_t{threads_} * (options.slots + line_words) * sizeof(std::uint64_t) +
+               sizeof(cuda::updates::ring_failure)) {
+    if (options.slots == 0) throw usage_error("a ring of updates needs at least one slot");
+    const cuda::updates::sizing& s = bins_.sizes();
+    cuda::device_memory& memory = bins_.memory();
+    const int device = bins_.device();
+    tickets_ = static_cast<std::uint64_t*>(
+        memory.take(device, (std::uint64_t{threads_} + 1) * sizeof(std::uint64_t)));
+    auto* words = static_cast<std::uint64_t*>(words_.data());
+    for (std::uint32_t k = 0; k < threads_; ++k) {
+      kernel::credit_ring r;
+      r.consumed = words + std::size_t{k} * line_words;
+      r.ready = words + std::size_t{threads_} * line_words + std::size_t{k} * options.slots;
+      r.tickets = tickets_ + k;
+      r.slots = options.slots;
+      rings_.push_back(r);
+    }
+    failure_ = reinterpret_cast<cuda::updates::ring_failure*>(
+        words + std::size_t{threads_} * (options.slots + line_words));
+    std::vector<std::uint8_t> owner(s.bins);
+    for (std::uint32_t g = 0; g < s.groups; ++g) {
+      const std::uint32_t begin = bins_.first_bin(g);
+      const std::uint32_t end = bins_.first_bin(g + 1);
+      for (std::uint32_t b = begin; b < end; ++b)
+        owner[b] = static_cast<std::uint8_t>(std::uint64_t{b - begin} * threads_ / (end - begin));
+    }
+    auto* const owners = static_cast<std::uint8_t*>(memory.take(device, s.bins));
+    auto* const rings = static_cast<kernel::credit_ring*>(
+        memory.take(device, threads_ * sizeof(kernel::credit_ring)));
+    INTERLACE_CUDA_CHECK(cudaMemcpy(owners, owner.data(), s.bins, cudaMemcpyDefault));
+    INTERLACE_CUDA_CHECK(cudaMemcpy(rings, rings_.data(), threads_ * sizeof(kernel::credit_ring),
+                                    cudaMemcpyDefault));
+    send_.codec = codec;
+    send_.rings = rings;
+    send_.slots = static_cast<unsigned char*>(slots_.data());
+    send_.owner = owners;
+    send_.failure = failure_;
+    send_.failed = reinterpret_cast<unsigned int*>(tickets_ + threads_);
+    send_.deadline_ns = static_cast<std::uint64_t>(options.deadline_s * 1e9);
+    send_.ring_count = threads_;
+  }
+
+  // Applies the producer's updates [0, count).
+  template <class Producer>
+  void run(const Producer& producer, std::uint64_t count, cudaStream_t stream) {
+    const cuda::updates::sizing& s = bins_.sizes();
+    std::fill_n(static_cast<std::uint64_t*>(words_.data()),
+                std::size_t{threads_} * (options_.slots + line_words), 0);
+    *failure_ = {};
+    INTERLACE_CUDA_CHECK(cudaMemsetAsync(
+        tickets_, 0, (std::uint64_t{threads_} + 1) * sizeof(std::uint64_t), stream));
+    cuda::updates::ring_readers<Record, apply_on_host> readers(
+        rings_, static_cast<const unsigned char*>(slots_.data()), table_);
+    bins_.reset(stream);
+    std::uint32_t due = 0;
+    for (std::uint64_t begin = 0; begin < count; begin += s.round_records) {
+      if (begin == 0)
+        bins_.plan(0, 0, true, false, stream);
+      else
+        bins_.plan(bins_.first_bin(due), bins_.first_bin(due + 1), false, false, stream);
+      bins_.round(producer, begin, std::min(count, begin + s.round_records), send_, stream);
+      due = (due + 1) % s.groups;
+    }
+    // A group's bins go to all threads, so the groups are emptied one after the other.
+    for (std::uint32_t g = 0; g < s.groups; ++g) {
+      bins_.plan(bins_.first_bin(g), bins_.first_bin(g + 1), false, true, stream);
+      bins_.round(producer, 0, 0, send_, stream);
+    }
+    wait(stream);
+    std::vector<std::uint64_t> tickets(threads_);
+    INTERLACE_CUDA_CHECK(
+        cudaMemcpy(tickets.data(), tickets_, threads_ * sizeof(std::uint64_t), cudaMemcpyDefault));
+    if (failure_->failed != 0) {
+      readers.stop();
+      throw device_error("a kernel waited " + std::to_string(options_.deadline_s) +
+                         " s for room in ring " + std::to_string(failure_->ring) + " of " +
+                         std::to_string(threads_) + ": ticket " + std::to_string(failure_->ticket) +
+                         ", of which the host has read " + std::to_string(failure_->consumed) +
+                         ", and " + std::to_string(options_.slots) + " slots");
+    }
+    readers.finish(tickets);
+    applied_ = readers.applied();
+    bins_.check(stream);
+  }
+
+  const cuda::updates::sizing& sizes() const { return bins_.sizes(); }
+  std::uint32_t threads() const { return threads_; }
+  // Updates that each thread applied in the last run.
+  const std::vector<std::uint64_t>& applied() const { return applied_; }
+
+ private:
+  using shape = cuda::updates::round_shape<512, 16, 1>;
+  static constexpr std::size_t line_words = 16;  // words of 128 bytes, so that rings share no line
+
+  struct apply_on_host {
+    value_type* table;
+    Codec codec;
+    void fetch(const Record& r) const { __builtin_prefetch(table + codec.element(r), 1); }
+    void now(const Record& r) const {
+      value_type& at = table[codec.element(r)];
+      at = combine_values<value_type, Op>(at, codec.value(r));
+    }
+  };
+
+  static std::uint32_t threads_of(const host_update_options& options) {
+    if (options.threads > 256) throw usage_error("at most 256 threads of the host apply updates");
+    if (options.threads != 0) return options.threads;
+    return std::clamp(std::thread::hardware_concurrency(), 2U, 65U) - 1;
+  }
+
+  static cuda::updates::sizing_request request_of(std::uint64_t elements,
+                                                  const host_update_options& options) {
+    cuda::updates::sizing_request r;
+    r.elements = elements;
+    r.value_bytes = sizeof(value_type);
+    r.buffer_bytes = options.pool_bytes;
+    r.window_bytes = options.window_bytes;
+    r.most_bins = 4096;
+    return r;
+  }
+
+  // Waits without keeping a core, which the threads need.
+  static void wait(cudaStream_t stream) {
+    for (;;) {
+      const cudaError_t state = cudaStreamQuery(stream);
+      if (state == cudaSuccess) return;
+      if (state != cudaErrorNotReady) INTERLACE_CUDA_CHECK(state);
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+
+  apply_on_host table_;
+  host_update_options options_;
+  std::uint32_t threads_;
+  cuda::updates::update_bins<Record, shape> bins_;
+  cuda::mapped_memory slots_;
+  cuda::mapped_memory words_;
+  std::vector<kernel::credit_ring> rings_;
+  cuda::updates::ring_failure* failure_ = nullptr;
+  std::uint64_t* tickets_ = nullptr;
+  cuda::updates::send_to_host<Codec> send_{};
+  std::vector<std::uint64_t> applied_;
+};
+
+}  // namespace interlace

@@ -1,0 +1,92 @@
+"""Prints measured updates as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from interlace.base import table
+from interlace.model.mechanisms import size_text
+from interlace.study.updates_bench import HostUpdatesRow, UpdatesResults, UpdatesRow
+
+
+def _giga(value: float | None) -> str:
+    return table.UNKNOWN if value is None else f"{1e-9 * value:.2f}"
+
+
+def _share(value: float | None) -> str:
+    return table.UNKNOWN if value is None else f"{100 * value:.0f}"
+
+
+def print_updates(results: UpdatesResults) -> None:
+    name = results.machine["name"]
+    if results.rows:
+        _print_gpu(results.rows, f"random 64-bit updates of a table in a GPU; measured on {name}")
+    if results.rows and results.host_rows:
+        print()
+    if results.host_rows:
+        _print_host(
+            results.host_rows, f"random 64-bit updates of a table in the host; measured on {name}"
+        )
+
+
+def _print_gpu(rows: Sequence[UpdatesRow], head: str) -> None:
+    def rates(title: str, of: Callable[[UpdatesRow], float | None]) -> table.Column:
+        return table.Column(title, "G/s", [_giga(of(row)) for row in rows])
+
+    columns = [
+        table.Column("table", "", [size_text(row.table_bytes) for row in rows]),
+        rates("atomics", lambda row: row.plain_per_s),
+        rates("bins", lambda row: row.binned_per_s),
+        table.Column("speedup", "", [f"{row.speedup:.2f}" for row in rows]),
+        rates("limit", lambda row: row.limit_per_s),
+        table.Column("of limit", "%", [_share(row.of_limit) for row in rows]),
+        rates("group", lambda row: row.group_per_s),
+        rates("append", lambda row: row.append_per_s),
+        rates("combine", lambda row: row.combine_per_s),
+        table.Column("bins", "", [str(row.bins) if row.bins else "none" for row in rows]),
+        table.Column("buffers", "MiB", [f"{row.buffer_bytes / 2**20:.1f}" for row in rows]),
+        table.Column("look-ahead", "M", [f"{1e-6 * row.look_ahead:.1f}" for row in rows]),
+        table.Column("#wrong", "", [str(row.wrong) for row in rows]),
+    ]
+    foot = [
+        "limit: each update's record is written and read once, and each touched sector of the table"
+        " is read and written once for all updates of its bin, at the memory's bandwidth.",
+        "group, append, combine: each stage alone; append includes group.",
+        "look-ahead: the most updates that wait in bins, in millions; HPCC's rule of 1024 for each "
+        "process is not kept, its rules of four updates for each element and of errors are.",
+        _verdict([row.wrong for row in rows]),
+    ]
+    table.print_table(head, columns, [0] * len(rows), [""] * len(rows), foot)
+
+
+def _print_host(rows: Sequence[HostUpdatesRow], head: str) -> None:
+    def rates(title: str, of: Callable[[HostUpdatesRow], float]) -> table.Column:
+        return table.Column(title, "G/s", [_giga(of(row)) for row in rows])
+
+    columns = [
+        table.Column("table", "", [size_text(row.table_bytes) for row in rows]),
+        rates("bins", lambda row: row.sent_per_s),
+        rates("stores", lambda row: row.stores_per_s),
+        rates("atomics", lambda row: row.atomics_per_s),
+        rates("host alone", lambda row: row.host_per_s),
+        rates("copies", lambda row: row.copies_per_s),
+        table.Column("over stores", "", [f"{row.over_stores:.1f}" for row in rows]),
+        table.Column("over best", "", [f"{row.over_best:.2f}" for row in rows]),
+        table.Column("of link", "%", [_share(row.of_link) for row in rows]),
+        table.Column("threads", "", [str(row.threads) for row in rows]),
+        table.Column("on the GPU", "MiB", [f"{row.pool_bytes / 2**20:.1f}" for row in rows]),
+        table.Column("#wrong", "", [str(row.wrong) for row in rows]),
+    ]
+    foot = [
+        "bins: kernels send full bins over the link, and threads of the host apply them.",
+        "stores, atomics: each update crosses the link by itself. host alone: all cores, each with "
+        "64 elements fetched ahead.",
+        "copies: the most that copies of the whole table to the GPU and back allow, whenever the "
+        "bins are full.",
+        _verdict([row.wrong for row in rows]),
+    ]
+    table.print_table(head, columns, [0] * len(rows), [""] * len(rows), foot)
+
+
+def _verdict(wrong: Sequence[int]) -> str:
+    return f"{sum(wrong)} elements wrong." if any(wrong) else "All elements right."

@@ -1,0 +1,81 @@
+// Random updates of a table in a GPU's memory: HPCC's RandomAccess by bins and by plain atomics,
+// and the rate of each stage of the bins.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace interlace::bench {
+
+struct update_request {
+  std::uint64_t table_bytes = 0;   // a power of two, at least 1 MiB
+  std::uint64_t updates = 0;       // 0: four for each element, as HPCC's rules say
+  std::uint64_t buffer_bytes = 0;  // of the bins; 0: a quarter of the table
+  std::uint64_t window_bytes = 0;  // 0: as the library decides, as below
+  std::uint32_t groups = 0;
+  bool fetch = true;
+  std::string shape = "512x8";  // threads x updates of a thread; one of update_shapes()
+  std::uint32_t repeats = 3;
+};
+
+struct update_times {
+  std::uint64_t updates = 0;
+  std::uint64_t bins = 0;  // 0: the table lies in the L2, and plain atomics serve it
+  std::uint64_t window_bytes = 0;
+  std::uint64_t groups = 0;
+  std::uint64_t round_updates = 0;
+  std::uint64_t buffer_bytes = 0;
+  std::uint64_t look_ahead = 0;  // the most updates that wait at a time
+  std::uint64_t direct = 0;      // updates that found no room in their bin, in a run
+  std::vector<double> plain_s;   // one for each repeat
+  std::vector<double> binned_s;
+  std::uint64_t wrong = 0;        // elements that differ after both have run the same stream
+  double memory_bytes_per_s = 0;  // the GPU's memory: the slower of reading and writing
+  double bytes_an_update = 0;     // that the bins must move at least
+  double group_s = 0;             // of a round alone, without bins: group by bins
+  double append_s = 0;            // group, and append to bins
+  double combine_s = 0;           // apply what one round appended, in the density of a full run
+  std::uint64_t combined = 0;     // updates of combine_s
+};
+
+std::vector<std::string> update_shapes();
+
+// Measures on GPU 0. Throws usage_error for a request that makes no sense, and device_error if the
+// GPU has too little memory or fails.
+update_times measure_updates(const update_request& request);
+
+// The table lies in the host's memory.
+struct host_update_request {
+  std::uint64_t table_bytes = 0;   // a power of two, at least 1 MiB
+  std::uint64_t updates = 0;       // 0: four for each element
+  std::uint64_t pool_bytes = 0;    // of the GPU's memory for bins; 0: a quarter of the table
+  std::uint64_t window_bytes = 0;  // 0: as the library decides, as below
+  std::uint32_t threads = 0;
+  std::uint32_t slots = 128;
+  bool page_locked = true;  // also measure stores and atomics over the link, which need it
+  std::uint64_t link_updates = std::uint64_t{1} << 24U;  // for stores and atomics over the link
+  std::uint32_t repeats = 1;
+};
+
+struct host_update_times {
+  std::uint64_t updates = 0;
+  std::uint64_t link_updates = 0;  // of stores_s and atomics_s
+  std::uint64_t bins = 0;
+  std::uint64_t window_bytes = 0;
+  std::uint64_t pool_bytes = 0;
+  std::uint64_t threads = 0;
+  std::vector<double> sent_s;   // by bins over the link; one for each repeat
+  double stores_s = 0;          // over the link; 0: not measured
+  double atomics_s = 0;         // over the link; they do not see the host's own updates
+  double host_s = 0;            // the host alone, by all its cores
+  double table_copy_s = 0;      // the whole table to the GPU and back, both ways at once
+  double link_bytes_per_s = 0;  // from the GPU to the host, by copies
+  double busiest_share = 0;     // updates of the thread that applied most, over the mean
+  std::uint64_t wrong = 0;      // elements that differ after an even number of runs
+};
+
+// Measures GPU 0 and its host. Throws what measure_updates throws.
+host_update_times measure_host_updates(const host_update_request& request);
+
+}  // namespace interlace::bench

@@ -1,0 +1,188 @@
+// Scattered updates on a GPU are those that the host makes, for every combination, every record and
+// every distribution.
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
+#include "interlace/host_updates_device.cuh"
+#include "interlace/updates_device.cuh"
+
+namespace interlace::updates_tests {
+namespace {
+
+bool there_is_a_gpu() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+}
+
+template <class T>
+T* to_gpu(cuda::device_memory& memory, const std::vector<T>& from) {
+  auto* const to = static_cast<T*>(memory.take(0, from.size() * sizeof(T)));
+  INTERLACE_CUDA_CHECK(cudaMemcpy(to, from.data(), from.size() * sizeof(T), cudaMemcpyDefault));
+  return to;
+}
+
+enum class spread { even, skewed, one_element };
+
+template <class T>
+struct sample {
+  std::vector<std::uint32_t> indices;
+  std::vector<T> values;
+};
+
+// Small whole numbers, which sums of floating-point numbers keep exactly.
+template <class T>
+sample<T> samples(std::uint64_t elements, std::uint64_t count, spread how, std::uint32_t seed) {
+  std::mt19937_64 random(seed);
+  sample<T> s;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t r = random();
+    std::uint64_t at = r % elements;
+    if (how == spread::skewed)
+      at = static_cast<std::uint64_t>(
+               std::pow(static_cast<double>(elements), static_cast<double>(r >> 11U) * 0x1p-53)) %
+           elements;
+    if (how == spread::one_element) at = 7;
+    s.indices.push_back(static_cast<std::uint32_t>(at));
+    s.values.push_back(static_cast<T>(static_cast<int>(random() % 64) + 1));
+  }
+  return s;
+}
+
+constexpr std::uint64_t elements = (std::uint64_t{1} << 22U) - 77;
+
+template <class T, combine Op>
+void same_as_host(spread how, const update_options& options, std::uint32_t seed) {
+  using update = indexed_update<T>;
+  constexpr std::uint64_t count = 3'000'001;
+  const sample<T> s = samples<T>(elements, count, how, seed);
+  std::vector<T> table(elements, T{9});
+  std::vector<T> wanted = table;
+  for (std::uint64_t i = 0; i < count; ++i)
+    wanted[s.indices[i]] = combine_values<T, Op>(wanted[s.indices[i]], s.values[i]);
+  cuda::device_memory memory;
+  T* const on_gpu = to_gpu(memory, table);
+  const update_arrays<update, std::uint32_t> producer{to_gpu(memory, s.indices),
+                                                      to_gpu(memory, s.values)};
+  INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
+  scattered_updates<update, Op> updates(on_gpu, elements, options);
+  updates.run(producer, count, nullptr);
+  updates.check(nullptr);
+  INTERLACE_CUDA_CHECK(cudaMemcpy(table.data(), on_gpu, elements * sizeof(T), cudaMemcpyDefault));
+  if (Op != combine::store) {
+    EXPECT_EQ(table, wanted);
+    return;
+  }
+  // Any of the stored values may stay.
+  std::uint64_t wrong = 0;
+  std::vector<std::uint64_t> seen(elements);  // a bit for each value
+  for (std::uint64_t i = 0; i < count; ++i)
+    seen[s.indices[i]] |= std::uint64_t{1} << (static_cast<std::uint64_t>(s.values[i]) % 64);
+  for (std::uint64_t i = 0; i < elements; ++i) {
+    const auto bit = std::uint64_t{1} << (static_cast<std::uint64_t>(table[i]) % 64);
+    wrong += seen[i] == 0 ? table[i] != T{9} : (seen[i] & bit) == 0;
+  }
+  EXPECT_EQ(wrong, 0U);
+}
+
+template <class T, combine Op>
+void in_every_way() {
+  update_options bins;
+  bins.window_bytes = 256 << 10U;
+  for (const spread how : {spread::even, spread::skewed, spread::one_element})
+    same_as_host<T, Op>(how, bins, 1);
+  same_as_host<T, Op>(spread::even, {}, 2);  // plain atomics
+  bins.groups = 1;
+  bins.fetch = false;
+  same_as_host<T, Op>(spread::even, bins, 3);
+}
+
+TEST(scattered_updates, of_integers_are_those_of_the_host) {
+  if (!there_is_a_gpu()) GTEST_SKIP() << "needs a GPU";
+  in_every_way<std::uint64_t, combine::add>();
+  in_every_way<std::uint64_t, combine::bit_xor>();
+  in_every_way<std::int64_t, combine::min>();
+  in_every_way<std::uint64_t, combine::max>();
+  in_every_way<std::uint32_t, combine::bit_or>();
+  in_every_way<std::uint32_t, combine::add>();
+  in_every_way<std::int32_t, combine::max>();
+  in_every_way<std::uint64_t, combine::store>();
+}
+
+TEST(scattered_updates, of_floating_point_numbers_are_those_of_the_host) {
+  if (!there_is_a_gpu()) GTEST_SKIP() << "needs a GPU";
+  in_every_way<float, combine::add>();
+  in_every_way<double, combine::add>();
+  in_every_way<float, combine::max>();
+  in_every_way<double, combine::min>();
+}
+
+TEST(scattered_updates, of_elements_that_do_not_exist_are_reported) {
+  if (!there_is_a_gpu()) GTEST_SKIP() << "needs a GPU";
+  using update = indexed_update<std::uint32_t>;
+  cuda::device_memory memory;
+  const std::vector<std::uint32_t> table(elements);
+  std::vector<std::uint32_t> indices(1000, 3);
+  indices[700] = static_cast<std::uint32_t>(elements);
+  const std::vector<std::uint32_t> ones(1000, 1);
+  std::uint32_t* const on_gpu = to_gpu(memory, table);
+  const update_arrays<update, std::uint32_t> producer{to_gpu(memory, indices),
+                                                      to_gpu(memory, ones)};
+  for (const std::uint64_t window : {0U, 256U << 10U}) {
+    update_options options;
+    options.window_bytes = window;
+    scattered_updates<update, combine::add> updates(on_gpu, elements, options);
+    updates.run(producer, 1000, nullptr);
+    try {
+      updates.check(nullptr);
+      ADD_FAILURE() << "nothing was reported";
+    } catch (const usage_error& error) {
+      EXPECT_NE(std::string(error.what()).find("element " + std::to_string(elements) + " "),
+                std::string::npos)
+          << error.what();
+    }
+    updates.check(nullptr);
+  }
+}
+
+template <class T, combine Op>
+void host_table(spread how, std::uint32_t slots) {
+  using update = indexed_update<T>;
+  constexpr std::uint64_t count = 2'000'003;
+  const sample<T> s = samples<T>(elements, count, how, 5);
+  std::vector<T> table(elements, T{3});
+  std::vector<T> wanted = table;
+  for (std::uint64_t i = 0; i < count; ++i)
+    wanted[s.indices[i]] = combine_values<T, Op>(wanted[s.indices[i]], s.values[i]);
+  cuda::device_memory memory;
+  const update_arrays<update, std::uint32_t> producer{to_gpu(memory, s.indices),
+                                                      to_gpu(memory, s.values)};
+  INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
+  host_update_options options;
+  options.slots = slots;
+  options.threads = 3;
+  options.window_bytes = 64 << 10U;
+  options.pool_bytes = 32 << 20U;
+  host_table_updates<update, Op> updates(table.data(), elements, options);
+  updates.run(producer, count, nullptr);
+  EXPECT_EQ(table, wanted);
+}
+
+TEST(scattered_updates, of_a_table_of_the_host_are_those_of_the_host) {
+  if (!there_is_a_gpu()) GTEST_SKIP() << "needs a GPU";
+  for (const std::uint32_t slots : {1U, 2U, 64U}) {
+    host_table<std::uint64_t, combine::add>(spread::even, slots);
+    host_table<float, combine::add>(spread::skewed, slots);
+    host_table<std::uint32_t, combine::max>(spread::one_element, slots);
+  }
+}
+
+}  // namespace
+}  // namespace interlace::updates_tests

@@ -1,0 +1,141 @@
+"""`interlace bench updates` over fake GPUs: rows, rates, files and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_core import FakeCuda
+from interlace.base.errors import DeviceError
+from study_helpers import Run
+
+MIB, GIB = 1 << 20, 1 << 30
+
+
+class FakeUpdates:
+    """Stands for the measurements: bins are three times as fast as atomics beyond 32 MiB."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.wrong = 0
+
+    def table(self, size: int, updates: int, repeats: int) -> dict[str, Any]:
+        self.asked.append(("gpu", size, updates, repeats))
+        if size == 64 * GIB:
+            raise DeviceError("cudaMalloc failed: out of memory")
+        inside = size <= 32 * MIB
+        each = 1e-10 if inside else 1e-10 / 3
+        return {
+            "updates": updates,
+            "plain_s": [1e-10 * updates] * repeats,
+            "binned_s": [each * updates] * repeats,
+            "wrong": self.wrong,
+            "bins": 0 if inside else 256,
+            "window_bytes": 0 if inside else 2 * MIB,
+            "groups": 4,
+            "round_updates": 1000,
+            "buffer_bytes": size // 4,
+            "look_ahead": 2500,
+            "direct": 0,
+            "memory_bytes_per_s": 4e12,
+            "bytes_an_update": 0.0 if inside else 50.0,
+            "group_s": 0.0 if inside else 1e-8,
+            "append_s": 0.0 if inside else 2e-8,
+            "combine_s": 0.0 if inside else 5e-8,
+            "combined": 2000,
+        }
+
+    def host_table(self, size: int, updates: int, linked: int, repeats: int) -> dict[str, Any]:
+        self.asked.append(("host", size, updates, linked, repeats))
+        return {
+            "updates": updates,
+            "link_updates": linked,
+            "sent_s": [updates / 3e9] * repeats,
+            "stores_s": linked / 1e8,
+            "atomics_s": linked / 5e7,
+            "host_s": updates / 1e9,
+            "table_copy_s": size / 40e9,
+            "wrong": 0,
+            "bins": 512,
+            "window_bytes": 2 * MIB,
+            "pool_bytes": size // 4,
+            "threads": 15,
+            "busiest_share": 1.02,
+            "link_bytes_per_s": 48e9,
+        }
+
+
+@pytest.fixture
+def updates(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> FakeUpdates:
+    made = FakeUpdates()
+    monkeypatch.setattr(cuda, "measure_updates", made.table, raising=False)
+    monkeypatch.setattr(cuda, "measure_host_updates", made.host_table, raising=False)
+    return made
+
+
+def test_the_tables_and_the_file(updates: FakeUpdates, run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "updates.json"
+    ran = run("bench", "updates", "--tables", "512M,32M", "-n", "2", "--json", file)
+    assert ran.code == 0, ran.err
+    assert updates.asked == [
+        ("gpu", 32 * MIB, 16 * MIB, 2),
+        ("gpu", 512 * MIB, 256 * MIB, 2),
+        ("host", GIB, 512 * MIB, 1 << 24, 2),
+    ]
+    found = json.loads(file.read_text())
+    assert found["benchmark"] == "updates"
+    inside, large = found["rows"]
+    assert inside["limit_per_s"] is inside["of_limit"] is inside["group_per_s"] is None
+    assert inside["speedup"] == pytest.approx(1)
+    assert large["speedup"] == pytest.approx(3)
+    assert large["limit_per_s"] == pytest.approx(80e9)
+    assert large["of_limit"] == pytest.approx(30 / 80)
+    stages = [large[f"{stage}_per_s"] for stage in ("group", "append", "combine")]
+    assert stages == pytest.approx([100e9, 50e9, 40e9])
+    (host,) = found["host_rows"]
+    assert host["over_stores"] == pytest.approx(30)
+    # A pool of a quarter of the table, of 8 bytes an update, for every copy of the table.
+    assert host["copies_per_s"] == pytest.approx(40e9 / 4 / 8)
+    assert host["over_best"] == pytest.approx(3 / 1.25)
+    assert host["of_link"] == pytest.approx(0.5)
+    assert ran.out.count("All elements right.") == 2
+    assert "a table in a GPU" in ran.out
+    assert "a table in the host" in ran.out
+
+
+def test_wrong_elements_end_it(updates: FakeUpdates, run: Run) -> None:
+    updates.wrong = 5
+    ran = run("bench", "updates", "--tables", "64M", "--host-tables", "none")
+    assert ran.code == 1
+    assert "5 elements wrong." in ran.out
+    assert "in the host" not in ran.out
+
+
+def test_a_failure_leaves_no_file(updates: FakeUpdates, run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "updates.json"
+    ran = run("bench", "updates", "--tables", "64G", "--host-tables", "none", "--json", file)
+    assert ran.code != 0
+    assert "out of memory" in ran.err
+    assert not file.exists()
+    assert updates.asked == [("gpu", 64 * GIB, 32 * GIB, 3)]
+
+
+@pytest.mark.usefixtures("updates")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--tables", "3M"], "--tables '3M': give powers of two from 1M on"),
+        (["--tables", "512K"], "--tables '512K': give powers of two from 1M on"),
+        (["--host-tables", "x"], "--host-tables 'x': "),
+        (["--tables", "none", "--host-tables", "none"], "leave nothing to measure"),
+        (["--updates", "0"], "--updates 0: give a number of at least 1"),
+        (["-n", "0"], "--repeats 0: give a number of at least 1"),
+    ],
+)
+def test_refusals(run: Run, words: list[str], message: str) -> None:
+    ran = run("bench", "updates", *words)
+    assert ran.code == 2
+    assert message in ran.err
