@@ -137,38 +137,41 @@ struct batch_copy {
 
 // One side of a batch of blocks: block i lies at base + numbers[i] * stride.
 struct blocks_side {
-  void* base = nullptr;           // null (with a stride of 1) if the numbers are addresses
+  void* base = nullptr;           // null, with a stride of 1, if the numbers are addresses
   std::size_t stride = 1;         // bytes from a block to the next one
   const void* numbers = nullptr;  // at least 0; null stands for 0, 1, 2 and so on
   std::size_t number_bytes = 8;   // bytes of each number, 4 or 8
-  // All blocks of the side must lie in so many bytes from `base` on, and a block outside is
-  // refused. 0: the caller does not say.
+  // The bytes from `base` on in which all blocks of this side must lie; a block outside of them is
+  // refused. 0: unknown.
   std::size_t extent = 0;
 };
 
 // How a batch of blocks was enqueued.
 enum class blocks_way : std::uint8_t {
-  nothing,       // no block has a byte
+  nothing,       // every block has 0 bytes
   kernel,        // one kernel reads or writes the host's memory over the link
   driver_batch,  // one call of cuMemcpyBatchAsync
   copies,        // a plain copy for each block
-  staged,        // kernels from or to page-locked memory, and the host's own copies
+  staged,        // kernels to or from page-locked memory, and copies by the host between this and
+                 // pageable memory
 };
 
-// Many blocks between the host's memory and a GPU, or inside a GPU. They have no order among
-// themselves. If two destinations overlap, each byte comes from one of their blocks; if a
-// destination overlaps a source, the bytes are undefined.
+// Many blocks between the host's memory and a GPU, or inside a GPU. The blocks are copied in any
+// order. If two destinations overlap, each byte comes from one of their blocks; if a destination
+// overlaps a source, the bytes are undefined.
 struct block_batch {
   blocks_side dst;
   blocks_side src;
   const std::uint64_t* sizes = nullptr;  // bytes of each block; null if all blocks have `bytes`
   std::size_t bytes = 0;
   std::size_t count = 0;
-  // The numbers of both sides lie in memory of the GPU. They are read when the batch runs, and are
-  // not checked. Both sides need an `extent`, and there can be no `sizes`.
+  // The numbers of both sides lie in memory of the GPU. The GPU reads them when the batch runs, and
+  // nobody checks them. Both sides need an `extent`, and there can be no `sizes`.
   bool numbers_on_gpu = false;
-  unsigned most_thread_blocks = 0;  // bound for a kernel; 0: the fewest that are as fast as more
-  bool stage_pageable = false;      // if not, memory that is not page-locked is refused
+  unsigned most_thread_blocks =
+      0;  // most thread blocks of a kernel; 0: the fewest that reach the kernel's full speed
+  bool stage_pageable =
+      false;  // whether pageable memory is copied through page-locked memory; if not, it is refused
   // The way to take: kernel, driver_batch or copies. A batch for which it is impossible is refused.
   // `nothing` takes the way that is predicted to be the fastest.
   blocks_way only = blocks_way::nothing;
@@ -183,7 +186,8 @@ class copier {
  public:
   // Throws usage_error if an option is not valid or there is no NVIDIA driver.
   explicit copier(const copy_options& options = copy_options::from_environment());
-  // Waits for its copies. Captured graphs that still exist keep their staging memory.
+  // Waits for the copies of this copier. Captured graphs that still exist keep their staging
+  // memory.
   ~copier();
   copier(copier&&) noexcept;
   copier& operator=(copier&&) noexcept;
@@ -202,7 +206,8 @@ class copier {
   // - if all bytes together are below the threshold, or
   // - if more than 256 copies are between different places.
   // Copies inside GPUs run at the same time as the others. Throws usage_error if a range that is
-  // written overlaps any other range of the batch, else as copy_async.
+  // written overlaps any other range of the batch. Otherwise it throws the same errors as
+  // copy_async.
   void copy_batch_async(std::span<const batch_copy> copies, CUstream_st* stream);
   // Copies blocks, on `stream`, by the way that is predicted to be the fastest, and returns the
   // way. `batch` and its lists may change after the call, except numbers on the GPU. A captured
@@ -212,14 +217,14 @@ class copier {
   // staged, and if the numbers are on a GPU that cannot run the kernel on this memory; device_error
   // if the driver fails.
   blocks_way copy_blocks_async(const block_batch& batch, CUstream_st* stream);
-  // Participant i of n sends `bytes` from send[i]. Each participant i receives the bytes of all, in
-  // order: n * bytes at receive[i]. send[i] can be the place where its own bytes belong, receive[i]
-  // + i * bytes. Throws usage_error unless `send` and `receive` have the same size, else as
-  // copy_batch_async.
+  // Participant i of n sends `bytes` from send[i]. Each participant i receives the bytes of all
+  // participants in order, n * bytes in all, at receive[i]. send[i] can be the place where its own
+  // bytes belong, receive[i] + i * bytes. Throws usage_error unless `send` and `receive` have the
+  // same size. Otherwise it throws the same errors as copy_batch_async.
   void all_gather_async(std::span<const void* const> send, std::span<void* const> receive,
                         std::size_t bytes, CUstream_st* stream);
   // Participant i of n sends n blocks of `bytes` from send[i]. Block j goes to participant j, which
-  // receives it as block i of receive[j]. Throws as all_gather_async.
+  // receives it as block i of receive[j]. Throws the same errors as all_gather_async.
   void all_to_all_async(std::span<const void* const> send, std::span<void* const> receive,
                         std::size_t bytes, CUstream_st* stream);
   // Participant i of 1 to 16 has `count` elements at send[i], and receives the combination of all
@@ -227,17 +232,18 @@ class copier {
   // must be in the memory of one GPU. Elements are combined in the order of the participants, so
   // all participants receive the same bits, in every run.
   //
-  // Each participant combines one part. A batch of copies brings it the others' elements, into
-  // staging memory, and another batch takes the result to them. If half of the staging memory is
-  // too small for a message, the message goes in pieces, and a piece is combined while the next one
-  // is copied. If other all-reduces use all staging memory, the host waits for them. In a captured
-  // graph, pieces follow each other, and the graph owns the staging memory of each of its
-  // all-reduces. With many of them in graphs, later ones have smaller pieces, and finally no
-  // memory. The first all-reduce of a process loads kernels, which can wait for kernels that run.
+  // Each participant combines one part. A batch of copies brings the other participants' elements
+  // of this part into staging memory, and a second batch takes the result to all participants. If
+  // half of the staging memory is too small for a message, the message goes in pieces, and a piece
+  // is combined while the next one is copied. If other all-reduces use all staging memory, the host
+  // waits for them. In a captured graph, pieces follow each other, and the graph owns the staging
+  // memory of each of its all-reduces. If graphs own many of them, later all-reduces have smaller
+  // pieces, and in the end no memory. The first all-reduce of a process loads kernels, which can
+  // wait for kernels that run.
   //
-  // Throws usage_error for buffers that do not satisfy this, and if the library was built without
-  // nvcc; device_error if there is no staging memory left or the GPUs cannot be used together; else
-  // as copy_batch_async.
+  // Throws usage_error for other buffers, and if the library was built without nvcc. Throws
+  // device_error if no staging memory is left, or if the GPUs cannot be used together. Otherwise it
+  // throws the same errors as copy_batch_async.
   void all_reduce_async(std::span<const void* const> send, std::span<void* const> receive,
                         std::size_t count, reduced_type type, reduce_by by, CUstream_st* stream);
   // Does what the first large message would do: makes contexts, enables access between GPUs, and
@@ -250,8 +256,8 @@ class copier {
   std::unique_ptr<cuda::copy_engine> engine_;
 };
 
-// The following functions use the process's own copier. The first call makes it, with the options
-// of the environment, and it never ends.
+// The following functions use the process's own copier. The first call makes this
+// copier, with the options of the environment. The copier lives until the process ends.
 //
 // Same as copier::copy_async.
 void copy_async(void* dst, const void* src, std::size_t bytes, CUstream_st* stream);

@@ -14,7 +14,7 @@
 namespace interlace::device {
 
 inline constexpr std::uint32_t vector_bytes = 16;
-// loads of a thread that are in flight together
+// loads that a thread has in flight together
 inline constexpr std::uint32_t vectors_at_once = 8;
 
 // Copies bytes [begin, end) of a replica to every device in `peers` (bit d: device d). All of the
@@ -61,8 +61,8 @@ __device__ __forceinline__ void copy_bytes(const kernel::replicas& r, std::uint6
   }
 }
 
-// Bytes [begin, end) of a replica. `cut_slice` cuts them at vectors into `slices` parts and returns
-// part number `slice`.
+// Bytes [begin, end) of a replica. `cut_slice` divides them at boundaries of vectors into `slices`
+// parts and returns part number `slice`.
 struct byte_range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

@@ -232,7 +232,8 @@ struct reduced {
 // The largest finite number of a floating-point type, the largest number of an integer type.
 template <class T>
 INTERLACE_HOST_DEVICE constexpr T largest_number() {
-  // Spelled out, because device code should not include <limits>. 1 / 2 is 0 for integers.
+  // The limits are computed here, because device code should not include <limits>. For integers 1 /
+  // 2 is 0, which tells them from floating-point types.
   if constexpr (T{1} / T{2} != T{0}) {
     return sizeof(T) == 8 ? static_cast<T>(1.7976931348623157e308)
                           : static_cast<T>(3.4028234663852886e38F);

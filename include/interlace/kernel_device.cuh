@@ -373,8 +373,7 @@ __device__ __forceinline__ T atomic_add_relaxed(T* p, T value) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8);
     return atomicAdd(p, value);
   } else {
-    static_assert(std::is_integral_v<T> && sizeof(T) == 8,
-                  "atomics are on numbers of 4 or 8 bytes");
+    static_assert(std::is_integral_v<T> && sizeof(T) == 8, "atomics need numbers of 4 or 8 bytes");
     return static_cast<T>(atomicAdd(reinterpret_cast<unsigned long long*>(p),
                                     static_cast<unsigned long long>(value)));
   }
@@ -399,8 +398,7 @@ __device__ __forceinline__ T atomic_min_relaxed(T* p, T value) {
   } else if constexpr (sizeof(T) == 4) {
     return atomicMin(p, value);
   } else {
-    static_assert(std::is_integral_v<T> && sizeof(T) == 8,
-                  "atomics are on numbers of 4 or 8 bytes");
+    static_assert(std::is_integral_v<T> && sizeof(T) == 8, "atomics need numbers of 4 or 8 bytes");
     using wide = std::conditional_t<std::is_signed_v<T>, long long, unsigned long long>;
     return static_cast<T>(atomicMin(reinterpret_cast<wide*>(p), static_cast<wide>(value)));
   }
@@ -813,7 +811,7 @@ class block {
 
   // In f, all lanes of the block see everything that lanes of the block stored before, because a
   // block-wide barrier separates one each (or each_warp) from the next. There is no barrier before
-  // the first, so a kernel with a single each has no barrier.
+  // the first call, so a kernel with a single each has no barrier.
   template <class F>
   __device__ __forceinline__ void each(F&& f) {
     order();

@@ -97,7 +97,7 @@ class group {
   // {0, 0}. docs/how-to/shared-gpu.md says what such a program must do, and which calls are
   // refused.
   static group local(std::vector<int> ordinals, const group_options& o = {});
-  // The same for all GPUs that the process sees.
+  // A group in one process, with all GPUs that the process sees.
   static group all(const group_options& o = {});
   // A group with a process for each GPU, on one machine and by one user. Device `rank` is this
   // process's GPU `ordinal`. All ranks must call this function. Constructing a region also calls

@@ -51,8 +51,8 @@ struct tune_parameter {
   friend bool operator==(const tune_parameter&, const tune_parameter&) = default;
 };
 
-// A mechanism with its parameters, by name: docs/reference/mechanisms.md says which mechanism has
-// which, and what they mean.
+// A mechanism with its parameters, by name. docs/reference/mechanisms.md lists the parameters of
+// each mechanism, and their meaning.
 struct tune_candidate {
   std::string mechanism;
   std::vector<tune_parameter> parameters;
@@ -68,12 +68,13 @@ struct tune_axis {
   std::vector<std::uint64_t> values;  // above 0, ascending, no duplicates
 };
 
-// A mechanism, with the values to try of each of its parameters; the search covers all
+// A mechanism, with the values to try for each of its parameters. The search covers all
 // combinations.
 struct tune_family {
   std::string mechanism;
   std::vector<tune_axis> axes;
-  // its best candidate stays to the end, and is picked unless another one beats it
+  // the mechanism's best candidate stays to the end, and is picked unless another candidate beats
+  // it
   bool control = false;
 };
 
@@ -162,7 +163,7 @@ struct tune_measured {
   bool control = false;
   bool finalist = false;
   std::string dropped;              // why the candidate was dropped; empty if it was not
-  std::uint32_t dropped_round = 0;  // after this round
+  std::uint32_t dropped_round = 0;  // the round after which the candidate was dropped
 };
 
 // The result of a search.

@@ -53,7 +53,7 @@ void require_same(const std::vector<std::string>& of_ranks, const std::string& w
       wanted = cut_text(first, '\n');
       got = cut_text(other, '\n');
     } while (wanted == got && !(first.empty() && other.empty()));
-    throw usage_error("the ranks do not ask for the same " + what + ": rank 0 says '" +
+    throw usage_error("the ranks do not agree on " + what + ": rank 0 says '" +
                       std::string(wanted) + "' and rank " + std::to_string(r) + " '" +
                       std::string(got) + "'");
   }

@@ -1,6 +1,6 @@
-// Splits texts at separators, without streams. A process may contain a second C++ library, such as
-// the one of a framework. Streams look up parts of the locale through objects that both libraries
-// would share.
+// Splits texts at separators, without C++ streams. A process may contain a second C++ standard
+// library, such as that of a framework, and the streams of the two libraries would share parts of
+// the locale.
 #pragma once
 
 #include <string_view>

@@ -38,14 +38,14 @@ std::optional<std::uint64_t> value_of(const std::string& text, std::string_view 
 struct group_files {
   const char* limit;
   const char* used;
-  const char* cache_1;  // parts of `used` that the kernel can take back
+  const char* cache_1;  // cached bytes in `used`, which the kernel can reclaim
   const char* cache_2;
 };
 constexpr group_files version_2{"/memory.max", "/memory.current", "inactive_file", "active_file"};
 constexpr group_files version_1{"/memory.limit_in_bytes", "/memory.usage_in_bytes",
                                 "total_inactive_file", "total_active_file"};
 
-// Nothing if the group has no limit.
+// No value if the group has no limit.
 std::optional<std::uint64_t> left_in(const std::string& folder, const group_files& names) {
   const auto limit = number_in(folder + names.limit);
   const auto used = number_in(folder + names.used);
@@ -75,7 +75,8 @@ std::optional<std::uint64_t> available_host_bytes(const std::string& proc,
     const bool first = controllers == "memory";
     if (!first && !controllers.empty()) continue;
     const std::string root = groups + (first ? "/memory" : "");
-    // A container can see its own group as the root, under a path that is not there.
+    // In a container, the path of the process's group may not exist, because the container sees
+    // this group as the root.
     for (std::string path(line);; path.resize(path.rfind('/'))) {
       if (const auto left = left_in(root + path, first ? version_1 : version_2))
         least = std::min(least, *left);

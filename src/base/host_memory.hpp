@@ -7,9 +7,9 @@
 
 namespace interlace {
 
-// Memory that the kernel can give without taking any from another program, within the limits of
-// this process's control group (version 2 or 1). Nothing if the kernel does not say. The folders
-// are for tests.
+// The bytes that this process can allocate without taking memory from another program, within the
+// limits of its control group (version 2 or 1). No value if the kernel does not report them. The
+// parameters are for tests.
 std::optional<std::uint64_t> available_host_bytes(const std::string& proc = "/proc",
                                                   const std::string& groups = "/sys/fs/cgroup");
 

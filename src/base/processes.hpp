@@ -77,10 +77,10 @@ class peer_processes {
     // Called once for each process that ends without notice of a regular end.
     std::function<void(std::uint32_t rank)> ended{};
     std::function<void(std::uint32_t rank, const std::string& text)> told{};
-    std::function<void()> regularly{};  // called every 10 ms
+    std::function<void()> regularly{};  // called about every 10 ms
   };
   void watch(watcher w);
-  // Calls `told` in all other processes that watch. Does not block.
+  // Sends the text to all other processes; those that watch call `told`. Does not block.
   void tell(const std::string& text) noexcept;
 
   // Sends a message of at most 64 KiB and 250 descriptors. The caller keeps ownership of the

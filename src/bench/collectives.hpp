@@ -21,7 +21,7 @@ struct collective_request {
   std::uint32_t gpus = 0;   // number of GPUs: the first ones of this machine
   std::uint64_t bytes = 0;  // size of a block
   // The methods to time. "memcpy" copies each message on a stream of its own, all at the same time;
-  // it cannot make all-reduces. "nccl" uses NCCL. Other methods are those for messages.
+  // it cannot make all-reduces. "nccl" uses NCCL. Other methods are the same as in copies.hpp.
   std::vector<std::string> methods{"memcpy", "auto"};
   std::uint32_t warmup = 3;
   std::uint32_t repeats = 20;

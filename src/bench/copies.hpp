@@ -21,9 +21,9 @@ struct copy_request {
   // waits for any message.
   std::vector<std::pair<int, int>> messages;
   std::uint64_t bytes = 0;  // bytes of each message
-  // The methods to time. Others are "streams", "graphs", and settings separated by spaces
-  // ("INTERLACE_COPY=graphs ..."). "nccl" is possible if no message begins or ends at the host: all
-  // messages are then one group, with a stream on each GPU.
+  // The methods to time. Besides "memcpy" and "nccl", a method is "streams", "graphs", or settings
+  // separated by spaces ("INTERLACE_COPY=graphs ..."). "nccl" is possible if no message begins or
+  // ends at the host: all messages are then one group, with a stream on each GPU.
   std::vector<std::string> methods{"memcpy", "auto"};
   std::uint32_t warmup = 3;
   std::uint32_t repeats = 20;

@@ -31,7 +31,7 @@ struct fill_part {
 
 constexpr std::uint32_t epochs = 5;
 
-// The seconds of an epoch.
+// Measures the seconds of an epoch.
 double epoch_s(std::uint32_t gpus, std::uint64_t elements, kernel::mechanism how,
                std::uint32_t repeats) {
   cuda::node_options options;

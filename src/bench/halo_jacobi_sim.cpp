@@ -145,7 +145,7 @@ void check_plans(const simulated_halo_jacobi& asked, const std::vector<plan::pla
                  std::uint32_t distance) {
   if (plans.size() != asked.devices)
     throw usage_error("a ring of " + std::to_string(asked.devices) +
-                      " devices needs as many plans");
+                      " devices needs a plan for each device");
   for (std::uint32_t d = 0; d < asked.devices; ++d) {
     const machine::endpoint from{machine::endpoint_kind::gpu, d};
     const machine::endpoint to{machine::endpoint_kind::gpu, (d + distance) % asked.devices};
@@ -153,7 +153,7 @@ void check_plans(const simulated_halo_jacobi& asked, const std::vector<plan::pla
     if (messages.size() != 1 || messages[0].from != from || messages[0].to != to ||
         messages[0].bytes != asked.columns * sizeof(float))
       throw usage_error("the plan of gpu" + std::to_string(d) +
-                        " is not of a row to its neighbour");
+                        " is not for one row from a device to its neighbour");
   }
 }
 
@@ -162,7 +162,7 @@ void check_plans(const simulated_halo_jacobi& asked, const std::vector<plan::pla
 halo_jacobi_result halo_jacobi_on_sim(const simulated_halo_jacobi& asked,
                                       const machine::machine& described) {
   if (asked.devices == 0 || asked.columns < 3 || asked.rows == 0 || asked.iterations == 0)
-    throw usage_error("Jacobi needs a device, 3 columns, a row and an iteration at least");
+    throw usage_error("Jacobi needs at least 1 device, 3 columns, 1 row and 1 iteration");
   if (asked.devices > 1) {
     check_plans(asked, asked.before, asked.devices - 1);
     check_plans(asked, asked.behind, 1);

@@ -20,7 +20,7 @@ namespace {
 using steady = std::chrono::steady_clock;
 
 constexpr unsigned streaming_threads = 512;
-constexpr unsigned streaming_blocks = 2;  // blocks of a multiprocessor; they leave half of its
+constexpr unsigned streaming_blocks = 2;  // blocks on each multiprocessor; they leave half of its
                                           // threads free
 constexpr unsigned vectors_ahead = 8;     // loads that a thread has in flight
 constexpr std::uint64_t slice_vectors = std::uint64_t{streaming_threads} * vectors_ahead;
@@ -145,7 +145,7 @@ class memory_load {
     set(stop_, 1U);
     runs_.wait();
   }
-  // The bytes so far, and the time at which they were counted.
+  // The bytes that a kernel has moved so far, and the time of this count.
   std::pair<unsigned long long, steady::time_point> progress() {
     const unsigned long long bytes = moved();
     if (runs_.idle()) throw device_error("a kernel beside copies ran into its deadline");
@@ -228,7 +228,7 @@ class relayed_messages {
   int to_;
   std::uint64_t bytes_;
   copier& by_;
-  std::uint64_t before_;  // messages over several paths before this run
+  std::uint64_t before_;  // the number of messages over several paths before this run
   relay_stream stream_;
   locked_bytes source_;
   cuda::device_memory memory_;

@@ -1,5 +1,5 @@
-// Messages over planned paths on a simulated machine. They are sent in the way of bandwidth
-// benchmarks.
+// Messages over planned paths on a simulated machine. Processes send them as bandwidth benchmarks
+// do.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace interlace::bench {
 
 struct simulated_transfers {
-  std::vector<plan::plan> plans;  // a process for each plan sends it `messages` times
+  std::vector<plan::plan> plans;  // for each plan, one process sends `messages` messages
   std::uint32_t messages = 1;
   std::uint32_t window = 1;  // the most messages that can be outstanding
   // If true, a message is sent once the oldest outstanding message has arrived (a put test). If
@@ -39,7 +39,7 @@ struct transfers_result {
                                             // time
 };
 
-// Throws usage_error if a number is 0, and model_error if the simulation lost data.
+// Throws usage_error if a number is 0, and model_error if bytes arrived wrongly.
 transfers_result transfers_on_sim(const simulated_transfers& asked,
                                   const machine::machine& described);
 

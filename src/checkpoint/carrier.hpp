@@ -20,7 +20,8 @@ class carrier {
 
   virtual std::uint32_t slots() const = 0;
   virtual std::uint64_t slot_bytes() const = 0;
-  // Says that so many slots will be used, so that their memory can be made at the same time.
+  // Announces the number of slots that will be used, so that their memory can be made at the same
+  // time.
   virtual void expect(std::uint32_t /*slots*/) {}
   // The memory of a slot, for a chunk of GPU `gpu`. The first call for a slot can take long. Throws
   // device_error.

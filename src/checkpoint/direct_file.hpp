@@ -17,10 +17,10 @@ class direct_file {
   // The reason (errno) why the file cannot be read around the page cache; 0 if it can.
   int error() const { return error_; }
 
-  // Reads from the disk, in whole pages, unless the page cache has all of the bytes. The pages'
-  // bytes before and after the wanted ones come into the memory, too. The memory must have the same
-  // place in a page as the bytes have in the file. Returns the number of bytes that were read. The
-  // caller reads the rest through the page cache, and learns of errors.
+  // Reads from the disk, in whole pages, unless the page cache has all of the bytes. So the memory
+  // also gets the bytes of these pages before and after the requested ones. The memory must begin
+  // at the same offset in a page as the bytes do in the file. Returns the number of bytes that were
+  // read. The caller reads the rest through the page cache, which also reports errors.
   std::uint64_t read(std::uint64_t offset, char* to, std::uint64_t bytes);
 
  private:
@@ -28,8 +28,8 @@ class direct_file {
 
   int direct_ = -1;
   std::atomic<int> error_{0};
-  // A mapping of the file, which asks which of its pages are in the page cache and is never
-  // touched. Null if the kernel does not tell this user.
+  // A mapping of the file, which is used only to ask the kernel which pages are in the page cache.
+  // Null if the kernel does not tell this user.
   char* mapped_ = nullptr;
   std::uint64_t bytes_ = 0;
 };

@@ -24,11 +24,11 @@ std::string listed(std::span<const std::uint64_t> numbers) {
   return made + "]";
 }
 
-// Throws for the first name that is there twice.
+// Throws for the first name that occurs twice.
 void check_names(std::vector<std::string_view> names, const std::string& begin) {
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) throw usage_error(begin + in_quotes(*twice) + " is there twice");
+  if (twice != names.end()) throw usage_error(begin + in_quotes(*twice) + " occurs twice");
 }
 
 class header_reader {
@@ -36,7 +36,7 @@ class header_reader {
   header_reader(const std::string& file, std::string_view text, std::span<const dtype_bits> dtypes)
       : file_(file), text_(text), dtypes_(dtypes), json_(text) {}
 
-  // The tensors, by place.
+  // Sorts the tensors by their place in the data.
   header read() {
     if (!text_.starts_with('{')) {
       throw usage_error(file_ + " is not a safetensors file: its header does not begin with {");
@@ -69,7 +69,8 @@ class header_reader {
   }
 
  private:
-  // The text's syntax, and names that are there twice, count before the first problem.
+  // Keeps the first problem. It is reported at the end, because errors of syntax and repeated names
+  // come first.
   void note(const std::string& problem) {
     if (problem_.empty()) problem_ = problem;
   }
@@ -123,7 +124,7 @@ class header_reader {
       bool& seen = there[static_cast<std::size_t>(at - keys.begin())];
       if (seen) {
         throw usage_error(file_ + ": its header is wrong: in tensor " + in_quotes(made.name) +
-                          ", " + in_quotes(key) + " is there twice");
+                          ", " + in_quotes(key) + " occurs twice");
       }
       seen = true;
       if (key == keys[0]) {
@@ -155,7 +156,7 @@ class header_reader {
     }
   }
 
-  // Returns what a message quotes if there is no such dtype.
+  // Returns the quoted text for a message if there is no such dtype.
   std::string read_dtype(header_tensor& made) {
     if (json_.peek() != '"') {
       const std::string_view raw = json_.value();
@@ -180,7 +181,8 @@ class header_reader {
     return std::nullopt;
   }
 
-  // Reads a list of counts, of which it keeps `most`; false if it is none.
+  // Reads a list of counts and keeps the first `most` of them. Returns false if the value is no
+  // list of counts.
   bool read_counts(std::vector<std::uint64_t>& into, std::size_t most) {
     if (json_.peek() != '[') {
       (void)json_.value();
@@ -248,13 +250,13 @@ std::uint64_t tensor_bytes(std::span<const std::uint64_t> shape, const dtype_bit
   std::uint64_t elements = 1;
   for (const std::uint64_t extent : shape) {
     if (__builtin_mul_overflow(elements, extent, &elements)) {
-      throw usage_error("has a shape with more elements than 64 bits count: " + listed(shape));
+      throw usage_error("has a shape with more elements than 64 bits can count: " + listed(shape));
     }
   }
   const std::string of = dtype.first + " of shape " + listed(shape);
   std::uint64_t bits = 0;
   if (__builtin_mul_overflow(elements, std::uint64_t{dtype.second}, &bits)) {
-    throw usage_error("has more bits than 64 bits count: " + of);
+    throw usage_error("has more bits than 64 bits can count: " + of);
   }
   if (bits % 8 != 0) throw usage_error("does not end at a byte: " + of);
   return bits / 8;
@@ -332,7 +334,7 @@ std::vector<std::pair<std::string, std::string>> parse_index(std::string_view te
   } catch (const json_error& e) {
     throw usage_error(" is not JSON at byte " + std::to_string(e.at()) + ": " + e.what());
   }
-  if (maps > 1) throw usage_error(": 'weight_map' is there twice");
+  if (maps > 1) throw usage_error(": 'weight_map' occurs twice");
   if (!problem.empty()) throw usage_error(problem);
   if (files.empty()) throw usage_error(" is no index: it has no weight_map that names a file");
   std::vector<std::string_view> names;

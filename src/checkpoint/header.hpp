@@ -11,13 +11,13 @@
 
 namespace interlace::checkpoint {
 
-// The bits of an element of each dtype, by the dtype's name in a header.
+// A dtype: its name in a header, and the bits of an element.
 using dtype_bits = std::pair<std::string, std::uint32_t>;
 
 // A tensor: [begin, end) are bytes of the data.
 struct header_tensor {
   std::string name;
-  std::uint32_t dtype = 0;  // its place in the list of dtypes
+  std::uint32_t dtype = 0;  // its index in the list of dtypes
   std::vector<std::uint64_t> shape;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -37,13 +37,14 @@ inline constexpr std::size_t most_dimensions = 1024;
 header parse_header(const std::string& file, std::string_view text, std::uint64_t file_bytes,
                     std::span<const dtype_bits> dtypes);
 
-// The bytes of a tensor. Throws usage_error if they are not whole, or beyond 64 bits. No partial
-// product may be beyond, whatever comes after it: other readers multiply in 64 bits.
+// The bytes of a tensor. Throws usage_error if the bits are not whole bytes, or if the product of
+// the shape exceeds 64 bits at any step. A later factor of 0 does not help, because other readers
+// multiply in 64 bits.
 std::uint64_t tensor_bytes(std::span<const std::uint64_t> shape, const dtype_bits& dtype);
 
 // The tensors of an index and the name of each tensor's file, in the order of the index. The name
 // of a file has no folder that could lead out of the index's folder. Throws usage_error, whose
-// message continues the name of the index.
+// message begins after the name of the index.
 std::vector<std::pair<std::string, std::string>> parse_index(std::string_view text);
 
 }  // namespace interlace::checkpoint

@@ -12,7 +12,8 @@ constexpr int most_depth = 64;
 
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
-// The bytes of the UTF-8 character at the begin of `text`, or 0 if there is none.
+// The number of bytes of the UTF-8 character at the beginning of `text`; 0 if there is no valid
+// one.
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t k) -> std::uint32_t {
     return k < text.size() ? static_cast<unsigned char>(text[k]) : 0;
@@ -23,7 +24,7 @@ std::size_t character_bytes(std::string_view text) {
   if (first >= 0xc2 && first < 0xe0) return follows(1) ? 2 : 0;
   if (first >= 0xe0 && first < 0xf0) {
     if (!follows(1) || !follows(2)) return 0;
-    if (first == 0xe0 && byte(1) < 0xa0) return 0;   // longer than it needs to be
+    if (first == 0xe0 && byte(1) < 0xa0) return 0;   // longer than necessary
     if (first == 0xed && byte(1) >= 0xa0) return 0;  // half of a surrogate pair
     return 3;
   }

@@ -1,5 +1,5 @@
-// Reads a JSON text (RFC 8259) strictly, from its begin to its end, without making values that
-// nobody asks for.
+// Reads a JSON text (RFC 8259) strictly, from beginning to end, and makes only the values that the
+// caller asks for.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class json_text {
 
   // The next character that is not blank; 0 at the end.
   char peek();
-  // Whether `letter` comes next, which is then read.
+  // Whether the next character is `letter`. If so, reads it.
   bool take(char letter);
   void need(char letter);
   // Throws unless nothing but blanks is left.
@@ -40,8 +40,8 @@ class json_text {
   std::string string();
   // Reads any value, and returns its text.
   std::string_view value();
-  // Reads any value. It is a count if it is a whole number from 0 to 2^64 - 1, without a sign, a
-  // fraction or an exponent.
+  // Reads any value. Returns it if it is a count: a whole number from 0 to 2^64 - 1, without a
+  // sign, a fraction or an exponent.
   std::optional<std::uint64_t> count();
 
   // Reads an object; `member` is called after each key and reads its value.

@@ -50,9 +50,9 @@ struct cut {
   std::uint64_t chunk_bytes = std::uint64_t{16} << 20U;
   std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
   bool by_tensor = false;  // whether each part has bytes of only one tensor
-  // Parts have the same place in a page of their slot as in a page of their file, and their pages
-  // in the slot have no bytes of other parts. All pieces of a part except the first one begin at a
-  // page of the file. So whole pages can be read.
+  // Whether whole pages of the file can be read. Then a part begins at the same offset in a page of
+  // its slot as in a page of its file, and no page of the slot has bytes of two parts. All pieces
+  // of a part except the first one begin at a page of the file.
   bool by_page = false;
 };
 

@@ -141,7 +141,8 @@ class reader::mover {
     auto told = steady::now();
     while (of.left != 0) {
       require_open();
-      // Threads that need slots also see what has arrived; near the end there are none.
+      // Threads that need slots also look for chunks that have arrived. Near the end no thread
+      // needs a slot, so the waiting thread looks itself.
       const bool near_end = of.unmoved == 0;
       if (near_end) ask_all(of, lock);
       if (of.left == 0) break;
@@ -202,9 +203,10 @@ class reader::mover {
   struct slot_state {
     batch* of = nullptr;  // null: the slot is idle
     std::uint32_t chunk = 0;
-    std::uint32_t user = 0;  // the thread that took the slot
+    std::uint32_t user = 0;  // the thread that took the slot last
     bool moving = false;     // the chunk is on its way from or to a GPU
-    bool asked = false;      // a thread asks whether it has arrived, or sleeps before it asks
+    bool asked =
+        false;  // a thread checks whether the chunk has arrived, or sleeps before it checks
     steady::time_point since;
   };
   struct place {  // the place of the next piece
@@ -243,7 +245,7 @@ class reader::mover {
   // The caller of the functions below holds the mutex. Those that take `lock` may release it
   // meanwhile.
 
-  // As many threads as there are pieces, at most as many as asked for.
+  // Starts a thread for each piece, at most as many as the options ask for.
   void start() {
     const std::size_t wanted =
         std::min<std::size_t>(std::max<std::uint32_t>(options_.threads, 1), pieces_);
@@ -298,7 +300,7 @@ class reader::mover {
     slot_changed_.notify_all();
   }
 
-  // Moves `at` to the next piece that is there, if there is one.
+  // Moves `at` to the next piece, if there is one.
   bool advance(place& at) const {
     while (at.batch < batches_.size() && at.piece == batches_[at.batch].plan.pieces.size())
       at = {at.batch + 1, 0};
@@ -326,7 +328,7 @@ class reader::mover {
   }
 
   // One thread first makes the slots, which takes long at their first use. The other threads
-  // already read into those that are there.
+  // already read into the slots that are made.
   void make_slots() {
     std::unique_lock lock(mutex_);
     const auto wanted = static_cast<std::uint32_t>(std::min(slots_.size(), staged_));
@@ -449,8 +451,8 @@ class reader::mover {
     fetch_next(slot, lock);
   }
 
-  // Lets the kernel write a chunk to the disk now. Otherwise it begins late, and a caller that
-  // brings the file to the disk waits for nearly all of the file.
+  // Asks the kernel to write a chunk to the disk now. Otherwise the kernel begins late, and a
+  // caller that then flushes the file waits for nearly all of it.
   void start_write_back(const batch& of, std::uint32_t number) const {
     const chunk& c = of.plan.chunks[number];
     for (const part& p : std::span(of.plan.parts).subspan(c.first_part, c.parts)) {
@@ -491,10 +493,10 @@ class reader::mover {
     lock.lock();
     s.moving = true;
     s.since = steady::now();
-    slot_changed_.notify_all();  // wakes a thread that will ask for it
+    slot_changed_.notify_all();  // wakes a thread that checks whether the chunk has arrived
   }
 
-  // Asks for every chunk of a batch for which nobody else asks.
+  // Checks every chunk of a batch that no other thread checks.
   void ask_all(const batch& of, std::unique_lock<std::mutex>& lock) {
     for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
       const slot_state& s = slots_[slot];
@@ -575,7 +577,7 @@ class reader::mover {
   std::deque<direct_file> direct_;  // one for each file, if the caller asked for direct reads
   std::vector<std::thread> threads_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::deque<batch> batches_;
   place next_;                 // the next piece to take
   std::uint32_t fetched_ = 0;  // the next chunk to fetch
@@ -585,9 +587,11 @@ class reader::mover {
   std::vector<slot_state> slots_;
   bool closed_ = false;
   std::exception_ptr error_;
-  std::condition_variable more_;          // there is a piece, or the end
-  std::condition_variable slot_changed_;  // a slot is idle, or moving, or the end
-  std::condition_variable changed_;       // a batch has been read or has arrived, or an error
+  std::condition_variable more_;  // signals a new piece, or the end
+  std::condition_variable
+      slot_changed_;  // signals that a slot became idle or began to move, or the end
+  std::condition_variable
+      changed_;  // signals that a batch has been read or has arrived, or an error
 };
 
 reader::reader(std::vector<file> files, carrier* gpus, transfer_options options)

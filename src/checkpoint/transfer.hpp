@@ -14,7 +14,7 @@
 namespace interlace::checkpoint {
 
 struct file {
-  int descriptor = -1;  // remains the caller's
+  int descriptor = -1;  // the caller keeps ownership
   std::string name;     // for errors
 };
 
@@ -57,11 +57,11 @@ class reader {
   std::vector<std::uint32_t> wait(std::size_t batch);
   // Whether all bytes of a batch have arrived. Does not wait.
   bool done(std::size_t batch);
-  // The reason why a file could not be read around the page cache although `direct` asked for that;
-  // empty if it could.
+  // The reason why a file could not be read around the page cache although `direct` is set; empty
+  // if it could.
   std::string direct_problem() const;
-  // Drops what has not been read, and waits until nothing is in flight, except for copies that miss
-  // the deadline. No other function may be called afterwards.
+  // Drops the segments that have not been read, and waits until no copy is in flight, except for
+  // copies that miss the deadline. No other function may be called afterwards.
   void close() noexcept;
 
  private:

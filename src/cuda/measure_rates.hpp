@@ -9,9 +9,9 @@ namespace interlace::cuda {
 
 struct rate_options {
   int ordinal = 0;
-  std::uint64_t bytes = std::uint64_t{4} << 30U;  // bytes that a launch reads and writes; limited
-                                                  // to the free memory
-  std::uint32_t repetitions = 5;                  // the figures are medians
+  std::uint64_t bytes = std::uint64_t{4}
+                        << 30U;   // bytes that a launch reads and writes, at most the free memory
+  std::uint32_t repetitions = 5;  // the figures are medians
 };
 
 // Operations are instructions of a lane. A multiply-add is one instruction.

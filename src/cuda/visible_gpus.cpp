@@ -39,7 +39,8 @@ void require_gpu(int ordinal) {
   int minor = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
   INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal));
-  // The build has machine code for some compute capabilities, and PTX for later ones.
+  // A build has machine code for some compute capabilities. The driver can compile its PTX for GPUs
+  // of a later one.
   const std::string reason =
       why_gpu_too_old(ordinal, 10 * major + minor, INTERLACE_LEAST_CAPABILITY);
   if (!reason.empty()) throw usage_error(reason);

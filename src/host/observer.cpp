@@ -19,7 +19,7 @@ bool holds(const std::vector<kernel::element_range>& ranges, std::uint64_t eleme
 }  // namespace
 
 void checking_observer::add_region(std::uint32_t id, const kernel::region_state& state) {
-  // Reductions use up ids, too, but no kernel stores to them through a replicated view.
+  // A reduction has an id, too, but no kernel stores to it through a replicated view.
   while (regions_.size() < id) regions_.push_back({{}, {devices_, 0, {}}, {}});
   regions_.push_back({std::vector<std::uint8_t>(state.elements, 0),
                       {devices_, state.elements, state.options.boundaries},
@@ -67,7 +67,7 @@ void checking_observer::on_publish(std::uint32_t region, std::uint64_t begin, st
   const std::vector<kernel::element_range> range{{begin, end}};
   const auto outside = kernel::subtract_ranges(range, mapped_);
   if (!outside.empty()) {
-    refuse("publishes what its mapping does not name:", outside.front().begin);
+    refuse("publishes an element that its mapping does not name:", outside.front().begin);
   }
   stored_ = kernel::merge_ranges(std::move(stored_));
   const auto early = kernel::subtract_ranges(range, stored_);
@@ -140,7 +140,8 @@ std::uint32_t checking_observer::on_access(const kernel::access& a) {
   r.use.wrote(a.element);
   writer = static_cast<std::uint8_t>(device_ + 1);
   if (!has_mapping_ || a.region != region_) return kernel::no_instruction;
-  if (!holds(mapped_, a.element)) refuse("writes what its mapping does not name:", a.element);
+  if (!holds(mapped_, a.element))
+    refuse("writes an element that its mapping does not name:", a.element);
   if (holds(published_, a.element)) refuse("writes after it has published", a.element);
   if (!stored_.empty() && stored_.back().end == a.element) {
     ++stored_.back().end;

@@ -17,13 +17,13 @@ constexpr std::uint64_t first_share = 4;  // the first chunk has chunk_bytes / f
 // The size of the next chunk if `left` elements are left.
 std::uint64_t size_for_engine(std::uint64_t left, std::uint64_t wanted) {
   if (left >= 2 * wanted) return wanted;
-  // Halves the rest. A large last chunk would end late, and a very small one would not be worth a
-  // copy.
+  // Takes half of the rest: a large last chunk would end late, and a very small one would not be
+  // worth a copy.
   return left > wanted ? (left + 1) / 2 : left;
 }
 
 std::uint64_t size_for_threads(std::uint64_t left, std::uint64_t wanted, std::uint64_t least) {
-  // A whole chunk, or half of the rest if that half is smaller.
+  // Returns a whole chunk, or half of the rest if that half is smaller.
   return std::max(least, std::min(wanted, left / 2));
 }
 

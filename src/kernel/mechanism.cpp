@@ -28,7 +28,8 @@ mechanism parse_mechanism(const std::string& name) {
 void check_has(node_kind node, mechanism m) {
   const mechanism_row& row = row_of(m);
   const char* reason = nullptr;
-  if (row.needs_processes) reason = "takes a process for each GPU, and one process has the node";
+  if (row.needs_processes)
+    reason = "needs a process for each GPU, but a single process runs this node";
   if (node == node_kind::sim && row.not_on_sim != nullptr) reason = row.not_on_sim;
   if (node == node_kind::cuda && row.not_on_cuda != nullptr) reason = row.not_on_cuda;
   if (reason != nullptr) throw usage_error(std::string(row.name) + " " + reason);

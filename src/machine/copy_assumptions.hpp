@@ -6,10 +6,9 @@
 
 namespace interlace::machine {
 
-// Replaces copy figures that are 0, by figures that were measured on an H200
-// (machines/hgx-h200-4.toml), and by rates that follow from the links: an engine fills the fastest
-// link of its GPU, and the host's memory feeds all of the host's links. Figures that are not 0
-// stay.
+// Replaces figures of copies that are 0 (unknown); other figures stay. Most new figures were
+// measured on an H200 (machines/hgx-h200-4.toml). The rates follow from the links: a copy engine
+// fills the fastest link of its GPU, and the host's memory feeds all of the host's links.
 void assume_copies(machine& described);
 
 }  // namespace interlace::machine

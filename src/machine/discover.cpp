@@ -19,8 +19,8 @@ std::string lower(std::string text) {
   return text;
 }
 
-// The model's name without what differs between tools: "NVIDIA H200" and "H200", or "Tesla
-// V100-SXM2-16GB" and "NVIDIA V100-SXM2-16GB".
+// The model's name without the words that differ between tools, as in "NVIDIA H200" and "H200", or
+// in "Tesla V100-SXM2-16GB" and "NVIDIA V100-SXM2-16GB".
 std::string plain_model(const std::string& name) {
   std::string text = lower(name);
   for (const std::string brand : {"nvidia ", "tesla ", "quadro ", "geforce "})
@@ -454,14 +454,15 @@ class explorer {
     result_.link_rates.push_back(std::move(origin));
   }
 
-  // Copies the copy rates of a described link to a link of the same kind.
+  // Takes over the rates of long copies from a described link of the same kind.
   static void take_copy_rates(link& made, const link& like) {
     const double times = made.bytes_per_s / like.bytes_per_s;
     made.copy_bytes_per_s = like.copy_bytes_per_s * times;
     made.copy_both_bytes_per_s = like.copy_both_bytes_per_s * times;
   }
 
-  // Twice bandwidth times latency, as a power of two of at least 4 KiB.
+  // The size of a link's buffer: twice bandwidth times latency, rounded to a power of two, at least
+  // 4 KiB.
   static std::uint64_t queue_for(const link& made) {
     const double wanted = 2 * made.bytes_per_s * static_cast<double>(made.latency_ps) / 1e12;
     std::uint64_t bytes = 4096;
@@ -543,7 +544,7 @@ class explorer {
     for (std::size_t index = 1; index < std::min<std::size_t>(pairs.size(), 4); ++index)
       list += ", " + pairs[index];
     if (pairs.size() > 4) list += " and " + std::to_string(pairs.size() - 4) + " more";
-    remark("No peer access between " + list + ": what they exchange goes through host memory.");
+    remark("No peer access between " + list + ": data between them go through host memory.");
   }
 
   host host_of(const machine& described) const {

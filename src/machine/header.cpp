@@ -16,7 +16,8 @@ namespace {
 
 std::string literal(double value) {
   std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.17g", value);  // the same number when it is read
+  std::snprintf(text.data(), text.size(), "%.17g",
+                value);  // enough digits to read the same number back
   return text.data();
 }
 

@@ -98,7 +98,7 @@ unit unit_of(std::string_view name) {
   unit found{};
   any_part(name, '_', [&](std::string_view part) {
     for (const unit_word& one : unit_words)
-      if (one.word == part) found = one.is;  // the last unit in the name counts, as in clock_MHz
+      if (one.word == part) found = one.is;  // the last unit in the name counts
     return false;
   });
   return found;

@@ -97,8 +97,8 @@ constexpr std::array key_list{
           "The number of a compute unit's remote stores that can wait for a link. If all "
           "places are taken, warps wait."),
     optional(whole("gpu", "remote_store_bytes", {1, 128, false}, OF_MACHINE(gpu.remote_store_bytes),
-                   "Neighbouring lanes' stores to another GPU are joined up to this size. If "
-                   "the key is left out, they are joined up to a line.")),
+                   "Neighbouring lanes' stores to another GPU are combined up to this size. If "
+                   "the key is left out, they are combined up to a line.")),
     optional(number("gpu", "store_GB_per_s_per_compute_unit", rates,
                     OF_MACHINE(gpu.store_bytes_per_s),
                     "The rate at which stores leave a compute unit. If the key is left out, "
@@ -115,7 +115,7 @@ constexpr std::array key_list{
     whole("gpu.issue", "special_lanes_per_clock", counts, OF_MACHINE(gpu.issue.special),
           "The number of lanes for reciprocals, square roots and transcendental functions."),
     whole("gpu.issue", "memory_lines_per_clock", counts, OF_MACHINE(gpu.issue.memory_lines),
-          "The number of cache lines that the load/store unit looks up."),
+          "The number of cache lines that the load/store unit can look up."),
 
     whole("gpu.l1", "size_KiB", counts, OF_MACHINE(gpu.l1.bytes), "The size of the cache."),
     whole("gpu.l1", "ways", counts, OF_MACHINE(gpu.l1.ways), "The number of lines in a set."),
@@ -123,7 +123,7 @@ constexpr std::array key_list{
                            "The size of a "
                            "line.")),
     whole("gpu.l1", "sector_bytes", bytes, OF_MACHINE(gpu.l1.sector_bytes),
-          "The size of the parts of a line that are fetched by themselves."),
+          "The size of the parts of a line that are fetched separately."),
     number("gpu.l1", "hit_latency_ns", not_negative, OF_MACHINE(gpu.l1.hit_latency_ps),
            "The time from the compute unit to the data and back."),
     whole("gpu.l1", "outstanding_lines", {1, 65535, false}, OF_MACHINE(gpu.l1.mshrs),
@@ -161,7 +161,7 @@ constexpr std::array key_list{
                            "The size of a "
                            "line.")),
     whole("gpu.l2", "sector_bytes", bytes, OF_MACHINE(gpu.l2.sector_bytes),
-          "The size of the parts of a line that are fetched by themselves."),
+          "The size of the parts of a line that are fetched separately."),
     whole("gpu.l2", "banks", counts, OF_MACHINE(gpu.l2.banks),
           "The number of slices, each "
           "with its own port."),
@@ -189,7 +189,7 @@ constexpr std::array key_list{
     whole("gpu.tlb", "l1_ways", counts, OF_MACHINE(gpu.tlb.l1_ways),
           "The number of pages in a set of the first level."),
     number("gpu.tlb", "l1_latency_ns", not_negative, OF_MACHINE(gpu.tlb.l1_latency_ps),
-           "The time that the first level adds to every access."),
+           "The time that the first-level buffer adds to every access."),
     whole("gpu.tlb", "l1_outstanding_pages", counts, OF_MACHINE(gpu.tlb.l1_mshrs),
           "The number of pages for which the first level can ask at a time."),
     whole("gpu.tlb", "l2_entries", counts, OF_MACHINE(gpu.tlb.l2_entries),
@@ -340,7 +340,8 @@ constexpr std::array key_list{
                        "RDMA cache.")),
     preset("0.02", number("gpu.dualopt", "remote_threshold", share,
                           OF_MACHINE(gpu.dualopt.remote_threshold),
-                          "Loads are treated only if this share of accesses is remote.")),
+                          "The engine treats loads specially only if at least this share of all "
+                          "accesses is remote.")),
     preset("0.2",
            number("gpu.dualopt", "block_threshold", share, OF_MACHINE(gpu.dualopt.block_threshold),
                   "Fine-grained loads are chosen if loads use a smaller share of a line's pieces "
@@ -356,7 +357,8 @@ constexpr std::array key_list{
           "The number of accesses before the counted remote loads."),
     preset("2", whole("gpu.dualopt", "agreeing_windows", {1, 1024, false},
                       OF_MACHINE(gpu.dualopt.agreeing_windows),
-                      "So many windows in a row change a decision. The paper does not have "
+                      "A decision changes after this many windows in a row that ask for another "
+                      "one. The paper does not have "
                       "this key; an engine that keeps watching needs it.")),
     preset("64", whole("gpu.dualopt", "looking_compute_units", {1, 1024, false},
                        OF_MACHINE(gpu.dualopt.looking_units),
@@ -377,10 +379,11 @@ constexpr std::array key_list{
     number("gpu.griffin", "newest_weight", {0, 1, true}, OF_MACHINE(gpu.griffin.newest_weight),
            "The weight of a period's count in a page's rates."),
     number("gpu.griffin", "least_accesses", not_negative, OF_MACHINE(gpu.griffin.least_rate),
-           "A page with fewer accesses of all GPUs in a period stays where it is."),
+           "A page that all GPUs together access less often in a period stays where it is."),
     number("gpu.griffin", "dedicated_factor", {1, 1e9, false},
            OF_MACHINE(gpu.griffin.dedicated_factor),
-           "A page is dedicated to a GPU whose rate is this many times that of every other "
+           "A page counts as dedicated to a GPU whose rate is at least this many times that of "
+           "every other "
            "GPU."),
     number("gpu.griffin", "shared_factor", {1, 1e9, false}, OF_MACHINE(gpu.griffin.shared_factor),
            "A page changes its owner only for a GPU whose rate is more than this many times that "
@@ -522,48 +525,49 @@ constexpr std::array table_list{
 };
 
 constexpr std::array rule_list{
-    rule{rule_kind::power_of_two, "gpu.warp_width_lanes", "", 1, "Warps of the simulator."},
+    rule{rule_kind::power_of_two, "gpu.warp_width_lanes", "", 1, "The simulator needs it."},
     rule{rule_kind::power_of_two, "gpu.remote_store_bytes", "", 1, "Stores are aligned."},
     rule{rule_kind::power_of_two, "gpu.l1.sector_bytes", "", 1, "Sectors are aligned."},
     rule{rule_kind::divides, "gpu.l1.sector_bytes", "gpu.l1.line_bytes", 1,
-         "A line is whole sectors."},
+         "A line consists of whole sectors."},
     rule{rule_kind::at_most, "gpu.l1.line_bytes", "gpu.l1.sector_bytes", 6,
-         "The simulator counts up to 6 sectors of a line."},
+         "The simulator supports at most 6 sectors in a line."},
     rule{rule_kind::multiple, "gpu.l1.size_KiB", "gpu.l1.ways gpu.l1.line_bytes", 1,
-         "A cache is whole sets."},
+         "A cache consists of whole sets."},
     rule{rule_kind::power_of_two, "gpu.l2.sector_bytes", "", 1, "Sectors are aligned."},
     rule{rule_kind::divides, "gpu.l2.sector_bytes", "gpu.l2.line_bytes", 1,
-         "A line is whole sectors."},
+         "A line consists of whole sectors."},
     rule{rule_kind::at_most, "gpu.l2.line_bytes", "gpu.l2.sector_bytes", 6,
-         "The simulator counts up to 6 sectors of a line."},
+         "The simulator supports at most 6 sectors in a line."},
     rule{rule_kind::multiple, "gpu.l2.size_KiB", "gpu.l2.banks gpu.l2.ways gpu.l2.line_bytes", 1,
-         "Every bank is whole sets."},
+         "Every bank consists of whole sets."},
     rule{rule_kind::same, "gpu.l2.line_bytes", "gpu.l1.line_bytes", 1,
          "Lines move between the caches."},
     rule{rule_kind::same, "gpu.l2.sector_bytes", "gpu.l1.sector_bytes", 1,
          "Sectors move between the caches."},
     rule{rule_kind::multiple, "gpu.scalar_l1.size_KiB", "gpu.scalar_l1.ways gpu.l1.line_bytes", 1,
-         "A cache is whole sets."},
+         "A cache consists of whole sets."},
     rule{rule_kind::divides, "gpu.scalar_l1.compute_units", "gpu.compute_units", 1,
-         "Every scalar cache has equally many compute units."},
+         "All scalar caches serve the same number of compute units."},
     rule{rule_kind::power_of_two, "gpu.tlb.page_KiB", "", 1, "Pages are aligned."},
     rule{rule_kind::power_of_two_of, "gpu.tlb.l1_entries", "gpu.tlb.l1_ways", 1,
-         "A buffer has a power of two of sets."},
+         "The number of sets in a buffer is a power of two."},
     rule{rule_kind::power_of_two_of, "gpu.tlb.l2_entries", "gpu.tlb.l2_ways", 1,
-         "A buffer has a power of two of sets."},
-    rule{rule_kind::needs, "gpu.griffin", "gpu.tlb", 1, "Griffin takes translations away."},
+         "The number of sets in a buffer is a power of two."},
+    rule{rule_kind::needs, "gpu.griffin", "gpu.tlb", 1, "Griffin invalidates translations."},
     rule{rule_kind::at_most, "gpu.griffin.shared_factor", "gpu.griffin.dedicated_factor", 1,
-         "A shared page is not a dedicated one."},
+         "A page cannot be both shared and dedicated."},
     rule{rule_kind::at_most, "gpu.clock_MHz", "gpu.griffin.counting_clocks", 1e12,
-         "A period takes a picosecond or longer."},
+         "A period lasts at least 1 ps."},
     rule{rule_kind::less, "gpu.dualopt.rdma_cache_KiB", "gpu.l2.size_KiB", 1,
          "The RDMA cache is a part of the L2."},
     rule{rule_kind::multiple, "gpu.dualopt.rdma_cache_KiB",
-         "gpu.dualopt.rdma_cache_ways gpu.l2.line_bytes", 1, "A cache is whole sets."},
+         "gpu.dualopt.rdma_cache_ways gpu.l2.line_bytes", 1, "A cache consists of whole sets."},
     rule{rule_kind::multiple, "gpu.dualopt.rdma_cache_KiB",
-         "gpu.l2.banks gpu.l2.ways gpu.l2.line_bytes", 1, "It leaves whole sets to the L2."},
+         "gpu.l2.banks gpu.l2.ways gpu.l2.line_bytes", 1,
+         "The rest of the L2 must consist of whole sets."},
     rule{rule_kind::at_most, "gpu.copy.peer_engines", "gpu.copy.engines", 1,
-         "They are a part of the engines."},
+         "Peer engines are some of a GPU's copy engines."},
     rule{rule_kind::at_least_together, "gpu.remote_write_queue.payload_bytes",
          "gpu.l2.line_bytes gpu.remote_write_queue.subheader_bytes", 1,
          "A packet holds a line with its header."},

@@ -81,8 +81,8 @@ std::optional<std::vector<hop>> route(const machine& described, endpoint from, e
   if (from == to) return std::vector<hop>{};
   const std::size_t start = number(described, from);
   const std::size_t target = number(described, to);
-  // Finds the rate first. Otherwise the preference for earlier links could drop the beginning of a
-  // faster route.
+  // Finds the best rate first, then the route. In one step, the preference for earlier links could
+  // drop the beginning of a faster route.
   const candidate fastest = search(described, start, target, 0, preference::rate);
   if (!fastest.known) return std::nullopt;
   return search(described, start, target, fastest.slowest, preference::order).way;

@@ -7,7 +7,8 @@
 namespace interlace::plan {
 namespace {
 
-// The times of blocks of one size: kernel, driver batch, copies; and the kernel's thread blocks.
+// A class: the costs of kernel, driver batch and copies for blocks of one size, and the kernel's
+// number of thread blocks.
 block_class measured(std::uint64_t bytes, way_cost kernel, way_cost driver_batch, way_cost copies,
                      unsigned thread_blocks) {
   return {bytes, {{kernel, driver_batch, copies}}, thread_blocks};
@@ -82,7 +83,7 @@ block_choice choose_way(const block_costs& costs, const block_question& what) {
   made.thread_blocks = one.thread_blocks;
   double slowdown = 1;
   if (what.most_thread_blocks != 0 && what.most_thread_blocks < made.thread_blocks) {
-    // Fewer thread blocks have as many fewer bytes in flight.
+    // Bytes in flight, and so the rate, are proportional to the number of thread blocks.
     slowdown = static_cast<double>(made.thread_blocks) / what.most_thread_blocks;
     made.thread_blocks = what.most_thread_blocks;
   }

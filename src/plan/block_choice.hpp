@@ -35,17 +35,17 @@ struct way_cost {
 struct block_class {
   std::uint64_t bytes = 0;
   std::array<way_cost, block_ways> ways;  // one for each block_way
-  unsigned thread_blocks = 8;  // the fewest with which the kernel is as fast as it can be
+  unsigned thread_blocks = 8;             // the fewest with which the kernel reaches its full speed
 };
 
-// By direction, in ascending order of bytes; at least one class each.
+// For each direction, its classes in ascending order of bytes; at least one class.
 struct block_costs {
   std::array<std::vector<block_class>, block_directions> classes;
 };
 
-// Measured on one H200 with driver 580.159, by a program that calls the driver alone. The thread
-// blocks are the fewest whose time is within 3 % of the best, 5 % for blocks of less than 16 KiB:
-// kernels beside them lose less.
+// Measured on one H200 with driver 580.159, by a program that calls the driver alone. The numbers
+// of thread blocks are the smallest whose time is within 3 % of the best (5 % for blocks of less
+// than 16 KiB), because fewer thread blocks slow other kernels less.
 const block_costs& costs_of_h200();
 
 // The times of blocks of any size: between two classes they are interpolated. There is a class.
@@ -65,7 +65,7 @@ struct block_question {
   bool kernel_possible = true;
   bool driver_batch_possible = true;
   bool copies_possible = true;
-  unsigned most_thread_blocks = 0;  // 0: as many as it takes
+  unsigned most_thread_blocks = 0;  // 0: no limit
 };
 
 // The way that takes the least time. Between two measured sizes, times are interpolated.

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::uint64_t vector_bytes = 16;
 constexpr std::uint64_t least_part = 4096;
-// Pieces of blocks that are not even. One warp copies a piece, so a batch of a few large blocks
-// needs pieces to fill the link.
+// The size of a piece of an uneven block. One warp copies one piece, so a batch of a few large
+// blocks fills the link only if the blocks are cut into pieces.
 constexpr std::uint64_t piece_bytes = 16384;
 
 [[noreturn]] void refuse(std::size_t at, std::uint64_t bytes) {
@@ -20,7 +20,7 @@ constexpr std::uint64_t piece_bytes = 16384;
                     " bytes, which reach past the last address");
 }
 
-// Whether the block is outside of the addresses that 63 bits have. No memory is there.
+// Whether the block reaches past the addresses of 63 bits, beyond which there is no memory.
 bool leaves(const block_side& side, std::uint64_t number, std::uint64_t bytes) {
   std::uint64_t end = 0;
   return __builtin_mul_overflow(number, side.scale, &end) ||
@@ -54,8 +54,8 @@ block_shape shape_of(const block_list& list) {
                found.from.end = std::max(found.from.end, from + bytes);
                return true;
              });
-  // The greatest numbers and sizes leave the addresses first, so this is asked once. Only then is
-  // it worth to find the block.
+  // Checks the greatest number with the greatest size first. Only if they reach past the last
+  // address is it worth the time to look for the block that does.
   if (found.blocks != 0 && (leaves(list.to, greatest_to, found.greatest) ||
                             leaves(list.from, greatest_from, found.greatest)))
     each_block(
@@ -99,7 +99,8 @@ void write_lists(const block_list& list, const block_layout& layout, std::span<s
   std::byte* const to_list = into.data();
   std::byte* const from_list = to_list + layout.to_bytes();
   std::byte* const size_list = from_list + layout.from_bytes();
-  if (layout.even && layout.entries == list.count) {  // whole blocks: the numbers as they are
+  if (layout.even &&
+      layout.entries == list.count) {  // whole blocks: the numbers are written unchanged
     if (layout.to_written)
       std::memcpy(to_list, list.to.numbers, list.count * (layout.to_wide ? 8 : 4));
     if (layout.from_written)

@@ -14,7 +14,7 @@ struct block_side {
   std::uint64_t base = 0;
   std::uint64_t scale = 1;
   const void* numbers = nullptr;  // null: 0, 1, 2 and so on
-  bool wide = true;               // a number has 8 bytes; else 4. Numbers are not negative.
+  bool wide = true;  // true: a number has 8 bytes; false: 4 bytes. Numbers are not negative.
 };
 
 struct block_list {
@@ -74,12 +74,12 @@ struct block_extent {
   std::uint64_t end = 0;
 };
 
-// The findings of one pass over a list. Blocks of 0 bytes do not count.
+// What one pass over a list finds. Blocks of 0 bytes do not count.
 struct block_shape {
   std::size_t blocks = 0;
   std::uint64_t bytes = 0;     // bytes of all blocks together
   std::uint64_t greatest = 0;  // bytes of the greatest block
-  bool even = true;            // all have one size, and that and all addresses are multiples of 16
+  bool even = true;  // all blocks have one size, which is a multiple of 16, as are all addresses
   block_extent to;
   block_extent from;
 };
@@ -91,10 +91,10 @@ block_shape shape_of(const block_list& list);
 // blocks or equal parts of blocks; the other kernel takes pieces of any sizes.
 struct block_layout {
   bool even = false;
-  std::uint64_t piece = 0;   // even: bytes of each part; else: the most bytes of a piece
+  std::uint64_t piece = 0;   // even: bytes of each part; otherwise: the most bytes of a piece
   std::size_t entries = 0;   // parts, or pieces
-  bool to_written = true;    // lists that are written: a side without numbers needs none
-  bool from_written = true;  // unless its blocks are cut
+  bool to_written = true;    // whether this list is written: a side without numbers
+  bool from_written = true;  // needs one only if its blocks are cut
   bool to_wide = true;
   bool from_wide = true;
 
@@ -109,7 +109,7 @@ struct block_layout {
   static std::size_t padded(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
 };
 
-// `parts_wanted`: even blocks are cut until there are about as many parts.
+// Even blocks are cut until there are about `parts_wanted` parts.
 block_layout layout_of(const block_list& list, const block_shape& shape, std::size_t parts_wanted);
 
 // Writes the lists one after another: destinations, sources, sizes. `into` has layout.bytes().

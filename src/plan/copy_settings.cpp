@@ -129,16 +129,16 @@ const std::vector<copy_setting>& copy_settings() {
       {executor_variable, "auto",
        "how large messages are copied: auto, direct (one plain copy), streams, graphs"},
       {threshold_variable, "auto",
-       "a message of fewer bytes is one plain copy; auto: 1M, or from the first such message on "
-       "less "
-       "where the profile says so"},
-      {relays_variable, "all", "where messages may be staged: all, none, or as gpu1,gpu2,host"},
+       "a message of fewer bytes is one plain copy; auto: 1M, or less if the profile says so"},
+      {relays_variable, "all",
+       "places that may stage messages: all, none, or a list such as gpu1,gpu2,host"},
       {chunks_variable, "auto", "chunks of a part that is staged: auto, or 1 to 1024"},
       {profile_variable, "auto",
-       "what was tuned: auto (by interlace tune copy for these GPUs), none, or a file"},
+       "the profile of tuned copies: auto (that of interlace tune copy for these GPUs), none, or a "
+       "file"},
       {staging_variable, "256M",
-       "staging memory on each GPU, and on the host, at most: 0, or 1M and more"},
-      {graphs_variable, "128", "executable graphs that are kept"},
+       "most staging memory on each GPU, and on the host: 0, or at least 1M"},
+      {graphs_variable, "128", "most executable graphs that are kept"},
       {traffic_variable, "auto",
        "the file in which processes see each other's messages: auto (in /dev/shm), none, or a "
        "path"},

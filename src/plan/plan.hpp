@@ -29,7 +29,7 @@ struct message {
   std::uint64_t bytes = 0;  // at least 1
 };
 
-// How the chunks of a message are distributed over its paths.
+// The way in which the chunks of a message are distributed over its paths.
 enum class dealing : std::uint8_t {
   // Each path carries one contiguous part, as large as its share. The part of a direct path is one
   // chunk.

@@ -20,8 +20,8 @@ namespace {
 using machine::endpoint;
 using machine::endpoint_kind;
 
-constexpr double full = 0.98;  // a resource that is used to this part takes no more traffic
-// A simpler plan is preferred if it takes at most this many times the shortest time. Several
+constexpr double full = 0.98;  // the fraction of use from which a resource takes no more traffic
+// A simpler plan is preferred if its time is at most this multiple of the shortest time. Several
 // messages do not really start at the same time, so a plan that relies on this must gain more.
 constexpr double as_fast = 1.01;
 constexpr double as_fast_together = 1.05;
@@ -422,8 +422,8 @@ class planner {
     return "the messages would not end earlier with it";
   }
 
-  // The time of the plan if this path carried a part, too. Sets `too_many` if the plan would then
-  // have too many copies.
+  // The predicted time of the plan if this path carried a part, too. Sets `too_many` if the plan
+  // would then have too many copies.
   std::optional<double> time_with(const plan& made, std::size_t at, bool& too_many) const {
     std::optional<double> least;
     for (const std::uint32_t chunks : counts())
@@ -441,8 +441,8 @@ class planner {
     usable[at] = true;
     auto found = balance_shares(blank_, shared_, costs_, chunks, usable);
     if (!found) return std::nullopt;
-    // This part is dropped again. It only shows the effect of a part in proportion to the path's
-    // rate.
+    // Gives the path a part in proportion to its rate, only to predict the effect. The part is
+    // dropped afterwards.
     if (found->bytes[at] <= 0) {
       const auto alone = [&](std::size_t index) {
         double least = 0;

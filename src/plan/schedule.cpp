@@ -66,7 +66,8 @@ class simulation {
     start_what_can(now);
     while (complete < states_.size()) {
       const double then = next_event(now);
-      if (then == never) throw model_error("copies of a plan wait for each other");
+      if (then == never)
+        throw model_error("the copies of the plan wait for each other in a circle");
       move(now, then);
       now = then;
       bool changed = false;
@@ -164,7 +165,7 @@ class simulation {
   }
 
   // Max-min fairness: all rates grow together until a resource is full or an engine is at its
-  // limit. The rates that this limits stay; the other rates keep growing.
+  // limit. Rates that are limited in this way stop growing; the other rates grow on.
   void share_rates() {
     growing_.clear();
     std::fill(users_of_.begin(), users_of_.end(), 0);

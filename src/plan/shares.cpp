@@ -11,8 +11,8 @@ namespace {
 
 // A path stays only if the remaining paths would be at least this much slower without it.
 constexpr double least_gain = 1.005;
-// The cost of a whole message on staged paths in the objective, in which moving the message counts
-// 1.
+// In the objective, moving a whole message counts 1, and this is the cost of moving all of it over
+// staged paths.
 constexpr double staged_price = 1e-5;
 
 std::uint32_t chunks_on(const path& way, std::uint32_t chunks) { return way.direct() ? 1 : chunks; }
@@ -178,8 +178,8 @@ class balancer {
 
   template <class Row>
   void add_resource_rows(double time, const Row& row) {
-    // The bytes that each path puts on each resource. The second row of a pair is for staged paths
-    // alone.
+    // The bytes that each path puts on each resource. A resource has one or two rows; the second
+    // row is for staged paths alone.
     for (std::size_t used = 0; used < shared_.all().size(); ++used) {
       const resource& one = shared_.at(used);
       const bool engines = one.kind == resource_kind::engines;

@@ -46,7 +46,8 @@ std::optional<balance> balance_shares(const plan& made, const resources& shared,
                                       const overheads& costs, std::uint32_t chunks,
                                       const std::vector<bool>& usable);
 
-// The time until a path moves its first byte, which balance_shares subtracts from T.
+// The fill time of a path, in which it does not move bytes at its full rate. balance_shares
+// subtracts it from T.
 double fill_s(const path& way, const overheads& costs, std::uint32_t chunks);
 
 }  // namespace interlace::plan

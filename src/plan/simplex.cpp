@@ -95,7 +95,7 @@ class tableau {
       if (other == row || times == 0) continue;
       for (std::size_t at = 0; at < width_; ++at) changed[at] -= times * base[at];
       changed[column] = 0;
-      // Rounding must not make a limit negative.
+      // A limit can only become negative by rounding, and must not be negative.
       if (other < height_ && changed[width_ - 1] < 0) changed[width_ - 1] = 0;
     }
     basis_[row] = column;

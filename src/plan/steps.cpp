@@ -68,8 +68,8 @@ class cutter {
     return std::max(budget / (way.stops.size() - 2) / most_buffers / grain * grain, grain);
   }
 
-  // The number of chunks of a part: as many as wanted, or more if the chunks would not fit into the
-  // staging buffers.
+  // The number of chunks of a part: the requested number, or more if such chunks would not fit into
+  // the staging buffers.
   std::uint64_t chunks_of(std::uint32_t index, std::uint64_t part, std::uint64_t budget) const {
     const path& way = plan_.paths[index];
     std::uint64_t count = std::max(1U, wanted_.chunks[index]);

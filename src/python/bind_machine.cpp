@@ -217,7 +217,8 @@ void bind_discovery(nb::module_& module) {
         return machine::discover(*driver, known);
       },
       nb::arg("known"), nb::call_guard<nb::gil_scoped_release>(),
-      "The GPUs of this node; `known` are described machines that supply what no driver tells.");
+      "The machine of this node. `known` are described machines, which supply the figures that no "
+      "driver reports.");
 }
 
 nb::typed<nb::dict, nb::str, nb::any> report_driver(int runtime, int least) {
@@ -261,14 +262,14 @@ void bind_machine(nb::module_& module) {
   module.def("machine_tables", &tables_as_data, "A row for each table of a machine file.");
   module.def("machine_rules", &rules_as_data, "A row for each rule about keys that go together.");
   module.def("validate_machine", &interlace::machine::validate, nb::arg("machine"),
-             "One sentence for each thing that is wrong.");
+             "One sentence for each error in the machine.");
   module.def("machine_header", &machine::header_of, nb::arg("machine"), nb::arg("function"),
              nb::arg("origin"), "A C++ header with a function that returns the machine.");
   module.def("route", &route_pairs, nb::arg("machine"), nb::arg("start"), nb::arg("end"),
              "The links of the best route as (index, forward), or None if there is no route.");
   bind_discovery(module);
   module.def("report_driver", &report_driver, nb::arg("runtime"), nb::arg("least"),
-             "The driver and the GPUs of this node, and why features that they lack do not work. "
+             "The driver and the GPUs of this node, and the reasons why some features do not work. "
              "`runtime` and `least` are the CUDA version and the capability that kernels need.");
 }
 

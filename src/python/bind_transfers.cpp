@@ -22,7 +22,7 @@ namespace nb = nanobind;
 namespace interlace::python {
 namespace {
 
-// as the type stub shows it
+// the type in the stub
 using result_dict = nb::typed<nb::dict, nb::str, nb::any>;
 
 bool is_graphs(const std::string& executor) {
@@ -128,7 +128,8 @@ void bind_transfers(nb::module_& module) {
       nb::arg("other_addresses") = false, nb::arg("handshake_s") = 0.0,
       nb::arg("acknowledgement_s") = 0.0, nb::arg("moves") = true,
       "Simulates one process for each plan, which sends it `messages` times, `window` at a time. "
-      "Returns seconds of every message, what the links carried, and the number of wrong bytes.");
+      "Returns the seconds of every message, the bytes that each link carried, and the number of "
+      "wrong bytes.");
   module.def(
       "simulate_halo_jacobi", &simulate_halo_jacobi, nb::arg("machine"), nb::arg("devices"),
       nb::arg("columns"), nb::arg("rows"), nb::arg("iterations"), nb::arg("before"),

@@ -105,7 +105,8 @@ NB_MODULE(_core, module) {
   module.def("simulate_overlap", &interlace::python::simulate_overlap, nb::arg("machine"),
              nb::arg("peers"), nb::arg("bytes"), nb::arg("mechanism"), nb::arg("chunk_bytes"),
              nb::arg("agent_threads"), nb::arg("rounds"),
-             "Returns the seconds of an epoch of the overlap benchmark. `rounds` only take time.");
+             "Returns the seconds of an epoch of the overlap benchmark. The `rounds` of "
+             "computation take time but compute nothing.");
   module.def(
       "simulate_stores", &interlace::python::simulate_stores, nb::arg("machine"), nb::arg("gpus"),
       nb::arg("senders"), nb::arg("element_bytes"), nb::arg("elements"), nb::arg("together"),
@@ -113,10 +114,10 @@ NB_MODULE(_core, module) {
       "all). Returns seconds, payload, and bytes with protocol.");
   module.def("simulate_copy_kernel", &interlace::python::simulate_copy_kernel, nb::arg("machine"),
              nb::arg("bytes"), nb::arg("blocks"),
-             "Blocks of 512 threads copy to the second GPU: seconds, payload, 0.");
+             "Blocks of 512 threads copy to the second GPU. Returns seconds, payload and 0.");
   module.def("simulate_loads", &interlace::python::simulate_loads, nb::arg("machine"),
              nb::arg("element_bytes"), nb::arg("elements"),
-             "Scattered loads from the second GPU: seconds, payload, 0.");
+             "Loads scattered elements from the second GPU. Returns seconds, payload and 0.");
   module.def("simulate_copies", &interlace::python::simulate_copies, nb::arg("machine"),
              nb::arg("copies"), nb::arg("by_host"),
              "Seconds of copies (from, to, bytes, stream) by the copy engines.");

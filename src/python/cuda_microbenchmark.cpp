@@ -81,7 +81,7 @@ void bind_microbenchmarks(nb::module_& module) {
              "Bytes on the wire for each byte stored, by repeat; None without NVLink counters.");
   module.def("measure_streams", &measure_streams, nb::arg("copies"), nb::arg("by_host"),
              nb::arg("repeats"),
-             "Seconds of copies (from, to, bytes, stream), -1 the host, by repeat.");
+             "Seconds of copies (from, to, bytes, stream) in each repeat; -1 stands for the host.");
 }
 
 }  // namespace interlace::python

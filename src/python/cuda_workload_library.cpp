@@ -48,7 +48,7 @@ void bind_workload_library(nb::module_& module) {
           nb::arg("mechanism"), nb::arg("boundaries"), nb::arg("iterations"), nb::arg("tolerance"),
           nb::arg("split_ranges"), nb::arg("chunk_bytes"), nb::arg("agent_threads"),
           nb::arg("variant"), nb::arg("warmup"), nb::arg("repeats"), nb::arg("data"),
-          nb::arg("share_gpu") = false, "Run it; the result as a dict.");
+          nb::arg("share_gpu") = false, "Runs the workload; returns the result as a dict.");
 }
 
 }  // namespace interlace::python

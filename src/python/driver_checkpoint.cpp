@@ -34,9 +34,10 @@ using gpu_reader = bound_reader<ring_of_reader>;
 
 void bind_checkpoints(nb::module_& module) {
   module.def("visible_gpus", &checkpoint::visible_gpus, "How many GPUs the process sees.");
-  nb::class_<gpu_reader> reader(module, "Reader",
-                                "As Reader of _core; segments may be on GPUs. `slots`: number of "
-                                "page-locked slots.");
+  nb::class_<gpu_reader> reader(
+      module, "Reader",
+      "Like Reader of _core, but segments may be on GPUs. `slots`: number of "
+      "page-locked slots.");
   reader.def(
       "__init__",
       [](gpu_reader* self, const file_list& files, std::uint32_t threads, bool checksums,
@@ -50,7 +51,7 @@ void bind_checkpoints(nb::module_& module) {
       nb::arg("most_staging") = nb::none());
   bind_reader(reader);
   reader.def("direct_problem", &gpu_reader::direct_problem,
-             "Why a file could not be read around the page cache although `direct` asked for that; "
+             "Why a file could not be read around the page cache although `direct` is set; "
              "empty without a reason.");
   module.def(
       "read_segments",
@@ -66,7 +67,8 @@ void bind_checkpoints(nb::module_& module) {
       },
       nb::arg("files"), nb::arg("segments"), nb::arg("threads"), nb::arg("checksums"),
       nb::arg("progress").none(), nb::arg("slots"), nb::arg("slot_bytes"),
-      "As read_segments of _core; segments may be on GPUs. `slots`: number of page-locked slots.");
+      "Like read_segments of _core, but segments may be on GPUs. `slots`: number of page-locked "
+      "slots.");
   module.def(
       "write_segments",
       [](const file_list& files, const segment_list& segments, std::uint32_t threads,

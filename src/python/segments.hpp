@@ -65,8 +65,8 @@ inline checkpoint::transfer_options transfer_options_of(std::uint32_t threads, b
   return options;
 }
 
-// A reader with the function that it reports to. `Ring` has a function slots(), the carrier, and
-// is made before the reader.
+// A reader, with the Python function to which it reports progress. `Ring` has a function slots(),
+// the carrier, and is made before the reader.
 template <class Ring>
 class bound_reader {
  public:
@@ -124,7 +124,7 @@ class bound_reader {
   std::shared_mutex used_;  // calls share it; it ends before the ring
 };
 
-// Binds what all readers have; the constructor differs.
+// Binds the functions that all readers have. Their constructors differ.
 template <class Reader>
 void bind_reader(nanobind::class_<Reader>& bound) {
   namespace nb = nanobind;
@@ -138,7 +138,7 @@ void bind_reader(nanobind::class_<Reader>& bound) {
       .def("done", &Reader::done, nb::arg("batch"),
            "Whether all bytes of a batch have arrived. Does not wait.")
       .def("close", &Reader::close,
-           "Drops what has not been read, and waits until nothing is in flight.");
+           "Drops the segments that have not been read, and waits until no copy is in flight.");
 }
 
 }  // namespace interlace::python

@@ -94,7 +94,8 @@ workload_library::workload_library(const std::string& path) : path_(path) {
                       own.version + build_again);
   }
   if (of_->layout != own.layout) {
-    throw usage_error(path + " was built by a compiler whose C++ library does not fit this one" +
+    throw usage_error(path +
+                      " was built with a C++ standard library that differs from Interlace's" +
                       build_again);
   }
 }

@@ -20,8 +20,8 @@ namespace interlace::run {
 
 namespace {
 
-// The kernel module states its version in this file. NVML would need its library for this one
-// string.
+// The driver's kernel module states its version in this file. Reading the file avoids loading NVML
+// for this one string.
 std::string driver_version() {
   const std::string stated = read_file("/sys/module/nvidia/version").value_or("");
   if (const auto words = words_of(stated); !words.empty()) return std::string(words.front());

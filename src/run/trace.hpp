@@ -85,7 +85,7 @@ class trace_conversion {
 struct trace_source {
   std::string format;                               // accel-sim, nvbit, mgpusim
   std::string name;                                 // the file's name, for errors
-  trace_head head;                                  // for mgpusim it has no ranges
+  trace_head head;                                  // for mgpusim the head has no ranges
   std::map<std::uint64_t, std::uint32_t> contexts;  // for nvbit: the GPU of each context
   std::string component;  // for mgpusim: a part of the names of components
 };

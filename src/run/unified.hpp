@@ -15,8 +15,8 @@ namespace interlace::run {
 struct unified_request {
   std::uint32_t gpus = 1;
   workload::unified_placement placement;
-  bool own_pages = false;             // even if pages move, they begin where each array places them
-  kernel::remote_load_options loads;  // only simulated: how remote loads are handled
+  bool own_pages = false;  // pages begin where each array places them, even if they can move
+  kernel::remote_load_options loads;      // only simulated: how remote loads are handled
   std::function<void()> check_interrupt;  // the run calls it from time to time; it may throw
 };
 

@@ -282,7 +282,8 @@ class search {
     std::vector<tune_samples> found = measure_(round);
     if (found.size() != which.size()) {
       throw usage_error("a round of " + std::to_string(which.size()) + " candidates gave " +
-                        std::to_string(found.size()) + " of them samples; give each its own");
+                        std::to_string(found.size()) +
+                        " lists of samples; give one for each candidate");
     }
     for (std::size_t k = 0; k < which.size(); ++k) record(points_[which[k]], round, found[k]);
     done_ += which.size();

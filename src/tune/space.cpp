@@ -45,7 +45,7 @@ std::vector<std::uint64_t> possible_chunks(const kernel::mechanism_row& mechanis
       exclude(chunk, "an element has " + size_text(region.element_bytes));
     } else if (chunk < least && chunk < grid.least_copied_bytes) {
       exclude(chunk, "a chunk below " + size_text(grid.least_copied_bytes) +
-                         " is not worth a wait and a copy");
+                         " is too small to be worth a wait and a copy");
     } else if (chunk < least) {
       exclude(chunk, "a part of " + size_text(region.part_bytes) + " would need more than " +
                          std::to_string(grid.most_waits) + " waits");

@@ -42,7 +42,7 @@ UCS_MODULE_INIT() {
   unsigned major = 0, minor = 0;
   if (!has_version(&major, &minor)) {
     ucs_warn(
-        "interlace: there is no libucp next to libuct that reports UCX's version; the module is "
+        "interlace: next to libuct there is no libucp, which reports UCX's version; the module is "
         "not "
         "used");
     return UCS_ERR_UNSUPPORTED;

@@ -72,14 +72,15 @@ INTERLACE_HOST_DEVICE constexpr std::uint32_t triangle(std::uint32_t row, std::u
 
 template <std::uint32_t F>
 struct normal_equations {
-  static_assert(F == 16 || F == 32, "a warp has a lane a number, and tiles are loaded as vectors");
+  static_assert(F == 16 || F == 32,
+                "a warp needs a lane for each number, and tiles are loaded as vectors");
   static constexpr std::uint32_t factor = F;
   static constexpr std::uint32_t triangle_size = triangle(F, 0);
   static constexpr std::uint32_t record = triangle_size + F;  // Y^T Y, followed by Y^T r
   static constexpr std::uint32_t tiles = 10;
   static constexpr std::uint32_t tile_side = F / 4;
-  // The ratings that are staged at a time: a multiple of the ratings that a warp's groups take at a
-  // time.
+  // The number of ratings that are staged at a time. It must be a multiple of the number that a
+  // warp's groups handle at a time.
   static constexpr std::uint32_t chunk = 36;
   // The stride of the Cholesky factor's columns. With this stride, columns start aligned, and a row
   // is spread over the banks.
@@ -203,7 +204,7 @@ struct normal_equations {
       const float ridge = lambda_ * static_cast<float>(n);
       warp.each([&](auto lane) {
         const std::uint32_t i = lane.in_warp();
-        // Operations for the warp's place, and for the addresses of a row.
+        // These operations compute the warp's place and the addresses of a row.
         lane.compute(operation::integer, 6);
         if (i >= F) return;
         for (auto j : lane.range(0U, F)) {
@@ -211,7 +212,7 @@ struct normal_equations {
           row_[lane].v[j] = j == i ? a + ridge : a;
         }
         right_[lane] = lane.load(staged, base + triangle_size + i);
-        // Comparisons of i with each j for the two choices above, and addresses.
+        // These operations compare i with each j for the two choices above, and compute addresses.
         lane.compute(operation::integer, 2 * F + 6);
       });
       if (n == 0) {
@@ -385,7 +386,7 @@ struct als_problem {
     }
     const std::size_t count = user_items.size();
     if (user_values.size() != count || item_users.size() != count || item_values.size() != count) {
-      throw usage_error("the ratings by users differ from the ratings by items");
+      throw usage_error("the ratings sorted by users differ from those sorted by items");
     }
     if (method != "als" && method != "sgd") {
       throw usage_error("unknown method '" + method + "'; there are als and sgd");

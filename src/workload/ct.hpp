@@ -85,7 +85,7 @@ struct ray_family {
   fixed_point slope = 0;  // change from one strip to the next, at most 1
   fixed_point apart = 0;  // distance from one ray to the next
   float steepness = 0;    // 1 / |slope|
-  float length = 0;       // length of a ray in a strip
+  float length = 0;       // length of any ray in a strip
   std::uint32_t turned = 0;
 };
 
@@ -165,7 +165,7 @@ struct project_rays {
   local<const float> measured;     // y of the device's rays
   local<const float> weights;
   local<float> partial;          // shape [blocks][threads]: the block's result for each ray
-  local<std::uint32_t> arrived;  // for each group of the device, the number of blocks that are done
+  local<std::uint32_t> arrived;  // for each group of rays, the number of blocks that are done
   replicated<float> image;
   replicated<float> rays;
   reduced<double> cost;  // sum of w (y - a . x)^2
@@ -174,7 +174,7 @@ struct project_rays {
   // The device's first group. An angle has ceil(detectors / threads) groups.
   std::uint32_t first_group = 0;
   std::uint32_t first_ray = 0;
-  std::uint32_t strips = 0;  // strips of a block: a multiple of depth
+  std::uint32_t strips = 0;  // strips of a block, a multiple of depth
   bool track_residual = false;
 
   template <class Block>
@@ -317,7 +317,7 @@ struct project_rays {
   }
 };
 
-// The most pixels of a lane in renew_pixels. A device can be faster with fewer.
+// The most pixels of a lane in renew_pixels. A device can be faster with fewer pixels in each lane.
 inline constexpr std::uint32_t most_rows_of_lane = 4;
 
 // Renews the pixels of a device from the results of project_rays. A lane has `Rows` pixels of a
@@ -336,21 +336,21 @@ struct renew_pixels {
   static constexpr std::uint64_t blocks(std::uint64_t columns, std::uint64_t rows) {
     return (columns + tile - 1) / tile * ((rows + tile_rows - 1) / tile_rows);
   }
-  // The detector position of the pixel from which positions count. Also the differences between it
-  // and its neighbours' positions.
-  // neighbours.
+  // The position on the detector of the pixel from which positions count, and the distances from it
+  // to the positions of the next pixels.
   struct tile_place {
     float offset;  // offset from a bin's centre, less 1/2
     float right;
     float down;
     float steepness;
     float edge;
-    std::uint32_t ray;  // number of that bin, less the bits of `rounder`
+    std::uint32_t ray;  // number of this bin, less the bits of `rounder`
   };
   static constexpr std::uint32_t team_sums = Teams == 1 ? 0 : Teams * tile * tile_rows;
   static constexpr std::uint32_t shared_bytes =
       batch * sizeof(tile_place) + team_sums * sizeof(float);
-  // Adding this constant rounds to a whole number, which is then in the low bits of the sum.
+  // Adding this constant to a number rounds the number to a whole one, whose value is then in the
+  // low bits of the sum.
   static constexpr float rounder = 12582912.0F;
   static constexpr std::uint32_t rounder_bits = 0x4b400000U;
 
@@ -538,9 +538,9 @@ class ct {
         rays_(node.template create_region<float>(
             to_readers ? sent_to_readers(cut_rays(options), readers_of_rays())
                        : cut_rays(options))),
-        // The number of copies is a prime. Several blocks share the same rays. In simulation the
-        // block with the same number in each such group adds the group's part, so the adding blocks
-        // are equally far apart.
+        // The number of copies is a prime. Several blocks share the same rays, and one of them adds
+        // their part to a copy. In simulation this is the block with the same number in each such
+        // group, so the adding blocks are equally far apart.
         cost_(node.template create_reduction<double, combine::add>(1, 61)) {
     for (const std::uint64_t b : boundaries_) {
       if (b % scan.size == 0) continue;
@@ -583,7 +583,7 @@ class ct {
   double residual() const { return node_.front(cost_, 0)[0]; }
 
  private:
-  // Teams renew a subset that has at least this many angles.
+  // A subset of at least this many angles is renewed by teams.
   static constexpr std::uint32_t many_angles = 32;
 
   struct part {
@@ -625,7 +625,7 @@ class ct {
     }
     if (std::uint64_t{scan.angles} * scan.detectors >= 1ULL << 31U) {
       throw usage_error(given("angles", scan.angles) + "with " + std::to_string(scan.detectors) +
-                        " detectors that is too many rays");
+                        " detectors there are too many rays");
     }
     return scan;
   }

@@ -16,8 +16,8 @@
 //
 // Heat: a lane has a point and reads 13 points; lanes near it load all of these points except its
 // own. Memory moves 12 bytes for each point and stage: the point, the step's start and the result.
-// The addresses of a point and its neighbours take about 90 integer operations, which are the
-// limit. Burgers: a point takes 12 reconstructions, of which a neighbour computes 6, too.
+// The addresses of a point and its neighbours take about 90 integer operations. These operations
+// are the limit. Burgers: a point takes 12 reconstructions, of which a neighbour computes 6, too.
 // Operations are the limit.
 #pragma once
 
@@ -87,8 +87,8 @@ struct burgers_change {
   }
 
  private:
-  // The value between c and d. It weighs the parabolas through a b c, b c d and c d e by their
-  // smoothness. The weights have a common denominator, so there is only one division.
+  // The value between c and d: the mean of the parabolas through a b c, b c d and c d e, weighted
+  // by their smoothness. The weights have a common denominator, so there is only one division.
   static INTERLACE_KERNEL float face(float a, float b, float c, float d, float e) {
     constexpr float tiny = 1e-6F;
     const float s0 = rough(a - 2 * b + c, a - 4 * b + 3 * c) + tiny;

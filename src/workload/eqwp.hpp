@@ -49,7 +49,8 @@ struct elastic_plane {
 
 inline constexpr std::uint32_t elastic_components = 3;  // components of a region's point
 
-// The common part of both kernels: a block has some points of a plane, and a lane has one of them.
+// The common part of both kernels. A block covers some points of a plane, and a lane computes one
+// of these points.
 template <class Points>
 struct elastic_points {
   static constexpr std::uint32_t threads = Points::threads;
@@ -60,8 +61,8 @@ struct elastic_points {
   std::uint32_t first_plane = 0;  // the first plane of this device
   std::uint32_t blocks_a_plane = 0;
 
-  // The index of a point's component 0 in the whole grid and in the device's part, and the grid
-  // lines through the point.
+  // A point: the indices of its component 0 in the whole grid and in the device's part, and the
+  // grid lines through it.
   struct place {
     std::uint32_t here, own, plane;
     grid_line x, y, z;
@@ -85,9 +86,9 @@ struct elastic_points {
             p.inside};
   }
 
-  // Differences of fourth order along a line through element `at`, whose value is `own`. One is
-  // between the point and the next one (behind), the other between the previous one and the point
-  // (before).
+  // Two differences of fourth order along a line through element `at`, whose value is `own`.
+  // `behind` is the difference between the point and the next point, and `before` the one between
+  // the previous point and this point.
   template <class Lane, class View>
   static INTERLACE_KERNEL float behind(const Lane& lane, const View& v, std::uint32_t at, float own,
                                        const grid_line& line) {

@@ -48,9 +48,9 @@ struct local_rows {
   }
 };
 
-// The same rows as a part of a whole grid.
+// The same rows as local_rows, but as a part of the whole grid.
 struct ring_rows {
-  static constexpr std::uint32_t place_operations = 24;  // see place_operations above
+  static constexpr std::uint32_t place_operations = 24;  // see place_operations of local_rows
 
   replicated<float> grid;  // [all rows][columns]
   std::uint32_t columns = 0;
@@ -85,14 +85,14 @@ struct halo_jacobi_blocks {
                                         std::uint32_t columns, std::uint32_t rows) {
     std::uint32_t above = 0;  // number of tiles above this one
     std::uint32_t before = block;
-    if (rows > tile) {  // otherwise no division is needed, which is half of a lane's computation
+    if (rows > tile) {  // the division is half of a lane's computation
       const std::uint32_t across = (columns + tile - 1) / tile;
       above = block / across;
       before -= above * across;
     }
     return {before * tile + lane % tile, above * tile + lane / tile + 1};
   }
-  // The operations of `of`, and of the test whether the place exists.
+  // The operations that `of` needs, and the test whether the place exists.
   static INTERLACE_HOST_DEVICE operations work(std::uint32_t rows) {
     return {.integer = rows > tile ? 28U : 12U, .special = rows > tile ? 3U : 0U};
   }

@@ -141,7 +141,7 @@ struct send_planes {
   replicated<complex_number> planes;
   std::uint32_t first = 0;  // the first element of the part
   std::uint32_t lines = 0;  // number of lines of kx
-  std::uint32_t half = 0;   // count of numbers in a line
+  std::uint32_t half = 0;   // number of complex numbers in a line
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -243,7 +243,7 @@ struct send_lines {
                                        3 * own_z * length, half);
       if (!p.inside) return;
       const std::uint32_t line = p.row;
-      // Each ky before this device's ky has as many lines as each of the device's own.
+      // Every ky has the same number of lines, also those before this device's ky.
       const line_owner o = lane.load_index(owners, line / (3 * own_z));
       const std::uint32_t of_device = line - 3 * own_z * o.first;
       const std::uint32_t plane = of_device / o.count;
@@ -279,7 +279,7 @@ struct advance : spectral_part {
   local<const float> decay;             // for each wavenumber, exp(-nu k^2 dt / 2)
   local<complex_number> velocity;       // u
   local<complex_number> next;           // first stage: m; second stage: u', in place of u
-  float step = 0;                       // dt / n^3; half of it in the first stage
+  float step = 0;                       // dt / n^3, and half as much in the first stage
   bool second = false;
 
   template <class Block>
@@ -422,7 +422,7 @@ class hit {
     for (std::uint64_t d = 0; d <= devices; ++d) {
       cut.push_back(static_cast<std::uint32_t>(n * d / devices));
       if (boundaries[d] != cut.back() * numbers) {
-        throw model_error("the box is not cut evenly: device " + std::to_string(d) +
+        throw model_error("the box is not divided evenly: device " + std::to_string(d) +
                           " begins at number " + std::to_string(boundaries[d]));
       }
     }
@@ -641,7 +641,9 @@ struct hit_problem {
       throw usage_error("the velocity does not have the shape of a box's coefficients");
     }
     if (!(viscosity >= 0 && std::isfinite(viscosity) && step > 0 && std::isfinite(step))) {
-      throw usage_error("viscosity and step must be finite, and above 0 or for viscosity 0");
+      throw usage_error(
+          "viscosity and step must be finite; the step must be above 0, and the viscosity at least "
+          "0");
     }
     return {{n, velocity.data(), static_cast<float>(viscosity), static_cast<float>(step)},
             parse_point_kernel(kernel)};

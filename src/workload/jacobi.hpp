@@ -31,8 +31,9 @@ namespace interlace::workload {
 struct jacobi_update {
   static constexpr std::uint32_t threads = 256;
   static constexpr std::uint32_t blocks_at_once = 2048 / threads;
-  // The number of distances from the main diagonal that are handled together. 8 loads are then in
-  // flight before the first one is used, and registers suffice for all warps of a compute unit.
+  // The number of distances from the main diagonal that are handled together. With this number, 8
+  // loads are in flight before the first value is used, and the registers suffice for all warps of
+  // a compute unit.
   static constexpr std::uint32_t batch = 2;
   static constexpr std::uint32_t shared_bytes = sum_bytes(1);
 
@@ -167,7 +168,7 @@ class jacobi {
       throw usage_error("GPU " + std::to_string(d) + " would own " + std::to_string(words) +
                         " words of a matrix of " + std::to_string(system_.rows) +
                         " rows; at most " + std::to_string(most) +
-                        " of either are possible: use more GPUs or a smaller matrix");
+                        " of each are possible: use more GPUs or a smaller matrix");
     }
     const auto diagonal = [&](std::int64_t k) {
       return system_.diagonals + (system_.half_bandwidth + k) * system_.rows + begin;

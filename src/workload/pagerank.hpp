@@ -211,7 +211,7 @@ struct pagerank_problem {
                                const array_view<std::uint32_t>& out_degree, double damping,
                                const std::string& kernel, const std::string& subscribe) {
     const std::size_t vertices = out_degree.size();
-    if (offsets.size() != vertices + 1) throw usage_error("there must be an offset for each row");
+    if (offsets.size() != vertices + 1) throw usage_error("the graph needs an offset for each row");
     check_rows(offsets, columns, vertices, "vertices");
     return {{vertices, offsets.data(), columns.data(), out_degree.data()},
             static_cast<float>(damping),

@@ -57,9 +57,9 @@ struct path_min {
   }
   static INTERLACE_KERNEL operations combines(std::uint32_t n) { return {.integer = n}; }
 
-  // A tree over the parts. Two groups of parts meet at a word: the first group leaves its minimum
-  // in the word, and the second one continues with the minimum of both. One addition carries a
-  // value and the mark that says that the value is there.
+  // Combines the parts of a row in a tree. Two groups of parts meet at a word. The group that comes
+  // first leaves its minimum in the word, and the other group continues with the minimum of both.
+  // One atomic addition stores a minimum together with a mark that says that it is there.
   template <class Lane>
   static INTERLACE_KERNEL bool join(const Lane& lane, const local<std::uint64_t>& words,
                                     const row_part& part, std::uint32_t& least) {
@@ -214,7 +214,7 @@ struct sssp_problem {
                            const std::string& kernel, const std::string& subscribe) {
     check_rows(offsets, columns, offsets.size() - 1, "vertices");
     if (weights.size() != columns.size()) {
-      throw usage_error("there must be a weight for each edge");
+      throw usage_error("the graph needs a weight for each edge");
     }
     return {{offsets.size() - 1, offsets.data(), columns.data(), weights.data()},
             source,

@@ -130,8 +130,8 @@ TEST(library_call, names_what_is_missing) {
   EXPECT_EQ(message_of(on_host, 1, c), "a call of silent on device 1 of 1");
   EXPECT_EQ(message_of(on_sim, 1, c), "a call of silent on device 1 of 1");
   c.on_cpu = nullptr;
-  EXPECT_EQ(message_of(on_host, 0, c), "a call of silent has no function for this node");
-  EXPECT_EQ(message_of(on_sim, 0, c), "a call of silent has no function for this node");
+  EXPECT_EQ(message_of(on_host, 0, c), "a call of silent has no function for this kind of node");
+  EXPECT_EQ(message_of(on_sim, 0, c), "a call of silent has no function for this kind of node");
 }
 
 }  // namespace

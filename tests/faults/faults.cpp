@@ -1,10 +1,11 @@
-// Makes one operation of a program fail, or all from one on, or kills the program there. It is
-// preloaded. The test in tests/python/test_faults.py arms it for each operation of a command. For
-// tests/python/test_power_loss.py the same library writes down what a program asks of the disk.
+// A library that is preloaded into a program. It makes one operation of the program fail, or all
+// operations from one on, or kills the program at an operation. The test in
+// tests/python/test_faults.py does so for each operation of a command. For
+// tests/python/test_power_loss.py the same library records the program's operations on files.
 //
-// Operations on the descriptors 0 to 2 do not count: they are the terminal's. Memory and
-// mappings count where the module asks for them whose addresses the test gives: Python itself does
-// not survive a lack of memory everywhere.
+// Operations on the descriptors 0 to 2 do not count: they belong to the terminal. Requests
+// for memory count only if they come from the one module whose addresses the test passes, because
+// Python itself does not survive every lack of memory.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -43,9 +44,9 @@ enum mode : unsigned { once, from_then_on, killed };
 
 // The processes of a command share the numbers.
 struct shared {
-  std::atomic<unsigned> kinds;  // 0: nothing counts
+  std::atomic<unsigned> kinds;  // 0: no operation counts
   std::atomic<unsigned> how;
-  std::atomic<std::uint64_t> at;  // the operation that fails, from 1; 0: none
+  std::atomic<std::uint64_t> at;  // the number of the operation that fails, from 1; 0: none fails
   std::atomic<std::uint64_t> seen;
   std::atomic<std::uintptr_t> module_begin;
   std::atomic<std::uintptr_t> module_end;

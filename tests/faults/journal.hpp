@@ -1,11 +1,11 @@
-// Records the operations on files below one folder, in order. A record is a line. If the line has a
-// number of bytes, they follow it. tests/python/test_power_loss.py reads it.
+// Records the operations on files below one folder, in order. A record is a line. If the line names
+// a number of bytes, these bytes follow the line. tests/python/test_power_loss.py reads it.
 //
 //   new INODE                    a file without a name
 //   write INODE OFFSET SIZE      SIZE bytes follow
 //   size INODE SIZE              the file was cut or extended to SIZE bytes
 //   sync INODE                   fsync of a file or a folder
-//   name FOLDER INODE NAME       the folder has INODE by this name, whatever had the name before
+//   name FOLDER INODE NAME       the folder has INODE under this name, and no earlier file
 //   folder FOLDER INODE NAME     likewise a new folder
 //   rename FOLDER FOLDER INODE NAME/NAME    from the first name to the second
 //   gone FOLDER NAME             the folder has nothing by this name
@@ -36,7 +36,8 @@ inline state& here() {
 
 inline bool is_written() { return here().file >= 0; }
 
-// Stands around an operation and its record, so that the records are in order.
+// Locks an operation together with its record, so that the records are in the order of the
+// operations.
 class operation {
  public:
   operation() {
@@ -92,7 +93,7 @@ inline place place_of(int folder, const char* path) {
 inline void put(const std::string& line, const void* bytes = nullptr, std::size_t size = 0) {
   const std::string whole =
       line + "\n" + std::string(static_cast<const char*>(bytes), bytes == nullptr ? 0 : size);
-  // The test would miss what is not written: stop there.
+  // The test would miss a record that is not written, so the program ends here.
   if (syscall(SYS_write, here().file, whole.data(), whole.size()) !=
       static_cast<long>(whole.size())) {
     abort();
@@ -129,7 +130,7 @@ inline void renamed(const place& from, const place& to) {
 inline void gone(const place& from) {
   if (is_written() && from.counts) put(words("gone", {from.folder_inode}, from.name));
 }
-// `before` is what the name was before the file was opened.
+// `before` is what the name stood for before the file was opened.
 inline void opened(int file, int flags, const place& before) {
   if (!is_written() || file < 0 || !is_below(path_of(file))) return;
   if ((flags & O_TMPFILE) == O_TMPFILE) {

@@ -1,5 +1,5 @@
 // Headers of safetensors files, and indexes of several files. The first byte of an input says which
-// it is.
+// of the two it is.
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -24,7 +24,7 @@ void need(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
 }
 
-// A header that is taken: the tensors fill the data, each with a name of its own.
+// Checks an accepted header: the tensors fill the data, and each has a name of its own.
 void try_header(std::string_view text) {
   const auto found = checkpoint::parse_header("m", text, 8 + text.size() + data_bytes, dtypes());
   std::uint64_t end = 0;
@@ -43,7 +43,7 @@ void try_header(std::string_view text) {
   need(std::adjacent_find(names.begin(), names.end()) == names.end(), "a name is there twice");
 }
 
-// An index that is taken: each file is in the folder.
+// Checks an accepted index: each file is in the folder.
 void try_index(std::string_view text) {
   for (const auto& [tensor, file] : checkpoint::parse_index(text)) {
     const std::string path = "/" + file + "/";

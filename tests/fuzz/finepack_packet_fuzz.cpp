@@ -45,7 +45,7 @@ std::string seeded_input(std::mt19937_64& random) {
   try {
     bytes = encode(p, f);
   } catch (const model_error&) {
-    p.base = 0;  // so near the last address that a store is above it
+    p.base = 0;  // the base is so near the last address that a store ends beyond it
     bytes = encode(p, f);
   }
   return input.append(bytes.begin(), bytes.end());

@@ -2,8 +2,8 @@
 
     python tests/fuzz/fuzz_files.py [machines|sweeps] [--minutes M] [--seed S]
 
-A finding is an exception other than the one sentence that users see, or a file that is read and
-written to something else. Its text is printed; the same seed finds it again.
+A finding is an exception other than the one sentence that users see, or a file that changes when it
+is read and written again. The text of the file is printed; the same seed finds it again.
 """
 
 from __future__ import annotations

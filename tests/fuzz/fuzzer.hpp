@@ -95,10 +95,10 @@ class mutation {
 
 // The inputs that a fuzzer tries.
 struct target {
-  std::vector<std::string> sound;  // inputs that the reader takes
+  std::vector<std::string> sound;  // inputs that the reader accepts
   std::vector<std::string> words;  // words of the format, if it is a text
-  // Makes a changed input sound again where readers would refuse it at once, as by check sums.
-  // None: inputs stay as they are.
+  // Repairs a changed input that readers would refuse at once, for example its check sums. If
+  // empty, inputs stay as they are.
   std::function<std::string(std::string, mutation&)> finish;
   // Returns normally, or throws usage_error or model_error. Anything else is a finding, and so is a
   // call that takes longer than five seconds.
@@ -128,7 +128,7 @@ class driver {
     }
     for (const std::string& sound : what.sound) {
       if (try_one(sound, read) == outcome::taken) continue;
-      std::fprintf(stderr, "%s: a sound input was not taken\n", name_.c_str());
+      std::fprintf(stderr, "%s: a sound input was refused\n", name_.c_str());
       return 1;
     }
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_);
@@ -148,7 +148,7 @@ class driver {
       std::fprintf(stderr, "%s: it tried nothing; give it more time\n", name_.c_str());
       return 1;
     }
-    std::printf("%s: %llu inputs, %llu taken, the others refused; seed %llu\n", name_.c_str(),
+    std::printf("%s: %llu inputs, %llu accepted, the others refused; seed %llu\n", name_.c_str(),
                 static_cast<unsigned long long>(tried), static_cast<unsigned long long>(taken),
                 static_cast<unsigned long long>(seed_));
     return 0;

@@ -35,7 +35,7 @@ inline void check_conversion(const sim::trace::header& h,
     nothing sink;
     from.read_all(sink, {});
   } catch (const usage_error& error) {
-    throw std::runtime_error(std::string("what was taken is not a trace: ") + error.what());
+    throw std::runtime_error(std::string("an accepted input is not a trace: ") + error.what());
   }
 }
 

@@ -58,7 +58,7 @@ TEST_P(als_test, equals_the_reference_node) {
   std::vector<std::vector<std::uint64_t>> of_item(items);
   std::vector<std::uint32_t> user_of;
   for (std::uint32_t u = 0; u < users; ++u) {
-    // Some users have no ratings, and one has several parts.
+    // Some users have no ratings. The kernels divide one user's many ratings into several parts.
     const std::uint32_t count = u == 40 ? 1300 : u % 13 == 5 ? 0 : 1 + u % 40;
     for (std::uint32_t k = 0; k < count; ++k) {
       const std::uint64_t place = by_user.others.size();

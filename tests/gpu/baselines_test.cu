@@ -29,7 +29,7 @@ constexpr std::uint32_t lanes = 128;
 struct mixer {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;
-  // The index of another element, for each element; this device subscribes to it.
+  // For each element, the index of another element, to which this device subscribes.
   local<const std::uint32_t> source;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -265,8 +265,8 @@ TEST(nccl, says_its_version_and_that_multicast_is_off) {
                                         "(NCCL_NVLS_ENABLE=0)");
 }
 
-// With events between the parts, each device's NCCL call is a bar between its kernel and the next
-// one.
+// With an event after each part of an epoch, the timeline of each device shows the NCCL call as a
+// bar between its kernel and the next kernel.
 TEST(nccl, stands_in_the_timeline) {
   if (const std::string reason = without_nccl(2); !reason.empty()) GTEST_SKIP() << reason;
   cuda::node node(options_for(2));

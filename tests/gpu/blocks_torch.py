@@ -2,9 +2,10 @@
 
     python tests/gpu/blocks_torch.py
 
-Rows in lists of the host and of the GPU, both directions, addresses in many allocations at all
-alignments, captured graphs, pageable memory, each way, and what is refused. Prints a line for each
-check; exit code 1 if anything is wrong, 77 where there is no GPU.
+It checks lists of rows in host memory and on the GPU, both directions, addresses in many
+allocations at all alignments, captured graphs, pageable memory, each way to copy a batch, and calls
+that must be refused. It prints a line for each check; exit code 1 if anything is wrong, 77 where
+there is no GPU.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Checks:
         self.say("and back", right, f"{rate:.1f} GB/s")
         for name, source, rows, part in (
             ("pageable memory", ordinary, [1, 2], "not page-locked"),
-            ("a row that is not there", self.pool, [1, ROWS], f"has number {ROWS}"),
+            ("a row outside of the array", self.pool, [1, ROWS], f"has number {ROWS}"),
         ):
             try:
                 self.copy(self.cache, source, dst_rows=[0, 1], src_rows=rows)

@@ -53,7 +53,7 @@ __global__ void paint(std::uint8_t* data, std::uint64_t bytes) {
     data[i] = poison;
 }
 
-// Counts wrong bytes, and changed bytes around them.
+// Counts the wrong bytes of a destination, and the changed bytes in the margins around it.
 __global__ void count_wrong(const std::uint8_t* data, std::uint64_t bytes,
                             const std::uint64_t* seed, std::uint64_t salt,
                             unsigned long long* wrong) {
@@ -109,7 +109,8 @@ class user {
         own_stream_(own_stream),
         source_(from, bytes + 2 * margin),
         target_(to, bytes + 2 * margin) {
-    // Kernels run on the end that is a GPU. If both are, those at the destination need peer access.
+    // The kernels that fill and check memory run on the GPU end of the copy. If both ends are GPUs,
+    // they run on one of them and need peer access to the other.
     const cuda::current_device on(gpu_);
     if (from != host && to != host) cuda::enable_peer_access({from, to});
     INTERLACE_CUDA_CHECK(cudaMalloc(&seed_, sizeof(*seed_)));
@@ -243,7 +244,7 @@ TEST(copy, every_size_and_direction_arrives_whole_and_in_stream_order) {
     for (const auto& way : directions()) {
       user one(way.first, way.second, 256 * mebi + 512);
       for (const std::uint64_t bytes : sizes)
-        // Graphs are made, changed, and used unchanged.
+        // In these rounds, graphs are made, are changed, and are used again unchanged.
         for (int repeat = 0; repeat < 3; ++repeat) {
           const std::uint64_t from = repeat == 0 ? 0 : random() % 512;
           const std::uint64_t to = repeat == 0 ? 0 : random() % 512;
@@ -285,7 +286,8 @@ TEST(copy, windows_of_messages_on_many_streams_overlap_and_arrive) {
   }
 }
 
-// Eight threads, each with four copies by a user. `pick` chooses the memories.
+// Runs eight threads. Each makes four users in turn, and each user makes twelve copies. `pick`
+// chooses the memories of a user.
 template <class Pick>
 void copy_by_threads(copier& by, copy_executor executor, const Pick& pick) {
   std::vector<std::string> failures(8);
@@ -474,9 +476,10 @@ TEST(copy, processes_leave_each_gpu_its_own_link) {
   std::filesystem::remove_all(folder);
 }
 
-// The order between a stream and other streams for which it waits without events. On such a stream,
-// the executors enqueue work that changes nothing, before they record an event and after they make
-// it wait. With this work, every order holds. The test prints which orders hold without it.
+// CUDA orders the default stream and blocking streams without events. On such a stream, the
+// executors enqueue work that changes nothing: before they record an event, and after they make the
+// stream wait. With this work, events keep the order of the other streams too. The test prints
+// which orders hold without it.
 class promise {
  public:
   promise() : on_(0) {
@@ -535,12 +538,12 @@ TEST(copy, work_makes_default_and_blocking_streams_wait_for_each_other) {
       bool recorded = true;
       bool waited = true;
       for (int turn = 0; turn < 5; ++turn) {
-        one.clear();  // an event recorded on `last` comes after the work of `first`
+        one.clear();  // is an event on `last` recorded after the work of `first`?
         one.write_late(first);
         if (work) one.work(last);
         one.behind(one.apart, last);
         recorded = one.sees(one.apart) && recorded;
-        one.clear();  // the operation that `first` waits for is over before `last` continues
+        one.clear();  // does `last` also wait for what `first` waits for?
         one.write_late(one.apart);
         one.behind(first, one.apart);
         if (work) one.work(first);
@@ -685,7 +688,7 @@ TEST(copy, memory_of_pools_arrives_whoever_may_reach_it) {
     by.copy_async(back.data, data, bytes, stream);
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));
     EXPECT_TRUE(std::equal(back.data, back.data + bytes, pinned.data));
-    // The sending GPU makes the copies. It can copy its own memory to a relay, but no relay can
+    // The sending GPU makes the copies. It can write into the memory of a relay, but no relay can
     // write into its memory.
     EXPECT_EQ(over_paths(by.statistics()), shared ? 2U : 1U);
     INTERLACE_CUDA_CHECK(cudaFreeAsync(data, stream));

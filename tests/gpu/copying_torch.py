@@ -5,8 +5,8 @@
 By default, by streams and by graphs, each in a process of its own: all dtypes, streams, captures,
 NumPy over page-locked and other memory, all directions, order on two GPUs, memory that is freed at
 once, threads, then random sizes and offsets until the time is over. Every destination holds
-something else before, and the bytes around what is copied must stay. What is compared is moved by
-PyTorch. Prints counts; exit code 1 if anything is wrong, 77 where there is no GPU.
+something else before, and the bytes around what is copied must stay. PyTorch moves the bytes that
+are compared. Prints counts; exit code 1 if anything is wrong, 77 where there is no GPU.
 """
 
 from __future__ import annotations
@@ -164,14 +164,18 @@ class Checks:
                         there.fill_(-1)
                     stream.synchronize()
                     for turn, host in enumerate(hosts):
-                        self.expect(f"order out of gpu{gpu}", bool((host == turn + 1).all()))
+                        self.expect(
+                            f"order of copies from gpu{gpu}", bool((host == turn + 1).all())
+                        )
                     sums = []
                     for host in hosts:
                         self.copy(there, host)
                         sums.append(there.sum(dtype=torch.int64))
                         there.zero_()
                     found = [int(one) for one in sums]
-                    self.expect(f"order into gpu{gpu}", found == [elements * k for k in (1, 2, 3)])
+                    self.expect(
+                        f"order of copies to gpu{gpu}", found == [elements * k for k in (1, 2, 3)]
+                    )
 
     def two_gpus(self) -> None:
         """Without a stream, both GPUs' current streams are in order, as with Tensor.copy_."""
@@ -196,7 +200,7 @@ class Checks:
                     into.fill_(-2)
 
     def freed(self) -> None:
-        """Page-locked memory that its owner lets go at once is not another's before it was read."""
+        """A copy reads page-locked memory before its next owner gets it."""
         torch = self.torch
         into = self.poisoned(0, 64 * MIB)
         for turn in range(4):
@@ -246,7 +250,7 @@ class Checks:
             pinned, back = self.memory(None, wanted).numpy(), self.poisoned(None, size)
             there = self.poisoned(gpu, size)
             with warnings.catch_warnings():
-                warnings.simplefilter("error")  # it is page-locked, also from the middle on
+                warnings.simplefilter("error")  # a page-locked array gives no warning
                 self.copy(there[5:], pinned[5:])
                 self.copy(back.numpy()[: size - 5], there[5:])
             expected = self.torch.full((size,), POISON, dtype=self.torch.uint8)
@@ -266,7 +270,7 @@ class Checks:
                 told += len(said)
             self.same(f"pageable NumPy in, {turn}", there, wanted)
             self.same(f"pageable NumPy out, {turn}", self.torch.from_numpy(out), wanted)
-        self.expect("pageable memory is told of once", told == 1)
+        self.expect("pageable memory gives one warning", told == 1)
         buffer = bytearray(self.content(3 * MIB).numpy().tobytes())
         there = self.poisoned(0, 3 * MIB)
         self.copy(there, buffer)
@@ -327,7 +331,10 @@ class Checks:
         on_gpu, host = self.poisoned(0, 4 * KIB), self.poisoned(None, 4 * KIB)
         cases: dict[str, tuple[Callable[[], None], str]] = {
             "overlap": (lambda: self.copy(on_gpu[1:], on_gpu[:-1]), "overlap"),
-            "both in the host": (lambda: self.copy(host, host.clone()), "the host's memory"),
+            "two arrays in the host": (
+                lambda: self.copy(host, host.clone()),
+                "the host's memory",
+            ),
             "strides": (lambda: self.copy(on_gpu[::2], host[::2]), "not contiguous"),
             "sizes": (lambda: self.copy(on_gpu, host[1:]), "bytes"),
             "dtypes": (lambda: self.copy(on_gpu, host.view(self.torch.int8)), "converts nothing"),
@@ -433,7 +440,7 @@ def main() -> int:
         found = json.loads(lines[-1]) if ended.returncode in (0, 1) and lines else {}
         several = found.get("streams", 0) + found.get("graphs", 0)
         if found and found["gpus"] > 1 and several == 0:
-            print("  nothing went over several paths", flush=True)
+            print("  no copy took several paths", flush=True)
             failed += 1
         failed += ended.returncode != 0
     print("failed" if failed else "all well")

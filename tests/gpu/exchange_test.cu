@@ -177,7 +177,7 @@ TEST_P(exchange_test, fifty_epochs_with_random_delays) {
         o);
     EXPECT_GT(result.time_s, 0);
     EXPECT_LT(result.time_s, 10);
-    // A graph with many waits takes long to enqueue, and then has a remark about it.
+    // A graph with many waits takes long to enqueue. The node's remarks must say so.
     if (c.how != mechanism::copy_engine) {
       EXPECT_TRUE(h.node.remarks().empty()) << h.node.remarks().front();
     }
@@ -203,7 +203,7 @@ class runs_test : public testing::TestWithParam<std::uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(all, runs_test, testing::Values(1U, 2U, 4U),
                          testing::PrintToStringParamName());
 
-// Without run, all work is enqueued at once, and the download waits for it.
+// Without a call of `run`, all work is enqueued at once, and the download waits for it.
 TEST_P(runs_test, works_outside_of_run) {
   INTERLACE_NEED_GPUS(GetParam());
   harness h(GetParam(), mechanism::split, subscription::everybody, 100'000, 3);
@@ -372,7 +372,8 @@ TEST_P(runs_test, large_reductions) {
   reductions<std::uint32_t, combine::add>(n, 500'000, 1, true);
 }
 
-// These sums depend on the order. Whichever order it was, all devices must have the same bits.
+// These sums depend on the order of the additions. Whatever the order is, all devices must have the
+// same bits.
 struct contribute_fractions {
   static constexpr std::uint32_t threads = lanes;
   reduced<float> target;

@@ -3,9 +3,9 @@
     python tests/gpu/hung_region_torch.py [--save FILE]
 
 Two devices share GPU 0. In the fourth epoch device 1 publishes too little of its last chunk, so a
-stream waits until the deadline of 20 s. Another process asks meanwhile, then SIGQUIT does. Prints
-what a terminal shows and a line for each check; exit code 1 if anything is wrong, 77 where there is
-no GPU.
+stream waits until the deadline of 20 s. Meanwhile another process asks with `interlace ps`; then
+the program gets a SIGQUIT. Prints what a terminal shows and a line for each check; exit code 1 if
+anything is wrong, 77 where there is no GPU.
 """
 
 from __future__ import annotations

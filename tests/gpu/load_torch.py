@@ -3,9 +3,9 @@
     python tests/gpu/load_torch.py [--bytes SIZE] [--folder DIR] [--no-speed]
 
 All dtypes, odd shapes, empty tensors, unaligned files, many files, maps over all GPUs and the
-host, checksums, page-locked results, several threads at once, memory that is freed, and what is
-saved from GPUs. Then it prints what `interlace bench load` prints, for several rings. Exit code 0
-if all is right, 77 where there is no GPU.
+host, checksums, page-locked results, several threads at once, memory that is freed, and files saved
+from GPUs. Then it runs `interlace bench load` with several sizes of the ring of buffers. Exit code
+0 if all is right, 77 where there is no GPU.
 """
 
 from __future__ import annotations

@@ -317,7 +317,8 @@ TEST_F(measure_test, bytes_on_the_wire_of_stores) {
     EXPECT_GT(bytes, 1);
     EXPECT_LT(bytes, 2);
   }
-  // At least 32 bytes of a sector, and headers.
+  // A scattered store of 4 bytes sends a sector of 32 bytes or more, and headers: above 4 bytes a
+  // byte.
   for (const double bytes : *scattered) EXPECT_GT(bytes, 4);
 }
 

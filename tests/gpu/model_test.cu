@@ -436,9 +436,9 @@ TEST_F(model_test, atomics) {
   check_atomics<std::uint64_t>();
 }
 
-// Each of the blocks n k to n k + n - 1 leaves numbers at its own time. Their last block adds up
-// the numbers of all. It has read some of them before, while others may have stored them, so the
-// second read must not come from a cache.
+// Blocks form groups of n. Each block of a group stores numbers at its own time, and the last block
+// to arrive adds up the numbers of the whole group. Every block has read the first block's numbers
+// before, perhaps while they changed, so the second read must not come from a cache.
 struct add_up_behind {
   static constexpr std::uint32_t threads = 128;
   local<std::uint32_t> numbers;  // [blocks][threads]
@@ -462,8 +462,8 @@ struct add_up_behind {
       std::uint32_t sum = 0;
       for (auto k : lane.range(0U, n))
         sum += lane.load(numbers, first + k * threads + lane.index());
-      // The value read first must not be in the sum, but the compiler must not drop its load
-      // either.
+      // The first value that was read must not change the sum, but the compiler must not drop its
+      // load either.
       if (before[lane] == 0xfffffffeU) sum = 0;
       lane.store(sums, index / n * threads + lane.index(), sum);
     });

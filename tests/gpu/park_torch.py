@@ -106,7 +106,7 @@ def memory_is_free() -> None:
 
 
 def pools_are_apart() -> None:
-    """Nested pools park by themselves; tensors outside of them stay."""
+    """Each nested pool is parked on its own; tensors outside of the pool stay."""
     outside = random(MIB, seed=1)
     with interlace.parkable("outer"):
         one = random(8 * MIB, seed=2)
@@ -131,7 +131,7 @@ def pools_are_apart() -> None:
 
 
 def streams_are_waited_for() -> None:
-    """Work that is enqueued on another stream counts, without any wait of the program."""
+    """A park waits for work on another stream, without any wait in the program."""
     with interlace.parkable("streams"):
         tensor = torch.zeros(64 * MIB, device=GPU)
     stream = torch.cuda.Stream()

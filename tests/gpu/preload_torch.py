@@ -4,8 +4,8 @@ anything to be taken over.
 python tests/gpu/preload_torch.py            # every kind of copy, byte by byte; then 1 GiB, timed
 python tests/gpu/preload_torch.py --model    # and the tensors of a transformer of 8e9 parameters
 
-Ends with exit code 1 if a byte is wrong, if a program fails, or if nothing was taken over. What is
-compared comes back in pieces that are too small to be taken over.
+Ends with exit code 1 if a byte is wrong, if a program fails, or if nothing was taken over. The
+bytes to compare come back in pieces that are too small to be taken over.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 MIB = 1 << 20
 PIECE = 1 * MIB  # below the threshold
 
-# The checks take all over that can be; the timings run as a user's program does, started ahead.
+# For the checks, the library takes over every copy that it can, from the start.
 ALL = {"INTERLACE_PRELOAD_AFTER": "0", "INTERLACE_PRELOAD_START": "wait"}
 ALLOCATORS = ("", "expandable_segments:True", "backend:cudaMallocAsync")
 
@@ -327,7 +327,7 @@ def timed(torch: Any, copy: Callable[[], Any], repeats: int) -> float:
 
 
 def warm_up(torch: Any) -> None:
-    """Until the engine is there, or for 10 s."""
+    """Wait until the engine has started, 10 s at most."""
     host = torch.empty(64 * MIB, dtype=torch.uint8).pin_memory()
     there = torch.empty_like(host, device="cuda")
     limit = time.monotonic() + (10 if "LD_PRELOAD" in os.environ else 0.5)
@@ -443,7 +443,7 @@ def main() -> int:
     parser.add_argument("--rate", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--model-work", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--model", action="store_true", help="also 16 GB of a model's tensors")
-    parser.add_argument("--mebibytes", type=int, default=1024, help="of what is timed")
+    parser.add_argument("--mebibytes", type=int, default=1024, help="MiB of the timed copies")
     parser.add_argument("--repeats", type=int, default=20)
     asked = parser.parse_args()
     if asked.work is not None:

@@ -33,13 +33,13 @@ TIMED_ELEMENTS = 32 << 20  # 128 MiB
 TIMED_EPOCHS = 20
 TIMED_RUNS = 9
 THREADS = 128
-LEAST_LEAK = 1 << 20  # less is not told from what the driver takes for itself
-MOST_LONGER = 1.03  # several processes over one
-LATE_S = 2  # after a deadline, until every process has reported it
+LEAST_LEAK = 1 << 20  # bytes; the driver itself may keep less than this
+MOST_LONGER = 1.03  # time of several processes over that of one
+LATE_S = 2  # until every process has reported a deadline that passed
 SHARED_LATE_S = 10  # the same where processes take turns on a GPU
 
-# Each block writes and publishes one tile of its device's part, as the documents ask for it of
-# kernels that publish by themselves.
+# Each block writes and publishes one tile of its device's part, as the documentation tells the
+# authors of kernels that publish by themselves.
 SOURCE = r"""
 extern "C" __global__ void produce(
     unsigned int* back, const unsigned long long* peer_backs, int peers, int own,
@@ -105,7 +105,7 @@ class Device:
             ]
             self.known: dict[int, Any] = {}
             cupy.cuda.Device().synchronize()
-            # Loads it, before anything waits: no elements.
+            # Launches the kernel for no elements, which loads it before anything waits.
             self.produce(cupy.zeros(1, dtype=cupy.uint32), self.backs[0], 0, 0, 0, 1, False)
             cupy.cuda.Device().synchronize()
 
@@ -137,7 +137,7 @@ class Device:
             )
 
     def peer_backs(self) -> Any:
-        """In the device's memory; there are two, one for each buffer."""
+        """The table is in the device's memory. There are two tables, one for each buffer."""
         own = self.region.back(self.device).pointer
         if own not in self.known:
             values = self.region.backs(self.device)
@@ -212,7 +212,8 @@ def check_epochs(group: Any, mechanism: str, own_memory: str, agent_copy: str = 
     for own in devices:
         own.expect(24)
     graphs = []
-    # Graphs of earlier checks that the collector destroys during a capture would end it.
+    # Collects garbage now: a graph of an earlier check that is destroyed during a capture ends the
+    # capture.
     gc.collect()
     gc.disable()
     for own in devices:
@@ -277,7 +278,7 @@ def check_leaks(group: Any) -> None:
         return found
 
     before: list[int] = []
-    for _ in range(3):  # the first sets up what stays
+    for _ in range(3):  # the first round allocates what stays for good
         for mechanism in MECHANISMS:
             check_epochs(group, mechanism, "own")
         gc.collect()
@@ -336,8 +337,9 @@ def time_epochs(group: Any) -> dict[str, dict[int, float]]:
                 graphs.append(own.stream.end_capture())
         gc.enable()
         for _ in range(TIMED_RUNS):
-            # The devices meet in the epochs before the first event, whenever their hosts come, and
-            # a host of several devices launches what is timed while those are under way.
+            # In the epochs before the first event, the devices wait for each other, however late
+            # their hosts are. While these epochs run, a host of several devices launches the timed
+            # ones.
             for own, graph in zip(devices, graphs, strict=True):
                 with cupy.cuda.Device(own.ordinal):
                     graph.launch(own.stream)
@@ -376,7 +378,7 @@ def together(of_ranks: list[dict[str, dict[int, float]]]) -> dict[str, list[floa
 
 
 def watch(group: Any) -> None:
-    """Asks the group until it raises something, for a minute."""
+    """Checks the group again and again until it raises an error, for a minute at most."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         group.check()
@@ -492,9 +494,8 @@ def rank_main(
 def start(
     task: str, size: int, shared_gpu: bool, deadline: float, mechanism: str = ""
 ) -> list[Any]:
-    """Runs a task in `size` processes, and gives what each of them left; raises if one fails, or
-    does not end."""
-    # Deadlines of processes that take turns are as much longer.
+    """Runs a task in `size` processes and returns their results; raises if one fails or hangs."""
+    # Processes that take turns on a GPU have deadlines that are longer by their number.
     within = size * deadline + SHARED_LATE_S if shared_gpu else deadline + LATE_S
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager:
@@ -551,7 +552,7 @@ def main() -> int:
     parser.add_argument("--shared-gpu", action="store_true")
     parser.add_argument("--processes", type=int, default=0, help="default: the GPUs, 4 at most")
     parser.add_argument("--time", action="store_true", help="measure epochs, check less")
-    parser.add_argument("--json", metavar="FILE", help="with --time: keep the times")
+    parser.add_argument("--json", metavar="FILE", help="with --time: write the times to this file")
     arguments = parser.parse_args()
     if arguments.time and arguments.shared_gpu:
         parser.error(

@@ -1,12 +1,12 @@
-"""The calls by which vLLM and SGLang move key-value caches, as they are and under `interlace run`.
+"""Replay the calls that move key-value caches in vLLM and SGLang, with and without `interlace run`.
 
 python tests/gpu/serving_replay.py [--json FILE]
 
 Needs one GPU, PyTorch, numpy and cuda-bindings. The calls are replayed from the sources of vLLM
 (SimpleCPUOffloadConnector, OffloadingConnector) and SGLang (HiCache, direct): a batch of scattered
-blocks by cuMemcpyBatchAsync in the form of CUDA 12.8, looked up by cuda.bindings, or by the
-runtime's cudaMemcpyBatchAsync. The model's work comes before and after each batch, so a batch out
-of order gives other bytes.
+blocks by cuMemcpyBatchAsync in the form of CUDA 12.8, found through cuda.bindings, or the runtime's
+cudaMemcpyBatchAsync. The model's work comes before and after each batch, so a batch out of order
+gives other bytes.
 
 Ends with exit code 1 if a program fails, if bytes differ, or if no batch was taken over.
 """
@@ -218,7 +218,7 @@ def simple_offload(caches: Caches, batch: Batch, rounds: int) -> None:
 
 
 def offloading_worker(caches: Caches, batch: Batch, rounds: int) -> None:
-    """vLLM's OffloadingConnector: a stream for each transfer, which waits for the last transfer."""
+    """vLLM's OffloadingConnector: each transfer has a stream and waits for the one before."""
     torch = caches.torch
     streams: list[Any] = []
     kept: list[Any] = []
@@ -330,7 +330,7 @@ def beside(caches: Caches, batch: Batch) -> dict[str, float]:
 
     run(0)
     alone = min(run(0) for _ in range(3))
-    # Makes as many batches as fit beside the products.
+    # Enqueues batches for as long as the products run.
     begin = time.perf_counter()
     batch(*lists, ANY, stream.cuda_stream)
     stream.synchronize()
@@ -396,7 +396,7 @@ def run(words: list[str], *, preloaded: bool) -> tuple[dict[str, Any], dict[str,
 
 
 def driver_version() -> str | None:
-    """The NVIDIA driver's version; None where nvidia-smi does not tell."""
+    """The NVIDIA driver's version; None if nvidia-smi does not print it."""
     words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         ended = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=20)
@@ -414,7 +414,8 @@ def cost_of_a_call() -> dict[str, float] | None:
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder) / "cost")
         subprocess.run([compiler, "-O2", "-o", program, str(source), "-ldl"], check=True)
-        # Alternating, and the best of each: the machine has other work.
+        # The two programs alternate, and the best time of each counts, since the machine may have
+        # other work.
         found: dict[bool, list[float]] = {False: [], True: []}
         for preloaded in (False, True) * 3:
             found[preloaded].append(run([program], preloaded=preloaded)[0]["ns"])

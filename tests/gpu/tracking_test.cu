@@ -1,5 +1,5 @@
-// Tracked chunks: kernels publish while they run, mappings are of every kind, and wrong or late
-// announcements are reported.
+// Tracked chunks: kernels publish while they run, blocks are mapped to chunks in every way, and
+// wrong or late announcements are reported.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -160,7 +160,7 @@ TEST(deadline_test, a_kernel_slower_than_the_deadline_is_reported) {
   }
 }
 
-// There are more chunks at a time than the GPU accepts launches.
+// More chunks become ready at once than the GPU accepts launches.
 TEST(device_launch_test, blocks_copy_what_is_not_launched) {
   INTERLACE_NEED_GPUS(2);
   gpu_test::add_launching_publishers();

@@ -132,8 +132,9 @@ __device__ __forceinline__ float warp_sum(float value) {
 }
 
 // The inputs. Unit b has the rows [unit_rows[b], unit_rows[b + 1]) and the edges [unit_edges[b],
-// unit_edges[b + 1]). If unit_slots[b] != 0, the unit is a part of one row. The row's sum is
-// row_sums[unit_slots[b] - 1], with 47 bits of fraction and the count of parts above them.
+// unit_edges[b + 1]). If unit_slots[b] != 0, the unit is a part of one row. row_sums[unit_slots[b]
+// - 1] then holds the row's sum in its low bits, with 47 bits of fraction, and the number of added
+// parts in its high bits.
 struct rank_input {
   const std::uint32_t* __restrict__ offsets;
   const std::uint32_t* __restrict__ columns;

@@ -20,7 +20,7 @@ class unified_test : public testing::TestWithParam<std::uint32_t> {
 INSTANTIATE_TEST_SUITE_P(all, unified_test, testing::Values(1U, 2U, 4U),
                          testing::PrintToStringParamName());
 
-// Each element on the pages of one home is mixed with the epoch.
+// The kernel mixes the epoch into each element whose page lies on device `home`.
 struct mix_pages {
   unified<std::uint32_t> data;
   std::uint32_t devices;
@@ -98,7 +98,9 @@ TEST_P(unified_test, goes_with_its_node) {
   const auto ordinals = options_for(GetParam()).ordinals;
   const std::uint64_t pages = 100 * GetParam();
   const double share = static_cast<double>(pages * cuda::unified_memory::page_bytes) / GetParam();
-  { const cuda::node first(options_for(GetParam())); }  // makes what each process makes only once
+  {
+    const cuda::node first(options_for(GetParam()));
+  }  // allocates what a process allocates only once
   std::vector<double> before;
   for (const int gpu : ordinals) before.push_back(free_on(gpu));
   {

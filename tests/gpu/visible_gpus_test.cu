@@ -1,4 +1,4 @@
-// Tests with GPUs that do not exist.
+// Tests with numbers of GPUs that do not exist.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -51,7 +51,7 @@ struct bitonic_tiles {
             const bool up = (lane.global_index() & size) == 0;
             const bool low = (lane.index() & near) == 0;
             key[lane] = keep(key[lane], other[lane], low == up);
-            // 19 in the first step of a size.
+            // 19 in the first step of each size.
             lane.compute(operation::integer, near == distance ? 19 : 5);
           });
         }

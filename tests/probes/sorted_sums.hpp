@@ -47,7 +47,7 @@ struct add_sums {
 struct sorted_sums {
   local<std::uint32_t> keys, sorted, sums, out;
   kernel::library_call sort;  // sorts keys into sorted
-  kernel::library_call scan;  // sums up sorted, without each element's own
+  kernel::library_call scan;  // exclusive prefix sums of sorted
 };
 
 // Arrays and calls on one device. A test for GPUs adds the on_gpu functions.

@@ -1,5 +1,5 @@
-// Kernels for every node that can trace. Some are small, with totals in closed form; the others are
-// the other probes and the workloads.
+// Kernels for every node that can trace. Some are small kernels whose totals have a closed form;
+// the rest are the other probes and the workloads.
 #pragma once
 
 #include <cstdint>

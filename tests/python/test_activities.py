@@ -236,7 +236,7 @@ def test_a_program_under_run_is_told() -> None:
 
 
 def test_the_command_prints_lines_and_json(run: Run, tmp_path: Path) -> None:
-    assert run("ps").out == "No process of yours shows anything.\n"
+    assert run("ps").out == "None of your processes has anything to show.\n"
     with shown(lambda: Activity("some work")):
         ran = run("ps", "--json", str(tmp_path / "out.json"))
     assert ran.code == 0

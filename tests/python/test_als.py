@@ -257,9 +257,9 @@ WRONG: list[tuple[list[str], str]] = [
     (["--kernel", "balanced"], "--kernel balanced: give warp-per-row or lane-per-row"),
     (
         ["--kernel", "lane-per-row"],
-        "--kernel lane-per-row is for --method sgd; leave it out, or give that",
+        "--kernel lane-per-row is for --method sgd; leave it out, or add --method sgd",
     ),
-    (["--rate", "0.1"], "--rate is for --method sgd; leave it out, or give that"),
+    (["--rate", "0.1"], "--rate is for --method sgd; leave it out, or add --method sgd"),
     (["--method", "sgd", "--rate", "0"], "--rate 0: give a finite number above 0"),
     (["--seed", "-1"], "--seed -1: give a number of at least 0"),
     (["--halo"], "--halo is for jacobi; leave it out with als"),
@@ -455,10 +455,10 @@ def test_the_core_refuses_what_are_no_ratings() -> None:
     good = list(workload.arguments())
     cut = np.array(workload.boundaries(2), dtype=np.uint64)
     for place, wrong, sentence in (
-        (0, good[0][:-1], "do not describe rows"),
+        (0, good[0][:-1], "do not divide the given columns into rows"),
         (1, good[1] + np.uint32(30), "not one of the 30 items"),
         (4, good[4] + np.uint32(70), "not one of the 70 users"),
-        (2, good[2][:-1], "ratings by users differ from the ratings by items"),
+        (2, good[2][:-1], "ratings sorted by users differ from those sorted by items"),
         (6, good[6][:-1].copy(), "not one of the 69 users|do not match the users and items"),
         (7, good[7][:, :8].copy(), "do not match the users and items"),
         (8, "svd", "unknown method 'svd'; there are als and sgd"),

@@ -238,7 +238,7 @@ def test_the_table(run: Run) -> None:
     ran = run("bench", "overlap", "--mechanisms", "bulk-copy,inline,polling", "--chunks", "256K")
     lines = ran.out.splitlines()
     assert lines[0] == (
-        "overlap, 256 MiB from one GPU to each peer, as long as its kernel; measured on "
+        "overlap, 256 MiB from a GPU to each peer, as long as its kernel takes; measured on "
         "4x Fake H200"
     )
     assert lines[2].split() == [
@@ -271,7 +271,7 @@ def test_a_transfer_that_cannot_be_measured(run: Run, cuda: FakeCuda) -> None:
     ran = run("bench", "overlap", "--peers", 1)
     assert ran.code == 1
     assert ran.err == (
-        "interlace: the copies of 256 MiB to 1 peer take no time that could be measured\n"
+        "interlace: the copies of 256 MiB to 1 peer take too little time to be measured\n"
     )
 
 

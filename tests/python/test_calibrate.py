@@ -216,7 +216,7 @@ def test_chains_of_operations_are_simulated() -> None:
     ("rows", "more", "message"),
     [
         ([{"row": "no such row", "value": 1}], {}, "there is no row 'no such row'"),
-        ([{"row": SMALL[0], "value": 1}] * 2, {}, "is there twice"),
+        ([{"row": SMALL[0], "value": 1}] * 2, {}, "occurs twice"),
         ([{"row": SMALL[0], "value": 0}], {}, "is not above 0"),
         ([{"row": SMALL[0]}], {}, "is not a file of measured rows"),
         ([], {}, "has no rows"),

@@ -76,7 +76,7 @@ def test_a_gpu_that_fails(cuda: FakeCuda, run: Run, tmp_path: Path) -> None:
         (("--patterns", "reduce"), "there is no collective 'reduce'"),
         (
             ("--methods", "memcpy", "--patterns", "all-reduce"),
-            "--methods memcpy: a plain copy is no all-reduce",
+            "--methods memcpy: plain copies cannot make an all-reduce",
         ),
         (
             ("-b", "1001", "--patterns", "all-reduce"),

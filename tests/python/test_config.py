@@ -102,7 +102,8 @@ def test_a_name_that_does_not_exist(run: Run, monkeypatch: pytest.MonkeyPatch) -
     ran = run("config")
     assert ran.code == 0
     assert ran.err == (
-        "interlace: INTERLACE_COPY_TRESHOLD is set, and there is no such variable; the nearest is "
+        "interlace: INTERLACE_COPY_TRESHOLD is set, but there is "
+        "no such variable; the most similar one is "
         "INTERLACE_COPY_THRESHOLD\n"
     )
 

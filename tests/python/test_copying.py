@@ -321,7 +321,9 @@ def test_arrays_of_others(library: Library) -> None:
     copying.copy(packed, Tensor(values(), dtype="bfloat16"))
     assert library.copies()[-1][1] == 1
     library.places[given.ctypes.data] = copying.PAGEABLE
-    with pytest.raises(UserError, match="says that it is a GPU's, which the driver denies"):
+    with pytest.raises(
+        UserError, match="says that its memory is on a GPU, but the driver says that it is not"
+    ):
         copying.copy(np.zeros_like(given), foreign)
 
 
@@ -400,7 +402,7 @@ def test_pageable_memory_is_told_of_once(library: Library) -> None:
         warnings.simplefilter("error")
         copying.copy(Tensor(poison(), "cuda:0"), values())  # the values are page-locked
     into = poison()
-    with pytest.warns(RuntimeWarning, match="not page-locked is copied plainly") as told:
+    with pytest.warns(RuntimeWarning, match="not page-locked takes a plain copy") as told:
         copying.copy(Tensor(into, "cuda:0"), pageable)
     assert told[0].filename == __file__
     assert into.tobytes() == pageable.tobytes()

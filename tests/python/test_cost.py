@@ -77,7 +77,7 @@ def test_the_command(run: Run, tmp_path: Path) -> None:
         (("dgx-2", "--gpus", "1"), "--gpus 1: give a number of at least 2"),
         (
             ("dgx-2", "--gpus", "17"),
-            "17 GPUs: a queue has destinations among 2 to 16 GPUs; give --gpus",
+            "17 GPUs: a queue needs 2 to 16 GPUs; give --gpus",
         ),
     ],
 )

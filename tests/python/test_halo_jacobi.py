@@ -51,8 +51,11 @@ def faked(core: Fake, asked: Asked, rows: int, columns: int) -> dict[str, Any]:
 
 
 STUDY = ["study", "halo-jacobi", "--machine", MACHINE]
-PHASES = "What an iteration computes, and what its copies add; gain is over bulk-copy:"
-TIMED = "Copies of bulk-copy and multi-path were timed between events, in other runs."
+PHASES = (
+    "The time that an iteration computes, and the time that its "
+    "copies add; gain compares with bulk-copy:"
+)
+TIMED = "Copies of bulk-copy and multi-path were timed between events, in separate runs."
 MEASURED = ["study", "halo-jacobi", "--rows", 8, "--columns", 64, "--gpus", "2,4", "--repeats", 3]
 
 

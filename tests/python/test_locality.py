@@ -171,7 +171,7 @@ def test_wrong_results_of_real_gpus_are_an_error(gpus: Gpus, run: Run) -> None:
     gpus.spoiled = True
     done = run("locality", "mt", "-g", "1,2", "--measure")
     assert done.code == 1
-    assert "mt on 1 GPUs: 1 of 1048576 elements are not those of the reference" in done.err
+    assert "mt on 1 GPUs: 1 of 1048576 elements differ from the reference" in done.err
 
 
 def test_measuring_wants_as_many_real_gpus(gpus: Gpus, run: Run) -> None:
@@ -194,7 +194,7 @@ def test_pages_that_move_may_begin_where_arrays_have_them(run: Run, tmp_path: Pa
 def test_programs_that_others_have_not_printed_are_predicted(run: Run) -> None:
     done = run("locality", "fir", "sc", "-g", 4)
     assert done.code == 0
-    beside, predicted = done.out.split("Predictions, for MGPUSim with the same sizes:")
+    beside, predicted = done.out.split("Predictions of MGPUSim's figures for the same sizes:")
     assert "  fir, 4 GPUs: accesses of the vector L1 339,968 and 339,968" in beside
     assert "  sc, 4 GPUs: " in predicted
     assert "fir" not in predicted

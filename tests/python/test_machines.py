@@ -465,7 +465,8 @@ BAD: list[tuple[Edit, str]] = [
     (put('name = "plx1"', 'name = "gpu7"'), 'switch: the name "gpu7" is taken'),
     (
         put('name = "plx1"', 'name = "PLX 1"'),
-        "switch 2: name is 'PLX 1'; it must be lower-case letters, digits and _, a letter first",
+        "switch 2: name is 'PLX 1'; it must begin with a letter and "
+        "have only lower-case letters, digits and _",
     ),
     (
         add('[[switch]]\nname = "alone"\nlatency_ns = 1'),
@@ -792,7 +793,7 @@ def test_a_key_of_many_parts_is_refused_before_it_takes_memory() -> None:
 def test_texts_that_a_terminal_acts_on_are_refused() -> None:
     for text in (r'title = "a\u001b]0;b"', r'"\u009b" = 1', r'x = [{y = "\u202e"}]'):
         with pytest.raises(
-            UserError, match=r"^m\.toml: '.*' has a character that terminals act on"
+            UserError, match=r"^m\.toml: '.*' has a control character, which terminals act on"
         ):
             toml_files.parse_any(text, "m.toml", "machine")
     assert toml_files.parse_any('x = "ä\\n\\t→"', "m", "machine") == {"x": "ä\n\t→"}

@@ -133,7 +133,7 @@ def test_contents_of_memory_that_others_map(answers: dict[str, Any]) -> None:
     found = answers["torch"]
     assert found["contents"] == [4 * MIB, [False, False], False, True]
     assert found["no contents"] == (
-        "UserError: contents are asked for that were not kept, or twice"
+        "UserError: these contents were not kept, or are restored twice"
     )
     assert found["closed contents"] == "UserError: there are no contents to restore"
 

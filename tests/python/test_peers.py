@@ -116,8 +116,9 @@ def test_what_is_missing_is_said(
     found = {"nvidia.nccl": ["/env/nccl/lib/libnccl.so.2"], "nvidia.nvshmem": ["/env/lib"]}
     monkeypatch.setattr(peers, "package_files", lambda package, _: found[package])
     assert (
-        "nvshmem: not available: NVSHMEM takes a process for each GPU, and one process drives all "
-        "GPUs here; interlace study offers it, and bench/nvshmem_exchange.cpp measures its puts."
+        "nvshmem: not available: NVSHMEM needs a process for each GPU, but "
+        "this command drives all GPUs from one process; use interlace study "
+        "for NVSHMEM, or bench/nvshmem_exchange.cpp to measure its puts."
     ) in run("bench", "overlap", "--peers", 1, "-b", "1M", "--threads", 32).out.splitlines()
     assert cuda.nccl_files == found["nvidia.nccl"]
 

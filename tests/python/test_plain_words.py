@@ -25,7 +25,7 @@ IN_SPACE: dict[str, tuple[str, ...]] = {
     "docs/tutorials/first-study.md": ("hides behind the",),
     "python/interlace/study/calibration.py": ("copies behind waits",),
     "src/sim/gpu/memory.hpp": ("the memory behind it",),
-    "src/workload/eqwp.hpp": ("the next one (behind)",),
+    "src/workload/eqwp.hpp": ("`behind` is the difference",),
     "tests/python/test_calibrate.py": ("copies behind waits",),
 }
 C_COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)

@@ -269,7 +269,7 @@ ON = ("--machine", "beluga-4x-v100")
         ),
         (
             ("gpu0", "gpu1", "1M", "--traffic", "gpu1", *ON),
-            "--traffic 'gpu1': give the memories on the way, gpu1:host:gpu0",
+            "--traffic 'gpu1': give all memories on the way, such as gpu1:host:gpu0",
         ),
         (
             ("gpu0", "gpu1", "1M", "--staging", "none", *ON),

@@ -129,7 +129,7 @@ def test_a_measured_page_marks_what_is_derived(run: Run, graph: Path, tmp_path: 
     page = page_of(run, tmp_path, "study", "pagerank", "--data", graph)
     names = [trace["name"] for trace in page.figures["speedup"]["data"]]
     assert names[-1] == "opportunity (derived)"
-    for word in ("measured", "infinite-bandwidth*", "* marks what is derived", "580.1, CUDA 13.0"):
+    for word in ("measured", "infinite-bandwidth*", "* marks derived values", "580.1, CUDA 13.0"):
         assert word in page.words, word
 
 

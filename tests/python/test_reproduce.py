@@ -299,8 +299,8 @@ def test_the_table(run: Run) -> None:
         head[2],
     )
     assert head[3].startswith("Furthest off: ")
-    assert head[4].startswith("--quick: small inputs")
-    assert head[5] == "Nothing is measured: there are no GPUs here that can be used."
+    assert head[4].startswith("--quick: the inputs are small")
+    assert head[5] == "Nothing is measured: this computer has no GPUs that can be used."
     lines = lines[len(head) :]
     assert lines[1].split() == [
         "figure", "quantity", "published", "simulated", "measured", "ratio", "key",

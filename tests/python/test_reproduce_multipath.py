@@ -158,7 +158,7 @@ def test_jacobi_over_plans_is_right(core: Any, executor: str) -> None:
     assert result["wrong"] == 0
     assert result["compute_s"] > 0
     assert result["exchange_s"] > 0
-    with pytest.raises(UserError, match="gpu0 is not of a row to its neighbour"):
+    with pytest.raises(UserError, match="gpu0 is not for one row from a device to its neighbour"):
         core.simulate_halo_jacobi(on.described, 4, columns, 3, 3, *reversed(plans))
 
 

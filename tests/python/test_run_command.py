@@ -283,7 +283,7 @@ def test_nothing_is_left_behind(
 def test_a_program_without_cuda(call: Call) -> None:
     ended = call("--", "true")
     assert one_sentence(ended) == (
-        "warning: true never looked for a CUDA driver, so there was nothing to do"
+        "warning: true never looked for a CUDA driver, so there was nothing to take over"
     )
 
 
@@ -389,7 +389,8 @@ def test_rates_and_gains_are_of_all_processes() -> None:
         ["one", "path", "is", "as", "fast", "2", "0.500"],
     ]
     assert lines[5:] == [
-        "predicted for what was taken over: 2.000 ms of copying, 5.000 ms as plain copies; 2.50 x",
+        "predicted for the copies that were taken over: 2.000 ms of "
+        "copying, 5.000 ms as plain copies; 2.50 x",
         "the engine started in 2 processes, in 500.0 ms",
         "note: something",
     ]
@@ -448,8 +449,8 @@ def test_the_report_of_call_sites() -> None:
         "     change: page-lock the host's memory: pin_memory=True, cudaHostAlloc or "
         "cudaHostRegister",
         "     sizes from: 1 GiB 100 %",
-        "     2 call sites found no room and are one: elsewhere",
-        "     lost: the host's time in calls beyond what a link of 50.0 GB/s needs",
+        "     2 call sites found no room and share one entry: elsewhere",
+        "     lost: the host's time in calls, minus what a link of 50.0 GB/s needs",
     ]
     assert call_sites.lines_of_sites(counted._replace(sites=[]), LINK) == []
 

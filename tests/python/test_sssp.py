@@ -246,7 +246,7 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (
         ["--data", "{folder}/small.mtx", "--seed", "4"],
-        "--seed is for graphs without weights, {folder}/small.mtx has some; leave it out",
+        "--seed is for graphs without weights, {folder}/small.mtx has weights; leave it out",
     ),
     (
         ["--data", "{folder}/small.mtx", "--source", "5"],
@@ -482,8 +482,11 @@ def test_the_core_refuses_what_is_no_graph() -> None:
     weights = np.ones(2, dtype=np.float32)
     cut = np.array([0, 2], dtype=np.uint64)
     for change, sentence in (
-        ({"offsets": np.array([0, 2, 1], dtype=np.uint64)}, "do not describe rows"),
-        ({"offsets": np.array([], dtype=np.uint64)}, "do not describe rows"),
+        (
+            {"offsets": np.array([0, 2, 1], dtype=np.uint64)},
+            "do not divide the given columns into rows",
+        ),
+        ({"offsets": np.array([], dtype=np.uint64)}, "do not divide the given columns into rows"),
         ({"columns": np.array([1, 2], dtype=np.uint32)}, "not one of the 2 vertices"),
         ({"weights": np.ones(3, dtype=np.float32)}, "a weight for each edge"),
         ({"weights": -weights}, "weights must be at least 0"),

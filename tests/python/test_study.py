@@ -581,8 +581,8 @@ def test_the_bound_of_real_gpus_is_a_run_without_copies(
     assert any(note.startswith("infinite-bandwidth is derived: ") for note in document["notes"])
     page = tmp_path / "page.html"
     ran = run(*words, "--html", page)
-    assert "All rows but derived ones verified; the largest" in ran.out
-    assert "all rows but derived ones, largest relative error" in page.read_text()
+    assert "All rows except derived ones verified; the largest" in ran.out
+    assert "all rows except derived ones, largest relative error" in page.read_text()
 
 
 def test_no_bulk_copy_gives_no_bound(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
@@ -696,7 +696,7 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
         (("--share-gpu", "--gpus", "17"), "--gpus 17: at most 16 devices share GPUs"),
         (
             ("--share-gpu", "--gpus", "2", "--machine", MACHINE),
-            "--share-gpu is for real GPUs; leave it out, or leave out --machine, which simulates",
+            "--share-gpu is for real GPUs, and --machine simulates; leave one of them out",
         ),
         (
             ("--share-gpu", "--gpus", "2", "--mechanisms", NCCL),
@@ -799,7 +799,10 @@ def test_what_limits_one_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
         f"The kernels' limit on one GPU is {limit['time_s'] * 1e6:.4g} us, by the memory's rate; "
         f"the run reaches {limit['reached']:.0%} of it."
     ) in lines
-    assert "10 of 20 launches touch no more than the L2 holds: there memory is no limit." in lines
+    assert (
+        "10 of 20 launches touch no more bytes than the L2 "
+        "holds, so memory does not limit them." in lines
+    )
 
     cuda.of_gpu["cache_bytes"] = 1 << 20
     limit = result(run, tmp_path, *words)["rows"][0]["limit"]
@@ -916,7 +919,7 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
     assert [" ".join(line.split()[1:4]) for line in lines[7:8]] == ["split (2 ranges)"]
     assert lines[-6].startswith("All rows verified; the largest relative error is ")
     assert re.fullmatch(
-        r"Simulated \d+\.\d\d to \d+\.\d\d million accesses a CPU second\.", lines[-5]
+        r"Simulated \d+\.\d\d to \d+\.\d\d million accesses in a second of CPU time\.", lines[-5]
     )
     assert lines[-4].startswith("slower: this row is slower than one GPU")
     assert lines[-3:-1] == [

@@ -208,7 +208,10 @@ def test_ctrl_c_leaves_what_was_done(
         patch.setattr(Workload, "verify", interrupted)
         ran = run("sweep", small)
     assert ran.code == 130
-    assert f"3 of {SMALL_RUNS} runs are in small.runs.jsonl; the same command goes on" in ran.err
+    assert (
+        f"3 of {SMALL_RUNS} runs are in small.runs.jsonl; "
+        "the same command continues the sweep" in ran.err
+    )
     assert Path("small.runs.jsonl").read_bytes().count(b"\n") == 3
     assert len(_sweep(run, small)["rows"]) == SMALL_RUNS
     assert Path("small.runs.jsonl").read_bytes().count(b"\n") == SMALL_RUNS
@@ -421,7 +424,7 @@ AXES = "[axes]\nlink.nvlink2.bandwidth_GB_per_s = [25, 50]\n"
         (
             "[25, 50]\n",
             "[25, 50]\n[[zip]]\nhost.memory_GB_per_s = [1, 2]\ngpu.l2.ways = [16]\n",
-            "zip 1: values go together",
+            "zip 1: the keys change together",
         ),
         (
             "[25, 50]\n",

@@ -80,7 +80,7 @@ def four_h200() -> Any:
         link_rates=["the rate of a link in hgx-h200-4, times the queried width"] * 8,
         devices=[types.SimpleNamespace(**device, bus_id=f"0000:{n}b:00.0") for n in range(1, 5)],
         relations=[["X" if a == b else "NV18" for a in range(4)] for b in range(4)],
-        remarks=["No peer access between gpu0-gpu1: what they exchange goes through host memory."],
+        remarks=["No peer access between gpu0-gpu1: data between them go through host memory."],
         driver_version="580.159",
         cuda_version="13.0",
     )
@@ -190,7 +190,7 @@ def test_discovered_machine() -> None:
     assert "0000:1b:00.0" in text
     assert "5 x16" in text
     assert matrix(text, "How the devices")[0] == ["X", "NV18", "NV18", "NV18", "PHB"]
-    assert "is taken from hgx-h200-4" in text
+    assert "come from hgx-h200-4" in text
     assert "Note: No peer access between gpu0-gpu1" in text
 
 
@@ -261,7 +261,10 @@ def test_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     module = types.SimpleNamespace(measure_links=lambda: rows)
     monkeypatch.setitem(sys.modules, "interlace._cuda", module)
     text = run("--measure", "--json", str(tmp_path / "m.json"), columns=100)
-    assert "Measured: copy engine, 256 MB from row to column, GB/s of payload" in text
+    assert (
+        "Measured: copy engine, 256 MB from the row's device "
+        "to the column's, in GB/s of payload" in text
+    )
     assert matrix(text, "Measured: copy engine")[0] == ["X", "394", "395", "396", "-"]
     assert matrix(text, "Measured: both")[1] == ["787", "X", "787", "787", "-"]
     assert "host 55.4" in text

@@ -203,7 +203,7 @@ def test_wrong_files_are_refused_with_the_place(run: Run, tmp_path: Path, map_fi
     assert "is not a sound xz file" in error_of(run, "info", packed, "--map", map_file)
     other = tmp_path / "notes.txt"
     other.write_text("words\n")
-    assert "looks like none of accel-sim, nvbit, mgpusim" in error_of(run, "info", other)
+    assert "has none of the formats accel-sim, nvbit, mgpusim" in error_of(run, "info", other)
     source.write_text(kernel(4))
     assert run("trace", "convert", source, out, "--map", map_file).code == 0
     whole = out.read_bytes()

@@ -275,7 +275,7 @@ def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
     words = ("study", "pagerank", "--data", graph, "--gpus", 4, "--profile", out, "--json")
     ran = run(*words, tmp_path / "s.json")
     assert (ran.code, "polling (4K, 32, bulk)" in ran.out) == (0, True)
-    assert "\nbulk: the agent's threads copy in bulk, through shared memory.\n" in ran.out
+    assert "\nbulk: the agent copies in bulk, through shared memory.\n" in ran.out
     assert {call[6:] for call in cuda.calls if call[2] == POLLING} == {(4 * KIB, 32, "bulk")}
     # If a profile's choice has no place here, that is an error, and no other choice is made.
     cuda.no_place_for_bulk = True
@@ -294,7 +294,10 @@ def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
         ),
         (INFINITE_BANDWIDTH, "a bound cannot be picked; leave it out"),
         *(
-            (name, "it has nothing to tune; leave it out, and compare it by interlace study")
+            (
+                name,
+                "it has no parameters to tune; leave it out, and compare it with interlace study",
+            )
             for name in (NCCL, UNIFIED_MEMORY)
         ),
     ],
@@ -317,7 +320,7 @@ def test_proact_hardware_is_tuned_where_it_is(run: Run, graph: Path, tmp_path: P
     assert found == {BULK_COPY, SPLIT, PROACT_HARDWARE}
     ran = run(*tune_of(graph, "--mechanisms", SERIAL_COPY))
     assert (ran.code, ran.out) == (2, "")
-    assert "--mechanisms serial-copy: it has nothing to tune" in ran.err
+    assert "--mechanisms serial-copy: it has no parameters to tune" in ran.err
 
 
 def test_a_refused_candidate_is_no_end(

@@ -125,7 +125,7 @@ def test_a_wrong_measured_result_has_no_row(
     [
         ([], {}, "has no rows"),
         ([row(Key("jacobi", "huge"))], {}, "there is no row 'jacobi, huge'"),
-        ([row(KEYS[0]), row(KEYS[0])], {}, "is there twice"),
+        ([row(KEYS[0]), row(KEYS[0])], {}, "occurs twice"),
         ([row(KEYS[0], 0.0)], {}, "is not above 0"),
         ([row(KEYS[0])], {"format": 2}, "format is 2; it must be 1"),
         ([row(KEYS[0])], {"more": 1}, "is not a file of measured workloads"),

@@ -1,4 +1,4 @@
-// The errors that callers can get.
+// The errors that functions of Interlace throw.
 #pragma once
 
 #include <stdexcept>

@@ -66,8 +66,8 @@ class node {
   // The number of a device's GPU, as CUDA counts GPUs.
   int ordinal(std::uint32_t device) const;
   cudaStream_t stream(std::uint32_t device) const;  // the main stream
-  // The threads that the multiprocessors of a device hold at a time, for kernels whose registers
-  // and shared memory do not limit this.
+  // The number of threads that the multiprocessors of a device hold at a time, for kernels that are
+  // not limited by their registers and shared memory.
   std::uint64_t threads_at_once(std::uint32_t device) const;
   // One sentence for each thing that did not go as requested.
   const std::vector<std::string>& remarks() const;
@@ -169,8 +169,8 @@ class node {
       write_front(r.id, d, values.data(), values.size(), sizeof(T));
     }
   }
-  // The combined values that one device has had since the last exchange. Throws model_error inside
-  // of run.
+  // The combined values that one device holds after the last exchange. Throws model_error inside of
+  // run.
   template <class T, combine Op>
   std::vector<T> front(const kernel::reduction<T, Op>& r, std::uint32_t device) const {
     return read<T>(state(r.id).buffers.at(device)[0], state(r.id).elements);
@@ -293,7 +293,7 @@ class node {
     record_accesses(device, k, take);
   }
 #endif
-  // The memory of a device to which views can refer so far.
+  // All memory of a device that views can refer to at this time.
   const std::vector<memory_range>& memory(std::uint32_t device) const;
 
   // Enqueues a library call in the main stream of a device (interlace/kernel/library_call.hpp).

@@ -37,7 +37,7 @@ class footprint {
     });
   }
 
-  // Adds everything that was counted since the last call to `to`, and starts counting anew.
+  // Adds to `to` everything that was counted since the last call, and starts counting anew.
   void take(kernel::launch_work& to);
 
  private:

@@ -28,9 +28,9 @@ class node : public kernel::cpu_node {
   struct options {
     std::uint32_t devices = 1;
     std::uint32_t warp_width = 32;
-    bool checks = false;  // checks that an element has one writer in an epoch, that blocks write
-                          // only mapped elements and publish what they write; counts used elements
-                          // and work
+    bool checks =
+        false;  // checks that an element has one writer in an epoch, and that blocks write only
+                // mapped elements and publish them; counts used elements and work
   };
   // Makes a node. Throws usage_error if it has no devices or more than the limit
   // (interlace/base/limits.hpp).
@@ -91,7 +91,7 @@ class node : public kernel::cpu_node {
     }
   }
 
-  // Publishes regions and reductions: copies what was stored to the subscribers, combines the
+  // Publishes regions and reductions: copies the stored elements to the subscribers, combines the
   // partial results, and swaps front and back. Views that were taken before are stale afterwards.
   template <class... Item>
   void exchange(const Item&... items) {

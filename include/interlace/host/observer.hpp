@@ -80,7 +80,7 @@ class checking_observer {
   std::uint64_t block_ = 0;
   bool has_mapping_ = false;
   std::uint32_t region_ = 0;  // region that the launch writes
-  // Elements of that region that the block may write, that it has stored, and that it has
+  // Three lists of elements of that region: those that the block may write, has stored, and has
   // published.
   std::vector<kernel::element_range> mapped_;
   std::vector<kernel::element_range> stored_;

@@ -185,7 +185,7 @@ class cpu_node {
   void deliver(std::uint32_t id, const delivery& d, std::uint32_t parity);
   // Exchanges a region or reduction at once.
   void exchange_now(std::uint32_t id);
-  // Runs a block for its result alone.
+  // Runs a block only for its result: nothing is checked or timed.
   template <class Kernel>
   void run_block(const Kernel& kernel, grid shape, std::uint64_t index, std::uint32_t warp_width) {
     serial_block<counting_observer> block(counted_, memory_, index, shape, warp_width);

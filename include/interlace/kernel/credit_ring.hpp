@@ -1,6 +1,6 @@
 // A ring of slots between producers on one device and one consumer on another, or on the host. A
-// slot is free again once the consumer has returned its credit, so producers can never overwrite
-// what was not read, and the ring can be as small as one slot.
+// slot is free again once the consumer has returned its credit. So producers never overwrite a slot
+// that was not read, and a ring with a single slot works, too.
 //
 //   producer                                     consumer, for ticket 0, 1, 2, ...
 //     t = take_ticket(ring)                        wait_for_slot(ring, t, expired)
@@ -13,9 +13,9 @@
 // direction. If several threads of a block write a slot, the block must synchronize before one of
 // them publishes it. The order of tickets is the order in which the consumer reads.
 //
-// Every wait has an end: it asks `expired()` from time to time, and returns false once that is
-// true. The ring stays as it was, and must not be used again: a ticket without a slot stops its
-// consumer.
+// Every wait ends: it calls `expired()` from time to time, and returns false once this is true.
+// After that the ring must not be used again, because its consumer would wait forever for the slot
+// of the abandoned ticket.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ namespace interlace::kernel {
 // cheaply, and `consumed` where the producers do.
 struct credit_ring {
   std::uint64_t* ready = nullptr;     // [slots]: the last ticket published in this slot, plus 1
-  std::uint64_t* consumed = nullptr;  // how many tickets the consumer has returned
-  std::uint64_t* tickets = nullptr;   // how many tickets the producers have taken
+  std::uint64_t* consumed = nullptr;  // the number of tickets that the consumer has returned
+  std::uint64_t* tickets = nullptr;   // the number of tickets that the producers have taken
   std::uint64_t slots = 0;            // at least 1
 };
 
@@ -66,7 +66,7 @@ INTERLACE_HOST_DEVICE std::uint64_t add_relaxed(std::uint64_t* p, std::uint64_t 
 #endif
 }
 
-// The number of polls between two questions whether a wait has expired.
+// The number of polls between two calls of `expired`.
 inline constexpr std::uint32_t polls = 64;
 
 template <class Done, class Expired>

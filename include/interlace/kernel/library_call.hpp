@@ -48,7 +48,8 @@ void check_call(const library_call& c, const Function& function, std::uint32_t d
     throw model_error("a call of " + c.name + " on device " + std::to_string(device) + " of " +
                       std::to_string(devices));
   }
-  if (!function) throw model_error("a call of " + c.name + " has no function for this node");
+  if (!function)
+    throw model_error("a call of " + c.name + " has no function for this kind of node");
 }
 
 }  // namespace interlace::kernel

@@ -51,8 +51,8 @@ class block_mapping {
   std::vector<element_range> writes(std::uint64_t block) const {
     return writes_ ? (*writes_)(block) : std::vector<element_range>{};
   }
-  // Copies of one mapping have the same identity. Another mapping has a different one as long as
-  // any of these copies lives.
+  // Copies of one mapping have the same identity. No other mapping has this identity while one of
+  // these copies lives.
   const void* identity() const { return writes_.get(); }
 
   // A range of consecutive blocks, and the elements that are complete once the range has run.

@@ -108,9 +108,9 @@ struct mechanism_row {
   bool peer = false;
   // needs a process for each GPU, so a node in a single process does not have it
   bool needs_processes = false;
-  // a study runs it by default, where the node has it
+  // a study runs it by default, on nodes that have it
   bool by_default = false;
-  // a search for the fastest mechanism tries it, where the node has it
+  // a search for the fastest mechanism tries it, on nodes that have it
   bool tuned = false;
   // a search measures it until the end, and picks it unless another mechanism is faster
   bool control = false;
@@ -118,7 +118,8 @@ struct mechanism_row {
   bool tracks_chunks = false;
   // a stream waits for each chunk, so that many small chunks cost too much
   bool waits_for_each_chunk = false;
-  // copies start when the kernels before the exchange are done, so both times are known
+  // copies start when the kernels before the exchange are done, so the time of kernels and the time
+  // of copies are known separately
   bool copies_after_kernels = false;
   // kernels store to the other devices themselves
   bool stores_inline = false;

@@ -38,12 +38,12 @@ struct device_activity {
   double copy = 0;    // fraction of the time in which a copy that the device sends is in flight
   double idle = 0;    // fraction of the time without kernel and without copy
   double idle_while_others_compute = 0;
-  double issue = 0;   // fraction of its issue slots that were used
-  double memory = 0;  // fraction of its memory bandwidth that was used
+  double issue = 0;   // fraction of the device's issue slots that were used
+  double memory = 0;  // fraction of the device's memory bandwidth that was used
 };
 
 struct observation {
-  double time_s = 0;                // over all runs of the node
+  double time_s = 0;                // the time of all runs of the node
   double bin_s = 0;                 // the end of the run can cut the last bin short
   std::vector<pair_traffic> pairs;  // pairs that sent anything
   std::vector<link_traffic> links;  // the directions of links that carried anything

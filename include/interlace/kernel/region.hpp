@@ -163,7 +163,7 @@ struct region_state {
   }
   // Whether a device has the last value of an element after an exchange under every mechanism.
   bool receives(std::uint32_t device, std::uint64_t element) const;
-  // The deliveries of a whole exchange, owner by owner.
+  // All deliveries of an exchange, owner by owner.
   std::vector<delivery> deliveries() const;
   // The deliveries of one owner, restricted to the ranges `complete` of its part.
   std::vector<delivery> deliveries(std::uint32_t owner,
@@ -287,9 +287,9 @@ struct remote_load_counts {
   std::uint64_t wire = 0;           // bytes of requests and replies
   double mean_latency_s = 0;        // mean time from the requesting GPU's port until the reply
   std::uint64_t bypassed = 0;       // remote loads that did not look into the L1
-  // bypassed loads for which an entry already fetches the pieces
+  // bypassed loads whose pieces an MSHR entry already fetches
   std::uint64_t mask_hits = 0;
-  std::uint64_t mask_misses = 0;  // bypassed loads whose line had an entry with other pieces
+  std::uint64_t mask_misses = 0;  // bypassed loads whose line had an MSHR entry with other pieces
   std::uint64_t coalesced = 0;    // packets with pieces of several replies
   std::uint64_t timeouts = 0;     // coalesced packets sent because of a timeout
   std::uint64_t pieces = 0;       // pieces in coalesced packets
@@ -306,7 +306,8 @@ struct remote_load_counts {
   std::uint64_t migration_batches = 0;  // batches of pages that moved together
   std::uint64_t l2_loads = 0;           // loads and atomics that reached second-level caches
   std::uint64_t l2_hits = 0;  // of these, accesses whose sectors were present or in flight
-  // From the issue of a load instruction's first line to the arrival of its last line.
+  // The mean time from the issue of a load instruction's first line to the arrival of its last
+  // line.
   double mean_wait_s = 0;
   // The part of mean_latency_s that request and reply spend between the devices.
   double mean_in_links_s = 0;
@@ -319,7 +320,8 @@ struct remote_load_counts {
   std::uint64_t l2_tlb_misses = 0;
   std::uint64_t walks = 0;
   std::uint64_t walk_wire = 0;  // bytes of requests and replies
-  // From the request to the answer. For a moving page this time includes the move.
+  // The mean time of a walk from the request to the answer. For a moving page this time includes
+  // the move.
   double mean_walk_s = 0;
   std::vector<remote_load_decision> decisions;  // decisions of an engine, in order
 };

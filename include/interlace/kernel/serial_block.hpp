@@ -531,7 +531,8 @@ class serial_warp : public accessor<Observer> {
     }
   }
 
-  // Calls f(warp). An observer that has seen f with this key already knows its instructions.
+  // Calls f(warp). If the observer has seen f with this key before, it already knows the
+  // instructions of f.
   template <class F>
   void repeated(std::uint32_t key, F&& f) const {
     if constexpr (Observer::active) {
@@ -740,7 +741,8 @@ class serial_block : public accessor<Observer> {
                         std::to_string(shared_bytes_));
     }
     auto* data = static_cast<T*>(memory_.take(bytes, std::max(alignof(T), std::size_t{16})));
-    // Poison: a value that a kernel reads before it writes one must not look right.
+    // Fills the memory with poison: if a kernel reads a value before it writes one, the result must
+    // look wrong.
     std::memset(static_cast<void*>(data), 0xff, bytes);
     return {data, elements};
   }

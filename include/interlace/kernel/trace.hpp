@@ -19,8 +19,8 @@ enum class traced_access : std::uint8_t { load, store, atomic };
 
 // An instruction of a warp that touches k lines adds k lines, and adds each lane that takes part. A
 // lane belongs to the line in which its element begins. A line has 128 bytes on the real node, and
-// is a line of the L1 on a simulated machine. A load that a warp or a block shares counts as a load
-// of all lanes of each warp. Accesses to shared memory are not counted.
+// is a line of the L1 on a simulated machine. A load that a warp or a whole block shares counts as
+// one load by all lanes, for each warp. Accesses to shared memory are not counted.
 struct trace_totals {
   static constexpr std::size_t kinds = 3;
   static constexpr std::size_t spaces = 4;

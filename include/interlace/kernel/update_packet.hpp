@@ -23,7 +23,7 @@ namespace interlace::kernel {
 
 inline constexpr std::uint64_t packet_alignment = 16;
 
-// How many bytes the offsets and the values of a packet have.
+// The sizes of a packet's offsets and values in bytes.
 struct packet_format {
   std::uint32_t offset_bytes = 4;  // 2, 3, 4, 5, 6 or 8
   std::uint32_t value_bytes = 8;   // 4 or 8
@@ -58,11 +58,11 @@ INTERLACE_HOST_DEVICE packet_format smallest_format(std::uint64_t elements,
 }
 
 struct alignas(packet_alignment) packet_header {
-  std::uint64_t base = 0;   // the element to which offsets are added
+  std::uint64_t base = 0;   // offsets count from this element
   std::uint32_t count = 0;  // updates
   std::uint8_t offset_bytes = 0;
   std::uint8_t value_bytes = 0;
-  std::uint16_t tag = 0;  // for the user: a bin, for example
+  std::uint16_t tag = 0;  // for the sender's own use, for example the number of a bin
 
   INTERLACE_HOST_DEVICE packet_format format() const { return {offset_bytes, value_bytes}; }
 };
@@ -74,7 +74,7 @@ INTERLACE_HOST_DEVICE packet_header header_of(std::uint64_t base, std::uint32_t 
           static_cast<std::uint8_t>(f.value_bytes), tag};
 }
 
-// `packet` is a multiple of 16.
+// The address `packet` must be a multiple of 16.
 INTERLACE_HOST_DEVICE void put_header(void* packet, const packet_header& h) {
   *static_cast<packet_header*>(packet) = h;
 }
@@ -136,7 +136,7 @@ INTERLACE_HOST_DEVICE T packet_value(const void* packet, const packet_header& /*
 enum class packet_fault : std::uint8_t {
   none,
   bad_format,  // bytes of offsets or values that no packet has
-  too_short,   // fewer bytes than the header counts
+  too_short,   // fewer bytes than the header says
   bad_base,    // the base lies outside of the array
 };
 

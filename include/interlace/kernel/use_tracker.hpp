@@ -20,7 +20,7 @@ class use_tracker {
     if (w.last == epoch_ + 1) return;
     written_[element].store({epoch_ + 1, w.last}, std::memory_order_relaxed);
   }
-  // Whether this epoch's front holds an older value of the element than its last store wrote.
+  // Whether the element's last store is newer than the value in this epoch's front.
   bool stale(std::uint64_t element) const {
     const std::uint32_t front = front_stamp(element);
     return front != 0 && front != epoch_;
@@ -32,7 +32,7 @@ class use_tracker {
     std::uint32_t& stamp = r.stamps[element];
     if (stamp == epoch_ + 1) return;
     stamp = epoch_ + 1;
-    // The element was written in the previous epoch, or set before the first one.
+    // The element is used if it was written in the previous epoch, or set before the first one.
     if (front_stamp(element) == epoch_) ++r.used_now;
   }
   void end_epoch() {
@@ -45,8 +45,8 @@ class use_tracker {
 
   std::uint32_t epochs() const { return epoch_; }
   // The number of delivered elements, over all exchanges so far, that their receivers read.
-  // Elements of the last exchange could only be read after the run, so the same number counts for
-  // it as for the exchange before it.
+  // Elements of the last exchange are read only after the run, if at all. So the number of the
+  // exchange before it is taken for the last one, too.
   std::uint64_t used() const { return epoch_ == 0 ? 0 : used_ + used_last_; }
 
  private:

@@ -133,7 +133,7 @@ struct taken {
     } else {
       if (!std::in_range<T>(a.whole)) {
         throw usage_error(std::string(name) + " is " + std::to_string(a.whole) +
-                          ", which its type cannot hold");
+                          ", which the parameter's type cannot hold");
       }
       return static_cast<T>(a.whole);
     }

@@ -25,13 +25,14 @@ result on_host(const Problem& problem, const request& asked) {
   return run_once(node, problem, asked);
 }
 
-// Iterations that a sampled run simulates. The first two are cold, since an iteration uses the
-// buffers of the one before the last. The later iterations repeat the last two.
+// The number of iterations that a sampled run simulates. The first two are cold, because an
+// iteration uses the same buffers as the second iteration before it. After that, every iteration
+// repeats the second one before it.
 inline constexpr std::uint32_t sampled_iterations = 4;
 
-// Simulates the first iterations alone. The later ones run for their results. Returns nothing if an
-// iteration after the first has other work than the one before it: the run then has to be simulated
-// as a whole.
+// Simulates only the first iterations, and runs the later ones only for their results. Returns no
+// value if an iteration after the first does other work than the iteration before it. The whole run
+// must then be simulated.
 template <class Problem>
 std::optional<result> sampled_on_sim(const Problem& problem, const request& asked,
                                      const machine::machine& described) {

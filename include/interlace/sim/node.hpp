@@ -97,8 +97,8 @@ class node final : public kernel::cpu_node {
 
   // Runs the kernel at once, outside of simulated time, and counts its warps' accesses by the lines
   // of the machine's L1. Do not call it during run(). The kernel changes memory like a launch, but
-  // of regions only the device's own replicas. Its accesses do not count as uses of regions'
-  // elements.
+  // changes only the device's own replicas of regions. Its accesses do not count as uses of
+  // regions' elements.
   template <class Kernel>
   kernel::trace_totals trace(std::uint32_t device, const Kernel& kernel, grid shape) const {
     return trace_blocks(device, shape, runner(kernel, shape));
@@ -145,21 +145,22 @@ class node final : public kernel::cpu_node {
 
   // Says that an iteration ends with the work that was enqueued last. Call it inside of run().
   void end_iteration();
-  // Whether the last three of these iterations had the same work on each device: as many accesses
-  // of lanes, and library calls with as many bytes. False for fewer than three iterations.
+  // Whether the last three of these iterations did the same work on each device: the same number of
+  // accesses by lanes, and library calls with the same number of bytes. False after fewer than
+  // three iterations.
   bool iterations_repeat() const;
-  // Calls `enqueue` once and runs at once what it launches, for the results alone: no simulated
-  // time passes, and nothing but the work is counted. Returns whether the work is that of the last
-  // iteration that end_iteration ended. A node that has run this simulates nothing any more.
+  // Calls `enqueue` once and runs at once what it launches, only for the results: no simulated time
+  // passes, and only the work is counted. Returns whether the work equals that of the last
+  // iteration that end_iteration ended. After this call the node cannot simulate any more.
   template <class F>
   bool run_untimed(F&& enqueue) {
     begin_untimed();
     enqueue();
     return same_work();
   }
-  // The result that the last run would have with `times` more iterations. These count in turn like
-  // the last iteration but one and like the last one. Regions swap two buffers at each exchange, so
-  // every second iteration finds its data at the same addresses.
+  // The result that the last run would have with `times` more iterations. The additional iterations
+  // are copies of the last two, in turn: regions swap two buffers at each exchange, so every second
+  // iteration finds its data at the same addresses.
   kernel::run_result with_more(kernel::run_result run, std::uint64_t times) const;
   // The mean time of the iterations that with_more repeats.
   double repeated_iteration_s() const;

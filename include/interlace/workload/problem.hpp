@@ -7,7 +7,7 @@
 //   summary                               a description, for the documentation of run_NAME
 //   arguments                             an array with the names of make's parameters
 //   make(...)                             a problem from arrays (array_view), numbers and words;
-//                                         throws usage_error where they do not fit together. Arrays
+//                                         throws usage_error if they do not fit together. Arrays
 //                                         are not copied, so they must outlive the problem
 //   launching_kernels                     a kernel_list: every kernel that writes a region
 //   elements()                            elements of the region that a request's boundaries cut

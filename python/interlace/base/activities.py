@@ -1,9 +1,9 @@
-"""What this process does and waits for, told to `interlace ps`.
+"""What this process does and waits for, shown by `interlace ps`.
 
 From the first entry on, a thread of the process waits at a socket that only its user can open, and
-answers with all that is entered. It costs nothing while nobody asks. SIGQUIT prints the same to
-standard error, where the program left that signal alone. A process that cannot have a socket works
-all the same, and nobody sees it.
+answers with all entries. The thread costs nothing while nobody asks. SIGQUIT prints the same to
+standard error, unless the program uses that signal itself. A process that cannot have a socket
+works all the same, but `interlace ps` does not show it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from interlace.base.user_folder import own_folders
 FOLDER = "interlace-ps"
 ENDING = ".socket"
 ANSWER_BYTES = 1 << 20
-PATIENCE_S = 1.0  # with a process that does not answer
+PATIENCE_S = 1.0  # the longest wait for a process that does not answer
 
 
 @dataclasses.dataclass
@@ -40,11 +40,11 @@ class Activity:
     Attributes:
         what: What it is, such as "pagerank on hgx-h200-4".
         since: When it began, in seconds since 1970.
-        done: The steps that are done.
-        steps: The steps in all. 0: it has no steps.
+        done: The number of steps that are done.
+        steps: The number of all steps. 0: it has no steps.
         unit: What a step is, such as "runs".
-        last: When a step was done last, in seconds since 1970.
-        note: What else there is to say.
+        last: When the last step was done, in seconds since 1970.
+        note: A remark; may be empty.
     """
 
     what: str
@@ -62,7 +62,7 @@ class Activity:
 
 
 class _Told:
-    """All activities of this process and what it waits for, and the thread that tells them.
+    """All activities of this process, all its waits, and the thread that reports them.
 
     Entering and leaving take no lock: the garbage collector may end an activity at any moment, also
     in the thread that tells.
@@ -97,21 +97,21 @@ class _Told:
 
 def _copied(entries: dict[int, Any]) -> list[Any]:
     while True:
-        with suppress(RuntimeError):  # an entry came or went meanwhile
+        with suppress(RuntimeError):  # an entry was added or removed meanwhile
             return list(entries.values())
 
 
 def _described(describe: Callable[[], Activity]) -> Activity:
     try:
         return describe()
-    except Exception as error:  # the other activities are told all the same
+    except Exception as error:  # the other activities are reported all the same
         return Activity("unknown", note=f"{type(error).__name__}: {error}")
 
 
 class _Server:
     """The socket, and the thread that waits at it until the process ends.
 
-    Raises OSError or RuntimeError if there is no place for the socket, or no thread.
+    Raises OSError or RuntimeError if the socket or the thread cannot be made.
     """
 
     def __init__(self, answer: Callable[[], dict[str, Any]]) -> None:
@@ -138,7 +138,7 @@ class _Server:
                 os.unlink(self._name, dir_fd=self._folder)
 
     def forget(self) -> None:
-        """Close what a forked child has of its parent's sockets."""
+        """Close the parent's sockets in a forked child."""
         for one in (self._listener, self._asked, self._signalled):
             with suppress(OSError):
                 one.close()
@@ -150,7 +150,7 @@ class _Server:
         for one in (self._listener, self._asked):
             ready.register(one, select.POLLIN)
         while True:
-            with suppress(Exception):  # whatever goes wrong with one question, the next one counts
+            with suppress(Exception):  # an error in one answer must not prevent the next one
                 for number, _ in ready.poll():
                     if number == self._asked.fileno():
                         self._print_if_asked(self._asked.recv(64))
@@ -169,11 +169,12 @@ class _Server:
             connection.sendall(json.dumps(self._answer()).encode())
 
     def _take_signal(self) -> None:
-        """Answer SIGQUIT from now on, unless the program uses what that needs."""
+        """Answer SIGQUIT from now on, unless the program uses that signal or the wake-up
+        descriptor itself."""
         if threading.current_thread() is not threading.main_thread() or _is_caught(signal.SIGQUIT):
             return
-        # The byte is written when the signal comes, whatever the main thread does then. The socket
-        # stays open as long as the process lives, so the byte can go nowhere else.
+        # Python writes a byte when the signal comes, whatever the main thread does at that time.
+        # The socket stays open as long as the process lives, so the byte cannot reach another file.
         before = signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
         if before != -1:
             signal.set_wakeup_fd(before)
@@ -182,7 +183,8 @@ class _Server:
 
 
 def _is_caught(number: int) -> bool:
-    """Whether a program, or a library that Python does not know, handles or ignores a signal."""
+    """Whether the program handles or ignores a signal, perhaps by a library that Python does not
+    know of."""
     if signal.getsignal(number) is not signal.SIG_DFL:
         return True
     with suppress(OSError), Path("/proc/self/status").open(encoding="ascii") as status:
@@ -225,7 +227,7 @@ def _entered(entries: dict[int, Any], entry: Any) -> Iterator[None]:
 
 
 def _after_fork() -> None:
-    """A child has no thread, and shows nothing until it enters something itself."""
+    """A forked child has no such thread, and shows nothing until it makes an entry itself."""
     global _told
     if _told.server is not None:
         if signal.getsignal(signal.SIGQUIT) is _ignore:
@@ -260,7 +262,10 @@ def ask_all() -> list[dict[str, Any]]:
 
 
 def _ask(folder: int, name: str, process: int) -> dict[str, Any] | None:
-    """A process's answer; None if it has ended. Removes what a killed process left."""
+    """The answer of a process; None if it has ended.
+
+    Removes the socket that a killed process left.
+    """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE_S)
         try:
@@ -329,7 +334,10 @@ def duration(seconds: float) -> str:
 
 
 def _place(undo: ExitStack) -> tuple[int, str]:
-    """A descriptor of the folder of sockets, and this process's name there. Raises OSError."""
+    """A descriptor of the folder of sockets, and the name of this process's socket there.
+
+    Raises OSError.
+    """
     for parent in own_folders():
         with suppress(OSError):
             with suppress(FileExistsError):
@@ -342,9 +350,9 @@ def _place(undo: ExitStack) -> tuple[int, str]:
 
 
 def _listen(listener: socket.socket, folder: int, name: str) -> None:
-    """Listen at a name that is there only once somebody listens."""
+    """Listen at a socket whose name appears only once it listens."""
     hidden = f".{name}"
-    with suppress(FileNotFoundError):  # of a killed process that had this number
+    with suppress(FileNotFoundError):  # a socket of a killed process with the same number
         os.unlink(hidden, dir_fd=folder)
     listener.bind(_address(folder, hidden))
     listener.listen(16)

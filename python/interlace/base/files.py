@@ -167,7 +167,7 @@ class _Part:
         _sync(self._folder)
 
     def discard(self) -> None:
-        """Close the part, and remove its file unless it was published."""
+        """Close the part. Remove its file unless it was published."""
         if self._name is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._name, dir_fd=self._folder)
@@ -184,7 +184,10 @@ def _part_name(name: str) -> str:
 
 
 def _beginning(name: str) -> str:
-    """Return the beginning of the names of a file's parts. A name has at most 255 bytes."""
+    """Return the text with which the names of a file's parts begin.
+
+    A name has at most 255 bytes.
+    """
     return os.fsdecode(b"." + os.fsencode(name)[:80] + b".")
 
 
@@ -203,7 +206,7 @@ def _remove_dead_parts(folder: int, name: str) -> None:
     try:
         with _readable(folder) as listed:
             names = os.listdir(listed)  # noqa: PTH208
-    except OSError:  # a folder in which files can be made may still not be readable
+    except OSError:  # a folder may allow new files but not allow a list of its files
         return
     for found in filter(like.fullmatch, names):
         with contextlib.suppress(OSError), contextlib.ExitStack() as opened:

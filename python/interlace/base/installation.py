@@ -23,7 +23,7 @@ def built() -> str:
 
 
 def built_without_cuda(how: str) -> str:
-    """Say why a package that was built without CUDA has no part for kernels."""
+    """Return the reason why a package that was built without CUDA has no part for kernels."""
     return f"this Interlace was built {how if how.startswith('without') else 'without CUDA'}"
 
 

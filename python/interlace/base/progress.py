@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from interlace.base.activities import Activity, shown
 
-FIRST_LINE_S = 30.0  # if there is no terminal
+FIRST_LINE_S = 30.0  # seconds between lines if there is no terminal
 LINES_S = 30.0
 
 
@@ -50,7 +50,7 @@ def progress(what: str, steps: int, unit: str = "runs") -> Iterator[Steps]:
 
 @contextmanager
 def _printed(activity: Activity) -> Iterator[Callable[[], None]]:
-    """Yield what prints the progress after a step."""
+    """Yield the function that prints the progress after a step."""
     if not sys.stderr.isatty():
         yield _Lines(activity)
         return

@@ -53,10 +53,8 @@ SECONDS = ((1e-6, "us"), (1e-3, "ms"), (1.0, "s"))
 
 
 def fixed(values: Sequence[float | None], digits: int = 4) -> list[str]:
-    """The numbers of a column.
-
-    They have as many decimals as give the largest one `digits` digits.
-    """
+    """The numbers of a column, all with the same number of decimals: as many as give the largest
+    number `digits` digits."""
     known = [abs(value) for value in values if value is not None and math.isfinite(value)]
     largest = max(known, default=0.0)
     places = digits - 1 - math.floor(math.log10(largest)) if largest > 0 else 0

@@ -65,7 +65,9 @@ def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
     if _is_deep(document):
         raise UserError(deep)
     if (found := _control(document)) is not None:
-        raise UserError(f"{where}: {found!r} has a character that terminals act on; take it out")
+        raise UserError(
+            f"{where}: {found!r} has a control character, which terminals act on; remove it"
+        )
     return document
 
 

@@ -1,7 +1,7 @@
 """Folders that only their user may enter, for what the processes of one user share.
 
-They do not depend on TMPDIR: XDG_RUNTIME_DIR, /run/user/UID, /tmp/interlace-UID and
-~/.cache/interlace, those of them that are the user's own.
+They do not depend on TMPDIR. They are XDG_RUNTIME_DIR, /run/user/UID, /tmp/interlace-UID and
+~/.cache/interlace, as far as they belong to this user alone.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def own_folders(*, make: bool = True) -> Iterator[int]:
     """Yield a descriptor of each folder, the best first; it is closed when the loop goes on.
 
     Args:
-        make: Make the folders that would be ours and are not there.
+        make: Make those folders that this program may make and that are missing.
     """
     for place, ours in _places():
         with suppress(OSError), ExitStack() as opened:
             if ours and make:
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Another user can put a link where only our folder may be.
+            # Another user could put a link in the place of our folder.
             flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if ours else 0)
             folder = os.open(place, flags)
             opened.callback(os.close, folder)
@@ -47,5 +47,5 @@ def _places() -> Iterator[tuple[Path, bool]]:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Whether a file is this user's, and nobody else may use it."""
+    """Whether a file belongs to this user and nobody else may use it."""
     return status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077

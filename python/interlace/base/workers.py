@@ -23,7 +23,7 @@ from interlace.base import interrupts
 
 Result = TypeVar("Result")
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_LOOK_S = 0.5  # the interval of looks for a Ctrl-C that Python dropped
+_LOOK_S = 0.5  # seconds between checks for a Ctrl-C that Python dropped
 
 
 class WorkerLost(Exception):  # noqa: N818 (nothing went wrong in Python)
@@ -58,7 +58,7 @@ def run_all(
         while True:
             interrupts.check()
             while len(running) < jobs and (index := next(waiting, None)) is not None:
-                sys.stdout.flush()  # otherwise the child would print the buffer again
+                sys.stdout.flush()  # otherwise the child would print the buffered text again
                 sys.stderr.flush()
                 receiver, sender = context.Pipe(duplex=False)
                 process: BaseProcess = context.Process(
@@ -95,7 +95,7 @@ def _receive(receiver: Connection, index: int, process: BaseProcess) -> Any:
     try:
         kind, value = receiver.recv()
     except (EOFError, OSError):
-        receiver.close()  # otherwise a child that still sends would wait for a reader
+        receiver.close()  # otherwise a child that still sends would wait forever for a reader
         process.join()
         raise WorkerLost(index, process.exitcode) from None
     if kind == "result":

@@ -34,8 +34,8 @@ def _block_sizes(text: str) -> list[int]:
 
 
 def blocks_command(
-    sizes: Annotated[str, list_option("--sizes", "Bytes of a block.", SIZES)] = SIZES,
-    counts: Annotated[str, list_option("--blocks", "Blocks of a batch.", COUNTS)] = COUNTS,
+    sizes: Annotated[str, list_option("--sizes", "Sizes of a block.", SIZES)] = SIZES,
+    counts: Annotated[str, list_option("--blocks", "Blocks in each batch.", COUNTS)] = COUNTS,
     directions: Annotated[
         str, list_option("--directions", "Of the bytes.", ",".join(DIRECTIONS))
     ] = ",".join(DIRECTIONS),
@@ -44,12 +44,13 @@ def blocks_command(
         typer.Option(
             "--beside-kernels",
             metavar="LIST",
-            help="Also measure what kernels lose, for these bounds on thread blocks; 0: as chosen.",
+            help="Also measure how much batches slow a kernel, with at most so "
+            "many thread blocks for a batch; 0: no limit.",
         ),
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Repeats; the median is shown.", DEFAULT_REPEATS, "-n"),
+        count_option("--repeats", "Repeats; the table shows the median.", DEFAULT_REPEATS, "-n"),
     ] = None,
     json_file: ResultsFile = None,
     html_file: ChartsFile = None,

@@ -34,7 +34,7 @@ def collective_command(
     ] = None,
     gpus: Annotated[
         str | None,
-        typer.Option("--gpus", metavar="N", help="The first GPUs.  [default: all]"),
+        typer.Option("--gpus", metavar="N", help="Use the first N GPUs.  [default: all]"),
     ] = None,
     begin: Annotated[
         str,
@@ -47,7 +47,7 @@ def collective_command(
     ] = DEFAULT_MOST,
     factor: Annotated[
         str | None,
-        count_option("--factor", "Each size over the one before.", DEFAULT_FACTOR, "-f"),
+        count_option("--factor", "The factor from one size to the next.", DEFAULT_FACTOR, "-f"),
     ] = None,
     methods: Annotated[
         str | None, typer.Option("--methods", metavar="LIST", help=METHODS_HELP)
@@ -75,7 +75,9 @@ def collective_command(
     if patterns is None and (odd or named == [PLAIN]):
         wanted.remove(REDUCE)
     if named == [PLAIN] and REDUCE in wanted:
-        raise UserError(f"--methods {PLAIN}: a plain copy is no {REDUCE}; name another method too")
+        raise UserError(
+            f"--methods {PLAIN}: plain copies cannot make an {REDUCE}; name another method too"
+        )
     if odd and REDUCE in wanted:
         raise UserError(f"--begin {begin}: blocks of an {REDUCE} have a multiple of 4 bytes")
     asked = whole("--gpus", gpus, 2)

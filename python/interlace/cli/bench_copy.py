@@ -36,8 +36,8 @@ DEFAULT_LEAST, DEFAULT_MOST = "64K", "256M"
 DEFAULT_FACTOR = 4
 OSU_WINDOW = 64  # default of the OSU micro-benchmarks
 METHODS_HELP = (
-    f"Some of: {','.join(METHODS)}.  [default: {','.join(DEFAULT_METHODS)}, the last where it is "
-    "installed]"
+    f"Some of: {','.join(METHODS)}.  [default: {','.join(DEFAULT_METHODS)}, the last one only if "
+    "it is installed]"
 )
 
 
@@ -47,7 +47,7 @@ def copy_command(
         typer.Option(
             "--patterns",
             metavar="LIST",
-            help=f"Some of: {','.join(PATTERNS)}.  [default: all that these GPUs can]",
+            help=f"Some of: {','.join(PATTERNS)}.  [default: all that these GPUs allow]",
         ),
     ] = None,
     begin: Annotated[
@@ -58,7 +58,7 @@ def copy_command(
     ] = DEFAULT_MOST,
     factor: Annotated[
         str | None,
-        count_option("--factor", "Each size over the one before.", DEFAULT_FACTOR, "-f"),
+        count_option("--factor", "The factor from one size to the next.", DEFAULT_FACTOR, "-f"),
     ] = None,
     methods: Annotated[
         str | None, typer.Option("--methods", metavar="LIST", help=METHODS_HELP)
@@ -66,7 +66,10 @@ def copy_command(
     window: Annotated[
         str | None,
         count_option(
-            "--window", "Messages of a pair at a time: a stream each; one group with NCCL.", 1
+            "--window",
+            "Messages of a pair that are in flight together, each on "
+            "its own stream; with NCCL in one group.",
+            1,
         ),
     ] = None,
     repeats: Annotated[
@@ -88,8 +91,9 @@ def copy_command(
         bool,
         typer.Option(
             "--beside-kernels",
-            help="Instead: messages from the host to GPU 0 which all GPUs but the last one relay, "
-            "while all but GPU 0 run a kernel bound by memory; how much each slows the other.",
+            help="Measure only how much relaying and kernels slow each other. Messages "
+            "go from the host to GPU 0, and all other GPUs but the last one relay "
+            "them. All GPUs but GPU 0 run a memory-bound kernel.",
         ),
     ] = False,
     json_file: ResultsFile = None,

@@ -62,13 +62,13 @@ def overlap_command(
         ),
     ] = None,
     split: Annotated[
-        str | None, list_option("--split", f"Ranges of {SPLIT}.", DEFAULT_RANGES)
+        str | None, list_option("--split", f"Numbers of ranges to try for {SPLIT}.", DEFAULT_RANGES)
     ] = None,
     chunks: Annotated[
         str | None,
         list_option(
             "--chunks",
-            "Chunks, where they are tracked.",
+            "Chunk sizes to try, for mechanisms that track chunks.",
             "4K to 256M by factors of 4, those that the mechanism can take",
         ),
     ] = None,
@@ -76,13 +76,13 @@ def overlap_command(
         str | None,
         list_option(
             "--threads",
-            f"Threads of {POLLING}'s agent and {DEVICE_LAUNCH}'s kernels.",
+            f"Threads to try for {POLLING}'s agent and {DEVICE_LAUNCH}'s kernels.",
             DEFAULT_THREADS,
         ),
     ] = None,
     epochs: Annotated[
         str | None,
-        count_option("--epochs", "Epochs of a run.", DEFAULT_EPOCHS, "-n"),
+        count_option("--epochs", "Epochs in each run.", DEFAULT_EPOCHS, "-n"),
     ] = None,
     warmup: Annotated[
         str | None,
@@ -90,7 +90,7 @@ def overlap_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Runs; the median is shown.", DEFAULT_REPEATS),
+        count_option("--repeats", "Measured runs; the table shows the median.", DEFAULT_REPEATS),
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:

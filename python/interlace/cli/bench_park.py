@@ -28,7 +28,12 @@ def park_command(
     ] = ",".join(METHODS),
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Later cycles; the median is shown.", DEFAULT_REPEATS, "-n"),
+        count_option(
+            "--repeats",
+            "Cycles after the first one; the table shows their median.",
+            DEFAULT_REPEATS,
+            "-n",
+        ),
     ] = None,
     json_file: ResultsFile = None,
     html_file: ChartsFile = None,

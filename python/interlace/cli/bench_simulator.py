@@ -23,15 +23,16 @@ DEFAULT_THREADS = 1
 def simulator_command(
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Runs; the fastest is shown.", DEFAULT_REPEATS),
+        count_option("--repeats", "Runs; the table shows the fastest.", DEFAULT_REPEATS),
     ] = None,
     threads: Annotated[
         str | None, count_option("--threads", "Threads of a simulation.", DEFAULT_THREADS)
     ] = None,
-    long: Annotated[bool, typer.Option("--long", help="Also a run of 10^8 accesses.")] = False,
+    long: Annotated[bool, typer.Option("--long", help="Also make a run of 10^8 accesses.")] = False,
     json_file: ResultsFile = None,
 ) -> None:
-    """Measure the simulator's accesses and remote transactions in a CPU second, by workload."""
+    """Measure how many accesses and remote transactions the simulator makes in a second of CPU
+    time, for each workload."""
     runs = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     of_each = whole("--threads", threads, 1) or DEFAULT_THREADS
     if json_file is not None:

@@ -18,7 +18,9 @@ def build_workload_command(
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option("--to", metavar="FOLDER", help="Where to write it.  [default: the header's]"),
+        typer.Option(
+            "--to", metavar="FOLDER", help="Folder for the library.  [default: that of the header]"
+        ),
     ] = None,
 ) -> None:
     """Compile a workload of your own for the reference node and the simulated node.

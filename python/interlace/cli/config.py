@@ -29,17 +29,22 @@ from interlace.show.environment import print_variables
 def config_command(
     json_file: ResultsFile = None,
     cflags: Annotated[
-        bool, typer.Option("--cflags", help="Print what a compiler needs for interlace's headers.")
+        bool, typer.Option("--cflags", help="Print the compiler flags for interlace's headers.")
     ] = False,
     libs: Annotated[
-        bool, typer.Option("--libs", help="Print what a linker needs for libinterlace.so.")
+        bool, typer.Option("--libs", help="Print the linker flags for libinterlace.so.")
     ] = False,
     kernel_libs: Annotated[
         bool,
-        typer.Option("--kernel-libs", help="Print what a linker needs for kernels of your own."),
+        typer.Option(
+            "--kernel-libs", help="Print the linker flags for programs with kernels of your own."
+        ),
     ] = False,
     cuda_libs: Annotated[
-        bool, typer.Option("--cuda-libs", help="Print what nvcc needs for kernels of your own.")
+        bool,
+        typer.Option(
+            "--cuda-libs", help="Print the nvcc flags for programs with kernels of your own."
+        ),
     ] = False,
     prefix: Annotated[
         bool, typer.Option("--prefix", help="Print the folder for CMAKE_PREFIX_PATH.")

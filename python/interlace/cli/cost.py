@@ -19,12 +19,15 @@ from interlace.study.cost import cost_of
 
 def cost_command(
     machine: Annotated[
-        str | None, typer.Argument(metavar="MACHINE", help="A described machine by name or file.")
+        str | None, typer.Argument(metavar="MACHINE", help="A described machine: its name or file.")
     ] = None,
     gpus: Annotated[
         str | None,
         typer.Option(
-            "--gpus", "-g", metavar="N", help="GPUs that talk to each other.  [default: all]"
+            "--gpus",
+            "-g",
+            metavar="N",
+            help="GPUs that exchange data with each other.  [default: all]",
         ),
     ] = None,
     json_file: Annotated[

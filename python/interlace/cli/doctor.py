@@ -19,13 +19,14 @@ from interlace.study.doctor import ask_all, broken, findings, to_json
 def doctor_command(
     json_file: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="Write what was found as JSON."),
+        typer.Option("--json", metavar="FILE", help="Write the findings as JSON."),
     ] = None,
 ) -> None:
-    """Say what Interlace can do on this machine, feature by feature, and why not.
+    """Say what Interlace can do on this machine, feature by feature, and why some do not work.
 
-    It needs no GPU, and ends after 15 seconds even where a driver hangs. The exit code is 1 if
-    something is broken. A thing is broken if it is there and does not work, not if it is missing.
+    It needs no GPU, and ends after 15 seconds even if a driver hangs. The exit code is 1 if
+    something is broken. Something that is installed and does not work is broken; something that
+    is missing is not.
     """
     if json_file is not None:
         check_writable(json_file, "--json")

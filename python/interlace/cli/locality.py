@@ -29,21 +29,26 @@ def locality_command(
             help="fir, mt, mm, atax, spmv, bicg, bs, aes, bfs, pr, km, st, sc.  [default: all]",),
     ] = None,
     machine: Annotated[
-        str, typer.Option("--machine", metavar="NAME", help="A described machine by name or file.")
+        str,
+        typer.Option("--machine", metavar="NAME", help="A described machine: its name or file."),
     ] = MACHINE,
     gpus: Annotated[
         str | None,
         typer.Option("--gpus", "-g", metavar="LIST", help="Numbers of GPUs.  [default: 1 and all]"),
     ] = None,
     times: Annotated[
-        str, typer.Option("--times", metavar="N", help="1: MGPUSim's sizes or ours; 4: four times.")
+        str,
+        typer.Option(
+            "--times", metavar="N",
+            help="Sizes of inputs. 1: those of MGPUSim, or our own; 4: four times as large.",
+        ),
     ] = "1",
     pages: Annotated[
         str | None,
         typer.Option(
             "--pages", metavar="HOW",
-            help="round-robin, contiguous, a GPU such as gpu0, or own: each array's.  [default: "
-            "own; gpu0 where pages move]",
+            help="round-robin, contiguous, a GPU such as gpu0, or own: as each array asks.  "
+            "[default: own; gpu0 if pages move]",
         ),
     ] = None,
     blocks: Annotated[
@@ -53,10 +58,10 @@ def locality_command(
         str,
         typer.Option(
             "--mechanism", "-m", metavar="LIST",
-            help="What becomes of remote loads: direct, page-migration, griffin, bypass, "
+            help="How remote loads are handled: direct, page-migration, griffin, bypass, "
             "fine-grained, coalesced, rdma-cache, dualopt, dualopt-adaptive, dualopt-pages; "
-            "finepack packs stores, dualopt-finepack does both, where packets have room for more "
-            "than a line.",
+            "finepack packs stores, dualopt-finepack does both. These two need packets with room "
+            "for more than a line.",
         ),
     ] = DIRECT,
     jobs: Annotated[
@@ -70,7 +75,8 @@ def locality_command(
         Path | None, json_option("what is shown as JSON")
     ] = None,
 ) -> None:  # fmt: skip
-    """Print how many loads of programs on shared pages are remote, and how they use lines."""
+    """Print how many loads of programs on shared pages are remote, and how much of each line
+    they use."""
     wanted = list(dict.fromkeys(programs or unified.PROGRAMS))
     for name in wanted:
         if name not in unified.PROGRAMS:

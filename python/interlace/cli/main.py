@@ -33,7 +33,8 @@ _NO_COMMAND = re.compile(r"No such command '(.*?)'\.")
 
 
 class Command(NamedTuple):
-    """A command: where its function is, or its subcommands by name, and its line in the list."""
+    """A command: the place of its function or the names of its subcommands, and its line in the
+    list."""
 
     module: str
     function: str
@@ -89,7 +90,7 @@ COMMANDS = {
     "doctor": Command(
         "interlace.cli.doctor",
         "doctor_command",
-        "Say what Interlace can do on this machine, and why not.",
+        "Say what works on this machine, and what does not.",
     ),
     "ps": Command(
         "interlace.cli.ps",
@@ -104,7 +105,7 @@ COMMANDS = {
     "cost": Command(
         "interlace.cli.cost",
         "cost_command",
-        "Say how much storage simulated hardware takes of a GPU.",
+        "Say how much storage simulated hardware takes in a GPU.",
     ),
     "trace": Command(
         "interlace.cli.trace",
@@ -114,7 +115,7 @@ COMMANDS = {
     "build-workload": Command(
         "interlace.cli.build_workload",
         "build_workload_command",
-        "Compile a workload of your own, for study and others.",
+        "Compile a workload of your own, for all commands.",
     ),
     "topo": Command(
         "interlace.cli.topo",
@@ -124,12 +125,12 @@ COMMANDS = {
 }
 
 
-# A word after a command that selects another command.
+# The second word of a command can select another command.
 VARIANTS = {
     ("tune", "copy"): Command(
         "interlace.cli.tune_copy",
         "tune_copy_command",
-        "Measure how copies are fastest on this machine, for all later copies.",
+        "Find the fastest way to copy on this machine, for all later copies.",
     ),
     ("tune", "blocks"): Command(
         "interlace.cli.tune_blocks",
@@ -250,7 +251,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _stop(interrupts.INTERRUPTED)
     except Exception as error:
-        if interrupts.seen():  # the error replaced a KeyboardInterrupt
+        if interrupts.seen():  # the error took the place of a KeyboardInterrupt
             return _stop(interrupts.INTERRUPTED)
         if isinstance(error, UserError):
             return _complain(str(error))
@@ -280,7 +281,7 @@ def _complain(sentence: str) -> int:
 
 def _fail(error: OSError | MemoryError) -> int:
     """End the command after an error of the system that no other code handles."""
-    warn("there is no memory left" if isinstance(error, MemoryError) else f"{error}")
+    warn("no memory is left" if isinstance(error, MemoryError) else f"{error}")
     _leave_output()
     return 1
 
@@ -293,7 +294,10 @@ def _stop(code: int) -> int:
 
 
 def _lost_output(error: OSError) -> OSError | None:
-    """The reason why standard output is lost, if `error` says so. Typer prints help unbuffered."""
+    """The reason why standard output cannot be written, if `error` is about that.
+
+    Typer prints help unbuffered.
+    """
     full = error.filename is None and error.errno == errno.ENOSPC
     return _unwritten() or (error if full else None)
 
@@ -308,9 +312,9 @@ def _unwritten() -> OSError | None:
 
 
 def _leave_output() -> None:
-    """Drop text that standard output does not take.
+    """Drop the text that standard output does not take.
 
-    Otherwise Python reports an error as it ends.
+    Otherwise Python would report an error at its end.
     """
     if _unwritten() is not None:
         null = os.open(os.devnull, os.O_WRONLY)
@@ -338,7 +342,7 @@ def main() -> None:
     """The entry point of the command line."""
     _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a locale may lack a character of a file name
+        if isinstance(stream, io.TextIOWrapper):  # the locale may be unable to print a file name
             stream.reconfigure(errors="replace")
     sys.exit(run(sys.argv[1:]))
 

@@ -47,31 +47,46 @@ def plan_command(
     machine: Annotated[
         str | None,
         typer.Option(
-            "--machine", metavar="NAME", help="A described machine or file; without it, this one."
+            "--machine",
+            metavar="NAME",
+            help="A described machine, by name or file.  [default: this machine]",
         ),
     ] = None,
     paths: Annotated[
         str | None,
-        typer.Option("--paths", metavar="LIST", help="The paths allowed: direct,gpu2,host."),
+        typer.Option(
+            "--paths",
+            metavar="LIST",
+            help="The paths that messages may take, such as direct,gpu2,host.",
+        ),
     ] = None,
     chunks: Annotated[
         str | None,
-        typer.Option("--chunks", metavar="N", help="Chunks of a staged path; else the fastest."),
+        typer.Option(
+            "--chunks", metavar="N", help="Chunks of a staged path.  [default: the fastest number]"
+        ),
     ] = None,
     dealing: Annotated[
         str,
         typer.Option(
-            "--dealing", metavar="HOW", help="Chunks lie by-share, in one part, or round-robin."
+            "--dealing",
+            metavar="HOW",
+            help="How chunks are distributed: by-share (each path "
+            "carries one part) or round-robin.",
         ),
     ] = "by-share",
     staging: Annotated[
         str | None,
-        typer.Option("--staging", metavar="SIZE", help="Staging memory of a message; 64M."),
+        typer.Option(
+            "--staging", metavar="SIZE", help="Most staging memory of a message.  [default: 64M]"
+        ),
     ] = None,
     traffic: Annotated[
         list[str] | None,
         typer.Option(
-            "--traffic", metavar="STOPS", help="A transfer under way, gpu1:host:gpu0; repeatable."
+            "--traffic",
+            metavar="STOPS",
+            help="Another transfer in flight, such as gpu1:host:gpu0; repeatable.",
         ),
     ] = None,
     simulated: Annotated[

@@ -1,4 +1,4 @@
-"""`interlace ps`: what this user's processes do, and whom they wait for."""
+"""`interlace ps`: says what this user's processes do, and whom they wait for."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def ps_command(
 ) -> None:
     """Say what your processes do on this computer, and what they wait for.
 
-    It lists commands of Interlace, programs under `interlace run`, and groups of regions in Python:
-    since when they run, how far they are, when they got there, and whom they wait for. Any terminal
-    of the same user will do. SIGQUIT (kill -QUIT, or Ctrl-backslash) makes a process print the same
-    about itself, and it goes on.
+    It lists commands of Interlace, programs under `interlace run`, and groups of regions in Python.
+    It says since when each runs, how far it is, when it made its last step, and whom it waits for.
+    Run it in any terminal of the same user. SIGQUIT (kill -QUIT, or Ctrl-backslash) makes a process
+    print the same about itself; the process continues.
     """
     if json_file is not None:
         check_writable(json_file, "--json")
@@ -34,5 +34,5 @@ def ps_command(
 
 
 def _show(lines: list[str]) -> None:
-    for line in lines or ["No process of yours shows anything."]:
+    for line in lines or ["None of your processes has anything to show."]:
         print(line)

@@ -22,7 +22,10 @@ def reproduce_command(
         str | None, typer.Argument(metavar="PAPER", help=f"One of: {', '.join(PAPERS)}.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Smaller inputs and fewer runs: minutes, not an hour.")
+        bool,
+        typer.Option(
+            "--quick", help="Use smaller inputs and fewer runs: minutes in place of an hour."
+        ),
     ] = False,
     jobs: Jobs = None,
     json_file: Annotated[

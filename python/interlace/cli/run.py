@@ -34,28 +34,30 @@ def run_command(
         Path | None,
         json_option("what was counted as JSON"),
     ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="Say nothing at the end but warnings.")
-    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only warnings at the end.")] = False,
     report: Annotated[
         bool,
         typer.Option(
-            "--report", help="List the program's call sites, what they lose, and what to change."
+            "--report",
+            help="List the places in the program that copy, the time "
+            "that they lose, and what to change.",
         ),
     ] = False,
     timeline_file: Annotated[
         Path | None,
         typer.Option(
-            "--timeline", metavar="FILE", help="Write the calls that copy, for ui.perfetto.dev."
+            "--timeline",
+            metavar="FILE",
+            help="Write a timeline of the calls that copy, for ui.perfetto.dev.",
         ),
     ] = None,
 ) -> int:
     """Run an unchanged program, and send its CUDA copies over several paths if that is faster.
 
-    At the end, a report on standard error lists the copies that were taken over and passed through,
-    and the time gained. The exit code is the program's. Four variables control the library:
-    INTERLACE_PRELOAD_THRESHOLD (2M) is the smallest copy or batch that is taken over,
-    INTERLACE_PRELOAD_AFTER (256M) the bytes of copies before the engine starts,
+    At the end, a report on standard error lists the copies that were taken over and those that were
+    passed through, and the estimated gain of time. The exit code is the program's. Four variables
+    control the library: INTERLACE_PRELOAD_THRESHOLD (2M) is the smallest copy or batch that is
+    taken over, INTERLACE_PRELOAD_AFTER (256M) the bytes of copies before the engine starts,
     INTERLACE_PRELOAD_START (background, wait, never) says whether copies wait for the start, and
     INTERLACE_PRELOAD_BLOCKS (auto) bounds the multiprocessors that a batch of blocks takes.
     """

@@ -43,7 +43,7 @@ SimulatedMachine = Annotated[
         "--machine",
         "-m",
         metavar="NAME|FILE",
-        help="Simulate this machine: a shipped one or a .toml file. Without it: the real GPUs.",
+        help="Simulate this machine: a shipped one or a .toml file.  [default: the real GPUs]",
     ),
 ]
 Jobs = Annotated[

@@ -1,4 +1,4 @@
-"""The entry point: Ctrl-C ends the command in one line even while modules are loaded.
+"""The entry point: Ctrl-C ends the command with one line of output, even while modules are loaded.
 
 Without the packages that the command line needs, `interlace doctor` still says what is missing.
 """
@@ -45,5 +45,7 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         command_line()
-    except KeyboardInterrupt:  # before the command line answers Ctrl-C itself, or after
+    except (
+        KeyboardInterrupt
+    ):  # Ctrl-C came before the command line handles it itself, or after that
         _end(signal.SIGINT, None)

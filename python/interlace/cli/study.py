@@ -57,15 +57,15 @@ def study_command(
             "--gpus",
             "-g",
             metavar="LIST",
-            help="Numbers of GPUs, such as 1,2,4; 1 is always run.  [default: 1,2,4,... and all]",
+            help="Numbers of GPUs, such as 1,2,4; 1 is always added.  [default: 1,2,4,... and all]",
         ),
     ] = None,
     share_gpu: Annotated[
         bool,
         typer.Option(
             "--share-gpu",
-            help="Real GPUs: let devices share them where --gpus asks for more than there are. "
-            "Results are verified as ever; times are of a shared GPU.",
+            help="Real GPUs: let several devices share a GPU if --gpus asks for more "
+            "GPUs than there are. Results are verified as always; times are those of a shared GPU.",
         ),
     ] = False,
     mechanisms: Annotated[
@@ -73,15 +73,15 @@ def study_command(
         typer.Option(
             "--mechanisms",
             metavar="LIST",
-            help=f"Some of: {','.join(EVERY)}; {TUNED}: what the profile picked.  [default: all "
-            f"that can run but {left_out_words()}]",
+            help=f"Some of: {','.join(EVERY)}; {TUNED}: the mechanism that the profile "
+            f"picked.  [default: all that can run except {left_out_words()}]",
         ),
     ] = None,
     split: Annotated[
         str | None,
         list_option(
             "--split",
-            f"Ranges to try for {SPLIT}; the fastest is the row.",
+            f"Numbers of ranges to try for {SPLIT}; the row shows the fastest.",
             "2,4,8,16,32; simulated 2,8,32",
         ),
     ] = None,
@@ -89,7 +89,8 @@ def study_command(
         str | None,
         list_option(
             "--chunks",
-            f"Chunks to try where they are tracked ({', '.join(TRACKED)}), such as 64K,1M.",
+            f"Chunk sizes to try, for mechanisms that track chunks ({', '.join(TRACKED)}), such "
+            "as 64K,1M.",
             "64K,256K,1M,4M; simulated 64K,1M",
         ),
     ] = None,
@@ -107,26 +108,27 @@ def study_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Real GPUs: runs; the median counts.", DEFAULT_REPEATS),
+        count_option("--repeats", "Real GPUs: measured runs; the median counts.", DEFAULT_REPEATS),
     ] = None,
     profile_file: Annotated[
         Path | None,
         typer.Option(
             "--profile",
             metavar="FILE",
-            help="Use this profile of interlace tune.  [default: the one of this machine, workload "
-            "and number of GPUs, if there is one]",
+            help="Use this profile of interlace tune.  [default: the profile of this "
+            "machine, workload and number of GPUs, if there is one]",
         ),
     ] = None,
     no_profile: Annotated[
-        bool, typer.Option("--no-profile", help="Use no profile; try several configurations.")
+        bool, typer.Option("--no-profile", help="Ignore profiles; try several configurations.")
     ] = False,
     whole_run: Annotated[
         bool,
         typer.Option(
             "--whole",
-            help="Simulated: simulate every iteration. By default iterations that repeat are not: "
-            "they count like the two before them, and run for their results.",
+            help="Simulated: simulate every iteration. By default, iterations that "
+            "repeat earlier ones run only for their results, and "
+            "count like the two iterations before them.",
         ),
     ] = False,
     jobs: Jobs = None,
@@ -135,8 +137,8 @@ def study_command(
         bool,
         typer.Option(
             "--inside",
-            help="Simulated: also print what goes between the GPUs, how busy links and GPUs are; "
-            "--json FILE has it too.",
+            help="Simulated: also print the traffic between GPUs, and how busy "
+            "links and GPUs are. --json FILE has it too.",
         ),
     ] = False,
     html_file: Annotated[
@@ -148,7 +150,7 @@ def study_command(
         typer.Option(
             "--timeline",
             metavar="FILE",
-            help="Write a Chrome trace for ui.perfetto.dev: the rows with the most GPUs.",
+            help="Write a Chrome trace of the rows with the most GPUs, for ui.perfetto.dev.",
         ),
     ] = None,
 ) -> None:
@@ -189,7 +191,7 @@ def study_command(
         )
     if share_gpu and machine is not None:
         raise UserError(
-            "--share-gpu is for real GPUs; leave it out, or leave out --machine, which simulates"
+            "--share-gpu is for real GPUs, and --machine simulates; leave one of them out"
         )
     if share_gpu and gpus is None:
         raise UserError("--share-gpu needs the numbers of devices; name them with --gpus")
@@ -219,7 +221,7 @@ def study_command(
             sharing=asked_gpus[-1] if share_gpu else 0,
         )
     else:
-        # An inside is of the iterations that are simulated.
+        # --inside shows the iterations that are simulated.
         node = SimulatedNode(load_core(), machine, at_once, whole=whole_run or show_inside)
     with failure_ends():
         study, timelines = conduct(chosen, asked_inputs, node, request, at_once, warn)

@@ -28,7 +28,7 @@ def sweep_command(
         typer.Option(
             "--runs",
             metavar="FILE",
-            help="Keep finished runs here, and do not repeat those that are there.  "
+            help="Keep finished runs in this file, and do not repeat the runs that it has.  "
             "[default: FILE.runs.jsonl in this folder]",
         ),
     ] = None,
@@ -43,7 +43,8 @@ def sweep_command(
     ] = None,
     json_file: ResultsFile = None,
     csv_file: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write a line for each run.")
+        Path | None,
+        typer.Option("--csv", metavar="FILE", help="Write a CSV file with a line for each run."),
     ] = None,
 ) -> None:
     """Run a workload on every machine of a design space.

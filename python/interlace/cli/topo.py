@@ -22,10 +22,11 @@ from interlace.study.topo import cpp_header, describe, discover, measure_links, 
 def topo_command(
     machine: Annotated[
         str | None,
-        typer.Argument(help="A described machine by name or file; without it, this machine."),
+        typer.Argument(help="A described machine, by name or file.  [default: this machine]"),
     ] = None,
     measure: Annotated[
-        bool, typer.Option("--measure", help="Measure what the links of this machine reach.")
+        bool,
+        typer.Option("--measure", help="Measure the rates that the links of this machine reach."),
     ] = False,
     save: Annotated[
         Path | None, typer.Option("--save", metavar="FILE", help="Write the description as TOML.")
@@ -35,7 +36,7 @@ def topo_command(
         typer.Option(
             "--header",
             metavar="FILE.hpp",
-            help="Write a C++ header; its function FILE() makes it.",
+            help="Write a C++ header, whose function FILE() returns the machine.",
         ),
     ] = None,
     json_file: Annotated[
@@ -50,12 +51,12 @@ def topo_command(
         )
     if header is not None and not re.fullmatch(r"[a-z_]\w*\.hpp", header.name, re.ASCII):
         raise UserError(
-            f"--header {header}: its name becomes a function's in C++; give NAME.hpp, NAME of "
-            "lower-case letters, digits and _"
+            f"--header {header}: the name becomes that of a C++ function; give NAME.hpp with a "
+            "NAME of lower-case letters, digits and _"
         )
     check_outputs({"--save": save, "--header": header, "--json": json_file})
     described = None if machine is None else Path(machine)
-    # --save may keep the file's own form.
+    # --save may name the machine's own file.
     check_outputs({"--header": header, "--json": json_file}, {"MACHINE": described})
     topology = discover() if machine is None else describe(machine)
     measured = measure_links() if measure else None

@@ -45,14 +45,16 @@ MapOption = Annotated[
     ),
 ]
 GpusOption = Annotated[
-    str | None, typer.Option("--gpus", "-g", metavar="N", help="mgpusim: GPUs of the trace.")
+    str | None,
+    typer.Option("--gpus", "-g", metavar="N", help="mgpusim: the number of GPUs in the trace."),
 ]
 FormatOption = Annotated[
     str | None,
     typer.Option(
         "--format",
         metavar="NAME",
-        help=f"Of another tool's file: {', '.join(FORMATS)}.  [default: what it looks like]",
+        help="The format of another tool's file: "
+        f"{', '.join(FORMATS)}.  [default: recognised from the file]",
     ),
 ]
 ComponentOption = Annotated[
@@ -60,7 +62,8 @@ ComponentOption = Annotated[
     typer.Option(
         "--component",
         metavar="NAME",
-        help=f"mgpusim: part of the names of those that receive accesses.  [default: {COMPONENT}]",
+        help="mgpusim: a part of the names of the components that "
+        f"receive accesses.  [default: {COMPONENT}]",
     ),
 ]
 

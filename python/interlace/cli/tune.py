@@ -88,13 +88,15 @@ def tune_command(
     ] = None,
     split: Annotated[
         str | None,
-        list_option("--split", f"Ranges of {SPLIT}.", ",".join(map(str, DEFAULT_RANGES))),
+        list_option(
+            "--split", f"Numbers of ranges to try for {SPLIT}.", ",".join(map(str, DEFAULT_RANGES))
+        ),
     ] = None,
     chunks: Annotated[
         str | None,
         list_option(
             "--chunks",
-            "Chunks, where they are tracked.",
+            "Chunk sizes to try, for mechanisms that track chunks.",
             f"{short_size(DEFAULT_CHUNKS[0])} to {short_size(DEFAULT_CHUNKS[-1])} by factors of 2",
         ),
     ] = None,
@@ -102,7 +104,7 @@ def tune_command(
         str | None,
         list_option(
             "--threads",
-            f"Threads of {POLLING}'s agent and {DEVICE_LAUNCH}'s kernels.",
+            f"Threads to try for {POLLING}'s agent and {DEVICE_LAUNCH}'s kernels.",
             f"{DEFAULT_THREADS[0]} to {DEFAULT_THREADS[-1]} by factors of 2",
         ),
     ] = None,
@@ -123,12 +125,15 @@ def tune_command(
             "--out",
             "-o",
             metavar="FILE",
-            help="Write the profile here.  [default: the user's folder, where studies look]",
+            help="Write the profile here.  [default: a file in the "
+            "user's folder, where studies look for it]",
         ),
     ] = None,
     explained: Annotated[
         Path | None,
-        typer.Option("--explain", metavar="PROFILE", help="Print why a profile picks, and end."),
+        typer.Option(
+            "--explain", metavar="PROFILE", help="Print why a profile picks its mechanism, and end."
+        ),
     ] = None,
 ) -> None:
     """Find a workload's fastest mechanism and parameters, and keep them for later runs.
@@ -154,8 +159,8 @@ def tune_command(
         for name in named:
             if name not in (*TUNED, *TUNED_SIMULATED):
                 raise UserError(
-                    f"--mechanisms {name}: it has nothing to tune; leave it out, and compare it by "
-                    "interlace study"
+                    f"--mechanisms {name}: it has no parameters to tune; leave it out, and compare "
+                    "it with interlace study"
                 )
         names = {*named, *CONTROLS}
     if gpus is not None:

@@ -36,14 +36,15 @@ def tune_copy_command(
     ] = DEFAULT_MOST,
     factor: Annotated[
         str | None,
-        count_option("--factor", "Each size over the one before.", DEFAULT_FACTOR, "-f"),
+        count_option("--factor", "The factor from one size to the next.", DEFAULT_FACTOR, "-f"),
     ] = None,
     repeats: Annotated[
         str | None,
         count_option("--repeats", "Samples of a candidate in a round.", DEFAULT_REPEATS, "-n"),
     ] = None,
     warmup: Annotated[
-        str | None, count_option("--warmup", "Unmeasured copies of a round.", DEFAULT_WARMUP, "-w")
+        str | None,
+        count_option("--warmup", "Unmeasured copies in each round.", DEFAULT_WARMUP, "-w"),
     ] = None,
     out: Annotated[
         Path | None,
@@ -51,7 +52,8 @@ def tune_copy_command(
             "--out",
             "-o",
             metavar="FILE",
-            help="Write the profile here.  [default: the user's folder, where copies look]",
+            help="Write the profile here.  [default: a file in the "
+            "user's folder, where copies look for it]",
         ),
     ] = None,
 ) -> None:
@@ -59,7 +61,7 @@ def tune_copy_command(
 
     For each direction and size it measures one plain copy, and paths through other GPUs, the host
     or both, by streams and by graphs, with several numbers of chunks. All bytes are verified.
-    Directions that are left out use plain copies.
+    Later copies in directions that are left out are plain copies.
     """
     wanted = names_of("--directions", directions, tuple(PAIRS), "direction")
     sizes = sizes_between(begin, end, factor, DEFAULT_FACTOR)

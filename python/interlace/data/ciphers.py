@@ -35,7 +35,8 @@ def _product(one: int, other: int) -> int:
 
 
 def _substitution(value: int) -> int:
-    """Section 5.1.1: the inverse; then bits i + 4 to i + 7 and a constant are added to bit i."""
+    """Section 5.1.1: take the inverse of the byte; then add bits i + 4 to i + 7 and a constant
+    to each bit i."""
     inverse = POWERS[-LOGARITHMS[value] % 255] if value else 0
     bits = [inverse >> i & 1 for i in range(8)]
     mixed = [sum(bits[(i + k) % 8] for k in (0, 4, 5, 6, 7)) & 1 for i in range(8)]

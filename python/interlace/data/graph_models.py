@@ -29,7 +29,8 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def cage(rows: int) -> Graph:
-    """A graph like cage graphs of DNA electrophoresis (van Heukelum, Barkema and Bisseling, 2002).
+    """A graph like the cage graphs of DNA electrophoresis (van Heukelum, Barkema and Bisseling,
+    2002).
 
     In the cage model a chain of links moves by hops of kinks along the chain and by changes of its
     end. The matrix of the moves between the chain's states is structurally symmetric and has a

@@ -262,7 +262,7 @@ def partition(offsets: NDArray[np.int64], parts: int) -> list[int]:
     Raises ValueError if parts is less than 1.
     """
     even = partition_by_edges(offsets, parts)
-    rows, stores = len(offsets) - 1, parts - 1  # stores of a row
+    rows, stores = len(offsets) - 1, parts - 1  # stores that each row costs
     work = np.asarray(offsets, dtype=np.int64) + np.arange(rows + 1, dtype=np.int64)
     most_work = int(np.diff(work[even]).max())
     most = max(most_work, stores * int(np.diff(even).max()))

@@ -25,7 +25,7 @@ from interlace.base.memory import memory_bytes as memory_bytes
 
 _PIECE = 1 << 20  # number of bytes that are read at a time
 _BANNER = b"%%matrixmarket"
-_ENTRY_BYTES = 256  # more than the line of an entry takes, even with comments
+_ENTRY_BYTES = 256  # more bytes than the line of an entry takes, even with comments
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 
 
@@ -64,14 +64,15 @@ def _read_all(file: Path, stream: gzip.GzipFile | io.BufferedReader) -> bytes:
             most = min(_most_bytes(piece), memory_bytes() // 4)
         if size > most:
             raise UserError(
-                f"{file} has more than {most / 1e6:.0f} MB of text, which is more than its first "
-                "lines say or a quarter of the memory; check the file."
+                f"{file} has more than {most / 1e6:.0f} MB of text: more than its first lines say, "
+                "or more than a quarter of the memory; check the file."
             )
     return b"".join(pieces)
 
 
 def _most_bytes(beginning: bytes) -> int:
-    """Return the most bytes that a Matrix Market file with this beginning can have, or no bound."""
+    """Return the most bytes that a Matrix Market file with this beginning can have; without one,
+    no bound."""
     if beginning[: len(_BANNER)].lower() != _BANNER:
         return sys.maxsize
     for line in beginning.splitlines():

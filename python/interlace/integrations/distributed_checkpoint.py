@@ -44,10 +44,10 @@ from interlace.runtime.safetensors_header import BITS, Entry
 
 
 class InterlaceReader(hf_storage.HuggingFaceStorageReader):
-    """Reads a checkpoint: each rank the bytes of its own shards, straight to their places."""
+    """Reads a checkpoint. Each rank reads the bytes of its own shards, straight to their places."""
 
     def read_metadata(self) -> Any:
-        """Say which tensors the folder has, and which file has which part of each."""
+        """Say which tensors the folder has, and which file has each part of a tensor."""
         files = open_each(sorted(Path(self.path).glob("*" + SUFFIX)))
         if not files:
             raise UserError(f"there is no *{SUFFIX} in the folder {self.path}")
@@ -62,8 +62,8 @@ class InterlaceReader(hf_storage.HuggingFaceStorageReader):
                 dtype = getattr(torch, tensor_memory.TORCH.get(entry.dtype, ""), None)
                 if dtype is None or types.setdefault(entry.name, dtype) != dtype:
                     raise UserError(
-                        f"{file.name}: tensor {entry.name!r} is {entry.dtype}, which this PyTorch "
-                        "does not have, or not the dtype of its other parts"
+                        f"{file.name}: tensor {entry.name!r} is {entry.dtype}: this PyTorch does "
+                        "not have it, or other parts of the tensor have another dtype"
                     )
                 chunk = metadata.ChunkStorageMetadata(offsets=offset, sizes=shape)
                 chunks.setdefault(entry.name, []).append(chunk)
@@ -82,13 +82,15 @@ class InterlaceReader(hf_storage.HuggingFaceStorageReader):
         return found
 
     def read_data(self, plan: Any, planner: Any) -> Any:
-        """Read what the plan of this rank needs."""
+        """Read the items of this rank's plan."""
         per_file: dict[str, list[Any]] = {}
         for item in plan.items:
             name = self.storage_data[item.storage_index].relative_path
             per_file.setdefault(str(Path(self.path) / name), []).append(item)
         files = open_each(map(Path, per_file))
-        filled: list[tuple[Any, Any, Any]] = []  # item, tensor and the place of its bytes
+        filled: list[
+            tuple[Any, Any, Any]
+        ] = []  # the item, its tensor, and the place of the tensor's bytes
         segments: list[Segment] = []
         gpus: set[int] = set()
         for number, (file, items) in enumerate(zip(files, per_file.values(), strict=True)):
@@ -112,10 +114,10 @@ class InterlaceReader(hf_storage.HuggingFaceStorageReader):
 
 
 class InterlaceWriter(hf_storage.HuggingFaceStorageWriter):
-    """Writes a checkpoint: each file is complete and on the disk, or not there."""
+    """Writes a checkpoint. Each file is complete and on the disk, or absent."""
 
     def write_data(self, plan: Any, planner: Any) -> Any:
-        """Write what the plan of this rank has."""
+        """Write the items of this rank's plan."""
         if not plan.items:
             return _done([])
         files = plan.storage_data.get("fqn_to_index_mapping")
@@ -136,7 +138,7 @@ def _write(path: Path, name: str, items: list[Any], planner: Any) -> list[Any]:
         fqn = item.index.fqn
         if item.type == WriteItemType.BYTE_IO:
             raise UserError(
-                f"{path}: {fqn!r} is no tensor, and safetensors files have nothing else"
+                f"{path}: {fqn!r} is no tensor, and safetensors files hold only tensors"
             )
         if fqn in tensors:
             raise UserError(
@@ -191,7 +193,7 @@ def _size_of(parts: list[Any]) -> Any:
 
 
 def _place_of(target: Any) -> Any:
-    """Contiguous memory for the bytes of a target: the target's own, if that is possible."""
+    """Contiguous memory for the bytes of a target: the target's own memory, if that is possible."""
     if target.is_contiguous() and target.device.type in ("cpu", "cuda"):
         return target
     on_gpu = target.device.type == "cuda"
@@ -216,7 +218,7 @@ def _segments(
     if place.dtype != wanted or list(place.shape) != list(item.lengths):
         raise UserError(
             f"{file.name}: tensor {entry.name!r} is {wanted} of shape {list(item.lengths)}, and "
-            f"the one to load into is {place.dtype} of shape {list(place.shape)}"
+            f"the tensor to load into has {place.dtype} of shape {list(place.shape)}"
         )
     part = slices.part_of(index, entry.shape, width, gap=1)
     begin = file.header.data_begin + entry.begin

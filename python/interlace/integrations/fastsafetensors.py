@@ -46,12 +46,12 @@ class InterlaceCopier(CopierInterface):
 
     @classmethod
     def chunk_transient_multiplier(cls, paths: list[str]) -> int:  # noqa: ARG003
-        """A chunk takes its own bytes of a device, and no more."""
+        """A chunk takes only its own bytes of a device."""
         return 1
 
     @classmethod
     def fixed_device_overhead(cls, paths: list[str]) -> int:  # noqa: ARG003
-        """The ring is memory of the host."""
+        """The ring is in host memory."""
         return 0
 
     def submit_io(self, use_buf_register: bool, max_copy_block_size: int) -> Any:  # noqa: ARG002
@@ -67,7 +67,8 @@ class InterlaceCopier(CopierInterface):
         buffer = self.framework.alloc_tensor_memory(size, self.device)
         try:
             if self.device.type != DeviceType.CPU:
-                # The allocator may give memory that work of this thread's stream still uses.
+                # The allocator may return memory that earlier work of this thread's stream still
+                # uses.
                 self.framework.synchronize_current_stream(self.device)
             self._pool = ThreadPoolExecutor(1, "interlace-reader")
             self._moved = self._pool.submit(self._move, buffer.get_base_address(), runs)
@@ -108,7 +109,7 @@ class InterlaceCopier(CopierInterface):
         )
 
     def finish_io(self) -> None:
-        """Wait until nothing is written any more."""
+        """Wait until nothing writes to the memory any more."""
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None
@@ -116,5 +117,5 @@ class InterlaceCopier(CopierInterface):
 
 @register_copier_constructor(NAME, InterlaceCopier)
 def new_interlace_copier(device: Any, **_: Any) -> Callable[[Any, Any, Any], InterlaceCopier]:  # noqa: ARG001
-    """Return what makes the copier of a file."""
+    """Return a function that makes the copier of a file."""
     return InterlaceCopier

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 NAME = "interlace"
-# SGLang's readers of a list of files, one of which it takes.
+# SGLang uses one of these readers for a list of files.
 READERS = (
     "sglang.srt.model_loader.weight_utils.buffered_multi_thread_safetensors_weights_iterator",
     "sglang.srt.model_loader.weight_utils.safetensors_weights_iterator",
@@ -21,7 +21,7 @@ READERS = (
 
 
 def register() -> None:
-    """Put Interlace in the place of SGLang's readers, if the user asked for that."""
+    """Replace SGLang's readers by Interlace, if the user asked for that."""
     if NAME not in (name.strip() for name in os.environ.get("SGLANG_PLUGINS", "").split(",")):
         return
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType

@@ -29,7 +29,7 @@ def register() -> None:
 
 
 def _loader() -> type[Any]:
-    """The class of the loader. It is made late, because vLLM imports much."""
+    """The class of the loader. It is made only when needed, because importing vLLM takes long."""
     from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
     from vllm.model_executor.model_loader.ep_weight_filter import should_skip_weight
 
@@ -42,7 +42,7 @@ def _loader() -> type[Any]:
 
         def __init__(self, load_config: Any) -> None:
             own = copy.copy(load_config)
-            own.load_format = "safetensors"  # how vLLM's loader finds the files
+            own.load_format = "safetensors"  # vLLM's loader finds the files in this way
             super().__init__(own)
 
         def _get_weights_iterator(self, source: Any) -> Iterator[tuple[str, Any]]:

@@ -20,7 +20,8 @@ from interlace.runtime.blocks import copy_blocks
 def swap_blocks(sources: Any, destinations: Any, sizes: Any, **_: Any) -> None:
     """Copy blocks in PyTorch's current stream; the lists are tensors of addresses and bytes.
 
-    vLLM also says whether the sources may be read in any order. They are read in the stream's.
+    vLLM also says whether the sources may be read in any order. They are read in the stream's
+    order.
     """
     copy_blocks(destinations, sources, sizes=sizes)
 
@@ -29,7 +30,7 @@ class InterlaceSpec(CPUOffloadingSpec):  # type: ignore[misc]
     """vLLM's offloading to host memory, with the copies of Interlace."""
 
     def create_worker(self, kv_caches: Any) -> Any:
-        """Make vLLM's worker. Memory that is not page-locked stays with vLLM's own copies."""
+        """Make vLLM's worker. vLLM's own copies move memory that is not page-locked."""
         worker = super().create_worker(kv_caches)
         region = worker._mmap_region
         if region is None or region.is_pinned:

@@ -1,7 +1,8 @@
 """vLLM's sleep mode: `vllm serve MODEL --enable-sleep-mode --sleep-mode-backend interlace`.
 
-vLLM's own allocator maps and unmaps the memory. Interlace moves the contents, which are most of the
-time: to page-locked memory that is touched by several threads and kept for the next sleep.
+vLLM's own allocator maps and unmaps the memory. Interlace moves the contents, which takes most of
+the time. They go to page-locked memory, which several threads touch first and which is kept for the
+next sleep.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class InterlaceBackend(CuMemBackend):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        # The allocations that sleep, by address, and their contents.
+        # The sleeping allocations, by address, and their contents.
         self._kept: list[tuple[dict[int, Any], Contents]] = []
 
     def suspend(self, level: int = 1) -> None:

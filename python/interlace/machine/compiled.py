@@ -82,8 +82,8 @@ def _endpoint(core: Any, name: str, switches: Sequence[str]) -> Any:
 def from_core(made: Any, core: Any, where: str, sources: Any = NO_SOURCES) -> Machine:
     """The description of a C++ machine from `discover`. It has one entry for each link.
 
-    Raises UserError if the struct has a value that files must not have. `where` names the
-    machine's origin.
+    Raises UserError if the struct has a value that a file may not have. `where` names the machine's
+    origin.
     """
     document: dict[str, Any] = {"format": FORMAT}
     for key in _OF_MACHINE:

@@ -171,7 +171,8 @@ def _problems_of_value(key: Key, value: Any, where: str) -> Iterator[Problem]:
         yield problem(f"has {len(value)} characters; it must have 1 to {number_text(key.most)}")
     elif key.type == "name" and not _is_name(value):
         yield problem(
-            f"is {_shown(repr(value))}; it must be lower-case letters, digits and _, a letter first"
+            f"is {_shown(repr(value))}; it must begin with a letter and have only lower-case "
+            "letters, digits and _"
         )
 
 

@@ -53,7 +53,7 @@ class _Comments:
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
         self.above: list[str] = []
-        self.first = True  # no key so far
+        self.first = True  # the section has no key yet
 
     def gap(self) -> None:
         """An empty line. A comment above it belongs to no key, or to the file."""

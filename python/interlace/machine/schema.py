@@ -32,7 +32,7 @@ class Issue(Table, frozen=True, kw_only=True):
     integer_lanes_per_clock: int
     # The number of lanes for reciprocals, square roots and transcendental functions.
     special_lanes_per_clock: int
-    # The number of cache lines that the load/store unit looks up.
+    # The number of cache lines that the load/store unit can look up.
     memory_lines_per_clock: int
 
 
@@ -45,7 +45,7 @@ class L1(Table, frozen=True, kw_only=True):
     ways: int
     # The size of a line.
     line_bytes: Literal[64, 128]
-    # The size of the parts of a line that are fetched by themselves.
+    # The size of the parts of a line that are fetched separately.
     sector_bytes: int
     # The time from the compute unit to the data and back.
     hit_latency_ns: float
@@ -87,7 +87,7 @@ class L2(Table, frozen=True, kw_only=True):
     ways: int
     # The size of a line.
     line_bytes: Literal[64, 128]
-    # The size of the parts of a line that are fetched by themselves.
+    # The size of the parts of a line that are fetched separately.
     sector_bytes: int
     # The number of slices, each with its own port.
     banks: int
@@ -119,7 +119,7 @@ class Tlb(Table, frozen=True, kw_only=True):
     l1_entries: int
     # The number of pages in a set of the first level.
     l1_ways: int
-    # The time that the first level adds to every access.
+    # The time that the first-level buffer adds to every access.
     l1_latency_ns: float
     # The number of pages for which the first level can ask at a time.
     l1_outstanding_pages: int
@@ -270,7 +270,7 @@ class DualOpt(Table, frozen=True, kw_only=True):
     rdma_cache_KiB: int = 1536
     # The number of lines in a set of the RDMA cache.
     rdma_cache_ways: int = 16
-    # Loads are treated only if this share of accesses is remote.
+    # The engine treats loads specially only if at least this share of all accesses is remote.
     remote_threshold: float = 0.02
     # Fine-grained loads are chosen if loads use a smaller share of a line's pieces than this.
     block_threshold: float = 0.2
@@ -281,8 +281,8 @@ class DualOpt(Table, frozen=True, kw_only=True):
     monitored_accesses: int = 20000
     # The number of accesses before the counted remote loads.
     warm_up_accesses: int
-    # So many windows in a row change a decision. The paper does not have this key; an engine that
-    # keeps watching needs it.
+    # A decision changes after this many windows in a row that ask for another one. The paper does
+    # not have this key; an engine that keeps watching needs it.
     agreeing_windows: int = 2
     # One of this many compute units keeps looking into its L1. The paper does not have this key; an
     # engine that keeps watching needs it.
@@ -307,9 +307,10 @@ class Griffin(Table, frozen=True, kw_only=True):
     look_periods: int
     # The weight of a period's count in a page's rates.
     newest_weight: float
-    # A page with fewer accesses of all GPUs in a period stays where it is.
+    # A page that all GPUs together access less often in a period stays where it is.
     least_accesses: float
-    # A page is dedicated to a GPU whose rate is this many times that of every other GPU.
+    # A page counts as dedicated to a GPU whose rate is at least this many times that of every other
+    # GPU.
     dedicated_factor: float
     # A page changes its owner only for a GPU whose rate is more than this many times that of every
     # other GPU.
@@ -338,8 +339,8 @@ class Gpu(Table, frozen=True, kw_only=True):
     # The number of a compute unit's remote stores that can wait for a link. If all places are
     # taken, warps wait.
     store_queue_lines_per_compute_unit: int
-    # Neighbouring lanes' stores to another GPU are joined up to this size. If the key is left out,
-    # they are joined up to a line.
+    # Neighbouring lanes' stores to another GPU are combined up to this size. If the key is left
+    # out, they are combined up to a line.
     remote_store_bytes: int | UnsetType = UNSET
     # The rate at which stores leave a compute unit. If the key is left out, they leave as fast as
     # the L1 looks lines up.

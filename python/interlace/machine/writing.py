@@ -18,7 +18,7 @@ _WIDTH = 100
 def machine_text(machine: Machine) -> str:
     """The file of a machine, with the comments in `sources`.
 
-    Raises UserError if the file of this machine could not be read again.
+    Raises UserError if such a file could not be read again.
     """
     import tomlkit
 

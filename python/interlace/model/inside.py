@@ -61,7 +61,7 @@ class Inside(msgspec.Struct, frozen=True):
 def inside_of(observed: dict[str, Any]) -> Inside:
     """Convert the result of a compiled module.
 
-    Shares are rounded to the digits that mean something.
+    Shares are rounded to their significant digits.
     """
     links = [
         {
@@ -76,7 +76,7 @@ def inside_of(observed: dict[str, Any]) -> Inside:
 
 
 def matrix(inside: Inside, value: Callable[[Pair], float]) -> list[list[float | None]]:
-    """A value for each pair, as [from][to]. None if the pair sent nothing."""
+    """A value for each pair of GPUs, as [from][to]. None if the pair sent nothing."""
     count = len(inside.gpus)
     found: list[list[float | None]] = [[None] * count for _ in range(count)]
     for pair in inside.pairs:

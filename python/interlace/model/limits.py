@@ -1,8 +1,9 @@
-"""The least time of a run's kernels: bytes by the memory's rate, or operations by theirs.
+"""The least time of a run's kernels: their bytes over the rate of the memory, or their
+operations over the rate of operations.
 
 The reference node counts the bytes and operations of each launch. A measurement on the GPU gives
-the rates of its memory and multiprocessors. No order of accesses can be faster, unless data of an
-earlier launch is still in the L2.
+the rates of its memory and multiprocessors. No kernel can be faster, whatever the order of its
+accesses, unless data of an earlier launch is still in the L2.
 """
 
 from __future__ import annotations

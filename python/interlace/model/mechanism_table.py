@@ -60,9 +60,9 @@ class Mechanism(NamedTuple):
     peer: bool = False
     # needs a process for each GPU, so a node in a single process does not have it
     needs_processes: bool = False
-    # a study runs it by default, where the node has it
+    # a study runs it by default, on nodes that have it
     by_default: bool = False
-    # a search for the fastest mechanism tries it, where the node has it
+    # a search for the fastest mechanism tries it, on nodes that have it
     tuned: bool = False
     # a search measures it until the end, and picks it unless another mechanism is faster
     control: bool = False
@@ -70,7 +70,8 @@ class Mechanism(NamedTuple):
     tracks_chunks: bool = False
     # a stream waits for each chunk, so that many small chunks cost too much
     waits_for_each_chunk: bool = False
-    # copies start when the kernels before the exchange are done, so both times are known
+    # copies start when the kernels before the exchange are done, so the time of kernels and the
+    # time of copies are known separately
     copies_after_kernels: bool = False
     # kernels store to the other devices themselves
     stores_inline: bool = False

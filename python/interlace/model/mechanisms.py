@@ -62,11 +62,11 @@ RECORDED = _those(
     )
 )
 
-# A suffix of a mechanism that tracks chunks. Such a run does everything but the transfers. It
+# A suffix of a mechanism that tracks chunks. Such a run does everything except the transfers. It
 # shows the cost of tracking and of starting transfers, not a reachable speedup.
 WITHOUT_TRANSFERS = "-without-transfers"
 
-NOT_AVAILABLE = ": not available: "  # between a peer and the reason
+NOT_AVAILABLE = ": not available: "  # text between the name of a library and the reason
 
 # The collectives of NCCL to try: for data that all GPUs receive, and for data that only some
 # receive.

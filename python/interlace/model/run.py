@@ -105,7 +105,9 @@ class Outcome:
     time_s: float
     copy_s: float
     iterations: int
-    timed_iterations: int  # simulated iterations; the others repeat the last two of these
+    timed_iterations: (
+        int  # the number of simulated iterations; the other iterations repeat the last two of these
+    )
     warm_iteration_s: float  # sampled runs: the mean time of the iterations that repeat
     residual: float
     values: NDArray[np.float32]  # the replicas of the result on all devices

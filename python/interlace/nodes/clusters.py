@@ -22,7 +22,7 @@ from interlace.workloads import Workload
 
 CONNECT_S = 10
 POLL_S = 0.02
-LOOK_S = 5.0  # the interval of looks for silent workers
+LOOK_S = 5.0  # seconds between checks for silent workers
 SILENT_S = 60.0  # a live worker sends its scheduler a message every few seconds
 
 
@@ -63,7 +63,8 @@ def _task(workload: Workload, job: Job, build: str) -> Outcome:
     """Make one run on a worker."""
     if core_build() != build:
         raise UserError(
-            "a worker has another build of Interlace than this machine; install the same one on "
+            "a worker has a different build of Interlace than this machine; install the same one "
+            "on "
             "all of them"
         )
     return simulate(workload, job)
@@ -118,7 +119,7 @@ class _Silence:
         self._told: set[str] = set()
 
     def look(self, client: Any, now: float) -> None:
-        """Compare the times of the workers' last messages with the times at the last look."""
+        """Compare the times of the workers' last messages with those at the previous check."""
         if now - self._looked < LOOK_S:
             return
         self._looked = now

@@ -68,7 +68,7 @@ class Node:
     def default_mechanisms(
         self, defaults: tuple[str, ...] = DEFAULTS
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The default mechanisms, and notes about default mechanisms that are missing.
+        """The default mechanisms that can run here, and notes about those that cannot.
 
         `defaults` are the workload's. Only workloads with the usual ones have peers.
         """
@@ -235,7 +235,7 @@ class CudaNode(Node):
                 self.cuda, case, self.warmup, self.repeats, share_gpu=self.shares(case.gpus)
             )
 
-        # Cases that may be refused because of the size of the data come before long ones.
+        # Cases that may be refused for the size of their data run first, before long ones.
         for case in sorted(cases, key=lambda case: case.mechanism != UNIFIED_MEMORY):
             with turn():
                 found = _attempt(run, case)

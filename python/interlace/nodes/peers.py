@@ -16,7 +16,7 @@ from interlace.model.run import core_errors
 def package_files(package: str, name: str) -> list[str]:
     """The files with this name in the `lib` folder of a Python package.
 
-    Empty if it is not installed.
+    Empty if the package is missing.
     """
     try:
         spec = importlib.util.find_spec(package)
@@ -58,11 +58,12 @@ def why_not(mechanism: str, cuda: Any, gpus: int, by_processes: bool) -> str | N
             )
         if not by_processes:
             return (
-                "NVSHMEM takes a process for each GPU, and one process drives all GPUs here; "
-                "interlace study offers it, and bench/nvshmem_exchange.cpp measures its puts"
+                "NVSHMEM needs a process for each GPU, but this command drives all GPUs from one "
+                "process; use interlace study for NVSHMEM, or bench/nvshmem_exchange.cpp to "
+                "measure its puts"
             )
         if gpus < 2:
-            return "NVSHMEM connects GPUs, and there is one"
+            return "NVSHMEM connects several GPUs, and there is only one"
         from interlace.nodes import ranks
 
         return ranks.why_not(files)

@@ -1,9 +1,9 @@
 """Runs a workload with a process for each GPU, as NVSHMEM requires.
 
 The caller writes the data into a folder and starts the processes: `python -m interlace.nodes.ranks
-FOLDER RANK`. Every process maps the data from the folder. Rank 0 writes the information that the
-other ranks need to meet it into the folder. Each process writes its figures and its GPU's part of
-the result, and the caller combines them. If one process fails, the caller ends the others.
+FOLDER RANK`. Every process maps the data from the folder. Rank 0 writes into the folder what the
+other ranks need to connect to it. Each process writes its figures and its GPU's part of the result,
+and the caller combines them. If one process fails, the caller ends the others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # -P: without it, files in the current folder could replace modules of the same name.
 COMMAND = (sys.executable, "-P", "-m", "interlace.nodes.ranks")
-START_S = 90  # seconds until all processes have met
+START_S = 90  # seconds until all processes have connected
 RUN_S = 900  # seconds for the whole run
 _LOOK_S = 0.02
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -169,7 +169,7 @@ def _fail(folder: Path, what: str, rank: int, code: int | None) -> None:
     if code is not None and code < 0:
         how = f"its process was killed by {signal.Signals(-code).name}"
         if -code == signal.SIGALRM:
-            how = f"its process met no others within {START_S} s"
+            how = f"its process could not connect to the others within {START_S} s"
         last = f"{how} ({last})"
     raise RunFailure(f"{what}: GPU {rank}: {last}")
 

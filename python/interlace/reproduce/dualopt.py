@@ -42,12 +42,12 @@ from interlace.workloads import unified
 TITLE = "DualOpt (PACT 2022): published and simulated on its machine"
 
 STEPS = (BYPASS, FINE_GRAINED, COALESCED)  # each step includes the steps before it
-PLACED = f"{GRIFFIN}, placed"  # the arrays start where the baseline has them
+PLACED = f"{GRIFFIN}, placed"  # the arrays begin on the GPUs where the baseline has them
 OWN = "own"  # the variant whose figures are compared with the paper's
-FINE_L2 = "fine-l2"  # its caches fetch parts of lines
-LARGE_PACKETS = "large-packets"  # its packets hold several stores; MGPUSim's do not
-# Past the paper: an engine that goes on deciding, one that decides for each page, and FinePack's
-# queues for stores; and the machine, on which dualopt is run, too.
+FINE_L2 = "fine-l2"  # its caches fetch single sectors of a line
+LARGE_PACKETS = "large-packets"  # its packets hold several stores; those of MGPUSim hold one
+# Mechanisms beyond the paper: an engine that keeps deciding, an engine that decides for each page,
+# and FinePack's queues for stores. Each has the machine on which it and dualopt run.
 PAST = {
     DUALOPT_ADAPTIVE: ("adaptive", OWN),
     DUALOPT_PAGES: ("pages", OWN),
@@ -55,7 +55,7 @@ PAST = {
 }
 FOUR = 4
 WORDS = 16  # words of 4 bytes in a line
-# The class of a program for which an engine chooses this.
+# The class of programs for which an engine makes this choice.
 CLASS_OF = {"none": LOCAL, COALESCED: FINE, RDMA_CACHE: CACHED}
 
 INSENSITIVE = tuple(name for name, kind in PUBLISHED.items() if kind == FINE)
@@ -217,7 +217,8 @@ def _varied(quick: bool) -> tuple[str, ...]:
 
 
 def cases(program: str, quick: bool) -> list[Case]:
-    """A program's runs, except those in windows: windows depend on its number of accesses."""
+    """A program's runs, except those in windows, which depend on the program's number of
+    accesses."""
     kind, main = PUBLISHED[program], main_scale(quick)
     found = [Case(main, OWN, 1, DIRECT)]
     for scale in dict.fromkeys((main, SMALL)):
@@ -258,7 +259,7 @@ def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing i
 
 
 def inputs(quick: bool) -> dict[str, Any]:
-    """The sets of sizes, the seed, and how the machines differ. The runs have the sizes."""
+    """The sets of sizes, the seed, and how the machines differ. Each run states its own sizes."""
     return {
         "seed": unified.SEED,
         "times": main_scale(quick),
@@ -339,7 +340,7 @@ def _simulate(
 
 
 def _windows(direct: dict[str, Any]) -> dict[Case, Machine]:
-    """Runs whose engines start to watch the program later."""
+    """The runs whose engines begin to watch the program in a later window."""
     own = machines()[OWN]
     return {
         Case(SMALL, _window(part), FOUR, DUALOPT): _with_dualopt(
@@ -503,7 +504,7 @@ def _fig_4(found: Programs) -> list[FigureRow]:
     return [
         row("latency-in-links", "Fig. 4", "time of remote loads between GPUs, part of all", 0.8,
             simulated=_mean(found, share),
-            note="from the GPU's port on: what comes before it is not in it"),
+            note="counted from the GPU's port on; the time before the port is left out"),
         *_of_each(found, "latency-in-links", "Fig. 4", "time of remote loads between GPUs", share),
     ]  # fmt: skip
 
@@ -565,7 +566,7 @@ def _table_1() -> list[FigureRow]:
             "table is in the rows that end in -64gbps"),
         row("pieces-per-packet", "Fig. 9", "responses in a packet, at most", 10, simulated=pieces),
         row("count-bits", "Sec. 4.1.3", "bits that count a packet's responses", 3,
-            simulated=pieces.bit_length(), possible=False, note="3 bits cannot say 10"),
+            simulated=pieces.bit_length(), possible=False, note="3 bits cannot hold the number 10"),
     ]  # fmt: skip
 
 
@@ -684,7 +685,8 @@ def _fig_13(found: Programs) -> list[FigureRow]:
         row("friendly-without-mm", "Fig. 13",
             "cache-friendly programs but mm: DualOpt over the baseline, x",
             given.FRIENDLY_WITHOUT_MM, simulated=_mean(found, gain(), but_mm),
-            note="published: what 1.6 for six programs and 2.6 for mm leave for the others"),
+            note="published: the mean of the other programs, if "
+            "six programs have 1.6 and mm has 2.6"),
         row("speedup-from-the-start", "Fig. 13",
             "each program's published optimisation from its first access on, over the baseline, x",
             simulated=whole),
@@ -701,7 +703,7 @@ def _fig_13(found: Programs) -> list[FigureRow]:
                   tuple(found)),
         row(PAGE_MIGRATION, "Fig. 13", "page migration over the baseline, x",
             simulated=_mean(found, lambda f: f.over(DIRECT, PAGE_MIGRATION)),
-            note="a page moves once, to the first GPU that touches it from afar, as in MGPUSim"),
+            note="a page moves once, to the first remote GPU that touches it, as in MGPUSim"),
         *_of_each(found, PAGE_MIGRATION, "Fig. 13", "page migration over the baseline, x",
                   lambda f: f.over(DIRECT, PAGE_MIGRATION)),
         row("vs-page-migration", "Fig. 13", "DualOpt over page migration, x",
@@ -736,10 +738,11 @@ def _fig_14(found: Programs) -> list[FigureRow]:
         row("traffic-replies", "Fig. 14",
             "bytes of memory that loads bring from other GPUs, x",
             simulated=_mean(found, _smaller_replies),
-            note="the published 4.4 may count something between these and all bytes: requests are "
-            "a flit each, with DualOpt too, and stores stay as they are"),
+            note="the published 4.4 may count more than these bytes and less than all "
+            "bytes: with DualOpt, too, each request is a flit, and stores are unchanged"),
         row("traffic-programs", "Fig. 14", "programs with noticeably fewer bytes", 8,
-            simulated=clear, note="noticeable is a tenth here; the paper does not say"),
+            simulated=clear, note="here a tenth fewer counts as "
+            "noticeable; the paper does not say"),
         *_of_each(found, "traffic", "Fig. 14", "bytes between GPUs, x", _fewer()),
     ]  # fmt: skip
 
@@ -759,7 +762,8 @@ def _fig_15(found: Programs) -> list[FigureRow]:
     return [
         row("latency", "Fig. 15", "mean time of a load, of the baseline over DualOpt's, x", 2.4,
             simulated=_mean(found, _sooner()),
-            note="of a load instruction, local ones too, from its first line to its last"),
+            note="the time of a load instruction from its first "
+            "line to its last, local loads included"),
         row("latency-small", "Fig. 15", "MGPUSim's parameters: mean time of a load, x", 2.4,
             simulated=_mean(found, _sooner(SMALL))),
         row("latency-remote", "Fig. 15", "mean round trip of remote requests, x",
@@ -914,12 +918,13 @@ def _fig_19(found: Programs) -> list[FigureRow]:
     return [
         row("vs-griffin", "Fig. 19", "DualOpt over Griffin, x", 4.0,
             simulated=_mean(found, lambda f: f.over(GRIFFIN, DUALOPT)),
-            note="Griffin's parameters are assumed; TLBs keep translations of own memory alone, "
-            "as section 6.3 implies"),
+            note="Griffin's parameters are assumed; TLBs keep only translations of "
+            "the GPU's own memory, as section 6.3 implies"),
         row("vs-griffin-placed", "Fig. 19",
             "DualOpt over Griffin, whose pages begin where the baseline has them, x",
             simulated=_mean(found, lambda f: f.over(PLACED, DUALOPT)),
-            note="in the other rows they begin on one GPU, from which each first touch moves one"),
+            note="in the other rows all pages begin on one GPU, and "
+            "the first touch of a page moves it"),
         *_of_each(found, "vs-griffin-placed", "Fig. 19", "DualOpt over Griffin, placed, x",
                   lambda f: f.over(PLACED, DUALOPT)),
         row("vs-griffin-without-sc", "Fig. 19", "all but sc: DualOpt over Griffin, x",
@@ -936,7 +941,7 @@ def _fig_19(found: Programs) -> list[FigureRow]:
 
 def _table_3() -> list[FigureRow]:
     """Table 3: the needs of each scheme, as the authors judge them."""
-    note = "a judgement of the authors, which nothing here measures; it is in interlace cost, too"
+    note = "a judgement of the authors, which we cannot measure; interlace cost prints it, too"
     return [
         row(f"needs-{scheme.lower()}", "Table 3",
             f"{scheme}: programs as they are; transfers; no replicas; simple hardware",
@@ -947,7 +952,10 @@ def _table_3() -> list[FigureRow]:
 
 def _table_4() -> list[FigureRow]:
     """Table 4: areas and power, and the storage that follows from Table 1."""
-    note = "areas and power take a synthesis; interlace cost has the bits of storage"
+    note = (
+        "areas and power need a synthesis of the hardware; "
+        "interlace cost prints the bits of storage"
+    )
     areas: dict[str, tuple[Value, Value]] = {
         "bgu": (964.99, 0.43), "scbu": (202.94, 0.27), "mshr": (697, 0.1), "codec": (37234, 31.9),
     }  # fmt: skip

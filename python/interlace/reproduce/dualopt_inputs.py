@@ -43,7 +43,7 @@ FINE_L2_BYTES = 16
 GENERATIONS = {"pcie5": 2, "pcie6": 4}  # generation: factor of the bandwidth
 FLITS = {32: 2.0, 64: 1.8}  # bytes of a flit: published speedup; Table 1 has 16
 MORE_GPUS = {8: 2.8, 16: 2.9}
-WINDOWS = (0.25, 0.5, 0.75)  # parts of a program's accesses before a window starts
+WINDOWS = (0.25, 0.5, 0.75)  # the fractions of a program's accesses before a window starts
 WINDOW_ACCESSES = 2000  # remote accesses in a window
 SMALL, LARGE = 1, 4  # factors of MGPUSim's sizes, one for each set
 # A cache that never evicts a remote line shows what an ideal buffer could merge (Q5).

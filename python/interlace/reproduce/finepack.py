@@ -61,7 +61,8 @@ NVLINK = "4x-volta-nvlink2"  # the machine of Fig. 2
 SUBHEADERS = (2, 3, 4, 5, 6)
 OWN_SUBHEADER = 5  # bytes of a sub-header in the machine files and in Table III
 PROBES = (4, 8, 16, 32, 64, 128)  # bytes of each probe's stores
-REASONS = {  # why a packet left; runs without loads, atomics and timeouts have no other reasons
+# Why a packet was sent: all reasons in runs without loads, atomics and timeouts.
+REASONS = {
     "payload": "their payload, part of all",
     "entries": "want of a line, part of all",
     "window": "a store outside of the window, part of all",
@@ -290,7 +291,7 @@ def _fig_4(own: Mapping[str, Results]) -> list[FigureRow]:
     ]
 
 
-LIMITS = (  # the limits of the opportunity: key, text and measure
+LIMITS = (  # the limits of the opportunity, each with key, text and measure
     ("issue-one-gpu", "one GPU: issue slots used", issue_used),
     ("memory-one-gpu", "one GPU: memory bandwidth used", memory_used),
     ("waits-for-others", f"{BOUND}: time without work while others compute",
@@ -429,8 +430,8 @@ def _storage() -> list[FigureRow]:
         note = ""
         if gpus == FOUR:
             note = (
-                "three partitions of 64 lines of 128 B are 24 KiB; the paper's 48 contradict them, "
-                "and its 120 on 16 GPUs do not"
+                "three partitions of 64 lines of 128 B have 24 KiB, which the paper's 48 "
+                "contradicts; its 120 on 16 GPUs agrees"
             )
         rows.append(
             row(f"queue-KiB-{gpus}", "Sec. IV-B", f"{gpus} GPUs: remote write queue, KiB",

@@ -38,18 +38,19 @@ from interlace.reproduce.runs import Results, Runner
 from interlace.workloads import Workload
 
 LANE_BYTES = 4
-ALONE = ("eqwp", "hit", "ct")  # in these programs our lanes store side by side
+ALONE = ("eqwp", "hit", "ct")  # in these programs the lanes of our kernels store side by side
 TO_ALL = ("als", "sssp")
 OF_ALL = [Case(FOUR, name) for name in (INLINE, BASELINE, FINEPACK, GPS)]
 OF_LINES = [Case(FOUR, name) for name in (INLINE, FINEPACK)]
-TWICE = Case(FOUR, BOUND)  # runs beside those on sixteen GPUs
+TWICE = Case(FOUR, BOUND)  # the number of runs in addition to those on sixteen GPUs
 OF_SIXTEEN = "lane-by-lane on 16"
 
 NOTES = {
-    "lane-by-lane": "an experiment: what neighbouring lanes of EQWP, HIT and CT store to other "
-    "GPUs is not joined",
+    "lane-by-lane": "an experiment: stores of neighbouring lanes of EQWP, "
+    "HIT and CT to other GPUs are not combined",
     "to-all": "an experiment: ALS and SSSP send every value to all GPUs",
-    "both": "an experiment: EQWP's, HIT's and CT's stores by lanes, ALS's and SSSP's values to all",
+    "both": "an experiment: stores of EQWP, HIT and CT leave lane by lane, "
+    "and ALS and SSSP send every value to all GPUs",
     "whole-lines": "an experiment: PageRank's, SSSP's and ALS's warps store whole lines",
     "whole-lines-to-all": "an experiment: the same, and ALS and SSSP send every value to all GPUs",
     "twice-the-size": "an experiment: the inputs of 16 GPUs on 4, about twice as large",
@@ -95,7 +96,7 @@ def run_as(runner: Runner, workload: Workload, which: str) -> Results:
 def _run(
     runner: Runner, workload: Workload, machine: str, described: Machine, cases: Sequence[Case]
 ) -> Results:
-    runner.described[machine] = described  # a name of its own tells its runs apart
+    runner.described[machine] = described  # the name distinguishes the runs of this kernel
     found: dict[str, Results] = {}
     runner.simulate(workload, [machine], cases, found)
     return found[machine]

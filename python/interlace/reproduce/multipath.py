@@ -35,7 +35,7 @@ TITLE = (
 )
 UNVERIFIED = (
     f"runs with more than {given.VERIFIED_BYTES >> 20} MiB outstanding moved no real bytes; the "
-    "copies of all were checked for order and completeness."
+    "copies of all runs were checked for order and completeness."
 )
 
 MACHINES = {"v100": "beluga-4x-v100", "a100": "narval-4x-a100"}
@@ -55,7 +55,7 @@ RING = 4  # the number of GPUs that Jacobi uses
 # "for a 128MB message size, where we use three GPU paths and four chunks per path"
 PAPER_CHUNKS = 4
 PAPER_CHUNKED = 128 * given.MIB
-MANY_ENGINES = 128  # enough for all copies of all outstanding messages
+MANY_ENGINES = 128  # enough bytes for all copies of all outstanding messages
 
 
 def _sizes(quick: bool) -> Sizes:
@@ -187,7 +187,7 @@ def _ring_plans(on: Simulated, size: int, distance: int, paths: str, chunks: int
     plans = []
     for gpu in range(RING):
         end = (gpu + distance) % RING
-        # the opposite GPU comes first: it is on no direct path of the ring
+        # the opposite GPU comes first, because no direct path of the ring uses it
         others = [(gpu + 2) % RING, (gpu - distance) % RING]
         allowed = ["direct", *(f"gpu{other}" for other in others[: int(paths) - 1])]
         plans.append(on.plan((gpu, end), size, ",".join(allowed), chunks))
@@ -195,7 +195,7 @@ def _ring_plans(on: Simulated, size: int, distance: int, paths: str, chunks: int
 
 
 def _iteration(on: Simulated, plans: Sequence[Planned], executor: str, moves: bool) -> float:
-    """Seconds from the end of one exchange to the end of the next, without work in between."""
+    """Seconds from the end of one exchange to the end of the next one, without work in between."""
     result = on.send(plans, 2, window=1, executor=executor, handshake_s=2 * CONTROL_S, moves=moves)
     first, second = (max(times[k]["end_s"] for times in result["times"]) for k in range(2))
     return float(second - first)
@@ -218,7 +218,7 @@ def _exchange(
 
 
 def _exchange_planned(name: str, quick: bool) -> dict[int, float]:
-    """The same, all four messages in one plan."""
+    """The seconds of the same exchange with all four messages in one plan."""
     on = Simulated(load_machine(name))
     allowed = ",".join(["direct", *(f"gpu{gpu}" for gpu in range(RING))])
     by_size = {}
@@ -672,9 +672,9 @@ CHUNKS = (
     "staged path is idle for its first chunk, and the first leg for its last"
 )
 OVERLAP = (
-    "the other rows' graphs follow each other, as section 4.5 has one transfer of a direction at a "
-    "time. Those that overlap take copy engines for copies of one link, and others wait for an "
-    "engine while their links are idle"
+    "in the other rows graphs follow each other, because section 4.5 allows one transfer in a "
+    "direction at a time. Graphs that overlap use several copy engines for copies over one link, "
+    "so other copies wait for an engine while their links are idle"
 )
 
 
@@ -748,14 +748,14 @@ def _fig_7_to_10(found: dict[str, Found]) -> list[FigureRow]:
 
 
 STARTS = (
-    "Here a graph's copies start when its launch returns and the previous graph has ended; "
-    "copies of streams start with their first call, and follow each other without a gap"
+    "Here the copies of a graph start when its launch has returned and the previous graph has "
+    "ended. Copies on streams start with the first call, and follow each other without a gap"
 )
 HOST_BOTH = (
     'the paper: "enabling the host path consistently degrades performance", as "both directions '
-    'share the same PCIe link to the host". The machine files have a link for each GPU, of which '
-    "the two messages use different directions; with one link for all GPUs they meet. On a100 the "
-    "planner leaves the host path out, for three paths take all copy engines"
+    'share the same PCIe link to the host". In the machine files each GPU has a link of its own, '
+    "so the two messages use different links. With one link for all GPUs they share it. On a100 "
+    "the planner leaves the host path out, because three paths take all copy engines"
 )
 
 
@@ -834,14 +834,17 @@ def _fig_12(found: dict[str, Found]) -> list[FigureRow]:
 
 SPLIT = (
     "the most of all sizes. Kernels and exchanges follow each other, as in the MPI program; the "
-    "speedup depends on what part computes, which the paper does not give"
+    "speedup depends on the share of time that computes, which the paper does not give"
 )
 
 
 def _fig_13_14(graphs: dict[int, Phases]) -> list[FigureRow]:
     """Fig. 13 and 14: the costs of a graph's phases."""
     most = max(graphs.values(), key=lambda one: one.nodes)
-    costs = "per node as on an H200 node with CUDA 13.0; no figure of the paper went into it"
+    costs = (
+        "the cost of each node is that of an H200 node with "
+        "CUDA 13.0; no figure of the paper was used"
+    )
     rows = [
         row("graph-instantiation-ms", "Fig. 13",
             f"a100: instantiation of a graph of {most.nodes} nodes (34 published), ms", 3.0,

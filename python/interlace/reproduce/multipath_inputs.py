@@ -41,7 +41,7 @@ LARGE = 32 * MIB  # "for message sizes larger than 32MB"
 GRAPHS_HELP_FROM = 8 * MIB  # "for messages larger than 8MB"
 GRAPH_NODES = 34
 JACOBI_ROWS = 8  # the rows of each GPU
-VERIFIED_BYTES = 256 * MIB  # real bytes are moved and compared if no more are in flight
+VERIFIED_BYTES = 256 * MIB  # real bytes are moved and compared if at most this many are in flight
 
 
 class Sizes(NamedTuple):

@@ -23,7 +23,7 @@ from interlace.reproduce.runs import Runner
 #   reproduce(runner, node, quick) -> list[FigureRow]   `node` is the real one, or None
 PAPERS = ("proact", "finepack", "multipath", "dualopt")
 
-REPEATS = 3  # how often each measured run is repeated
+REPEATS = 3  # the number of measured runs for each case
 WARMUP = 1
 
 
@@ -46,7 +46,7 @@ class Reproduced(NamedTuple):
 
     title: str
     document: Document
-    summary: list[str]  # sentences that sum up all rows
+    summary: list[str]  # sentences that summarise all rows
 
 
 def run(paper: str, quick: bool, jobs: int) -> Reproduced:
@@ -72,9 +72,9 @@ def run(paper: str, quick: bool, jobs: int) -> Reproduced:
     errors = [run.max_error for run in runner.runs if run.max_error is not None]
     summary = []
     if quick:
-        summary.append("--quick: small inputs, on which launches and flags weigh more.")
+        summary.append("--quick: the inputs are small, so launches and flags weigh more.")
     if node is None:
-        summary.append("Nothing is measured: there are no GPUs here that can be used.")
+        summary.append("Nothing is measured: this computer has no GPUs that can be used.")
     summary.append(f"{len(errors)} runs verified; the largest relative error is {max(errors):.1e}.")
     if len(errors) < len(runner.runs):
         why = getattr(module, "UNVERIFIED", "measured, they moved nothing between GPUs.")

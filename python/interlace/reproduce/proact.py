@@ -510,8 +510,9 @@ def _stores(found: Found) -> list[FigureRow]:
             26,
             simulated=inline / decoupled,
             possible=False,
-            note="a row's 16 numbers stand side by side here, so that 64 B of a line of 128 B are "
-            "stored together and the ratio is 2 at most; 26 needs stores of 5 B on average",
+            note="here the 16 numbers of a row are adjacent, so 64 B of a line of 128 B "
+            "are stored together, and the ratio is at most 2; a "
+            "ratio of 26 needs stores of 5 B on average",
         )
     ]
 
@@ -573,34 +574,35 @@ def _fig_8_and_9(found: Found) -> list[FigureRow]:
 
 
 _SMALL_INPUTS = (
-    "on inputs of a third (PageRank, 16 GPUs) to a six-hundredth (ALS, 4 GPUs) of the paper's rows "
-    "the start of each copy, one after another, weighs as much as its bytes; the paper's take "
-    "longer than 45 minutes to simulate. On 16 GPUs it gives 0.31, 0.46 and 0.65 of one GPU's "
-    "speed with one, two and four times the rows (bench/results/proact-sizes-16.json). Copies to "
-    "all GPUs at once: concurrent-bulk-copy-4"
+    "our inputs have between a third (PageRank, 16 GPUs) and a six-hundredth (ALS, 4 GPUs) of the "
+    "paper's rows. Copies start one after another, and with such inputs each start weighs as much "
+    "as the copy's bytes. The paper's inputs take longer than 45 minutes to simulate. On 16 GPUs "
+    "this mechanism gives 0.31, 0.46 and 0.65 of one GPU's speed with one, two and four times the "
+    "rows (bench/results/proact-sizes-16.json). The row concurrent-bulk-copy-4 has copies to all "
+    "GPUs at once"
 )
 _SMALL_PARTS = (
-    "even transfers that take no time give less (opportunity-16): a sixteenth of what can be "
-    "simulated is hardly longer than a launch and an exchange, of X-ray CT's epochs least of all; "
-    "with four times the rows the lesser of that and of what links allow is 10.0 "
-    "(bench/results/proact-sizes-16.json)"
+    "even transfers that take no time give less (opportunity-16). The inputs are as large as can "
+    "be simulated, and a sixteenth of them takes hardly longer than a launch and an exchange, "
+    "above all in X-ray CT. With four times the rows, the lesser of this bound and that of the "
+    "links is 10.0 (bench/results/proact-sizes-16.json)"
 )
 _HALF_SENDING = (
-    "X-ray CT and PageRank capture half: their GPUs send about as long as they compute, and gain "
-    "what they would if one came after the other (bench/results/proact-sizes-16.json)"
+    "X-ray CT and PageRank capture half: their GPUs send for about as long as they compute, and "
+    "gain only as much as if they sent after the computation (bench/results/proact-sizes-16.json)"
 )
 _CHILD_LAUNCHES = (
-    "the paper lays it to what the driver does on the host for a launch from a kernel, whose cost "
-    "it does not give; here that is a time until the child starts and one from launch to launch, "
-    "and the kernel that launches loses nothing else"
+    "the paper explains it by the driver's work on the host for each launch from a kernel, but "
+    "does not give the cost. Here such a launch costs a time until the child starts and a time "
+    "between launches, and slows the launching kernel in no other way"
 )
 _COPYING_KERNELS = (
-    "the paper says that its copying kernels interfere with the computation, and not by how much; "
-    "here they take places and bandwidth alone"
+    "the paper says that its copying kernels interfere with the computation, but not how much. "
+    "Here they only take places on the GPU and bandwidth"
 )
 _TRACKING = (
-    "here rows that a block writes stand side by side, so that it adds to one or two counters; the "
-    "paper's programs are not public, and its largest overhead is PageRank's"
+    "here a block writes adjacent rows, so it adds to only one or two counters. The paper's "
+    "programs are not public; its largest overhead is that of PageRank"
 )
 # The reason why a figure differs from the published one by more than 15 %, by the row's key.
 REASONS: Mapping[str, str] = {
@@ -615,7 +617,7 @@ REASONS: Mapping[str, str] = {
     "tracking-mean": _TRACKING,
     "tracking-worst": _TRACKING,
 }
-# The figures among them that these inputs cannot give.
+# The figures among these that our inputs cannot reach.
 IMPOSSIBLE = frozenset(key for key, why in REASONS.items() if why in (_SMALL_INPUTS, _SMALL_PARTS))
 FAR = 0.15
 
@@ -707,7 +709,7 @@ def _fig_10(found: Found, p: Plan) -> list[FigureRow]:
     return rows
 
 
-# Exchanges in an iteration; workloads that are not listed have one.
+# The exchanges in an iteration of each workload; workloads that are not listed have one.
 EXCHANGES: Mapping[str, int] = {"als": 2, "ct": 2 * given.SUBSETS}
 
 
@@ -733,10 +735,10 @@ def _hardware(found: Found) -> list[FigureRow]:
             "Sec. V-B",
             f"{PROACT_HARDWARE} over {INLINE}, least ({least}), x (above 1 expected)",
             simulated=gains.get(least),
-            note=f"slower in {slower} of {len(gains)}: a chunk leaves when its last element is "
-            "stored, and by then inline has sent the others; so an epoch ends later by a "
-            "descriptor's fetch, the start of a copy and the last chunks, which shows where epochs "
-            "take tens of microseconds",
+            note=f"slower in {slower} of {len(gains)}: a chunk is sent only when its "
+            "last element is stored, while inline has sent the other elements by "
+            "then. So an epoch ends later by the fetch of a descriptor, the start "
+            "of a copy and the last chunks, which matters if epochs take tens of microseconds",
         ),
         row(
             "hardware-loss-us",
@@ -748,7 +750,7 @@ def _hardware(found: Found) -> list[FigureRow]:
     ]
 
 
-ONE_WAY = ("kepler",)  # its 16 GB/s in Table I are PCIe 3 x16 in one direction
+ONE_WAY = ("kepler",)  # the 16 GB/s in Table I are one direction of PCIe 3 x16
 
 
 def _table_1() -> list[FigureRow]:
@@ -773,7 +775,7 @@ def _table_1() -> list[FigureRow]:
                 simulated=gpu.compute_units * lanes * 2 * gpu.clock_MHz * 1e-6),
             row(f"memory-{short}", "Table I", f"{short}: memory, GB/s", memory,
                 simulated=gpu.dram.bandwidth_GB_per_s,
-                note="published are peaks, the machine files have what was measured"),
+                note="the published values are peaks; the machine files have measured values"),
             row(f"links-{short}", "Table I", f"{short}: links of a GPU, {ways} GB/s", link,
                 simulated=_egress(described) * (1 if short in ONE_WAY else 2),
                 note="the paper says both directions" if short in ONE_WAY else ""),

@@ -25,7 +25,9 @@ class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
     published: Value = None
     simulated: Value = None
     measured: Value = None
-    ratio: float | None = None  # our figure (simulated if there is one) over the published one
+    ratio: float | None = (
+        None  # our figure (the simulated one, if there is one) over the published one
+    )
     possible: bool = True  # False: our figure cannot match the published one; `note` says why
     note: str = ""
 

@@ -1,8 +1,8 @@
 """The workloads of `interlace bench simulator`: `reproduce finepack`'s with small sizes.
 
 The kernels are the same as in `reproduce finepack`, except for ALS. ALS solves its equations as in
-`study`, with a kernel that has few accesses to memory. The gradient steps by lane of `reproduce
-finepack` would make the fastest row of all.
+`study`, with a kernel that has few accesses to memory. The gradient steps of `reproduce finepack`,
+with a lane for each row, would be by far the fastest workload.
 """
 
 from __future__ import annotations

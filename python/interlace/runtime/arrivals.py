@@ -11,7 +11,7 @@ from interlace.runtime.checkpoint_files import File
 from interlace.runtime.read_errors import naming_tensors
 from interlace.runtime.reading import How, Wanted
 
-BATCH = 128 << 20  # so many bytes arrive together, or one tensor
+BATCH = 128 << 20  # bytes of a batch; a larger tensor is a batch of its own
 
 
 class Arrivals:
@@ -20,9 +20,9 @@ class Arrivals:
     The object keeps the files open. Memory on GPUs comes from the streams that are
     current in the call that allocates it: the constructor, or `next` and `take` with a bound.
 
-    A batch has one allocation on each device, which lives as long as one of its tensors. At most
-    `ahead` bytes of such memory are in use beyond the tensors that the caller has, or one batch if
-    that is more. With None the bytes have no bound.
+    A batch has one allocation on each device, which lives as long as one of its tensors. Beyond the
+    tensors that the caller holds, at most `ahead` bytes of such memory are in use, or one batch if
+    a batch is larger. None: no bound.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Arrivals:
         self._arriving: dict[int, dict[str, Any]] = {}  # tensors that were not handed out, by batch
         self._sizes = {one.entry.name: one.entry.end - one.entry.begin for one in wanted}
         self._begun = 0  # the number of batches whose reads have begun
-        # The bytes of memory, by batch, that the caller's tensors do not account for.
+        # For each batch, the bytes of its memory that no tensor of the caller holds.
         self._held: dict[int, int] = {}
         self._taken: set[str] = set()
         self._files = list(files)
@@ -59,7 +59,7 @@ class Arrivals:
             raise
 
     def _begin_batches(self, until: int = -1) -> None:
-        """Begin to read batches: as many as may wait for the caller, and all up to `until`."""
+        """Begin to read batches: as many as the bound allows, and in any case all up to `until`."""
         while self._begun < len(self._batches):
             batch = self._batches[self._begun]
             size = self._bytes_of(self._begun)
@@ -76,7 +76,7 @@ class Arrivals:
         return sum(self._sizes[one.entry.name] for one in self._batches[number])
 
     def next(self) -> tuple[str, Any] | None:
-        """Return the tensor that was begun first, or None after the last one; waits for it."""
+        """Return the tensor whose read began first, and wait for it; None after the last tensor."""
         self._check_open()
         self._begin_batches()
         if not self._arriving:
@@ -86,7 +86,7 @@ class Arrivals:
         return name, self._hand_out(number, name)
 
     def take(self, name: str) -> Any:
-        """Return the tensor of a name; waits for it."""
+        """Return the tensor with this name, and wait for it."""
         self._check_open()
         if name in self._taken:
             raise UserError(f"tensor {name!r} was already delivered")
@@ -100,7 +100,8 @@ class Arrivals:
         with naming_tensors(self._files):
             self._reader.wait(number)
         tensor = self._arriving[number].pop(name)
-        # The caller drops its last tensor when it has this one: batches before are then freed.
+        # When the caller gets this tensor, it drops the one before, and earlier batches are then
+        # freed.
         self._held = {n: size for n, size in self._held.items() if n in self._arriving}
         if not self._arriving[number]:
             del self._arriving[number]
@@ -117,7 +118,7 @@ class Arrivals:
         """Stop reading, and free every tensor that was not handed out."""
         self._closed = True
         if self._reader is not None:
-            self._reader.close()  # before the memory that it reads to is freed
+            self._reader.close()  # closed before the memory to which it reads is freed
             self._reader = None
         self._arriving.clear()
         self._files = []

@@ -50,7 +50,7 @@ class _Blocks(ctypes.Structure):
     )
 
 
-# All members of _Blocks in one call, a fifth of the time of single assignments.
+# Sets all members of _Blocks in one call, which takes a fifth of the time of single assignments.
 _MEMBERS = struct.Struct("@PNPNN PNPNN PNN iIii")
 assert _MEMBERS.size == ctypes.sizeof(_Blocks)
 _Nothing = ctypes.c_char * 0
@@ -72,7 +72,8 @@ def _numbers(given: Any, which: str) -> _Numbers:
     if isinstance(given, np.ndarray) and given.flags.c_contiguous:
         width = NUMPY_NUMBERS.get(given.dtype)
         if width is not None:
-            # A buffer tells its address in a quarter of the time of the array's interface.
+            # Reading the address from a buffer takes a quarter of the time that the array's
+            # interface takes.
             if given.flags.writeable:
                 memory: Any = given
                 address = ctypes.addressof(_Nothing.from_buffer(memory))
@@ -120,21 +121,22 @@ def copy_blocks(
     The call enqueues the batch by the way that is predicted to be the fastest: one kernel that
     reads or writes the host's memory over the link, one batch of the driver, or plain copies. The
     host does not wait, and spends no time in Python for each block. The batch runs after all
-    earlier work of its stream and before all later work. Blocks have no order among themselves. If
-    two destinations overlap, each byte comes from one of their blocks. A stream that is being
-    captured receives the batch as a node of its graph.
+    earlier work of its stream and before all later work. Blocks are copied in any order. If two
+    destinations overlap, each byte comes from one of their blocks. A stream that is being captured
+    receives the batch as a node of its graph.
 
     Args:
         dst: The destination. With `sizes`: an array of addresses (int64 or uint64, in the host's
             memory). Else an array whose rows, along the first dimension, are the blocks.
         src: The source, in the same form. Rows have the same number of bytes as those of `dst`.
         dst_rows: The row of `dst` for each block: an array of int32 or int64, or a list. None: rows
-            0, 1, 2 and so on. If both lists are on the GPU, they are read when the batch runs, and
-            rows outside of the array are not noticed.
+            0, 1, 2 and so on. If both lists are on the GPU, the GPU reads them when the batch runs,
+            and rows outside of the array are not detected.
         src_rows: The row of `src` for each block.
         sizes: The bytes of each block: a number, or an array of int64. Only with addresses.
-        stream: As for `copy`. None is the current stream of the GPU in its array's framework; with
-            addresses it is PyTorch's, if PyTorch is imported, else the default stream.
+        stream: As for `copy`. None is the current stream of the GPU in its array's framework. With
+            addresses, None is PyTorch's current stream if PyTorch is imported, and otherwise the
+            default stream.
         most_thread_blocks: The most thread blocks of a kernel, which bounds the multiprocessors
             that it takes. 0: the fewest that are as fast as more.
         pageable: "refuse" raises UserError for host memory that is not page-locked. "stage" copies
@@ -168,7 +170,7 @@ def copy_blocks(
     how = most_thread_blocks, pageable == "stage", 0 if only is None else WAYS.index(only)
     if sizes is not None:
         if dst_rows is not None or src_rows is not None:
-            raise UserError("rows and sizes do not go together; sizes are for addresses")
+            raise UserError("rows and sizes exclude each other; give sizes only with addresses")
         return _copy_addresses(dst, src, sizes, stream, how)
     to, source = copying.array_of(dst, "destination"), copying.array_of(src, "source")
     if not to.writable:

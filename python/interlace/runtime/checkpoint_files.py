@@ -22,10 +22,11 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 class _Opened:
-    """A file that is closed with the last reference to it, wherever Ctrl-C hits the caller."""
+    """A file that is closed when its last reference goes, so that a Ctrl-C at any point leaves
+    no open file."""
 
     def __init__(self, path: Path) -> None:
-        # opening a pipe to which nobody writes would wait
+        # otherwise opening a pipe without a writer would wait
         self.file = open(  # noqa: SIM115
             path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | OPEN)
         )
@@ -73,7 +74,7 @@ def open_files(paths: Paths) -> list[File]:
 
 
 def open_each(paths: Iterable[Path]) -> list[File]:
-    """Open files, each for itself: several may have parts of one tensor."""
+    """Open files without comparing them, because several files may have parts of one tensor."""
     return [_open(path) for path in paths]
 
 

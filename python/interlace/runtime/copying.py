@@ -28,7 +28,7 @@ from interlace.base.installation import installed
 from interlace.runtime.regions import stream_number
 
 SHARED_OBJECT = "libinterlace.so"
-DEFAULT_STREAMS = (0, 1, 2)  # stream numbers that mean a different stream on each GPU
+DEFAULT_STREAMS = (0, 1, 2)  # numbers of default streams; each GPU has its own
 
 # Constants of interlace/copy.h.
 ABI = 4
@@ -130,7 +130,7 @@ def check(library: Any, result: int) -> None:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Call a function of the library by its name; raise what it says."""
+    """Call a function of the library by its name; raises the error that it reports."""
     library = _library()
     check(library, getattr(library, name)(*arguments))
 
@@ -203,7 +203,10 @@ def _of_interface(array: Any, interface: Any, which: str) -> Array:
         if size:
             place = place_of(int(address), size)
             if place in (PAGE_LOCKED, PAGEABLE):
-                raise UserError(f"the {which} says that it is a GPU's, which the driver denies")
+                raise UserError(
+                    f"the {which} says that its memory is on a GPU, "
+                    "but the driver says that it is not"
+                )
             gpu = place if place >= 0 else CURRENT_GPU
     return Array(
         int(address),
@@ -247,8 +250,8 @@ def array_of(array: Any, which: str) -> Array:
             if module is not None:
                 return array_of(module.from_dlpack(array), which)
         raise UserError(
-            f"the {which} is a {type(array).__name__}, of which only DLPack tells; import torch or "
-            "cupy, which read that"
+            f"the {which} is a {type(array).__name__}, which only DLPack describes; import torch "
+            "or cupy, which can read it"
         )
     try:
         view = memoryview(array)
@@ -315,8 +318,8 @@ def _is_capturing(library: Any, number: int, gpu: int) -> bool:
 
 # --- the host's memory ----------------------------------------------------------------------------
 
-# If page-locked memory is freed, frameworks give it to its next user at once, even while it is
-# copied.
+# When page-locked memory is freed, frameworks give it to its next user at once, even if a copy
+# still uses it.
 _kept: list[tuple[_Event, Any]] = []  # arrays that copies use until the event
 _kept_lock = threading.Lock()
 
@@ -328,9 +331,9 @@ def _keep(event: _Event, array: Any) -> None:
 
 
 def keep_until_done(arrays: list[Any], stream: int, gpu: int) -> None:
-    """Keep host memory alive until all work that the stream has now is complete.
+    """Keep host memory alive until all work that is on the stream now is complete.
 
-    A captured stream owns nothing: its arrays must live as long as the graph.
+    For a captured stream nothing is kept: its arrays must live as long as the graph.
     """
     library = _library()
     if not arrays or _is_capturing(library, stream, gpu):
@@ -349,9 +352,9 @@ def _tell_of_pageable(array: Array) -> None:
         return
     _told = True
     warnings.warn(
-        "interlace.copy: memory of the host that is not page-locked is copied plainly, and the "
-        "caller waits for it; page-lock it with tensor.pin_memory() or "
-        "cupyx.empty_pinned (this is said once)",
+        "interlace.copy: host memory that is not page-locked takes a plain copy, and the call "
+        "waits for it; page-lock the memory with tensor.pin_memory() or cupyx.empty_pinned (this "
+        "warning comes only once)",
         RuntimeWarning,
         stacklevel=3,
     )
@@ -512,7 +515,7 @@ def _collect(
     library = _library()
     first = to[0]
     assert first.gpu is not None
-    others: list[tuple[int, int]] = []  # streams that the collective is ordered with
+    others: list[tuple[int, int]] = []  # other streams with which the collective is ordered
     if stream is None:
         main = (current_stream(first), first.gpu)
         for array in (*to, *sent):

@@ -31,7 +31,7 @@ class Variable(NamedTuple):
 
 
 def _library_file(name: str, value: str) -> None:
-    # The loader searches a name without a slash in the folders of all libraries.
+    # A name without a slash is valid: the loader searches all library folders for it.
     if "/" in value and not Path(value).is_file():
         raise UserError(f"{name}={value!r} is not a file; give a library, or leave it unset")
 
@@ -47,19 +47,20 @@ OTHERS = {
     "INTERLACE_CUFFT": Variable(
         "study hit",
         None,
-        "cuFFT's libcufft.so.12; unset: the loader's, else the CUDA toolkit's",
+        "cuFFT's libcufft.so.12; unset: the loader's, else that of the CUDA toolkit",
         partial(_library_file, "INTERLACE_CUFFT"),
     ),
     "INTERLACE_NCCL": Variable(
         "mechanism nccl",
         None,
-        "NCCL's libnccl.so.2; unset: what is loaded, the Python package's, the loader's",
+        "NCCL's libnccl.so.2; unset: the loaded one, else that of the Python package, else the "
+        "loader's",
         partial(_library_file, "INTERLACE_NCCL"),
     ),
     "INTERLACE_NVSHMEM": Variable(
         "mechanism nvshmem",
         None,
-        "NVSHMEM's libnvshmem_host.so.3; unset: the Python package's",
+        "NVSHMEM's libnvshmem_host.so.3; unset: that of the Python package",
         partial(_library_file, "INTERLACE_NVSHMEM"),
     ),
     "INTERLACE_CUDA": Variable(
@@ -68,22 +69,24 @@ OTHERS = {
         "ON, OFF, or AUTO: the build has CUDA where an nvcc of CUDA 13 is found",
     ),
     "INTERLACE_COMMIT": Variable(
-        "files of results", None, "the commit that they name where git cannot tell it"
+        "files of results", None, "the commit that the files name if git does not know it"
     ),
-    "CXX": Variable("build-workload", "g++", "the C++ compiler, and words for it"),
+    "CXX": Variable("build-workload", "g++", "the C++ compiler, with options"),
     "CUDA_VISIBLE_DEVICES": Variable(
-        "everything on GPUs", None, "the GPUs that there are; copies are relayed by no others"
+        "everything on GPUs",
+        None,
+        "the GPUs that the process may use; other GPUs do not relay copies either",
     ),
     "CUDA_DEVICE_MAX_CONNECTIONS": Variable(
         "devices that share a GPU",
         None,
         "hardware queues that a process has on a GPU, 1 to 32; unset: 8, and 32 for --share-gpu",
     ),
-    "NO_COLOR": Variable("tables", None, "if it is set at all, they have no colours"),
+    "NO_COLOR": Variable("tables", None, "if it is set to any value, tables have no colours"),
     "XDG_CONFIG_HOME": Variable(
         "profiles",
         "~/.config",
-        "the folder with interlace/profiles, where tune writes",
+        "the folder of interlace/profiles, to which tune writes",
         partial(_absolute, "XDG_CONFIG_HOME"),
     ),
     "XDG_RUNTIME_DIR": Variable(
@@ -174,13 +177,15 @@ def settings_of(known: Mapping[str, Variable], environment: Mapping[str, str]) -
 
 
 def unknown_names(known: Mapping[str, Variable], environment: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each variable whose name resembles ours but does not exist."""
+    """Return a sentence for each set variable whose name resembles one of ours but is unknown."""
     told = []
     for name in sorted(environment):
         if not name.startswith(PREFIX) or name in known or name in INTERNAL:
             continue
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-        told.append(f"{name} is set, and there is no such variable; the nearest is {close[0]}")
+        told.append(
+            f"{name} is set, but there is no such variable; the most similar one is {close[0]}"
+        )
     return told
 
 

@@ -56,7 +56,7 @@ class _Range(ctypes.Structure):
 
 
 class ParkReport(NamedTuple):
-    """The contents that a call of `park` or `resume` moved."""
+    """The amount that a call of `park` or `resume` moved."""
 
     bytes: int  # bytes of contents
     gpu_bytes: int  # physical memory that the GPUs got back, or that came back
@@ -229,7 +229,7 @@ def _address(tensor: Any) -> int:
 
 
 def _pools(what: Any) -> list[str]:
-    """The names of pools: of one that is named, or of those that have the tensors."""
+    """The names of the pools: the named pool, or the pools that have the tensors."""
     if isinstance(what, str):
         _encoded(what)
         return [what]
@@ -253,7 +253,7 @@ def _pools(what: Any) -> list[str]:
 
 
 def _without_contents(name: str) -> list[int]:
-    """The segments that PyTorch keeps for later tensors, and that no tensor uses."""
+    """The segments that no tensor uses and that PyTorch keeps for later tensors."""
     return [
         int(segment["address"])
         for pool in _torch_pools.get(name, {}).values()
@@ -388,13 +388,14 @@ def parked_memory() -> dict[str, PoolState]:
     return states
 
 
-# --- memory that is mapped by others --------------------------------------------------------------
+# --- memory that other programs map --------------------------------------------------------------
 
 
 class Contents:
     """Contents of memory on GPUs, kept in page-locked host memory.
 
-    For programs that map and unmap memory themselves. All work on the GPUs is waited for.
+    This class is for programs that map and unmap memory themselves. Its functions wait for all work
+    on the GPUs.
     """
 
     def __init__(self, ranges: Iterable[tuple[int, int, int]]) -> None:
@@ -413,7 +414,7 @@ class Contents:
         self.report = _sum([report])
 
     def restore(self, addresses: Iterable[int]) -> ParkReport:
-        """Copy the contents of ranges back, which are named by their addresses."""
+        """Copy the contents of ranges back; each address is that of a kept range."""
         wanted = list(addresses)
         report = _Report()
         array = (ctypes.c_void_p * len(wanted))(*wanted)
@@ -438,5 +439,5 @@ def idle_host_bytes() -> int:
 
 
 def free_idle_host_memory() -> None:
-    """Give that memory back to the system."""
+    """Give the page-locked memory that is kept back to the system."""
     _call("park_free_idle")

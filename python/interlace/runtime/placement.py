@@ -40,8 +40,8 @@ class Devices:
         while prefix not in self._gpus:
             if not prefix:
                 raise UserError(
-                    f"{file}: the mapping has no device for tensor {name!r}; add one for it, or "
-                    "for '', which is all others"
+                    f"{file}: the mapping has no device for tensor {name!r}; add a device for it, "
+                    "or for '', which stands for all other tensors"
                 )
             prefix = prefix.rpartition(".")[0]
         return self._gpus[prefix]

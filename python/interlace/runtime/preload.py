@@ -1,7 +1,7 @@
 """The library that takes over a program's copies: its environment variables and its counts.
 
 The library counts the copies that it took over or passed through in a file that all processes of
-the program share (src/preload/counters.hpp). Where asked, the file also has the program's call
+the program share (src/preload/counters.hpp). If requested, the file also has the program's call
 sites and a list of its calls. This module reads the file after the program's end.
 """
 
@@ -33,11 +33,11 @@ class Setting(NamedTuple):
 SETTINGS = {
     "INTERLACE_PRELOAD_THRESHOLD": Setting("2M", "copies of fewer bytes are never taken over"),
     "INTERLACE_PRELOAD_AFTER": Setting(
-        "256M", "bytes that copies which could be taken over move before the engine starts"
+        "256M", "bytes that eligible copies move before the engine starts"
     ),
     "INTERLACE_PRELOAD_START": Setting(
         "background",
-        "copies wait for the engine's start or not, or it never starts",
+        "whether copies wait while the engine starts; never: it does not start",
         ("background", "wait", "never"),
     ),
     "INTERLACE_PRELOAD_BLOCKS": Setting(
@@ -91,7 +91,8 @@ def preload_library() -> Path:
             )
         return file
     raise UserError(
-        f"this installation has no {LIBRARY}, which takes over copies; it is for Linux on x86-64; "
+        f"this installation has no {LIBRARY}, the library that takes over copies; it exists for "
+        "Linux on x86-64; "
         "install Interlace anew with ./quickstart"
     )
 
@@ -175,7 +176,7 @@ class Call(NamedTuple):
 
 
 class Process(NamedTuple):
-    """A process image that copied on GPUs."""
+    """A program of a process (before or after an exec) that copied on GPUs."""
 
     process: int
     name: str
@@ -196,7 +197,7 @@ class Counted(NamedTuple):
     taken_over: list[str]  # the names of these outcomes
     processes: list[Process]
     sites: list[Site] = []  # noqa: RUF012 - nothing changes it
-    lost_sites: int = 0  # call sites that found no room
+    lost_sites: int = 0  # the number of call sites for which there was no room
     calls: list[Call] = []  # noqa: RUF012
     lost_calls: int = 0
 
@@ -219,10 +220,10 @@ class Counted(NamedTuple):
 
 
 def make_counters(file: Path, *, sites: int = 0, calls: int = 0) -> None:
-    """Make the file of counters, with disk space for all its bytes. Raises OSError.
+    """Make the file of counters, with disk space for all its bytes.
 
-    The program maps the file. If a page had no space on the disk yet and the disk filled up later,
-    SIGBUS would kill the program.
+    Raises OSError. The program maps the file, and SIGBUS would kill it if the disk filled up before
+    each page had its space.
     """
     with file.open("wb") as out:
         out.write(HEADER.pack(MAGIC, SLOTS, 0, 0, 0, sites, 0, calls, 0))

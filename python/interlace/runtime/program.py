@@ -27,7 +27,7 @@ FROM_TERMINAL = ("SIGINT", "SIGQUIT")  # the terminal sends these to the program
 
 
 class _Signals:
-    """Passes signals of this process on to the program while it runs.
+    """Passes signals of this process on to the program while the program runs.
 
     Ignored signals stay ignored.
     """
@@ -133,7 +133,7 @@ def run_counted(
     try:
         folder = Path(tempfile.mkdtemp(prefix="interlace-run-"))
     except OSError as error:
-        raise _uncounted(tempfile.tempdir or "any of its places", error) from None
+        raise _uncounted(tempfile.tempdir or "any folder of PATH", error) from None
     try:
         counters = folder / "counters"
         try:
@@ -155,14 +155,14 @@ def run_counted(
         counted = read_counters(counters) if failed is None else None
         return Ended(code, failed or "", elapsed_s, counted)
     finally:
-        # Neither call needs a descriptor, because there may be no free one.
+        # Neither call may need a descriptor, because none may be free.
         with suppress(OSError):
             (folder / "counters").unlink(missing_ok=True)
             folder.rmdir()
 
 
 def _with_copies(activity: Activity, counters: Path) -> Activity:
-    """The copies of the program's processes so far."""
+    """The copies so far of all processes of the program."""
     try:
         counted = read_counters(counters)
     except OSError:  # the program has ended

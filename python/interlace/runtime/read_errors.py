@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from interlace.base.errors import DeviceError, UserError
 from interlace.runtime.checkpoint_files import File
 
-AT_BYTE = re.compile(r"\bbyte (\d+)\)?$")  # how the engine's errors end
+AT_BYTE = re.compile(r"\bbyte (\d+)\)?$")  # the end of the engine's errors
 
 
 @contextmanager

@@ -103,8 +103,8 @@ def _kind_and_bits(name: str) -> tuple[int, int]:
 class DeviceArray:
     """GPU memory for torch.from_dlpack, cupy.from_dlpack, cupy.asarray, numba.cuda and others.
 
-    The array orders no work. The caller must enqueue readers and writers after the work on which
-    they depend. The array keeps its region alive.
+    The array orders no work: the caller must enqueue its readers and writers after the work on
+    which they depend. The array keeps its region alive.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class Group:
     def __init__(self, made: Any, gather: AllGather | None = None) -> None:
         self._group = made
         self._gather = gather
-        self._calls: list[_Calls] = []  # the calls of each region
+        self._calls: list[_Calls] = []  # counts each region's calls
         _show(self)
 
     @classmethod
@@ -295,7 +295,8 @@ class Group:
 
 
 class _Calls:
-    """How often each device of this process has called a region's begin and exchange."""
+    """The number of calls of begin and of exchange that each device of this process has made for
+    a region."""
 
     def __init__(self, region: str, devices: Sequence[int]) -> None:
         self.region = region
@@ -313,7 +314,7 @@ class _Calls:
 
 
 def _show(group: Group) -> None:
-    """Show a group to `interlace ps` as long as the program has it."""
+    """Show a group to `interlace ps` as long as the group exists."""
     devices = ", ".join(map(str, group.local_devices))
     activity = Activity(f"a group of {group.devices} devices, of which this process has {devices}")
     found = weakref.ref(group)
@@ -411,7 +412,7 @@ def _ranges(
 def _told_to_all(group: Group) -> Iterator[None]:
     """Run the block.
 
-    If it raises, report this rank's error to all ranks, which wait to make the region.
+    If it raises, report this rank's error to all other ranks, which wait for it to make the region.
     """
     try:
         yield
@@ -642,7 +643,7 @@ class Region:
     def _notes(self, device: int, which: int) -> DeviceArray:
         if not self._checks:
             raise UserError(
-                "elements are noted in the debug mode only; make the region with checks=True"
+                "only the debug mode has notes of elements; make the region with checks=True"
             )
         begin, end = self.part(device)
         return self._array(device, self._region.notes(device)[which], (end - begin,), "int32")
@@ -651,9 +652,9 @@ class Region:
         """The notes of stores in the debug mode: an int32 for each element of the device's part.
 
         A kernel that stores element begin + i of the flattened array writes its block's number plus
-        1 to word i. The exchange reports every element that is noted here or in `published_by`, but
-        not in both, with its block. Then it clears all notes. Kernels without notes are checked
-        only through their counters.
+        1 to word i. The exchange reports every element that has a note here or in `published_by`
+        but not in both, together with its block. Then it clears all notes. Kernels without notes
+        are checked only through their counters.
 
         Raises:
             UserError: The region was made without `checks`.

@@ -31,7 +31,7 @@ FRAMEWORKS = {
     "cupy": "cupy",
 }
 BACKENDS = ("mmap", "pread")
-FEW_BYTES = 4 << 20  # one thread reads this many bytes as fast as several do
+FEW_BYTES = 4 << 20  # up to this number of bytes, one thread reads as fast as several
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -139,7 +139,7 @@ class safe_open:  # noqa: N801
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file. Loaders that use it go on."""
+        """Close the file. Loaders that were made from it continue."""
         self._files = []
 
     def _check_open(self) -> None:
@@ -160,7 +160,10 @@ class safe_open:  # noqa: N801
 
     @_as_safetensors_raises
     def metadata(self) -> dict[str, str] | None:
-        """The texts in the header. Of a folder, only those that all its files have in common."""
+        """The strings in the header's metadata.
+
+        For a folder, only the strings that all its files have in common.
+        """
         self._check_open()
         first, *others = (file.header.metadata for file in self._files)
         agreed = {
@@ -224,7 +227,7 @@ class safe_open:  # noqa: N801
         reading.refuse_unknown(self._framework, self._files, wanted)
         gpu = Devices(where, self._framework).of(self._name, "")
         wanted = [one._replace(gpu=gpu) for one in wanted]
-        # safetensors takes any number, and starts no more threads than there is work for
+        # as in safetensors, any number is allowed, and no more threads start than there is work for
         most = min(threads, MOST_NAMED_THREADS) if isinstance(threads, int) else threads
         how = How(threads_of(most))
         return PrefetchLoader(Arrivals(self._files, wanted, self._framework, how), wanted)
@@ -242,7 +245,7 @@ class safe_open:  # noqa: N801
         ]
 
     def _rows(self, name: str, rows: slice | None) -> Entry:
-        """Rows of a tensor, described as a tensor."""
+        """Some rows of a tensor, in the form of a tensor."""
         number, entry = self._place(name)
         if rows is None:
             return entry
@@ -258,7 +261,7 @@ class safe_open:  # noqa: N801
         size = entry.end - entry.begin
         each = size // entry.shape[0] if entry.shape[0] else 0
         if each * entry.shape[0] != size:
-            raise UserError(f"{file}: tensor {name!r}: a row is not a whole number of bytes")
+            raise UserError(f"{file}: tensor {name!r}: a row does not fill whole bytes")
         shape = (last - first, *entry.shape[1:])
         begin = entry.begin + first * each
         return Entry(name, entry.dtype, shape, begin, begin + (last - first) * each)
@@ -310,7 +313,7 @@ class safe_open:  # noqa: N801
         return memory.strided(entry.dtype, part.shape, part.strides, elements)
 
     def _read_rows(self, number: int, entry: Entry, index: Any) -> Any:
-        """Read a part of a tensor whose elements are not whole bytes. The part consists of rows."""
+        """Read rows of a tensor whose elements do not fill whole bytes."""
         given = index[0] if isinstance(index, tuple) and len(index) == 1 else index
         if given is Ellipsis or given == () or given == slice(None):
             return self._read([(number, entry)])[0]
@@ -327,7 +330,7 @@ def _how(size: int) -> How:
 
 
 class TensorSlice:
-    """A tensor. An index reads a part of it, and gaps of less than 4 KiB in that part.
+    """A tensor. An index reads only a part of it, and gaps of less than 4 KiB in this part.
 
     An index is like `[2:5, ..., 0]`: slices with positive steps, whole numbers, and an ellipsis. A
     bound beyond the tensor is an error.
@@ -369,7 +372,7 @@ class PrefetchLoader:
 
     @_as_safetensors_raises
     def take(self, name: str) -> Any:
-        """Wait for a tensor. If the plan has rows of the tensor, only these rows come."""
+        """Wait for a tensor. If the plan has only some of its rows, return these rows."""
         return self._arrivals.take(name)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:

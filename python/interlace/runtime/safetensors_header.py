@@ -19,10 +19,10 @@ from interlace.base.native import load_core
 
 PREFIX = 8  # bytes before the header
 MOST_BYTES = 100_000_000  # the most bytes of a header
-NEEDED = 7  # the bytes of memory that a byte of a header needs
+NEEDED = 7  # bytes of memory for each byte of a header
 METADATA = "__metadata__"
 
-# The bits of an element. A file has the tensors of the last dtype first.
+# The bits of an element of each dtype. In a file, tensors of the last dtype come first.
 BITS = {
     "BOOL": 8,
     "F4": 4,
@@ -104,10 +104,7 @@ def parse(file: str, text: bytes, file_bytes: int) -> Header:
 
 
 def bytes_of(dtype: str, shape: Sequence[int]) -> int:
-    """The bytes of a tensor.
-
-    Raises UserError if they are not a whole number, or need more than 64 bits.
-    """
+    """The bytes of a tensor. Raises UserError if they are not whole, or too many for 64 bits."""
     return int(load_core().tensor_bytes(list(shape), (dtype, BITS[dtype])))
 
 
@@ -116,8 +113,8 @@ def lay_out(
 ) -> tuple[bytes, tuple[Entry, ...]]:
     """Return the first bytes of a file with these tensors (dtype, shape), and each tensor's place.
 
-    Wide elements come first, and the header is padded, so that each tensor is aligned to its
-    elements. Equal arguments give equal bytes.
+    Tensors with wide elements come first, and the header is padded, so that each tensor is aligned
+    to its elements. Equal arguments give equal bytes.
     """
     rank = {dtype: place for place, dtype in enumerate(BITS)}
     order = sorted(tensors, key=lambda name: (-rank[tensors[name][0]], name))

@@ -14,7 +14,7 @@ from interlace.base.errors import UserError
 from interlace.base.native import load_core
 
 ENDS = ".safetensors.index.json"
-MOST_BYTES = 100_000_000  # the limit is that of a header
+MOST_BYTES = 100_000_000  # the same limit as for a header
 
 # A download cache keeps the files of a repository in `blobs`. Each version of the repository is
 # a folder in `snapshots` with links to these files.
@@ -35,7 +35,7 @@ def read(path: Path) -> dict[str, Path]:
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
     if len(text) > MOST_BYTES:
-        raise UserError(f"{path} has more than {MOST_BYTES} bytes, which are allowed for an index")
+        raise UserError(f"{path} has more than {MOST_BYTES} bytes that an index may have")
     try:
         named = load_core().parse_index(text)
     except UserError as error:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
 
-PAGE = 4096  # a shorter gap is read, too: a disk and the page cache read whole pages
+PAGE = 4096  # a shorter gap is read, too, because a disk and the page cache read whole pages
 
 
 class _Steps(NamedTuple):
@@ -23,11 +23,9 @@ class _Steps(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The places of a part's bytes in the tensor, and in a buffer that holds the runs one after
-    another.
-    """
+    """The places of a part's bytes in the tensor. Runs of bytes follow each other in a buffer."""
 
-    runs: list[int]  # the place in the tensor where each run begins
+    runs: list[int]  # the offset in the tensor at which each run begins
     run_bytes: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]  # strides in the buffer, in elements
@@ -44,7 +42,8 @@ def part_of(index: Any, shape: Sequence[int], width: int, gap: int = PAGE) -> Pa
     if 0 in kept or 0 in shape:
         return Part([], 0, kept, (0,) * len(kept))
     strides = [prod(shape[k + 1 :]) for k in range(len(shape))]
-    # spans[k]: the elements from the first one to the last one that dimensions from k on select
+    # spans[k]: the number of elements from the first to the last one that dimensions k and later
+    # select
     spans = [1] * (len(shape) + 1)
     for k in reversed(range(len(shape))):
         spans[k] = (steps[k].number - 1) * steps[k].step * strides[k] + spans[k + 1]
@@ -75,7 +74,7 @@ def rows_of(name: str, rows: slice, shape: Sequence[int]) -> tuple[int, int]:
     fits.
     """
     if not shape:
-        raise UserError(f"tensor {name!r} is 0-d; a plan cannot have rows of it")
+        raise UserError(f"tensor {name!r} has no dimension, so a plan cannot have rows of it")
     for bound in (rows.start, rows.stop):
         if bound is None:
             continue

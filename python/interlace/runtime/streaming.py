@@ -38,10 +38,10 @@ def stream(
         device: As for `load`.
         framework: As for `load`.
         threads: As for `load`.
-        ahead: The most bytes of memory beyond the tensors that the caller has: for tensors that
-            wait for the caller, or are on their way. Reading waits when it is reached. A tensor
-            that is larger than this comes alone.
-        only: A function that says whether the tensor of a name is wanted. No other is read.
+        ahead: The most bytes of memory beyond the tensors that the caller holds, for tensors that
+            are being read or wait for the caller. Reading waits when this bound is reached. A
+            larger tensor is read alone.
+        only: A function of a tensor's name that says whether to read the tensor.
 
     Returns:
         An iterator over names and tensors, in the order of the files. Reading stops if a `for`

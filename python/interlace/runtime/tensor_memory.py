@@ -86,8 +86,11 @@ def gpu_of(device: object) -> int | None:
     raise UserError(f"{device!r} is not a device; give cpu, cuda, or cuda:0 and so on")
 
 
-PAGE = 2 << 20  # the driver's unit of a GPU's memory
-LEAST_LARGE, LARGE = 10 << 20, 20 << 20  # PyTorch takes the latter for less than the former
+PAGE = 2 << 20  # the unit in which the driver allocates memory of a GPU
+LEAST_LARGE, LARGE = (
+    10 << 20,
+    20 << 20,
+)  # for less than the first number of bytes, PyTorch allocates the second number
 
 
 def taken_by(framework: str, size: int) -> int:
@@ -98,7 +101,7 @@ def taken_by(framework: str, size: int) -> int:
 
 
 class Memory:
-    """Memory on a device that a framework allocates; its tensors are views of this memory."""
+    """Memory on a device that a framework allocates. Tensors are views of it."""
 
     def __init__(self, framework: str, size: int, gpu: int | None, *, pinned: bool = False) -> None:
         self.framework = framework
@@ -118,7 +121,7 @@ class Memory:
             self.address = int(self._bytes.ctypes.data)
 
     def tensor(self, offset: int, size: int, dtype: str, shape: Sequence[int]) -> Any:
-        """The bytes from `offset` on as a tensor, which keeps the memory alive."""
+        """A tensor of the bytes from `offset` on. The tensor keeps the memory alive."""
         part = self._bytes[offset : offset + size]
         if self.framework == "torch":
             if dtype == PACKED:
@@ -146,7 +149,10 @@ def why_not(framework: str, dtype: str, shape: Sequence[int]) -> str | None:
         if dtype not in TORCH or not hasattr(torch, TORCH[dtype]):
             return f"this PyTorch ({torch.__version__}) has no {dtype}"
         if dtype == PACKED and (not shape or shape[-1] % 2):
-            return f"PyTorch packs two numbers of {dtype} along the last dimension, which is odd"
+            return (
+                f"PyTorch packs two numbers of {dtype} along the "
+                "last dimension, which has an odd length"
+            )
         return None
     if dtype not in NUMPY:
         name = "NumPy" if framework == "numpy" else "CuPy"
@@ -225,7 +231,7 @@ def _of_torch(name: str, tensor: Any) -> Bytes:
     if str(tensor.layout) != "torch.strided" or tensor.device.type not in ("cpu", "cuda"):
         raise UserError(
             f"tensor {name!r} is {str(tensor.layout).removeprefix('torch.')} on {tensor.device}; "
-            "give a dense one in the host's or a GPU's memory"
+            "give a dense tensor in the host's or a GPU's memory"
         )
     if tensor.is_conj() or tensor.is_neg():
         raise UserError(f"tensor {name!r} is a lazy conjugate; use tensor.resolve_conj()")

@@ -38,7 +38,7 @@ def build_library(header: Path, folder: Path) -> Path:
         raise UserError(f"{header}: a workload's header is NAME.hpp, of lower-case letters and _")
     if not re.search(rf"\bstruct\s+{name}_problem\b", text):
         raise UserError(
-            f"{header}: there is no struct {name}_problem, in which the header must end"
+            f"{header}: there is no struct {name}_problem, with which the header must end"
         )
     library, include = _development()
     target = folder / library_name(name, on_gpus=False)
@@ -57,8 +57,8 @@ def build_library(header: Path, folder: Path) -> Path:
             ) from None
         if status != 0:
             raise UserError(
-                f"{header}: {compiler[0]} cannot compile it; its messages stand above, and g++ 12 "
-                "is the oldest that works"
+                f"{header}: {compiler[0]} cannot compile it; its messages are above, and g++ 12 is "
+                "the oldest version that works"
             )
         new.replace(target)
     return target

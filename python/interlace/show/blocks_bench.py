@@ -55,7 +55,7 @@ def _foot(results: BlocksResults) -> list[str]:
     foot = [
         f"The link, by one copy of 256 MiB: {links}.",
         f"time: the median of {results.repeats}, from the call on an idle stream until all bytes "
-        "have arrived; in a row: eight batches follow each other.",
+        "have arrived; in a row: time of a batch if eight batches follow each other.",
         f"interlace's time is at most {100 * (slowest.slower or 0):+.1f} % from the fastest other "
         f"one: {slowest.blocks} x {size_text(slowest.block_bytes)} {slowest.direction}.",
     ]
@@ -146,9 +146,9 @@ def _print_beside(results: BlocksResults) -> None:
     keys = [(row.kernel, row.direction) for row in rows]
     groups = [sorted(set(keys)).index(key) for key in keys]
     table.print_table(
-        "what a kernel on the GPU loses while batches of 4 KiB blocks follow each other",
+        "how much a kernel on the GPU slows down while batches of 4 KiB blocks follow each other",
         columns,
         groups,
         ["" for _ in rows],
-        ["0 thread blocks: as many as the choice takes."],
+        ["0 thread blocks: no limit."],
     )

@@ -13,13 +13,13 @@ SMALL = 64 << 10  # bytes below which a copy alone cannot fill a link
 WORTH = 1e-4  # s; smaller losses are not reported
 LOCKED, PAGEABLE = "page-locked", "pageable"
 WAITING = frozenset(
-    {"cuMemcpy", "cuMemcpyHtoD", "cuMemcpyDtoH"}  # they return after the copy
+    {"cuMemcpy", "cuMemcpyHtoD", "cuMemcpyDtoH"}  # these functions return after the copy
 )
 BATCH = "cuMemcpyBatchAsync"
 
 
 class Loss(NamedTuple):
-    """The host's time that copies take beyond what the link needs, and what ends that."""
+    """The host's time in copies beyond the time that the link needs, and how to avoid this loss."""
 
     seconds: float
     why: str
@@ -41,7 +41,7 @@ def size_text(size: int) -> str:
 
 
 def loss_of(site: Site, tally: SiteTally, bytes_per_s: float | None) -> Loss | None:
-    """The time that these copies of a site lose; nothing if the link's rate is not known."""
+    """The time that these copies of a site lose; None if the link's rate is unknown."""
     if bytes_per_s is None or tally.direction not in ("host to GPU", "GPU to host"):
         return None
     lost = tally.host_s - tally.bytes / bytes_per_s
@@ -64,13 +64,13 @@ def loss_of(site: Site, tally: SiteTally, bytes_per_s: float | None) -> Loss | N
         if site.function == BATCH:
             return Loss(
                 lost,
-                "to small pieces, each of which the driver prepares by itself",
-                "nothing, where the batch is taken over; else see the reasons above",
+                "to small pieces, because the driver prepares each piece separately",
+                "nothing if the batch is taken over; otherwise see the reasons above",
             )
         return Loss(
             lost,
-            "to small pieces, one call of the driver each",
-            f"put neighbours together, or give all pieces to one {BATCH} or interlace.copy_blocks",
+            "to small pieces, each with a call of the driver",
+            f"combine neighbours, or give all pieces to one {BATCH} or interlace.copy_blocks",
         )
     if tally.memory == LOCKED and site.function in WAITING:
         return Loss(
@@ -127,12 +127,14 @@ def lines_of_sites(counted: Counted, bytes_per_s: float | None) -> list[str]:
         rest = sum(one.bytes for site in rows[MOST:] for one in site.tallies)
         lines.append(f"     and {len(rows) - MOST} more with {quantity(rest, BYTES)}")
     if counted.lost_sites:
-        lines.append(f"     {counted.lost_sites} call sites found no room and are one: elsewhere")
+        lines.append(
+            f"     {counted.lost_sites} call sites found no room and share one entry: elsewhere"
+        )
     if bytes_per_s is None:
-        lines.append("     losses are not known: this machine does not tell the rate of its link")
+        lines.append("     losses are unknown: this machine does not report the rate of its link")
     else:
         lines.append(
-            f"     lost: the host's time in calls beyond what a link of "
+            f"     lost: the host's time in calls, minus what a link of "
             f"{bytes_per_s / 1e9:.1f} GB/s needs"
         )
     return lines

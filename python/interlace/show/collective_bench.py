@@ -22,7 +22,8 @@ def print_collectives(results: CopyResults, gpus: int) -> None:
         least[key] = min(least.get(key, row.median_s), row.median_s)
     styles = [table.BEST if row.median_s == least[row.pattern, row.bytes] else "" for row in rows]
     foot = [
-        "size: of the block that each GPU sends to each other; time: from the first call until all "
+        "size: the bytes of the block that each GPU sends to each other GPU; time: from the first "
+        "call until all "
         f"have arrived, the median of {results.repeats}.",
         *(
             [f"{REDUCE}: sums of float32; each GPU has {gpus} blocks and adds up one of them."]

@@ -40,7 +40,7 @@ def print_copies(results: CopyResults) -> None:
     window = f", {results.window} of each at a time" if results.window > 1 else ""
     foot = [
         "time: from the first call until all bytes have arrived, the median of "
-        f"{results.repeats}; call: the host's part of it.",
+        f"{results.repeats}; call: the host's time in the calls.",
         *results.notes,
     ]
     wrong = sum(row.wrong for row in rows)

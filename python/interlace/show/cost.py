@@ -25,7 +25,7 @@ def print_cost(cost: Cost) -> None:
     foot += ["", "Published:"]
     foot += [f"  {one['published']} ({one['source']}): {one['note']}" for one in cost.published]
     if cost.needs:
-        foot += ["", "What schemes need (DualOpt, Table 3):"]
+        foot += ["", "Needs of the schemes (DualOpt, Table 3):"]
         foot += [
             f"  {one['scheme']}: programs as they are {one['programs_as_they_are']}; transfers "
             f"{one['transfers']}; no replicas {one['no_replicas']}; simple {one['simple_hardware']}"

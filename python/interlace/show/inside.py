@@ -81,7 +81,10 @@ def _seconds(seconds: float) -> str:
 
 
 def spark(parts: Sequence[float]) -> str:
-    """Shares as blocks of growing height. Each character shows the mean of some time bins."""
+    """Shares as blocks whose height grows with the share.
+
+    Each character shows the mean of some time bins.
+    """
     width = min(SPARK_WIDTH, len(parts))
     cuts = [len(parts) * k // width for k in range(width + 1)] if width else [0]
     means = [sum(parts[begin:end]) / (end - begin) for begin, end in itertools.pairwise(cuts)]

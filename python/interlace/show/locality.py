@@ -32,12 +32,12 @@ def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
     found = []
     if lines:
         found += [
-            "Ours, and what MGPUSim (24a2205, flits of 64 B) printed; its reads have those of "
+            "Our figures, and those of MGPUSim (24a2205, flits of 64 B), whose reads include "
             "instructions and arguments:",
             *lines,
         ]
     if predicted:
-        found += ["Predictions, for MGPUSim with the same sizes:", *predicted]
+        found += ["Predictions of MGPUSim's figures for the same sizes:", *predicted]
     return found
 
 
@@ -58,8 +58,8 @@ def _speeds(rows: Sequence[LocalityRow]) -> list[str]:
     and_remote = "" if of_remote is None else f", of remote transactions {of_remote:.0f} times"
     return [
         f"A CPU-second has {of_accesses:.0f} times MGPUSim's accesses of the vector L1{and_remote} "
-        f"(geometric means of {len(accesses)} and {len(remote)} runs; MGPUSim executes machine "
-        "code besides)."
+        f"(geometric means of {len(accesses)} and {len(remote)} runs; MGPUSim also executes "
+        "machine code)."
     ]
 
 
@@ -107,7 +107,7 @@ def _decisions(rows: Sequence[LocalityRow]) -> list[str]:
         + (
             f" after {1e6 * it.when_s:,.0f} us"
             if it.made
-            else " would be, but the run ended before"
+            else " would have been chosen, but the run ended before"
         )
         + f"; {it.remote:,} of {it.accesses:,} accesses remote ({it.remote_ratio:.1%}), "
         f"{it.block_utilisation:.1%} of a line used, {it.hit_rate:.1%} hits"
@@ -130,7 +130,7 @@ def print_measured(found: Locality) -> None:
     programs = list(dict.fromkeys(row.program for row in rows))
     number, text = table.Column, partial(table.Column, number=False)
     table.print_table(
-        f"The same programs, measured on {found.measured_on}; remote loads as they are",
+        f"The same programs, measured on {found.measured_on}; remote loads without a treatment",
         [
             text("program", "", [row.program for row in rows]),
             text("size", "", [row.sizes for row in rows]),
@@ -148,8 +148,8 @@ def print_measured(found: Locality) -> None:
         [
             f"time: the kernels of all GPUs, the median of {len(rows[0].time_s)} runs; pages are "
             "of 2 MiB. All results verified.",
-            "locality: coalescing fine-grained replies would help cache-insensitive programs, a "
-            "cache of remote lines cache-friendly ones.",
+            "locality: coalesced fine-grained replies would help cache-insensitive programs; a "
+            "cache of remote lines would help cache-friendly ones.",
         ],
     )
 

@@ -53,8 +53,8 @@ def _footers(results: overlap.OverlapResults) -> list[str]:
 def print_overlap(results: overlap.OverlapResults, left_out: Mapping[str, str]) -> None:
     rows = results.rows
     head = (
-        f"overlap, {size_text(results.bytes)} from one GPU to each peer, as long as its "
-        f"kernel; measured on {results.machine['name']}"
+        f"overlap, {size_text(results.bytes)} from a GPU to each peer, as long "
+        f"as its kernel takes; measured on {results.machine['name']}"
     )
     styles = [table.BEST if row.best else "dim" if row.reason else "" for row in rows]
     cut = _columns(rows)

@@ -54,8 +54,8 @@ GLOSSARY = (
     ),
     (
         "captured",
-        "The row's speedup as a part of the opportunity; not shown where the row is slower than "
-        "one GPU.",
+        "The row's speedup as a share of the opportunity; not shown if the row is slower than one "
+        "GPU.",
     ),
     (
         "overlap",
@@ -64,8 +64,9 @@ GLOSSARY = (
     ),
     (
         "wire bytes",
-        "All that left the devices: useful (payload that a receiver reads), protocol (headers, "
-        "framing, padding) and wasted (payload overwritten before the exchange, or never read).",
+        "All bytes that left the devices: useful (payload that a receiver reads), protocol "
+        "(headers, framing, padding) and wasted (payload that is overwritten before the exchange, "
+        "or never read).",
     ),
     *((row.name, row.sentence) for row in ROWS),
     (
@@ -74,7 +75,10 @@ GLOSSARY = (
         "the stores of a warp to a line, a read request, a reply, a flag, a segment of a copy. Its "
         "latency runs from its request for the first link to its delivery.",
     ),
-    ("simulated, measured", "Times of a described machine's model, or of the GPUs themselves."),
+    (
+        "simulated, measured",
+        "Whether the times come from a model of a described machine or from real GPUs.",
+    ),
 )
 
 
@@ -101,7 +105,7 @@ def page(study: Study, timelines: Timelines) -> str:
         insides=_inside_section(study, insides),
         timelines=_timeline_section(timelines, spans),
         rows_text="Times are of the whole run, all iterations. kB, MB and GB are 1e3, 1e6 and 1e9 "
-        "bytes; * marks what is derived.",
+        "bytes; * marks derived values.",
         rows=_html_table(study.rows),
         candidates=_candidates(study),
         notes="\n".join(f"<li>{escape(note)}</li>" for note in study.notes),
@@ -221,7 +225,8 @@ def _inside_section(study: Study, charts: list[Chart]) -> str:
     )
     return (
         f'<section class="card wide"><h2>Inside on {gpus}</h2>'
-        "<p>What each GPU sends to each other one, and how busy each direction of the links is "
+        "<p>The bytes that each GPU sends to each other GPU, and "
+        "how busy each direction of the links is "
         f'over the whole run.</p><div class="pairs">{shown}</div></section>'
     )
 
@@ -335,7 +340,10 @@ def _charts(study: Study) -> list[tuple[str, str, str, dict[str, Any]]]:
 
 
 def _first_of_each(rows: list[StudyRow]) -> list[StudyRow]:
-    """One row for each number of GPUs. A derived row is preferred to a measured one."""
+    """One row for each number of GPUs.
+
+    If there are both, the derived row is used and not the measured one.
+    """
     found: dict[int, StudyRow] = {}
     for row in rows:
         if row.gpus not in found or row.derived:
@@ -443,7 +451,9 @@ def _wire_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]:
     }
     caption = "The bytes of all devices in the whole run, by kind."
     if any(row.wire.protocol is None for row in rows):
-        caption += " Protocol bytes are unknown where none are drawn: there are no counters."
+        caption += (
+            " Where no protocol bytes are drawn, they are unknown, because there are no counters."
+        )
     return "wire", "Bytes on the wire", caption, {"data": traces, "layout": layout}
 
 

@@ -33,7 +33,8 @@ def _head(results: ParkResults) -> str:
 def _foot(results: ParkResults) -> list[str]:
     rows = results.rows
     foot = [
-        "first park: the first of the process, which page-locks memory; park, resume: the median "
+        "first park: the first park of the process, which page-locks memory; park, resume: the "
+        "median "
         f"of {results.repeats} later cycles.",
         f"One copy of page-locked memory: {results.link_to_host_gb_per_s:.2f} GB/s to the host, "
         f"{results.link_to_gpu_gb_per_s:.2f} to the GPU.",

@@ -75,7 +75,7 @@ def _several_messages(planned: Planned) -> list[str]:
     reasons = Counter(
         re.sub(r"gpu\d+", "a gpu", path.reason) for path in plan.paths if not path.bytes
     )
-    lines += ["", "paths that are out, by reason"] if reasons else []
+    lines += ["", "paths that are not used, by reason"] if reasons else []
     lines += [f"{count:>5}  {reason}" for reason, count in reasons.most_common()]
     return lines
 

@@ -12,14 +12,16 @@ def _plural(count: int, word: str, words: str | None = None) -> str:
 
 
 def warnings(counted: Counted, program: str) -> list[str]:
-    """Further reasons why the library took over no copy."""
+    """Reasons, besides those of single copies, why the library took over no copy."""
     if counted.loaded == 0:
         return [
-            f"warning: the library was never called: {program} is statically linked, or runs with "
+            f"warning: the library was never called: {program} is statically linked, runs with "
             "other rights, or drops LD_PRELOAD"
         ]
     if counted.saw_driver == 0 and counted.claimed == 0:
-        return [f"warning: {program} never looked for a CUDA driver, so there was nothing to do"]
+        return [
+            f"warning: {program} never looked for a CUDA driver, so there was nothing to take over"
+        ]
     if not any(process.tallies for process in counted.processes):
         return ["warning: no CUDA copy was seen"]
     return []
@@ -39,7 +41,8 @@ def lines_of(counted: Counted) -> list[str]:
     first = counted.taken_over[:1]  # copies of their own, over several paths
     rows += [
         (
-            f"  {one.direction}" + ("" if one.outcome in first else ", by one kernel a batch"),
+            f"  {one.direction}"
+            + ("" if one.outcome in first else ", by one kernel for each batch"),
             one.copies,
             one.bytes,
         )
@@ -69,7 +72,8 @@ def lines_of(counted: Counted) -> list[str]:
     direct = sum(gain.direct_s for gain in gains)
     if predicted > 0:
         lines_of.append(
-            f"predicted for what was taken over: {quantity(predicted, SECONDS)} of copying, "
+            f"predicted for the copies that were taken over: {quantity(predicted, SECONDS)} of "
+            "copying, "
             f"{quantity(direct, SECONDS)} as plain copies; {direct / predicted:.2f} x"
         )
     started = [process.started_s for process in counted.processes if process.engine == "ready"]

@@ -33,9 +33,10 @@ def print_relay_cost(results: RelayResults) -> None:
         table.Column("slow-down", "%", [f"{line[4]:.1f}" for line in lines]),
     ]
     foot = [
-        f"message: from the host to GPU {RECEIVER}, one after another; kernel: reads and writes "
-        f"memory, both counted. Medians of {results.repeats}, of {results.window_s:g} s each.",
-        "slow-down: how much longer messages or kernels take while the other run.",
+        f"message: copied from the host to GPU {RECEIVER}, one after another; kernel: the rate at "
+        f"which it reads and writes memory, added up. Medians of {results.repeats}, of "
+        f"{results.window_s:g} s each.",
+        "slow-down: how much longer messages take beside kernels, and kernels beside messages.",
     ]
     direct = [size_text(row.bytes) for row in results.rows if not row.relayed]
     if direct:

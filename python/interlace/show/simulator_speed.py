@@ -32,8 +32,8 @@ def print_speed(of: SpeedResults) -> None:
         f"Geometric means: {of.accesses_per_s / 1e6:.2f} M accesses and "
         f"{of.remote_transactions_per_s / 1e6:.3f} M remote transactions a CPU second; the fewest "
         f"accesses, {least.accesses_per_s / 1e6:.2f} M, are those of {least.workload}.",
-        "An access is one instruction of a warp and one line; few of these workloads' accesses are "
-        "remote, and the remote transactions are counted over the CPU time of all.",
+        "An access is one instruction of a warp and one line. Few accesses of these workloads are "
+        "remote, and their remote transactions are divided by the CPU time of all accesses.",
         f"Stores alone, {of.stores.element_bytes} bytes a lane and nearly each a packet: "
         f"{of.stores.remote_transactions_per_s / 1e6:.3f} M remote transactions a CPU second.",
     ]

@@ -51,7 +51,7 @@ LIMITED_BY = {
 
 
 def _rates(rows: Sequence[StudyRow]) -> list[float | None]:
-    """The millions of accesses that each row simulated in a CPU second."""
+    """The millions of accesses that each row simulated in a second of CPU time."""
     return [
         row.sim.accesses / row.sim.cpu_s / 1e6 if row.sim and row.sim.cpu_s > 0 else None
         for row in rows
@@ -160,7 +160,9 @@ def headline(study: Study) -> str:
 def verification(study: Study) -> tuple[str, str]:
     """Say which rows were verified, and give their largest relative error."""
     worst = max(row.max_error for row in study.rows if row.max_error is not None)
-    which = "all rows" if all(row.verified for row in study.rows) else "all rows but derived ones"
+    which = (
+        "all rows" if all(row.verified for row in study.rows) else "all rows except derived ones"
+    )
     return which, f"{worst:.1e}"
 
 
@@ -171,7 +173,8 @@ def footers(study: Study) -> list[str]:
     rates = [rate for rate in _rates(study.rows) if rate is not None]
     if rates:
         lines.append(
-            f"Simulated {min(rates):.2f} to {max(rates):.2f} million accesses a CPU second."
+            f"Simulated {min(rates):.2f} to {max(rates):.2f} million accesses in a second of CPU "
+            "time."
         )
     lines += _sampled(study.rows)
     if any(captured(row.speedup, row.captured) == SLOWER for row in study.rows):
@@ -181,7 +184,7 @@ def footers(study: Study) -> list[str]:
     lines += _packing(study.rows)
     lines += legend(row.mechanism for row in study.rows)
     if any("bulk_threads" in row.config for row in study.rows):
-        lines.append("bulk: the agent's threads copy in bulk, through shared memory.")
+        lines.append("bulk: the agent copies in bulk, through shared memory.")
     if any(row.derived for row in study.rows):
         lines.append(f"* derived: the time of {BASELINE}, run again without its copies.")
     lines += _communication(study.rows)
@@ -213,7 +216,7 @@ def _sampled(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def _communication(rows: Sequence[StudyRow]) -> list[str]:
-    """The share of the bulk copy's time that its copies take."""
+    """The copies' share of the time of the bulk-copy row."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     shown = [
         f"{max(0.0, 1 - bound[row.gpus] / row.time_s):.0%} of {BASELINE}'s time on {row.gpus} GPUs"
@@ -268,9 +271,10 @@ def phases(rows: Sequence[StudyRow]) -> list[str]:
         for r, _ in split
         if r.cuda and r.gpus > 1 and not (r.mechanism == BASELINE and r.gpus in bound)
     )
-    apart = f"Copies of {' and '.join(timed)} were timed between events, in other runs."
+    apart = f"Copies of {' and '.join(timed)} were timed between events, in separate runs."
     return [
-        f"What an iteration computes, and what its copies add; gain is over {BASELINE}:",
+        "The time that an iteration computes, and the time that its copies add; gain compares "
+        f"with {BASELINE}:",
         "",
         *plain(cut, [row.gpus for row, _ in split]).splitlines(),
         *(["", apart] if timed else []),
@@ -300,7 +304,10 @@ def _limit(row: StudyRow) -> list[str]:
     cached = sum(kernel.cached_launches for kernel in limit.kernels)
     if cached:
         which = "All" if cached == launches else f"{cached} of {launches}"
-        lines.append(f"{which} launches touch no more than the L2 holds: there memory is no limit.")
+        lines.append(
+            f"{which} launches touch no more bytes than the L2 "
+            "holds, so memory does not limit them."
+        )
     return lines
 
 

@@ -22,7 +22,7 @@ SHOWN = 20  # the most points in the table
 
 
 def _best(rows: Sequence[SweepRow]) -> SweepRow:
-    """The fastest row on the most GPUs. The bound counts only if there is no other row."""
+    """The fastest row on the most GPUs. The bound is taken only if there is no other row."""
     most = max(row.gpus for row in rows)
     mechanisms = [row for row in rows if row.gpus == most and row.mechanism != BOUND]
     return min(mechanisms or [row for row in rows if row.gpus == most], key=lambda r: r.time_s)
@@ -126,7 +126,7 @@ def print_sweep(result: SweepResult) -> None:
     print("\nThe points, the fastest first:\n")
     print(table.plain([*_point_columns(keys, shown), *_columns(shown)]))
     if len(points) > len(shown):
-        print(f"and {len(points) - len(shown)} more, in the files of --json and --csv.")
+        print(f"and {len(points) - len(shown)} more points are in the files of --json and --csv.")
     for line in legend(row.mechanism for row in points):
         print(line)
     worst = max(row.max_error for row in result.rows)

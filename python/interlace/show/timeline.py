@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from interlace.model.run import Event
     from interlace.runtime.preload import Counted
 
-TRACKS = ("kernel", "agent", "copy", "exchange")  # all other tracks follow by name
+TRACKS = (
+    "kernel",
+    "agent",
+    "copy",
+    "exchange",
+)  # all other tracks follow, in the order of their names
 
 
 def track_order(track: str) -> tuple[int, str]:
@@ -88,7 +93,9 @@ def chrome_trace(study: Study, timelines: Timelines) -> str:
 
 
 def program_trace(counted: Counted, words: Sequence[str]) -> str:
-    """The calls of a program that copied, as a trace: a process and a thread for each of its own.
+    """The copying calls of a program, as a trace.
+
+    The trace has the program's processes and threads.
 
     A span is the time that a call of the driver took on the host. The copy itself can take longer.
     """

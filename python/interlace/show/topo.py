@@ -24,8 +24,8 @@ WORDS = {
     "PHB": "PCIe through the host, or a PCIe link to it",
     "NODE": "PCIe through two host bridges of one NUMA node",
     "SYS": "PCIe and the link between two processors",
-    "PCI": "a PCIe link between the two",
-    "PCIE": "PCIe, in a way that the driver does not tell",
+    "PCI": "a PCIe link between the two devices",
+    "PCIE": "PCIe, over a route that the driver does not report",
 }
 
 
@@ -188,7 +188,8 @@ def draw(topology: Topology, measured: Sequence[dict[str, Any]] | None, console:
         console.print()
         if topology.discovery.template_name:
             console.print(
-                f"What the driver does not tell (cache latencies, sustained rates) is taken from "
+                "Figures that the driver does not report (cache latencies, sustained rates) come "
+                "from "
                 f"{topology.discovery.template_name}.",
             )
         for remark in topology.discovery.remarks:
@@ -208,7 +209,8 @@ def _draw_measured(console: Console, measured: Sequence[dict[str, Any]]) -> None
     )
     size = max((row["bytes"] for row in largest.values()), default=0)
     titles = {
-        "gb_per_s": f"Measured: copy engine, {size / 1e6:g} MB from row to column, GB/s of payload",
+        "gb_per_s": f"Measured: copy engine, {size / 1e6:g} MB from the row's "
+        "device to the column's, in GB/s of payload",
         "both_gb_per_s": "Measured: both directions at once, the sum in GB/s of payload",
     }
     for field, title in titles.items():

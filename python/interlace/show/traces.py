@@ -35,7 +35,7 @@ def print_summary(name: str, it: dict[str, Any], foot: Sequence[str]) -> None:
                                      for a, b in moved]),
     ]  # fmt: skip
     lines = [
-        "Bytes that an instruction uses of a unit that it touches, on average: "
+        "Average bytes that an instruction uses of each unit that it touches: "
         + "; ".join(
             f"{kind} "
             + ", ".join(f"{used[str(u)]:.1f} of {u}" for u in UNITS if used[str(u)] is not None)
@@ -48,7 +48,7 @@ def print_summary(name: str, it: dict[str, Any], foot: Sequence[str]) -> None:
     if runs:
         total = sum(count for _, count in runs)
         lines.append(
-            "Runs of bytes stored to another GPU's line: "
+            "Lengths of runs of bytes that are stored to a line of another GPU: "
             + ", ".join(f"{100 * count / total:.0f} % up to {up_to} B" for up_to, count in runs)
             + "."
         )
@@ -77,7 +77,7 @@ def print_replay(name: str, machine: str, mechanism: str, it: dict[str, Any]) ->
         f"Time {it['time_s'] / time:.4g} {time_unit}; {it['accesses']:,} accesses of lines, "
         f"{it['remote_transactions']:,} remote transactions.",
         f"All {it['instructions']:,} accesses of the file were replayed, "
-        f"{rate / 1e6:.2f} million accesses of lines a CPU second.",
+        f"{rate / 1e6:.2f} million accesses of lines in a second of CPU time.",
     ]
     if it["host_copies"]:
         foot.append(f"{it['host_copies']:,} copies from or to the host were left out.")

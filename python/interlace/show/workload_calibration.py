@@ -30,8 +30,8 @@ def print_workloads(of: WorkloadCalibration) -> None:
     foot = [
         f"Mean error {100 * of.mean_error:.1f} %, worst {100 * of.worst_error:.1f} % "
         f"({worst.workload}, {worst.size}); geometric mean of the ratios {of.ratio:.2f}.",
-        "Shares of the simulated time: kernels run, nothing runs; of issue slots and of the "
-        "memory's bandwidth: used.",
+        "The columns show shares of the simulated time in which kernels run and nothing runs, and "
+        "the used shares of issue slots and of the memory's bandwidth.",
         *(f"Not compared: {it.workload}, {it.size}: {it.reason}" for it in of.not_compared),
     ]
     print_table(head, columns, [order.index(row.workload) for row in rows], [""] * len(rows), foot)

@@ -114,7 +114,7 @@ def load_map(file: Path) -> Places:
         if ranges[before][1] > ranges[after][0]:
             raise UserError(
                 f"{file}: range[{before}] and range[{after}] overlap from "
-                f"{ranges[after][0]:#x}; an address has one home"
+                f"{ranges[after][0]:#x}; an address can have only one home"
             )
     contexts = {one.id: one.gpu for one in found.context}
     if len(contexts) != len(found.context):

@@ -29,9 +29,9 @@ METHODS = (OWN, DRIVER, LOOP, TORCH)
 DIRECTIONS = ("to-gpu", "to-host")
 POOL = 1024 * MIB  # bytes of each array
 MOST_BATCH = 256 * MIB
-IN_A_ROW = 8  # batches for the rate without the wait between two batches
-MOST_LOOP = 4096  # blocks: a loop of more takes long and says nothing new
-WORK_SHAPE = 4096  # rows and columns of the matrices of a kernel beside a batch
+IN_A_ROW = 8  # batches in a row, for the rate without the wait between two batches
+MOST_LOOP = 4096  # most blocks for the loop; more take long and show nothing new
+WORK_SHAPE = 4096  # rows and columns of the matrices that a kernel multiplies beside a batch
 WORK_TIMES = 400
 
 
@@ -60,7 +60,7 @@ class BesideRow(msgspec.Struct):
     direction: str
     block_bytes: int
     method: str
-    most_thread_blocks: int  # the bound; 0: as chosen
+    most_thread_blocks: int  # the bound; 0: no limit
     alone_ms: float
     beside_ms: float
     lost: float  # the lost share of the kernel's rate
@@ -89,9 +89,11 @@ class Machine:
         try:
             self.torch: Any = importlib.import_module("torch")
         except ImportError:
-            raise UserError("bench blocks needs PyTorch, with whose copies it compares") from None
+            raise UserError(
+                "bench blocks needs PyTorch, because it compares with PyTorch's copies"
+            ) from None
         if not self.torch.cuda.is_available():
-            raise UserError("there is no GPU that PyTorch can use, and bench blocks measures one")
+            raise UserError("bench blocks measures a GPU, and PyTorch finds none")
         self.device = self.torch.device("cuda:0")
         self.stream = self.torch.cuda.Stream(self.device)
         byte = self.torch.uint8
@@ -203,7 +205,7 @@ class Batch:
         return {**found, TORCH: self.torch}
 
     def wrong(self, method: Callable[[], Any]) -> tuple[int, Any]:
-        """The number of blocks that the method copies wrong, and what it returns."""
+        """The number of blocks that the method copies wrongly, and the method's result."""
         torch = self.on.torch
         up = self.direction == "to-gpu"
         to, source = reversed(self.words) if up else self.words
@@ -220,7 +222,7 @@ class Batch:
 
 
 def _timed(on: Machine, method: Callable[[], Any], times: int = 1) -> tuple[float, float]:
-    """Return the seconds of the calls, and of all until the bytes have arrived."""
+    """Return the seconds of the calls, and the seconds until all bytes have arrived."""
     on.wait()
     begin = time.perf_counter()
     for _ in range(times):
@@ -238,10 +240,10 @@ def measure(batch: Batch, repeats: int) -> list[BlocksRow]:
     wrong = {name: batch.wrong(method) for name, method in methods.items()}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in methods}
     for _ in range(repeats):
-        # In a new order each time: PyTorch's threads still use the cores after its turn.
+        # The order changes each time, because PyTorch's threads still use the cores after its turn.
         for name in chance.permutation(list(methods)).tolist():
             method = methods[name]
-            method()  # so that the method before it left nothing in the caches
+            method()  # so that the previous method leaves nothing in the caches
             times[name].append(_timed(on, method))
     total = batch.size * batch.count
     rows = []

@@ -20,7 +20,7 @@ from interlace.machine.schema import DualOpt, Gpu, Machine
 from interlace.model.results import Head, provenance
 
 FORMAT = 1
-ADDRESS_BITS = 64  # a base address register has 8 bytes: FinePack, Table III
+ADDRESS_BITS = 64  # bytes of a base address register: FinePack, Table III
 SUBHEADER_LENGTH_BITS = 10  # FinePack, Table II
 RESPONSE_ID_BITS = 16  # DualOpt, Fig. 9
 
@@ -63,29 +63,30 @@ PUBLISHED = (
     Figure(
         "less than 0.05 % of the area of the caches of a GA100",
         "FinePack, section VI-B",
-        "an area, which bits do not give; the L2 of a GA100 alone has 40 MB",
+        "the paper gives an area, which does not follow from bits; the L2 of a GA100 alone has 40 "
+        "MB",
     ),
     Figure(
         "512 entries of 135 bytes",
         "GPS (MICRO 2021), Table 1",
-        "128 B, and 7 bytes beside them",
+        "128 B of data, and 7 further bytes",
     ),
 )
 OF_DUALOPT = (
     Figure(
         "964.99, 202.94, 697 and 37234 um2; 0.43, 0.27, 0.1 and 31.9 mW",
         "DualOpt, Table 4",
-        "bitmasks, bypass, MSHRs and CoDec in 28 nm; areas and power, which bits do not give",
+        "bitmasks, bypass, MSHRs and CoDec in 28 nm; areas and power do not follow from bits",
     ),
     Figure(
         "0.032 % of the hardware",
         "DualOpt, section 6.4",
-        "an area; the RDMA cache takes its place from the L2 and counts nothing there",
+        "the paper gives an area, and counts none for the RDMA cache, which is carved from the L2",
     ),
     Figure(
         "a 3-bit count of up to 10 responses in a packet",
         "DualOpt, section 4.1.3",
-        "3 bits cannot say 10; the packets here have 4",
+        "3 bits cannot hold the number 10; our packets have 4 bits",
     ),
 )
 # For each scheme: unchanged programs, granularity of transfers, no replicas, simple hardware.
@@ -120,8 +121,8 @@ def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[st
     piece_bits = 8 * added.granularity_bytes
     lines = added.rdma_cache_KiB * 1024 // gpu.l2.line_bytes
     sets = lines // added.rdma_cache_ways
-    # An address without its byte bits. If the number of sets is a power of two, also without its
-    # set bits.
+    # A tag has the bits of an address without those of a byte in the line. If the number of sets is
+    # a power of two, it also lacks the bits of the set.
     tag = ADDRESS_BITS - (gpu.l2.line_bytes.bit_length() - 1)
     tag -= sets.bit_length() - 1 if sets & (sets - 1) == 0 else 0
     watched = added.monitored_accesses
@@ -152,7 +153,7 @@ def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[s
     found = [
         (
             "dualopt-adaptive",
-            "counters of loads and of windows that agree; whose turn it is",
+            "counters of loads and of agreeing windows; the number of the compute unit that looks",
             1,
             choice + sum(map(_bits_for, (added.monitored_accesses, agreeing, turn))),
         )
@@ -225,9 +226,7 @@ def cost_of(machine: Machine, gpus: int) -> Cost:
     Raises UserError if there are too many or too few GPUs.
     """
     if not 2 <= gpus <= MAX_GPUS:
-        raise UserError(
-            f"{gpus} GPUs: a queue has destinations among 2 to {MAX_GPUS} GPUs; give --gpus"
-        )
+        raise UserError(f"{gpus} GPUs: a queue needs 2 to {MAX_GPUS} GPUs; give --gpus")
     loads = not isinstance(machine.gpu.dualopt, UnsetType)
     words = ("scheme", "programs_as_they_are", "transfers", "no_replicas", "simple_hardware")
     return Cost(

@@ -152,7 +152,8 @@ MOST_IN_KEY, MOST_IN_TEXT, MOST_SHOWN = 100, 1000, 40  # numbers of characters
 
 
 def _check_words(value: Any, where: str) -> None:
-    """Refuse long or unprintable keys and strings, because errors show them on one line."""
+    """Refuse keys and strings that are long or cannot be printed, because errors show them on
+    one line."""
     if isinstance(value, list):
         for one in value:
             _check_words(one, where)
@@ -259,7 +260,10 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
         lengths = {key: len(values) for key, values in group.items()}
         if len(set(lengths.values())) > 1:
             counts = ", ".join(f"{key} has {count}" for key, count in lengths.items())
-            raise UserError(f"{where}: {name}: values go together, so give equally many: {counts}")
+            raise UserError(
+                f"{where}: {name}: the keys change together, so give the "
+                f"same number of values for each: {counts}"
+            )
         steps = tuple(zip(*group.values(), strict=True))
         # Values are compared by value: 100 equals 100.0, but 1 does not equal true.
         alike = [tuple((isinstance(value, bool), value) for value in step) for step in steps]

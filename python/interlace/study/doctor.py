@@ -57,7 +57,7 @@ class Finding(NamedTuple):
 
 
 def ask_all(deadline_s: float = DEADLINE_S, command: Iterable[str] = ()) -> dict[str, Answer]:
-    """Return the answers of all probes. Never takes much longer than the deadline."""
+    """Return the answers of all probes. This never takes much longer than the deadline."""
     words = [*command] or [sys.executable, "-P", "-m", "interlace.study.doctor_probes"]
     with ThreadPoolExecutor(len(PROBES)) as threads:
         waiting = {name: threads.submit(_ask, [*words, name], deadline_s) for name in PROBES}
@@ -250,7 +250,7 @@ def _gpus(answers: Mapping[str, Answer]) -> list[Finding]:
             GPUS,
             "NVIDIA GPUs on PCI",
             WORKS if installed else NO,
-            ", ".join(installed) or "this system lists none",
+            ", ".join(installed) or "this system has no list of PCI devices",
         ),
         Finding(
             GPUS,
@@ -322,7 +322,11 @@ def _system(facts: Answer) -> list[Finding]:
         found.append(Finding(SYSTEM, "/dev/shm", WORKS, f"{shm / 1e9:.1f} GB"))
     locked = facts.get("locked_bytes")
     said = "unlimited" if locked is None else f"{locked / 1e6:.1f} MB; the driver's page-locked "
-    said += "" if locked is None else "memory does not count, that of network libraries does"
+    said += (
+        ""
+        if locked is None
+        else "memory does not count toward this limit, but that of network libraries does"
+    )
     found.append(Finding(SYSTEM, "locked memory", WORKS if locked is None else NOTE, said))
     scope = facts.get("ptrace_scope")
     restricted = scope is not None and scope > 0 and not facts.get("may_ptrace")
@@ -341,14 +345,14 @@ def _iommu(facts: Mapping[str, Any]) -> Finding:
     if not facts.get("units"):
         return Finding(SYSTEM, "IOMMU", WORKS, "off, or not seen here")
     if not translated:
-        return Finding(SYSTEM, "IOMMU", WORKS, "on, and it passes what GPUs do as it is")
+        return Finding(SYSTEM, "IOMMU", WORKS, "on, and it passes the accesses of GPUs unchanged")
     return Finding(
         SYSTEM,
         "IOMMU",
         NOTE,
-        f"it translates addresses of {', '.join(translated)}: copies between GPUs over PCIe may be "
-        "slow or wrong on a machine that is not virtual; iommu=pt on the kernel's command line "
-        "ends that (NVLink is not affected)",
+        f"it translates addresses of {', '.join(translated)}: on a machine that is not virtual, "
+        "copies between GPUs over PCIe may be slow or wrong; iommu=pt on the kernel's command "
+        "line avoids this (NVLink is not affected)",
     )
 
 
@@ -362,7 +366,7 @@ def _acs(facts: Mapping[str, Any]) -> Finding:
             "slow over PCIe; switch ACS off in the firmware, or by setpci (NVLink is not affected)",
         )
     if facts.get("unreadable"):
-        said = "not known: only root can read it; run interlace doctor as root to see"
+        said = "unknown: only root can read it; run interlace doctor as root"
         return Finding(SYSTEM, "ACS", NOTE, said)
     return Finding(SYSTEM, "ACS", WORKS, "no bridge above a GPU redirects copies")
 

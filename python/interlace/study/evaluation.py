@@ -54,7 +54,8 @@ class Plan:
         return [Case(gpus, BASELINE) for gpus in self.gpus if BASELINE in self.names(gpus)]
 
     def may_do_without(self, case: Case) -> bool:
-        """Whether this case was not named and may not fit on a GPU.
+        """Whether the study can leave this case out: the user did not name it, and it may not
+        fit on a GPU.
 
         An agent of `polling` that copies in bulk needs much shared memory."""
         known = self.profiled.get(case.gpus, {}).get(case.mechanism)
@@ -88,7 +89,7 @@ class Checked:
 def _choose(
     plan: Plan, checked: dict[Case, Checked]
 ) -> tuple[dict[tuple[int, str], Case], list[Case]]:
-    """The fastest configuration of each row, and all slower configurations."""
+    """The fastest configuration for each row, and all slower configurations."""
     best: dict[tuple[int, str], Case] = {}
     for gpus in plan.gpus:
         for mechanism in plan.names(gpus):
@@ -103,7 +104,7 @@ def _choose(
 
 
 class Times:
-    """The inputs of a row's figures, for each number of GPUs."""
+    """The values from which a row's figures are computed, for each number of GPUs."""
 
     def __init__(self, single_s: float) -> None:
         self.single_s = single_s
@@ -313,7 +314,10 @@ def _derived_bounds(
     checked: Mapping[Case, Checked],
     tick: Callable[[], None],
 ) -> dict[int, Checked]:
-    """By number of GPUs: the bulk copy's run without transfers, and the bulk copy's error."""
+    """For each number of GPUs, repeat the bulk copy's run without transfers.
+
+    The result has the error of the bulk copy.
+    """
     bounds = {}
     for case in plan.bulk_copies():
         bulk = checked[case]
@@ -348,7 +352,7 @@ def run_study(
         else:
             raise outcome
         tick()
-    for case in cases:  # in this order, although the runs end in any order
+    for case in cases:  # rows are in this order, although the runs end in any order
         if case in found:
             checked[case] = found[case]
     best, others = _choose(plan, checked)

@@ -23,7 +23,7 @@ def warnings(rows: Sequence[StudyRow]) -> list[str]:
                 worst[row.gpus] = (share, index, row)
     return [
         f"Warning: of {gpus} GPUs, gpu{index} is idle in {100 * share:.0f} % of the time while "
-        f"others compute ({row.short_label}); above {100 * IDLE_SHARE:.0f} % the work is cut "
-        "unevenly, or launches and exchanges outweigh it."
+        f"others compute ({row.short_label}); above {100 * IDLE_SHARE:.0f} % the work is divided "
+        "unevenly, or launches and exchanges take longer than the work."
         for gpus, (share, index, row) in sorted(worst.items())
     ]

@@ -101,7 +101,7 @@ class Loads(msgspec.Struct, frozen=True):
     remote_by_words: list[int]  # index: 4-byte words that lanes want, minus one
     l2_loads: int
     l2_hits: int
-    mean_wait_s: float  # wait of a load instruction
+    mean_wait_s: float  # time that a load instruction waits
     mean_in_links_s: float  # the part of mean_latency_s that is spent in links
     # On machines that translate addresses: accesses of L1 TLBs, and their requests to L2 TLBs.
     tlb_hits: int
@@ -114,7 +114,10 @@ class Loads(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """A decision engine's result, its evidence and its time; not made if the run ended before."""
+    """A decision of an engine, with its measurements and its time.
+
+    It was not made if the run ended before.
+    """
 
     made: bool
     choice: str  # none, coalesced, rdma-cache
@@ -150,7 +153,7 @@ class LocalityRow(msgspec.Struct, frozen=True):
 
 
 class MeasuredProgram(msgspec.Struct, frozen=True):
-    """A program on a number of real GPUs, with their own remote loads."""
+    """A program on a number of real GPUs, which load from each other without treatments."""
 
     program: str
     sizes: str

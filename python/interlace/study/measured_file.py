@@ -13,7 +13,7 @@ from interlace.base.errors import UserError
 
 
 class MeasuredFile(Protocol):
-    """What all these files have."""
+    """The common part of all these files."""
 
     @property
     def format(self) -> int: ...
@@ -63,7 +63,7 @@ def read_measured_file(
         if name not in known:
             raise UserError(f"--measured {path}: there is no row {text}")
         if name in seen:
-            raise UserError(f"--measured {path}: row {text} is there twice")
+            raise UserError(f"--measured {path}: row {text} occurs twice")
         if not (math.isfinite(value) and value > 0):
             raise UserError(f"--measured {path}: {called} {text} is not above 0")
         seen.add(name)

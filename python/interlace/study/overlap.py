@@ -34,7 +34,9 @@ from interlace.model.results import BenchmarkFile
 from interlace.model.run import RunFailure, core_errors
 from interlace.nodes.nodes import CudaNode, measured_by
 
-MOST_RATE_BYTES = GIB  # bytes of the transfer that measures a mechanism's own rate
+MOST_RATE_BYTES = (
+    GIB  # bytes of the transfer that measures the rate of a mechanism without a kernel beside it
+)
 FIRST_ROUNDS = 64
 CLOSE_ENOUGH = 0.02  # the kernel's time over that of the transfer
 MOST_TUNING_RUNS = 8
@@ -56,7 +58,8 @@ class OverlapRow(msgspec.Struct):
     limit: float | None = None  # limit of the speedup; None for bulk-copy, which hides nothing
     of_limit: float | None = None
     best: bool = False  # the fastest of its mechanism; never bulk-copy
-    # Best configuration that tracks chunks only: the share that tracking adds without transfers.
+    # Only for the best configuration that tracks chunks: the share of time that tracking adds in a
+    # run without transfers.
     tracking: float | None = None
     untransferred_epoch_s: list[float] = []  # this includes bulk-copy, the baseline
     remarks: list[str] = []
@@ -210,11 +213,11 @@ class Overlap:
         transfer_s = copied.time_s - stored.time_s
         if transfer_s <= 0:
             raise RunFailure(
-                f"the copies of {size_text(self.size)} to {peers_text(peers)} take no time that "
-                "could be measured"
+                f"the copies of {size_text(self.size)} to {peers_text(peers)} take too little time "
+                "to be measured"
             )
         # A kernel with few rounds waits for memory. With many rounds its time is proportional to
-        # them: each correction is exact there, and comes closer in between.
+        # the rounds, so a correction is exact. In between, each correction comes closer.
         tried: dict[int, Epochs] = {}
         rounds = FIRST_ROUNDS
         while rounds not in tried and len(tried) < MOST_TUNING_RUNS:
@@ -256,7 +259,8 @@ class Overlap:
         return row
 
     def _add_rate(self, row: OverlapRow, config: Config) -> None:
-        """Add the mechanism's rate without computation, in a transfer with negligible ends.
+        """Add the mechanism's rate without computation, in a transfer so large that its start
+        and end do not matter.
 
         A mechanism may be impossible with so many bytes although it is possible with fewer.
         """

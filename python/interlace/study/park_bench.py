@@ -35,14 +35,14 @@ OWN, CUMEM, SAVER = "interlace", "cumem", "torch_memory_saver"
 METHODS = (OWN, CUMEM, SAVER)
 POOL = "interlace bench park"
 GPU = 0
-LEAST_BYTES = 64 * MIB  # the least rest that another copy of the model fills
+LEAST_BYTES = 64 * MIB  # if fewer bytes are left, no further copy of the model is added
 LINK_BYTES = GIB
 LINK_REPEATS = 5
 DRIVER_VERSION = Path("/sys/module/nvidia/version")
 
 
 def _parking() -> Any:
-    """Import the module, which loads NumPy. Help does not need it."""
+    """Import the module only here, because it loads NumPy, which the help does not need."""
     from interlace.runtime import parking
 
     return parking
@@ -61,7 +61,9 @@ class ParkRow(msgspec.Struct):
     first_park_gb_per_s: float
     park_gb_per_s: float  # the rate of the median time
     resume_gb_per_s: float
-    freed_bytes: int  # free memory of the GPU while the tensors are away, less that before
+    freed_bytes: (
+        int  # the GPU's free memory while the tensors are away, minus its free memory before
+    )
     wrong: int  # tensors with wrong bytes
 
 
@@ -175,10 +177,11 @@ class _OnAddress:
 
 
 class _Cumem:
-    """A replica of vLLM's CuMemAllocator, as it sleeps and wakes.
+    """A replica of vLLM's CuMemAllocator that sleeps and wakes as the original does.
 
     For each allocation it makes a page-locked tensor, copies by a call that waits, unmaps the
-    memory and releases it. It wakes by making and mapping the memory and the same copy back.
+    memory and releases it. To wake up, it makes and maps the memory again, and copies back in the
+    same way.
     """
 
     GRANULE = 2 * MIB
@@ -377,7 +380,7 @@ def run(most: int, methods: list[str], repeats: int) -> ParkResults:
         raise UserError("bench park needs torch, which is not installed")
     torch: Any = importlib.import_module("torch")
     if not torch.cuda.is_available():
-        raise UserError("bench park needs a GPU, and PyTorch sees none")
+        raise UserError("bench park needs a GPU, and PyTorch finds none")
     left_out: dict[str, str] = {}
     wanted = list(methods)
     versions = _versions(wanted, left_out)

@@ -110,7 +110,7 @@ def messages_of(
         if each is None:
             continue
         if len(gpus) < 2:
-            raise UserError(f"{option}: {machine.name} has one GPU; it takes two")
+            raise UserError(f"{option}: {machine.name} has one GPU; this needs two")
         for a, b in pairs:
             add(a, b, options.byte_count(option, each))
     if len(found) > MOST_MESSAGES:
@@ -137,7 +137,9 @@ def _traffic(machine: Machine, texts: Sequence[str]) -> list[list[str]]:
     for text in texts:
         stops = text.split(":")
         if len(stops) < 2 or any(a == b for a, b in itertools.pairwise(stops)):
-            raise UserError(f"--traffic {text!r}: give the memories on the way, gpu1:host:gpu0")
+            raise UserError(
+                f"--traffic {text!r}: give all memories on the way, such as gpu1:host:gpu0"
+            )
         found.append([_memory(machine, stop) for stop in stops])
     return found
 

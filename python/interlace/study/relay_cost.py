@@ -17,7 +17,7 @@ from interlace.model.run import core_errors
 from interlace.nodes.nodes import CudaNode, measured_by
 
 RECEIVER = 0  # the GPU that messages go to
-WINDOW_S = 0.1  # seconds of each figure in a repeat
+WINDOW_S = 0.1  # seconds for which each figure is measured in a repeat
 LEAST_GPUS = 3
 
 
@@ -28,7 +28,7 @@ class Kernel(msgspec.Struct):
     relays: bool  # whether messages may be relayed by this GPU
     alone_bytes_per_s: list[float]
     beside_bytes_per_s: list[float]  # rate while messages run back to back
-    slowdown_percent: float  # how much longer the same work takes, by medians
+    slowdown_percent: float  # how much longer the median time for the same work is
 
 
 class RelayRow(msgspec.Struct):
@@ -37,9 +37,9 @@ class RelayRow(msgspec.Struct):
     bytes: int
     relayed: bool  # whether a message took several paths
     message_alone_s: list[float]
-    message_beside_s: list[float]  # time while the kernels run
+    message_beside_s: list[float]  # times while the kernels run
     slowdown_percent: float
-    wrong: int  # bytes
+    wrong: int  # the number of wrong bytes
     kernels: list[Kernel]
 
 
@@ -53,7 +53,7 @@ class RelayResults(BenchmarkFile):
 
 
 def longer_percent(alone: Sequence[float], beside: Sequence[float]) -> float:
-    """By how many percent the median time beside other work exceeds the median time alone."""
+    """The percentage by which the median time beside other work exceeds the median time alone."""
     return 100 * (statistics.median(beside) / statistics.median(alone) - 1)
 
 
@@ -91,8 +91,8 @@ def measure(node: CudaNode, sizes: Sequence[int], warmup: int, repeats: int) -> 
     """Measure messages of these sizes."""
     if node.gpus < LEAST_GPUS:
         raise UserError(
-            f"--beside-kernels needs at least {LEAST_GPUS} GPUs, one that receives, one that "
-            f"relays and one that does not; {node.machine_name} has {node.gpus}"
+            f"--beside-kernels needs at least {LEAST_GPUS} GPUs: one receives, one relays, and one "
+            f"does neither; {node.machine_name} has {node.gpus}"
         )
     kernels = [gpu for gpu in range(node.gpus) if gpu != RECEIVER]
     relays = kernels[:-1]

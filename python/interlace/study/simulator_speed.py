@@ -63,7 +63,10 @@ class SpeedRow(msgspec.Struct):
 
 
 class StoresAlone(msgspec.Struct):
-    """Only stores to other GPUs; the run with the fewest CPU seconds counts."""
+    """The figures of the microbenchmark, which only stores to other GPUs.
+
+    The run with the fewest CPU seconds counts.
+    """
 
     gpus: int
     elements: int  # stores from each GPU to each other GPU

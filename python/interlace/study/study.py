@@ -140,8 +140,8 @@ def _notes(
         notes.append(f"{BOUND} is derived: the time of {BASELINE}, run again without its copies.")
         if any(row.captured is not None and row.captured > 1 for row in rows):
             notes.append(
-                "A mechanism captures more than 100 % of a derived opportunity where it needs less "
-                f"than {BASELINE} besides the copies: the bound is an estimate."
+                "A mechanism captures more than 100 % of a derived opportunity if it needs less "
+                "time than {BASELINE} besides the copies, because the bound is only an estimate."
             )
     elif any(row.gpus > 1 and row.opportunity is None for row in rows):
         bound = BOUND if node.runs(BOUND) else BASELINE
@@ -151,11 +151,13 @@ def _notes(
     if isinstance(node, CudaNode):
         notes.append(
             "Useful and wasted bytes are counted on the host node with the same boundaries; "
-            "protocol is the NVLink counters' raw bytes less those, null without the counters."
+            "protocol is the NVLink counters' raw bytes minus useful and wasted bytes; null "
+            "without the counters."
         )
     else:
         notes.append(
-            "peak_rss_mb is that of the row's own process, with the interpreter and the data."
+            "peak_rss_mb is the peak memory of the row's own process, including the interpreter "
+            "and the data."
         )
     for row in rows:
         notes.extend(

@@ -77,7 +77,7 @@ class _Work:
         ]
 
     def forget_wrong(self, known: dict[str, Run]) -> None:
-        """Forget runs that a sweep would not have kept, since a person may have edited the file."""
+        """Ignore runs that no sweep would have kept, because a person may have edited the file."""
         for key in known.keys() & set(itertools.chain.from_iterable(self.keys)):
             if not self.workload.accepts(known[key].max_error, known[key].iterations):
                 del known[key]
@@ -202,7 +202,10 @@ def _run(
     except BaseException:
         done = every - len(work.missing(kept.runs))
         if done:
-            say(f"interlace: {done} of {every} runs are in {kept.path}; the same command goes on")
+            say(
+                f"interlace: {done} of {every} runs are in {kept.path}; "
+                "the same command continues the sweep"
+            )
         raise
     return SweepResult(
         format=FORMAT,

@@ -25,7 +25,7 @@ from interlace.model.results import WireRow
 from interlace.model.run import Case
 
 KIND = "interlace sweep run"
-BEGINNING = f'{{"kind":"{KIND}"'.encode()  # every line begins so
+BEGINNING = f'{{"kind":"{KIND}"'.encode()  # every line begins like this
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -59,7 +59,7 @@ ENDING_BYTES = len(_ending(b""))
 
 
 def _run_of(line: bytes) -> Run | None:
-    """The run of a line; None if the line is damaged, or none of a sweep."""
+    """The run of a line; None if the line is damaged, or is not a run of a sweep."""
     body = line[:-ENDING_BYTES]
     if line != body + _ending(body):
         return None

@@ -115,7 +115,10 @@ def discover(command: str = "interlace topo") -> Topology:
     template = found.template_name
     source = load_machine(template, sources=True) if template in known else None
     machine = from_core(
-        found.found, core, "what the driver says makes no machine", _sources(found, source)
+        found.found,
+        core,
+        "the driver's report does not describe a valid machine",
+        _sources(found, source),
     )
     return Topology(machine, _routes(machine, core), found)
 
@@ -136,15 +139,15 @@ def _sources(found: Any, source: Machine | None) -> dict[str, str]:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     head = (
         f"Discovered on {platform.node() or 'this node'} on {today}, {driver}, "
-        f'CUDA {found.cuda_version or "unknown"}. "queried" figures are the driver\'s; the others '
-        "say which description they are taken from."
+        f'CUDA {found.cuda_version or "unknown"}. "queried" figures come from the driver; each '
+        "other figure names the description that it comes from."
     )
     sources = {"": " ".join([head, *found.remarks])}
     taken = f"taken from {found.template_name}" if source else "assumed"
 
     def inherited(key: str) -> str:
         if source is None:
-            return "assumed: no description knows this"
+            return "assumed: no description has this"
         note = source.sources.get(key, "")
         return f"{taken}: {note}" if note else taken
 
@@ -157,7 +160,7 @@ def _sources(found: Any, source: Machine | None) -> dict[str, str]:
         for key in (one.name for one in KEYS if one.table == "protocol" and one.name != "kind"):
             at = f"protocol.{protocol}.{key}"
             known = source is not None and at in source.sources
-            sources[at] = inherited(at) if known else "assumed: the usual value of such links"
+            sources[at] = inherited(at) if known else "assumed: the usual value for such links"
     for index, _ in enumerate(found.found.switches):
         sources[f"switch.{index}.latency_ns"] = f"{taken}, or assumed where it has no such switch"
     for index, rate in enumerate(found.link_rates):
@@ -192,7 +195,10 @@ def device_name(name: Any) -> str:
 
 
 def relation_of(topology: Topology, row: str, column: str) -> str:
-    """The word in a matrix cell. GPUs of a discovered machine have the driver's own word."""
+    """The word in a cell of the matrix.
+
+    For GPUs of a discovered machine it is the driver's own word.
+    """
     if row == column:
         return "X"
     if topology.discovery is not None and row != "host" and column != "host":

@@ -16,7 +16,8 @@ FORMATS = (ACCEL_SIM, NVBIT, MGPUSIM)
 COMPONENT = "L1VCache"  # MGPUSim's vector units send their accesses to these components
 
 PIECE = 1 << 20
-# Packed bytes are read in pieces so small that even a hostile file's unpacked piece is bounded.
+# Packed bytes are read in small pieces, so that an unpacked piece has a bounded size even if the
+# file is hostile.
 PACKED_PIECE = 1 << 14
 MAX_LIST_BYTES = 64 << 20
 LOOKED_AT = 1 << 16
@@ -97,7 +98,7 @@ def kind_of(file: Path, asked: str | None) -> str:
         return asked
     if file.name.endswith(".tracez"):
         raise UserError(
-            f"{file} is of Accel-Sim's binary form, which cannot be read; take the .traceg files"
+            f"{file} has Accel-Sim's binary form, which cannot be read; give the .traceg files"
         )
     text = beginning(file)
     first = text.lstrip()
@@ -108,7 +109,7 @@ def kind_of(file: Path, asked: str | None) -> str:
     if b"MEMTRACE: CTX" in text:
         return NVBIT
     raise UserError(
-        f"{file} looks like none of {', '.join(FORMATS)}; if it is one, name it with --format"
+        f"{file} has none of the formats {', '.join(FORMATS)}; if it is one, name it with --format"
     )
 
 
@@ -170,7 +171,7 @@ class Conversion:
             kernel = self.file.parent / step.file
             if not kernel.is_file():
                 raise UserError(
-                    f"{self.file}, line {step.line}: there is no file {kernel}; put it beside the "
+                    f"{self.file}, line {step.line}: there is no file {kernel}; put it next to the "
                     "list"
                 )
             self._kernel(kernel, tick)

@@ -37,11 +37,13 @@ class Foreign(NamedTuple):
     component: str | None
 
     def refuse(self, file: Path) -> None:
-        """Raise UserError if such an option was given for one of our files."""
+        """Raise UserError if such an option was given for a trace of Interlace."""
         options = ("--map", "--gpus", "--format", "--component")
         for option, value in zip(options, self, strict=True):
             if value is not None:
-                raise UserError(f"{option} is for traces of other tools; {file} is one of ours")
+                raise UserError(
+                    f"{option} is for traces of other tools; {file} is a trace of Interlace"
+                )
 
 
 def is_ours(core: Any, file: Path) -> bool:
@@ -61,7 +63,9 @@ def _places(kind: str, said: Foreign) -> Places:
                 "--map: a trace of MGPUSim says itself whose memory an address is; leave it out"
             )
         if count is None:
-            raise UserError("--gpus is missing: a trace of MGPUSim does not say how many GPUs ran")
+            raise UserError(
+                "--gpus is missing: a trace of MGPUSim does not say how many GPUs there were"
+            )
         return Places("", count, [], {}, [])
     for option, value in (("--gpus", said.gpus), ("--component", said.component)):
         if value is not None:

@@ -43,8 +43,8 @@ METHOD = (
 
 SMALL, MEDIUM, LARGE = "small", "medium", "large"
 # The options of each workload at each size. Small data fit in an L2 of 50 to 60 MB. Medium data are
-# about twice the L2, and large ones are what a core simulates in a minute or two. For als and ct
-# that limit is below twice the L2, so their sizes differ by their times.
+# about twice as large as the L2. Large data are as large as a core can simulate in a minute or two.
+# For als and ct that limit is below twice the L2, so their sizes differ by their times.
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
     "pagerank": {SMALL: {"rmat": 17}, MEDIUM: {"rmat": 20}, LARGE: {"rmat": 21}},
     "sssp": {SMALL: {"rmat": 17}, MEDIUM: {"rmat": 19}, LARGE: {"rmat": 20}},
@@ -258,7 +258,7 @@ def compare(
     jobs: int,
 ) -> WorkloadCalibration:
     """Simulate each measured row. `reasons` says why rows were not measured."""
-    # The largest ones first, so that none of them is left alone at the end.
+    # The largest ones run first, so that none of them runs alone at the end.
     order = sorted(given.rows, key=lambda row: -list(SIZES[row.workload]).index(row.size))
     work: list[Callable[[], WorkloadRow | NotCompared]] = [
         partial(_simulated, machine, row) for row in order

@@ -31,7 +31,9 @@ EXECUTORS = ("streams", "graphs")
 # message.
 PAIRS = {"host-to-gpu": (HOST, 0), "gpu-to-host": (0, HOST), "gpu-to-gpu": (0, 1)}
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
-LEAST_CHUNK = 32 << 10  # the least bytes of a staged part; events take longer than smaller parts
+LEAST_CHUNK = (
+    32 << 10
+)  # the least bytes of a staged part; for smaller parts, events take longer than the copy
 MOST_ROUNDS = 6  # the most rounds of finalists
 
 

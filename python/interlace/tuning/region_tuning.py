@@ -59,7 +59,7 @@ def region_options(candidate: Candidate | Tried | Picked) -> dict[str, Any]:
 
 
 def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
-    """The results of `make` on all ranks, in order. If `make` raises on one rank, all raise.
+    """The results of `make` on all ranks, in order. If `make` raises on one rank, all ranks raise.
 
     A rank may raise before it makes a region, while other ranks already gather for that region.
     Their gather then fails because of this rank. In that case all ranks gather again here.
@@ -83,7 +83,7 @@ def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
         if "failed" in one:
             raise failed or RuntimeError(f"rank {rank} failed: {one['failed']}")
     if refused := [one["refused"] for one in found if "refused" in one]:
-        # The region reports only that its gather met such a rank.
+        # The region then reports only that another rank failed during its gather.
         raise UserError(next((why for why in refused if TAG.decode()[1:] not in why), refused[0]))
     return [one["made"] for one in found]
 

@@ -133,8 +133,9 @@ def tune_space(
 
 
 def _space(given: Any) -> Any:
-    """Return a space of the compiled search, from such a space or from {mechanism: {parameter:
-    values}}.
+    """Return a space for the compiled search.
+
+    `space` is such a space already, or {mechanism: {parameter: values}}.
     """
     if not isinstance(given, Mapping):
         return given

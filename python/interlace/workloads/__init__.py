@@ -50,8 +50,8 @@ SHIPPED: dict[str, type[Workload]] = _in_order(_workloads())
 class _AllWorkloads(MutableMapping[str, type[Workload]]):
     """The workloads by their names.
 
-    They include workloads of other packages. These are loaded when somebody asks, and not with
-    this package, because their modules import this package.
+    They include workloads of other packages. Those are loaded only when they are needed, because
+    their modules import this package.
     """
 
     @cached_property

@@ -40,7 +40,7 @@ DEFAULT_RATE = 0.05
 STEPS = 1  # gradient steps of sgd in an epoch
 
 FLOAT32_ROUNDING = 2.0**-24
-# The ratings that a lane adds up if a warp has a row: a third of a part.
+# The number of ratings that a lane adds up if a warp has a row: a third of a part.
 MOST_ADDED = 171
 
 
@@ -57,7 +57,7 @@ class AlsInputs(ModelInputs):
     lambda_: Annotated[float | None, Option("L", "regularisation", DEFAULT_LAMBDA)] = None
     method: Annotated[
         str | None,
-        Option("als|sgd", "least squares, or a gradient step an epoch", METHODS[0]),
+        Option("als|sgd", "als: least squares; sgd: gradient steps", METHODS[0]),
     ] = None
     rate: Annotated[float | None, Option("R", "length of a gradient step", DEFAULT_RATE)] = None
     kernel: Annotated[Kernel, Default("warp-per-row (or with --method sgd lane-per-row)")] = None
@@ -86,7 +86,7 @@ class Als(Workload):
         self.rate = DEFAULT_RATE if inputs.rate is None else inputs.rate
         self.start = start_factors(ratings, self.rank, 1 if inputs.seed is None else inputs.seed)
         self.start_rmse = rmse(ratings, *self.start)
-        self.rmse: float | None = None  # the reference's error, once there is one
+        self.rmse: float | None = None  # the reference's error, once it is known
         self._condition = 1.0  # condition of the worst row's equations so far
 
     @classmethod
@@ -112,9 +112,11 @@ class Als(Workload):
         if inputs.lambda_ is not None and not 1e-6 <= inputs.lambda_ < math.inf:
             raise UserError(f"--lambda {inputs.lambda_:g}: give a finite number of at least 1e-06")
         if inputs.kernel == "lane-per-row" and inputs.method != "sgd":
-            raise UserError("--kernel lane-per-row is for --method sgd; leave it out, or give that")
+            raise UserError(
+                "--kernel lane-per-row is for --method sgd; leave it out, or add --method sgd"
+            )
         if inputs.rate is not None and inputs.method != "sgd":
-            raise UserError("--rate is for --method sgd; leave it out, or give that")
+            raise UserError("--rate is for --method sgd; leave it out, or add --method sgd")
         if inputs.rate is not None and not 0 < inputs.rate < math.inf:
             raise UserError(f"--rate {inputs.rate:g}: give a finite number above 0")
         reason = "is not for als, which makes a fixed number of iterations; give --iterations"
@@ -289,13 +291,12 @@ class Als(Workload):
         sides = (self.ratings.users, self.ratings.items)
         return max(int((side.offsets[1:] - side.offsets[:-1]).max()) for side in sides)
 
-    # Sums of products run over at most _most_added ratings one after another; roundings that do
-    # not depend on each other cancel to about the root of their number times one. Solving a row's
-    # equations enlarges that by their condition at most. An epoch is a
-    # projection: it passes earlier errors on at about their size and adds its own. The errors of
-    # several epochs cancel likewise. A gradient step neither enlarges errors nor hides them. A lost
-    # or late transfer causes a far larger error: an old factor is wrong by its change in the
-    # iteration.
+    # A sum of products adds at most _most_added ratings one after another. Independent roundings
+    # partly cancel: n of them amount to about the root of n roundings. Solving a row's equations
+    # multiplies this error by at most their condition. An epoch is a projection, so earlier errors
+    # keep about their size, and the epoch adds its own errors. The errors of several epochs also
+    # partly cancel. A gradient step neither enlarges errors nor hides them. A lost or late transfer
+    # causes a far larger error: an old factor is wrong by its change in the iteration.
     def allowed_error(self) -> float:
         epochs = 2 * self.iterations
         chain = math.sqrt(self._most_added() + self.rank)

@@ -49,11 +49,14 @@ class Workload(ABC):
     place: ClassVar[int] = 100  # order in lists; workloads with equal places are sorted by name
     summary: ClassVar[str]
     takes: ClassVar[type[Inputs]]  # the class of its options
-    values_are: ClassVar[str]  # the name of a device's result; `element` names its unit
+    values_are: ClassVar[str]  # the plural name of a device's result; `element` names one element
     element: ClassVar[str]
     largest_tolerance: ClassVar[float] = math.inf
     kernels: ClassVar[tuple[str, ...]] = ()  # alternative kernels, the default first
-    subscribes: ClassVar[tuple[str, ...]] = ("all", "needed")  # the choices, if it is an option
+    subscribes: ClassVar[tuple[str, ...]] = (
+        "all",
+        "needed",
+    )  # the choices of --subscribe, if the workload has it
     defaults: ClassVar[tuple[str, ...]] = DEFAULTS  # the mechanisms of a study by default
     shows_phases: ClassVar[bool] = False  # whether a study prints the time of its copies alone
 
@@ -206,7 +209,8 @@ class Workload(ABC):
         return library_of(self.name, type(self).__module__, module).run
 
     def limits(self) -> tuple[int, float]:
-        """The most iterations, and the residual that ends a run (0: none), for compiled modules."""
+        """For compiled modules: the most iterations, and the residual that ends a run (0: no
+        residual does)."""
         return self.iterations, self.tolerance or 0.0
 
     def simulate(
@@ -223,7 +227,7 @@ class Workload(ABC):
         """Run on a simulated machine, with `threads` threads. `record`: a trace file to write.
 
         Unless `whole`, a run whose iterations repeat simulates only the first ones. With
-        `cut_like_gpus` blocks are cut for the threads of the machine's GPUs, as on real ones.
+        `cut_like_gpus`, blocks are cut for the threads of the machine's GPUs, as on real GPUs.
         """
         named: dict[str, Any] = {} if record is None else {"record": str(record)}
         if not whole:
@@ -274,7 +278,7 @@ class Workload(ABC):
         if iterations > self.limits()[0]:
             return False
         if error > self.allowed_error():
-            self._reference(iterations)  # some limits are known only after it
+            self._reference(iterations)  # some limits are known only after the run
         return error <= self.allowed_error()
 
     def _reference(self, iterations: int) -> Reference:
@@ -308,7 +312,9 @@ class Workload(ABC):
                 continue
             with np.errstate(divide="ignore", invalid="ignore"):
                 error = np.abs(found - expected[held]) / magnitude[held]
-            error[found == expected[held]] = 0.0  # this includes elements that are infinite in both
+            error[found == expected[held]] = (
+                0.0  # the error of an element that is infinite in both is 0
+            )
             error[np.isnan(error)] = math.inf
             worst = int(error.argmax())
             if not error[worst] <= allowed:
@@ -324,6 +330,7 @@ class Workload(ABC):
 
 
 def _default_iterations(inputs: type[Inputs]) -> int:
-    """The default count if no number was given; the maximum for an input that is not a number."""
+    """Return the default if no number was given, and the maximum for an input that is not a
+    number."""
     default = declared(inputs)["iterations"].option.default
     return default if isinstance(default, int) else MAX_ITERATIONS

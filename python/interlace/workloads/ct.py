@@ -34,7 +34,7 @@ DEFAULT_SMOOTHING = 0.01
 
 RAYS_OF_A_BLOCK = 128  # a part of the rays consists of whole blocks
 FLOAT32_ROUNDING = 2.0**-24
-STRIPS_AT_A_TIME = 16  # strips of which a ray's sum consists
+STRIPS_AT_A_TIME = 16  # a ray's sum is computed from groups of this many strips
 # The roundings of a position in a tile: two steps of up to 45 bins, each up to 2**-19.
 POSITION_ROUNDINGS = 64
 
@@ -47,11 +47,15 @@ class CtInputs(Inputs):
     size: Annotated[Size, Default(DEFAULT_SIZE)] = None
     angles: Annotated[int | None, Option("N", "angles in half a turn", DEFAULT_ANGLES)] = None
     detectors: Annotated[
-        int | None, Option("N", "rays an angle", "the fewest that see the whole image")
+        int | None, Option("N", "rays an angle", "the fewest detectors that see the whole image")
     ] = None
     subsets: Annotated[
         int | None,
-        Option("N", "subsets of the angles, each a step of an iteration", DEFAULT_SUBSETS),
+        Option(
+            "N",
+            "subsets of the angles; an iteration makes a step with each subset",
+            DEFAULT_SUBSETS,
+        ),
     ] = None
     smoothing: Annotated[float | None, Option("B", "strength of the prior", DEFAULT_SMOOTHING)] = (
         None
@@ -73,7 +77,7 @@ class Ct(Workload):
         super().__init__(f"shepp-logan-{scan.size}", source, inputs)
         self.scan = scan
         self.smoothing = DEFAULT_SMOOTHING if inputs.smoothing is None else inputs.smoothing
-        self.cost: float | None = None  # the reference's cost, once there is one
+        self.cost: float | None = None  # the reference's cost, once it is known
 
     @classmethod
     def check_data(cls, inputs: CtInputs) -> None:
@@ -182,17 +186,17 @@ class Ct(Workload):
         return largest
 
     # Errors are relative to the image's largest pixel. A step changes a pixel by the mean of (y - a
-    # . x) / |a| over the rays that cross it, and a . x / |a| is itself a mean of pixels. A ray adds
+    # . x) / |a| over the rays that cross the pixel, and a . x / |a| is a mean of pixels. A ray adds
     # up two products for each strip, first in groups of 16 strips and then the groups' sums. A
     # pixel adds up two products for each angle of the subset. Independent roundings cancel to about
-    # the root of their number. Positions round too. The change of a ray's length in a pixel with
-    # its distance from the centre, summed over all distances, is twice the longest length. In the
-    # mean over angles, lengths are therefore as wrong as positions. A step minimises a surrogate
-    # above the objective, so it passes earlier errors on at about their size. It adds its own
-    # errors, which cancel over the steps in the same way. Four times this bound is above the
-    # largest error of very many pixels. The error of a lost or late transfer is far larger: an old
-    # pixel is wrong by its change in the step, and a ray through it by that times the step from ray
-    # to image.
+    # the root of their number. Positions round too. A ray's length in a pixel depends on its
+    # distance from the centre. The sum of the changes of this length over all distances is twice
+    # the longest length. On average over the angles, the relative error of lengths is therefore
+    # that of positions. A step minimises a surrogate above the objective, so it passes earlier
+    # errors on at about their size. It adds its own errors, which cancel over the steps in the same
+    # way. Four times this bound is above the largest error of very many pixels. The error of a lost
+    # or late transfer is far larger: an old pixel is wrong by its change in the step, and a ray
+    # through it by that times the step from ray to image.
     def allowed_error(self) -> float:
         scan = self.scan
         of_ray = 2 * STRIPS_AT_A_TIME + scan.size / STRIPS_AT_A_TIME
@@ -211,7 +215,7 @@ MOST_RAYS = 2**31 - 1
 # water does.
 SIDE_CM = 24.0
 
-_BAND = 64  # so many rows of pixels, or rays, fit in a cache
+_BAND = 64  # rows of pixels, or rays, that fit in a cache
 _ENTRY_BYTES = 12  # bytes of an entry of the system's matrix
 
 
@@ -312,7 +316,7 @@ def direction(angle: int, angles: int) -> tuple[float, float]:
 
 
 def phantom(size: int) -> NDArray[np.float64]:
-    """The Shepp-Logan phantom: a pixel is the sum of the levels of the ellipses it lies in."""
+    """The Shepp-Logan phantom: a pixel is the sum of the levels of the ellipses that contain it."""
     import numpy as np
 
     centres = (2 * np.arange(size) + 1) / size - 1
@@ -411,8 +415,9 @@ class System:
     """The matrix of a tomograph, made by Siddon's method an angle at a time.
 
     R. L. Siddon, "Fast calculation of the exact radiological path for a three-dimensional CT
-    array", Medical Physics 12 (1985) 252-255, in two dimensions: a ray's crossings with the lines
-    of the grid, sorted, cut it into pieces, and the middle of a piece says which pixel it lies in.
+    array", Medical Physics 12 (1985) 252-255, in two dimensions: The sorted crossings of a ray with
+    the lines of the grid cut the ray into pieces. The middle of a piece shows in which pixel the
+    piece lies.
     """
 
     def __init__(self, size: int, angles: int, detectors: int) -> None:
@@ -452,7 +457,8 @@ class System:
     def _pieces(
         self, distance: NDArray[np.float64], cosine: float, sine: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-        """The number of pieces of each of an angle's rays, and the pieces' pixels and lengths."""
+        """For an angle: the number of pieces of each ray, and the pixel and the length of each
+        piece."""
         import numpy as np
 
         size, half = self.size, self.size / 2

@@ -26,9 +26,9 @@ DEFAULT_DIMENSIONS = 3
 
 FLOAT32_ROUNDING = 2.0**-24
 STAGES = 3
-# Independent roundings of a point in a stage, each about as large as the result's: a dimension's
-# sum, its factor and its addition. Burgers' equation has five fluxes in each direction instead of
-# the sum.
+# The number of independent roundings of a point in a stage, each about as large as that of the
+# result. A dimension has three: its sum, its factor and its addition. Burgers' equation has five
+# fluxes in each direction instead of the sum.
 ROUNDINGS_OF_A_DIMENSION = {"heat": 8, "burgers": 30}
 
 
@@ -113,10 +113,10 @@ class Diffusion(Slabs):
 
     # Errors are relative to the largest value at the start, which later values hardly exceed. A
     # stage's roundings are independent and cancel to about the root of their number. The method is
-    # stable, so a stage passes earlier errors on at about their size. Errors that Burgers' equation
-    # carries into a front stay there. Four times this bound is above the largest error of very many
-    # points. The error of a lost or late transfer is far larger: an old plane is wrong by its
-    # change in a stage.
+    # stable, so a stage passes earlier errors on without enlarging them. Errors that Burgers'
+    # equation carries into a front stay there. Four times this bound is above the largest error of
+    # very many points. The error of a lost or late transfer is far larger: an old plane is wrong by
+    # its change in a stage.
     def allowed_error(self) -> float:
         dimensions = sum(n > 1 for n in self.start.values.shape)
         a_stage = 4 + dimensions * ROUNDINGS_OF_A_DIMENSION[self.start.equation]
@@ -148,7 +148,7 @@ class Start:
 
     @property
     def halo(self) -> int:
-        """Neighbouring points that a part needs on each side."""
+        """The number of neighbouring points that a part needs on each side."""
         return HALO[self.equation] * self.plane
 
 
@@ -215,7 +215,10 @@ def change(start: Start, u: Grid) -> Grid:
 
 
 def _fluxes(wide: Grid, speed: float) -> Grid:
-    """The flux through all faces, from before the first point; `wide` has 3 more a side."""
+    """The flux through all faces, beginning with the face before the first point.
+
+    `wide` has 3 more points on each side.
+    """
     right = (wide**2 / 2 + speed * wide) / 2
     left = (wide**2 / 2 - speed * wide) / 2
     faces = len(wide) - 5

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_SIZE = 32
 
 FLOAT32_ROUNDING = 2.0**-24
-EPOCHS = 2  # a step has an epoch for stresses and one for velocities
+EPOCHS = 2  # a step has an epoch for stresses and an epoch for velocities
 # The roundings of a value in an epoch: three differences of seven, a sum, a factor, an addition.
 ROUNDINGS = 24
 
@@ -92,10 +92,10 @@ class Eqwp(Slabs):
         return Reference(values, np.full(values.size, largest))
 
     # Errors are relative to the largest velocity at the start, because waves spread from there. An
-    # epoch's roundings are independent and cancel to about the root of their number. An epoch keeps
-    # the energy of earlier errors. Four times this bound is above the largest error of very many
-    # values. The error of a lost or late transfer is far larger: an old plane is wrong by its
-    # change in a step.
+    # epoch's roundings are independent and cancel to about the root of their number. An epoch does
+    # not change the energy of earlier errors. Four times this bound is above the largest error of
+    # very many values. The error of a lost or late transfer is far larger: an old plane is wrong by
+    # its change in a step.
     def allowed_error(self) -> float:
         return 4 * FLOAT32_ROUNDING * math.sqrt(EPOCHS * self.iterations * ROUNDINGS)
 
@@ -125,7 +125,7 @@ class Start:
 
     @property
     def halo(self) -> int:
-        """Neighbouring values that a part needs on each side."""
+        """The number of neighbouring values that a part needs on each side."""
         return HALO * self.plane
 
 

@@ -38,9 +38,9 @@ GRAPHS = ("data", "rmat", *MODELS)
 class ModelInputs(Inputs):
     """The option that selects a model of interlace.data.graph_models."""
 
-    cage: Annotated[int | None, Option("ROWS", "generate a matrix as of DNA electrophoresis")] = (
-        None
-    )
+    cage: Annotated[
+        int | None, Option("ROWS", "generate a graph like matrices of DNA electrophoresis")
+    ] = None
     crawl: Annotated[
         int | None, Option("PAGES", "generate the links of a web crawl, host by host")
     ] = None
@@ -55,7 +55,7 @@ class GraphInputs(ModelInputs):
     """Options of a graph."""
 
     data: Annotated[
-        Data, Option("FILE", "a graph, .mtx, .txt, .el, .edges, .tsv, each also .gz")
+        Data, Option("FILE", "a graph: .mtx, .txt, .el, .edges or .tsv, each also .gz")
     ] = None
     rmat: Annotated[int | None, Option("SCALE", "generate an R-MAT graph of 2**SCALE vertices")] = (
         None
@@ -87,7 +87,7 @@ def check_model(inputs: ModelInputs) -> None:
 
 
 def model_graph(inputs: ModelInputs) -> tuple[Graph, str, str] | None:
-    """The graph of the selected model with its name and source; None without a model."""
+    """The graph of the selected model, with its name and source. None if no model is selected."""
     from interlace.data.graph_models import MODELS as MADE
 
     name = next((name for name in MODELS if getattr(inputs, name) is not None), None)

@@ -32,7 +32,7 @@ ROUNDINGS = 3
 # The bytes of a point. While the reference is computed, these are three float64 grids. Afterwards
 # they are one grid, the results of all GPUs, the indices of a GPU's points, and their differences.
 REFERENCE_BYTES = 36
-# The reference computes so many columns for all rows before the next ones.
+# The reference computes this number of columns for all rows, then the next columns.
 CACHED_COLUMNS = 1 << 14
 # Counts grow in proportion to the columns, in steps that keep the rows' alignment in sectors.
 COUNTED_COLUMNS = 2048
@@ -42,12 +42,12 @@ COUNTED_COLUMNS = 2048
 class HaloJacobiInputs(Inputs):
     """The options of the grid."""
 
-    rows: Annotated[int | None, Option("N", "of the grid, which the GPUs share", DEFAULT_ROWS)] = (
-        None
-    )
+    rows: Annotated[
+        int | None, Option("N", "rows of the grid, which the GPUs share", DEFAULT_ROWS)
+    ] = None
     columns: Annotated[
         int | None,
-        Option("N", "points of a row, 4 bytes each, which is a message", DEFAULT_COLUMNS),
+        Option("N", "points of a row, 4 bytes each; a row is a message", DEFAULT_COLUMNS),
     ] = None
 
 
@@ -129,8 +129,8 @@ class HaloJacobi(Workload):
         return np.concatenate([row * self.columns + of_a_row for row in rows])
 
     def count(self, core: Any, case: Case, iterations: int, cache_bytes: int = 0) -> Counted:
-        # The host is slow with a large grid. Beyond the L2, counts of narrow grids extrapolate in
-        # proportion.
+        # The host is slow with a large grid. For grids beyond the L2, the counts of narrow grids
+        # are extrapolated in proportion.
         least = min(end - begin for begin, end in pairwise(self.boundaries(case.gpus)))
         turns = self.columns // COUNTED_COLUMNS
         if turns <= 2 or 2 * ELEMENT_BYTES * least <= cache_bytes:
@@ -150,7 +150,7 @@ class HaloJacobi(Workload):
         return Reference(values, np.broadcast_to(np.float64(1), values.shape))
 
     # Values are between 0 and 1, and errors are relative to 1. The mean of four values is at most
-    # the largest of them, and it does not enlarge their errors. The roundings of an iteration's
+    # the largest of the four, and does not enlarge their errors. The roundings of an iteration's
     # sums are independent and cancel to about the root of their number. Four times this bound is
     # above the largest error of very many points. The error of a lost or late row is far larger:
     # the row is wrong by its change in an iteration.

@@ -22,7 +22,7 @@ class Option(NamedTuple):
     """An option's letter in the help, and its help text."""
 
     metavar: str
-    help: str  # the text, without the names of workloads that take it
+    help: str  # the text, without the names of the workloads that have the option
     default: object = None  # None: the help does not mention a default
     short: str | None = None
 
@@ -34,18 +34,22 @@ class Default(NamedTuple):
 
 
 Data = Annotated[Path | None, Option("FILE", "the input")]
-Seed = Annotated[int | None, Option("N", "of what is generated", 1)]
+Seed = Annotated[int | None, Option("N", "the seed of generated data", 1)]
 Size = Annotated[int | None, Option("N", "pixels or points a side")]
 Kernel = Annotated[
     str | None,
-    Option("NAME", "of those that do the same; they differ in what they store side by side"),
+    Option(
+        "NAME",
+        "the kernel; all kernels of a workload do the same work, but "
+        "differ in which values they store side by side",
+    ),
 ]
 Subscribe = Annotated[
     str | None,
     Option(
         "all|needed",
-        "send values to all GPUs, or to those that read them: stores each to its readers, copies a "
-        "range that has all of them",
+        "send values to all GPUs, or only to those that read them: a store goes to the readers of "
+        "its value, a copy moves one range that contains all values that a GPU reads",
         "all",
     ),
 ]
@@ -155,6 +159,8 @@ def options(takers: Mapping[str, type[Inputs]]) -> dict[str, Taken]:
     for workload, inputs in takers.items():
         for name, (kind, option) in declared(inputs).items():
             taken = found.setdefault(name, Taken(kind, {}))
-            assert taken.kind is kind, f"{workload}: {option_of(name)} is of another type elsewhere"
+            assert taken.kind is kind, (
+                f"{workload}: {option_of(name)} has another type in another workload"
+            )
             taken.by[workload] = option
     return found

@@ -33,7 +33,9 @@ def installed_workloads(
             workload = _load(entry, {**shipped, **found})
         except Exception as error:
             why = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-            unusable[entry.name] = f"the package {package} has it, and it cannot be used: {why}"
+            unusable[entry.name] = (
+                f"the package {package} has this workload, but it cannot be used: {why}"
+            )
         else:
             found[entry.name] = workload
     return found, {name: why for name, why in unusable.items() if name not in {**shipped, **found}}

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 DEFAULT_DAMPING = 0.85
 
 # The largest relative error of a rank. float32 rounds by 6e-8 (2**-24). Up to 256 lanes add up a
-# row, so even 10**5 edges make a chain of only 400 additions, whose roundings cancel to about 20
-# roundings. (If a warp has the row, 10**4 edges make such a chain.) An iteration passes on at most
-# the damping factor of earlier errors. At 0.85 this adds up to 7 times the error of one iteration:
-# 8e-6 at worst, and 1e-6 usually. The error of a lost or late transfer is far larger: one old value
-# changes a rank by the value's change in the iteration.
+# row, so even 10**5 edges make a chain of only 400 additions. Their roundings partly cancel and
+# amount to about 20 roundings. (If a warp has the row, 10**4 edges make such a chain.) An iteration
+# passes on at most the damping factor of earlier errors. At 0.85 this adds up to 7 times the error
+# of one iteration: 8e-6 at worst, and 1e-6 usually. The error of a lost or late transfer is far
+# larger: one old value changes a rank by the value's change in the iteration.
 MAX_RELATIVE_ERROR = 1e-5
 
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def cut_planes(planes: int, values: int, gpus: int) -> Sequence[int]:
-    """The boundaries of parts with equal numbers of planes; a plane has so many values."""
+    """The boundaries of parts with equal numbers of planes.
+
+    `plane` is the number of values in a plane.
+    """
     return [planes * gpu // gpus * values for gpu in range(gpus + 1)]
 
 
@@ -28,7 +31,7 @@ class Slabs(Workload):
     ) -> None:
         super().__init__(data_name, source, inputs)
         self.planes, self.plane = len(grid), int(grid[0].size)
-        self.halo = halo  # the values beside a part that it needs
+        self.halo = halo  # the number of values on each side of a part that the part needs
 
     @classmethod
     def check_data(cls, inputs: Any) -> None:

@@ -29,7 +29,7 @@ class SsspInputs(GraphInputs):
     iterations: Annotated[Iterations, Default("to the end")] = None
     source: Annotated[
         int | None,
-        Option("V", "vertex to start from, the first is 0", "one of most out-edges"),
+        Option("V", "the vertex to start from, counted from 0", "a vertex with the most out-edges"),
     ] = None
 
 
@@ -38,7 +38,9 @@ class Sssp(GraphWorkload):
 
     name = "sssp"
     place = 3
-    summary = "shortest paths; --data FILE (as pagerank's, with weights or not) or --rmat SCALE"
+    summary = (
+        "shortest paths; --data FILE (as for pagerank, with or without weights) or --rmat SCALE"
+    )
     takes = SsspInputs
     values_are = "distances"
 
@@ -87,7 +89,7 @@ class Sssp(GraphWorkload):
         graph, weights, own = paths.load_weighted(inputs.data, seed)
         if own:
             inputs.refuse(
-                ("seed",), f"is for graphs without weights, {inputs.data} has some; leave it out"
+                ("seed",), f"is for graphs without weights, {inputs.data} has weights; leave it out"
             )
         source = str(inputs.data) if own else f"{inputs.data}, weights of seed {seed}"
         return cls(graph, weights, graph.name, source, inputs)
@@ -136,9 +138,9 @@ class Sssp(GraphWorkload):
 
     # A distance is the sum of a path's non-negative float32 weights. Each addition rounds by at
     # most 2**-24 of the sum, and minima are exact. After k iterations paths have at most k edges. A
-    # distance is therefore within k / 2**24 of the shortest path's, from above and from below,
-    # because float32 also had the path that is shortest in float64 to choose from. A lost or late
-    # transfer gives another path, or none.
+    # distance in float32 therefore differs from that in float64 by at most k / 2**24, up or down:
+    # each of the two computations could also choose the other one's path. After a lost or late
+    # transfer the distance is that of another path, or infinite.
     def allowed_error(self) -> float:
-        # The factor covers more than the first order.
+        # The factor 2 also covers terms of higher order.
         return self._longest * FLOAT32_ROUNDING * 1.01

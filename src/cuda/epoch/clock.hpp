@@ -22,7 +22,7 @@ class run_clock {
   // Enqueue the events that start and stop the clock. The device must be the current one.
   void start(std::uint32_t device) const;
   void stop(std::uint32_t device) const;
-  // The time from the device's start to one of its events.
+  // The time from the event that started the device's clock to one of the device's events.
   double until_s(std::uint32_t device, cudaEvent_t event) const;
   // The time of the slowest device. All devices must have stopped.
   double longest_s() const;

@@ -55,7 +55,8 @@ gate_keeper::~gate_keeper() {
   thread_.join();
   if (early_) {
     remarks_.emplace_back(
-        "the graphs took so long to enqueue that they started before all were; the time may "
+        "the first graphs started before all graphs were enqueued, which took too long; the time "
+        "may "
         "include host time");
   }
 }

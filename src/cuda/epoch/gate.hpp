@@ -33,7 +33,7 @@ class gate {
  private:
   const node_gpus& gpus_;
   mapped_memory host_;     // memory of the ticket for which the GPUs wait
-  unsigned int* shown_;    // the ticket that the host shows in that memory
+  unsigned int* shown_;    // the ticket in that memory, which the host sets
   unsigned int next_ = 0;  // the ticket of the last shut()
 };
 

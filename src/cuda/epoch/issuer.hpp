@@ -33,8 +33,8 @@ class issuer {
   // call is captured into a graph that is then discarded.
   void load_call(const operation& o);
 
-  // Call these functions before and after capturing the graphs of all devices. Between the two
-  // calls, launches may start early.
+  // Call the first function before the graphs of all devices are captured, and the second one after
+  // that. Launches that are captured between the two calls may start early.
   void begin_graphs();
   void end_graphs() { early_now_ = 0; }
   // The number of kernels and exchanges that were launched early since the last reset.

@@ -167,8 +167,8 @@ void recorder::submit(operation o) {
     return;
   }
   const current_device restore(gpus_.ordinal(0));
-  // Outside of a recording, a call's own kernels may wait for running work. All of that work is
-  // already enqueued on every device.
+  // Outside of a recording, the kernels of a library call are not loaded here. Their first launch
+  // may wait for running work, but all of this work is already enqueued on every device.
   if (o.what == operation::kind::kernel) kernels_.load(o.kernel);
   issues_.issue(o, nullptr);
 }

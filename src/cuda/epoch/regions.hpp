@@ -63,9 +63,9 @@ class node_regions {
   const std::optional<copy_options>& copies_;
   std::vector<std::string>& remarks_;
   std::vector<kernel::region_state> states_;
-  std::vector<reduction_details> reductions_;              // the index is that of states_
+  std::vector<reduction_details> reductions_;              // the same index as in states_
   std::map<std::uint32_t, partition_details> partitions_;  // by id
-  std::vector<node_mechanism*> by_region_;  // the index is that of states_; null for a reduction
+  std::vector<node_mechanism*> by_region_;  // the same index as in states_; null for a reduction
   std::map<kernel::mechanism, std::unique_ptr<node_mechanism>> mechanisms_;
 };
 

@@ -20,7 +20,7 @@ elastic_place elastic_place_of(const driver_table& driver, int gpu, std::vector<
         "cuMemGetAllocationGranularity");
   found.granularity = granularity;
   if (found.properties.gpu_direct_rdma != 0) {
-    // Some machines say that network cards can use such memory, and then refuse to make it.
+    // Some drivers report that network cards can use such memory, but then refuse to allocate it.
     physical_memory made = 0;
     if (driver.physical_create(&made, granularity, &found.properties, 0) == driver_result::success)
       log_failure(driver, driver.physical_release(made), "cuMemRelease");
@@ -77,7 +77,7 @@ void elastic_memory::attach() {
     try {
       detach();
       if (!had_physical) release();
-    } catch (const device_error&) {  // it stays mapped, and the next call goes on from there
+    } catch (const device_error&) {  // the memory stays mapped; the next call unmaps it
     }
     throw;
   }
@@ -92,7 +92,7 @@ void elastic_memory::give_access() {
   for (const int peer : place_.peers)
     if (peer != user_) add(peer);
   int result = driver_.set_access(address_, bytes_, users.data(), users.size());
-  // Without access of the rest, copies take no detour through these GPUs.
+  // The other GPUs need no access: copies then take no path through them.
   if (result != driver_result::success && users.size() > needed)
     result = driver_.set_access(address_, bytes_, users.data(), needed);
   check(driver_, result, "cuMemSetAccess");

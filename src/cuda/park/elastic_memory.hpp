@@ -12,8 +12,8 @@ namespace interlace::cuda {
 // Where the memory is, and who may use it.
 struct elastic_place {
   physical_properties properties;  // they name the GPU
-  std::uint64_t granularity = 1;   // sizes are multiples of it
-  std::vector<int> peers;          // other GPUs that get access where the driver gives it
+  std::uint64_t granularity = 1;   // sizes must be multiples of this number of bytes
+  std::vector<int> peers;          // other GPUs, which get access if the driver allows it
 };
 
 // The properties of memory of this GPU. Its context must be current. Throws device_error.
@@ -24,7 +24,7 @@ class elastic_memory {
   // Reserves addresses for at least `bytes`. Copies of GPU `user` need access. Throws device_error.
   elastic_memory(const driver_table& driver, const elastic_place& place, std::uint64_t bytes,
                  int user);
-  // Unmaps and releases what there is. No work may use the memory.
+  // Unmaps and releases the physical memory, if there is any. No work may use the memory.
   ~elastic_memory();
   elastic_memory(const elastic_memory&) = delete;
   elastic_memory& operator=(const elastic_memory&) = delete;
@@ -34,7 +34,7 @@ class elastic_memory {
   int gpu() const { return place_.properties.location.id; }
   bool attached() const { return usable_; }
 
-  // Creates physical memory, unless `detach` has kept it, and maps it. Does nothing if that is so
+  // Creates physical memory, unless `detach` has kept it, and maps it. Does nothing if it is mapped
   // already. Throws device_error, and then nothing has changed.
   void attach();
   // Unmaps the memory and keeps the physical memory with its contents. Throws device_error, and

@@ -21,7 +21,7 @@ struct interlace_contents {
 namespace interlace {
 namespace {
 
-// A little is left to the rest of the machine.
+// Leaves a little of the available host memory to other programs.
 constexpr double most_of_available = 0.97;
 
 cuda::parking& pools() {
@@ -41,7 +41,7 @@ cuda::parking& pools() {
   return *own;
 }
 
-// Does the same as `guarded`, but the lack of host memory has its own result.
+// Does the same as `guarded`, but returns a result of its own if host memory is short.
 template <class Work>
 interlace_result parked(const Work& work) noexcept {
   return guarded([&] {
@@ -201,7 +201,8 @@ interlace_result interlace_pool_leave(void) {
 void* interlace_park_torch_allocate(ptrdiff_t bytes, int gpu, CUstream_st*) {
   void* memory = nullptr;
   if (interlace::entered.empty()) {
-    std::fprintf(stderr, "interlace: parkable memory is wanted outside of interlace.parkable\n");
+    std::fprintf(stderr,
+                 "interlace: parkable memory was requested outside of interlace.parkable\n");
   } else if (interlace_pool_allocate(interlace::entered.back().c_str(), gpu,
                                      static_cast<size_t>(bytes), &memory) != INTERLACE_SUCCESS) {
     std::fprintf(stderr, "interlace: %s\n", interlace_last_error());

@@ -36,7 +36,8 @@ struct parking::gpu_state {
   elastic_place place;
 };
 
-// Bytes on a GPU, and their place in slabs that follow each other.
+// A range of bytes on a GPU, and its place in the pool's slabs, which are numbered as one sequence
+// of bytes.
 struct parking::content {
   device_address address = 0;
   std::uint64_t bytes = 0;
@@ -61,7 +62,7 @@ struct parking::pool {
   explicit pool(std::string of) : name(std::move(of)) {}
 
   const std::string name;
-  std::mutex mutex;  // guards the rest
+  std::mutex mutex;  // guards the members below
   std::map<device_address, allocation> allocations;
   bool parked = false;
   int place = park_on_host;
@@ -161,7 +162,7 @@ class parking::transfer {
     std::size_t slab = 0;
   };
 
-  // Remembers when the copies that a slab has on a GPU until now have ended.
+  // Records an event on the GPU after the slab's copies so far, so that wait_for can wait for them.
   void note_end(const gpu_state& gpu, std::size_t slab) {
     if (!to_host_) return;
     const in_context on(of_.driver_, gpu.context);
@@ -190,7 +191,7 @@ class parking::transfer {
   std::vector<content> contents_;
   std::set<const gpu_state*> gpus_;
   std::vector<ending> endings_;  // one for each slab
-  std::size_t waited_ = 0;       // for so many of them
+  std::size_t waited_ = 0;       // the number of endings that have passed
 };
 
 parking::parking(const driver_table& driver, copy_function copy, parking_options options)
@@ -358,7 +359,7 @@ std::optional<std::string> parking::pool_of(device_address address) {
 std::vector<page_locked> parking::take_idle(std::size_t most) {
   const std::lock_guard lock(idle_mutex_);
   std::vector<page_locked> taken;
-  taken.reserve(most);  // for the slabs that are made, too
+  taken.reserve(most);  // leaves room for the slabs that are made later
   while (taken.size() < most && !idle_.empty()) {
     taken.push_back(std::move(idle_.back()));
     idle_.pop_back();
@@ -402,7 +403,7 @@ void parking::free_idle_host_memory() {
   clear(taken);
 }
 
-// --- what could not be given back
+// --- memory that could not be given back yet
 // -----------------------------------------------------------------
 
 void parking::give_back(std::unique_ptr<elastic_memory> memory) {
@@ -426,7 +427,7 @@ void parking::leave(std::unique_ptr<elastic_memory> memory) {
   left_memory_.push_back(std::move(memory));
 }
 
-// Gives it back if no GPU has work any more.
+// Gives back the memory that is left, if no GPU has work any more.
 void parking::sweep() {
   std::vector<page_locked> slabs;
   std::vector<std::unique_ptr<elastic_memory>> memory;
@@ -451,7 +452,7 @@ void parking::sweep() {
 // --- there and back
 // -------------------------------------------------------------------------------
 
-// Makes the slabs that lack, and enqueues all copies.
+// Makes the missing slabs, and enqueues all copies. The first `ready` slabs exist already.
 void parking::fill(std::vector<page_locked>& slabs, std::size_t ready, transfer& copies) {
   std::optional<page_locker> locker;
   if (ready < slabs.size())
@@ -463,8 +464,8 @@ void parking::fill(std::vector<page_locked>& slabs, std::size_t ready, transfer&
   }
 }
 
-// Copies contents to slabs. `release` runs when all copies are enqueued. Returns the bytes of new
-// slabs. If it throws, no slab is taken, unless `needed` says that the slabs are needed.
+// Copies contents to slabs. Calls `release` once all copies are enqueued. Returns the bytes of new
+// slabs. If it throws, the slabs go back to the idle ones, unless `needed` returns true.
 std::uint64_t parking::store(const std::string& what, transfer& copies,
                              std::vector<page_locked>& slabs, const std::function<void()>& release,
                              const std::function<bool()>& needed) {
@@ -518,7 +519,7 @@ std::uint64_t parking::park_on_slabs(pool& of) {
   }
   return store(
       quoted(of.name), copies, of.slabs,
-      [&] {  // nothing lacks memory of the host any more
+      [&] {  // from here on no step can fail for lack of host memory
         for (auto& [address, one] : of.allocations) {
           if (!one.has_contents) continue;
           copies.wait_for((one.in_slabs().end() - 1) / options_.slab_bytes);
@@ -607,7 +608,8 @@ park_report parking::park(const std::string& name, const park_request& how) {
       report.locked_bytes = park_on_slabs(*of);
     else if (how.to != park_nowhere)
       store_on_gpu(*of, how.to);
-    // Contents that were not copied go last: until then, they can be mapped again.
+    // Allocations whose contents are dropped come last. Until then, a failed park can still be
+    // undone without loss.
     for (auto& [address, one] : of->allocations)
       if (!one.away) detach(one);
   } catch (const device_error& error) {
@@ -668,14 +670,14 @@ std::uint64_t parking::restore(pool& of) {
     }
     copies.finish(error);
   } catch (const still_in_flight&) {
-    throw;  // the memory stays where copies may write to it, and the next call uses it
+    throw;  // the memory stays mapped, because copies may still write to it; the next call uses it
   } catch (...) {
     for (allocation* one : attached) {
       try {
         const in_context on(driver_, one->gpu->context);
         one->memory->detach();
         one->memory->release();
-      } catch (const device_error&) {  // it stays, and the next call uses it
+      } catch (const device_error&) {  // the memory stays mapped, and the next call uses it
       }
     }
     throw;
@@ -713,8 +715,7 @@ void parking::end_parking(pool& of) {
     clear(of.slabs);
 }
 
-// --- contents of memory that is not of a pool
-// -----------------------------------------------------
+// --- contents of memory outside of pools -----------------------------------------------------
 
 std::shared_ptr<parking::kept_contents> parking::keep_contents(std::span<const gpu_range> ranges,
                                                                park_report& report) {
@@ -752,7 +753,7 @@ park_report parking::restore_contents(kept_contents& kept,
     report.bytes += one.bytes;
   }
   if (found != addresses.size())
-    throw usage_error("contents are asked for that were not kept, or twice");
+    throw usage_error("these contents were not kept, or are restored twice");
   std::exception_ptr error;
   try {
     for (std::size_t k = 0; k < kept.slabs.size(); ++k) copies.enqueue(k, kept.slabs[k].data());

@@ -30,8 +30,9 @@ struct park_request {
 };
 
 struct park_report {
-  std::uint64_t bytes = 0;         // bytes of contents that moved
-  std::uint64_t gpu_bytes = 0;     // physical memory that the GPUs got back, or that came back
+  std::uint64_t bytes = 0;  // bytes of contents that moved
+  std::uint64_t gpu_bytes =
+      0;  // physical memory that the GPUs gained by a park, or lost by a resume
   std::uint64_t locked_bytes = 0;  // host memory that was page-locked anew
   double seconds = 0;
 };
@@ -53,7 +54,7 @@ struct pool_facts {
 struct parking_options {
   std::uint64_t slab_bytes = std::uint64_t{64} << 20U;  // the size of a slab of page-locked memory
   unsigned threads = 0;  // threads that touch new memory; 0: one for each core, up to 16
-  // Memory that the host has for page-locked memory.
+  // Returns the bytes of host memory that can be page-locked; no value if unknown.
   std::function<std::optional<std::uint64_t>()> available_bytes;
 };
 
@@ -92,13 +93,13 @@ class parking {
   struct kept_contents;
   std::shared_ptr<kept_contents> keep_contents(std::span<const gpu_range> ranges,
                                                park_report& report);
-  // Copies contents back to these addresses, each of which is the first one of a range.
+  // Copies contents back. Each address must be the first address of a range that was kept.
   park_report restore_contents(kept_contents& kept, std::span<const device_address> addresses);
   // Keeps the page-locked memory for later parks. Nothing can be restored after this.
   void drop_contents(kept_contents& kept);
 
   pool_facts facts(const std::string& name);
-  // The name of the pool whose memory has the address; nothing if there is none.
+  // The name of the pool whose memory has the address; no value if there is none.
   std::optional<std::string> pool_of(device_address address);
   // Page-locked memory that is kept for the next park.
   std::uint64_t idle_host_bytes();
@@ -145,7 +146,7 @@ class parking {
   std::map<std::string, std::shared_ptr<pool>> pools_;
   std::map<device_address, owner> owners_;  // the key is the first address of an allocation
   std::map<int, std::unique_ptr<gpu_state>> gpus_;
-  std::mutex idle_mutex_;  // guards the rest
+  std::mutex idle_mutex_;  // guards the members below
   std::vector<page_locked> idle_;
   // Memory that could not be given back yet: copies may still use it, or it could not be unmapped.
   std::vector<page_locked> left_slabs_;

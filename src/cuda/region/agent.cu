@@ -262,7 +262,7 @@ struct agent_shape {
   std::uint32_t blocks = 0;
   std::uint32_t threads = 0;  // per block
   std::uint32_t shared_bytes = 0;
-  std::uint64_t under_way = 0;  // the bytes that a block has in flight
+  std::uint64_t under_way = 0;  // bytes that a block has in flight at a time
 };
 
 agent_shape shape_of(const kernel::region_options& how) {

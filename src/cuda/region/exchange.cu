@@ -171,11 +171,13 @@ __global__ void __launch_bounds__(gate_threads)
                 unsigned int ticket) {
   const counter number = next_barrier(a);
   if (threadIdx.x == 0) {
-    // The host is still enqueueing, so this wait gets more time than a wait for a device.
+    // The host may still be enqueueing, which takes longer than a device does. So this wait has 10
+    // s more than the deadline.
     barrier_arguments patient = a;
     patient.deadline_ns += 10'000'000'000ULL;
-    // Relaxed order is enough: the launch of the work after the gate published that work, and the
-    // barrier orders the devices. System scope, because the host stores the ticket.
+    // Relaxed order is enough, because the ticket publishes no data: the launch of each kernel
+    // makes the host's data visible to it, and the barrier orders the devices. System scope,
+    // because the host stores the ticket.
     const system_word stored(*host_ticket);
     unsigned int seen = 0;
     wait_until(

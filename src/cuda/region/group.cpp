@@ -249,7 +249,8 @@ std::string group_state::late_chunk(bool expired) const {
 
 namespace {
 
-// While it lives, this thread's questions to devices do not end the captures of other threads.
+// While this object lives, this thread can query devices without ending the captures of other
+// threads.
 class capture_safe {
  public:
   capture_safe() { INTERLACE_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode_)); }

@@ -119,7 +119,8 @@ class group_state {
   std::uint32_t regions_ = 0;
   mutable std::mutex mutex_;
   std::vector<group_member*> members_;
-  mutable std::mutex looking_;   // held while members are looked at, so that none is removed
+  mutable std::mutex
+      looking_;  // held while this thread reads the members, so that no member is removed
   mutable std::string failure_;  // the first failure
   mutable std::mutex messages_;
   // Declared last, because its thread uses the other members.

@@ -465,7 +465,8 @@ void shared_region::begin(std::uint32_t device, cudaStream_t stream) {
   s.stream = stream;
   s.capture = capture_of(stream);
   INTERLACE_CUDA_CHECK(cudaEventRecord(s.begun_event, stream));
-  // The first launch of the caller's kernel may load it, and loading may wait for running work.
+  // The first launch of the caller's kernel may load the kernel, and loading may wait for running
+  // work.
   const bool loaded = s.moved || s.capture != 0;
   how_->begin(state_, s, loaded);
   s.begun = true;

@@ -57,9 +57,9 @@ struct scattered_order {
   }
 };
 
-// Each sending device stores its part of a region once. Lanes store in groups: the lanes of a group
-// store to adjacent elements, and each group stores elsewhere. Or all lanes store to adjacent
-// elements.
+// Each sending device stores its part of a region once. Either all lanes store to adjacent
+// elements, or lanes form groups: the lanes of a group store to adjacent elements, and each group
+// stores elsewhere.
 template <class Element>
 struct region_stores {
   static constexpr std::uint32_t threads = 256;
@@ -81,7 +81,7 @@ struct region_stores {
         const std::uint64_t of_group = (std::uint64_t{1} << group_shift) - 1;
         at = (groups[i >> group_shift] << group_shift) + (i & of_group);
       }
-      // Operations of the three rounds of the permutation.
+      // These are the operations of the three rounds of the permutation.
       lane.compute(operation::integer, grouped ? 60 : 12);
       lane.store(data, begin + at, Element::of(begin + at, seed));
     });
@@ -208,12 +208,14 @@ std::vector<kernel::run_result> run_stores(Node& node, const store_request& aske
                                            const repetition& repeated = {}) {
   if (!std::has_single_bit(asked.elements) || asked.senders == 0 ||
       asked.senders > node.devices()) {
-    throw usage_error("a microbenchmark of stores needs a power of two of elements, and senders");
+    throw usage_error(
+        "a microbenchmark of stores needs senders, and a number of elements that is a power of "
+        "two");
   }
   const bool grouped = asked.together != 0;
   if (grouped && (!std::has_single_bit(asked.together) || asked.together > asked.elements)) {
     throw usage_error(std::to_string(asked.together) +
-                      " stores side by side; give a power of two, no more than there are elements");
+                      " adjacent stores; give a power of two, no more than there are elements");
   }
   kernel::region_options o;
   o.mechanism = kernel::mechanism::inline_stores;
@@ -311,7 +313,7 @@ std::vector<kernel::run_result> run_loads(Node& node, std::uint64_t elements,
     for (std::uint64_t i = k; i < elements; i += found.size()) {
       expected += values[kernel.place(i)].sum();
     }
-    if (found[k] != expected) throw model_error("a microbenchmark of loads read something else");
+    if (found[k] != expected) throw model_error("a microbenchmark of loads read wrong values");
   }
   return results;
 }

@@ -23,7 +23,7 @@ namespace interlace::workload {
 
 template <std::uint32_t F>
 struct gradient {
-  static_assert(F == 16 || F == 32, "a warp has a lane a number");
+  static_assert(F == 16 || F == 32, "a warp needs a lane for each number");
   static constexpr std::uint32_t factor = F;
   static constexpr std::uint32_t record = F;  // sum of (r - x . y) y
   static constexpr std::uint32_t shared_floats = predictor_floats<F> + rating_rows::threads;
@@ -154,16 +154,16 @@ struct gradient {
 };
 
 // The same steps with one lane for each row, as in programs with a thread for each vertex. Lanes
-// read and store one number of their rows at a time, and these numbers are F apart. Nothing
-// coalesces. If factors go to other devices, each number is a store of its own. The PROACT paper
-// (section V-B) finds this in its ALS, which makes 26 times as many store transactions as copies
-// do. A warp takes as long as its longest row.
+// read and store one number of their rows at a time. These numbers are F words apart, so no
+// accesses coalesce. If factors go to other devices, each number is a store of its own. The PROACT
+// paper (section V-B) finds this in its ALS: its stores make 26 times as many transactions as
+// copies do. A warp takes as long as its longest row.
 template <std::uint32_t F>
 struct renew_rows_by_lane;
 
 template <std::uint32_t F>
 struct gradient_by_lane {
-  static_assert(F == 16 || F == 32, "a lane has all numbers in registers");
+  static_assert(F == 16 || F == 32, "a lane needs all numbers in registers");
   static constexpr std::uint32_t factor = F;
   using rows_kernel = renew_rows_by_lane<F>;
 

@@ -1,5 +1,5 @@
-// A work that a problem selects from several types at run time, with the interface that a run
-// needs.
+// A workload object whose type a problem selects at run time from several types. It has the
+// interface that a run needs.
 #pragma once
 
 #include <cstdint>

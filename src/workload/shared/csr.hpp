@@ -73,7 +73,7 @@ inline void check_rows(const array_view<std::uint64_t>& offsets,
                        const char* what) {
   if (offsets.size() == 0 || *offsets.begin() != 0 || *(offsets.end() - 1) != columns.size() ||
       !std::is_sorted(offsets.begin(), offsets.end())) {
-    throw usage_error("the offsets do not describe rows of the given columns");
+    throw usage_error("the offsets do not divide the given columns into rows");
   }
   if (std::any_of(columns.begin(), columns.end(), [&](std::uint32_t c) { return c >= limit; })) {
     throw usage_error("a column is not one of the " + std::to_string(limit) + " " + what);

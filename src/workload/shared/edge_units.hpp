@@ -17,8 +17,9 @@
 //   once()                                  operations of every lane except gathers, combinations
 //   gathers(n)                              operations of n gathers of a lane, without the loads
 //   combines(n)                             operations of n combinations
-//   join(lane, words, part, v)              joins v with the results of the row's other parts; true
-//                                           in the last part: v is then the row's result
+//   join(lane, words, part, v)              joins v with the results of the row's other parts;
+//                                           true in the part that comes last: v is then the row's
+//                                           result
 #pragma once
 
 #include <algorithm>
@@ -122,7 +123,7 @@ struct edge_units {
       const std::uint32_t places = before + last_row - first_row;
       for (std::uint32_t place = warp.index() * width; place < places;
            place += warp.count() * width) {
-        // Computed modulo 2^32: lanes below `before` have no row.
+        // This may wrap modulo 2^32. The lanes below `before` have no row.
         const std::uint32_t row = first_row + place - before;
         warp.each([&](auto lane) {
           const std::uint32_t own = row + lane.in_warp();

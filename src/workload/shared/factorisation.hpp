@@ -77,7 +77,8 @@ template <class Block, class F>
 INTERLACE_KERNEL void for_each_task(Block& block, std::uint64_t block_index, std::uint32_t count,
                                     const F& f) {
   block.each_warp([&](auto warp) {
-    // In this form, a compiler sees a single iteration if there are as many warps as tasks.
+    // A loop in this form lets a compiler see that there is a single iteration if there are as many
+    // warps as tasks.
     for (std::uint32_t k = 0; k < rating_rows::per_block / warp.count(); ++k) {
       const auto i = static_cast<std::uint32_t>(block_index) * rating_rows::per_block +
                      k * warp.count() + warp.index();
@@ -121,8 +122,8 @@ INTERLACE_KERNEL void gather_factors(const Warp& warp, std::uint32_t width,
         if (j < count) keep(lane, j, k, number[b]);
       }
     }
-    // Operations for the two addresses of each factor, for the bounds and steps of each batch, and
-    // once for the beginning of all factors.
+    // These operations compute two addresses for each factor, the bounds and steps of each batch,
+    // and once the beginning of all factors.
     const std::uint32_t turns = passes<F>(count, width);
     lane.compute(operation::integer, 4 * turns + 15 * ((turns + batch - 1) / batch) + 9);
   });
@@ -141,7 +142,8 @@ class predictor {
         factor_(lane_state<numbers>(block)),
         error_(lane_state<float>(block)) {}
 
-  // From now on, predictions use this factor. The lanes below F hold its numbers, one in each lane.
+  // Sets the factor that later predictions use. The lanes below F hold its numbers, one in each
+  // lane.
   template <class Warp, class Number>
   INTERLACE_KERNEL void start(const Warp& warp, const Number& number) const {
     const std::uint32_t base = base_of(warp);
@@ -227,8 +229,8 @@ struct accumulate_parts {
         for (auto e : lane.range(lane.in_warp(), record, width)) {
           lane.store(records, std::uint64_t{p} * record + e, lane.load(work.staged, at + e));
         }
-        // Operations for the bounds of the part, and for this loop, which takes four numbers in a
-        // turn.
+        // These operations compute the bounds of the part and steps of this loop, which handles
+        // four numbers in a turn.
         lane.compute(operation::integer, 30 + 5 * (record / (4 * width)));
       });
     });
@@ -266,7 +268,7 @@ struct renew_rows {
               sum += lane.load(records, i);
             }
             lane.store(work.staged, at + e, sum);
-            // Four parts in a turn.
+            // The loop handles four parts in a turn.
             lane.compute({.fp32 = parts, .integer = 32 + 6 * (parts / 4)});
           }
         });
@@ -314,7 +316,7 @@ struct squared_errors {
         warp.each([&](auto lane) {
           const double e = predict.error(lane);
           sum[lane] += e * e;
-          // Operations for the bounds of the row, once, and for the steps of each turn.
+          // These operations compute the bounds of the row, once, and the steps of each turn.
           lane.compute({.fp64 = 1, .integer = first == some.begin ? 9U + 2U : 2U, .special = 1});
         });
       }

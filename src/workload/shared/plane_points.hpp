@@ -17,7 +17,7 @@ struct plane_point {
   bool inside;          // the point is in the plane
 };
 
-// A block has 256 consecutive points, so that warps write whole lines.
+// A block covers 256 consecutive points, so that warps write whole lines.
 struct point_runs {
   static constexpr bool tiled = false;
   static constexpr std::uint32_t threads = 256;

@@ -54,7 +54,8 @@ struct row_warps {
     auto partial = lane_state<value>(block);
     const std::uint32_t width = block.warp_width();
     block.each_warp([&](auto warp) {
-      // Written so that a compiler sees a single iteration if there are as many warps as rows.
+      // A loop in this form lets a compiler see that there is a single iteration if there are as
+      // many warps as rows.
       for (std::uint32_t k = 0; k < per_block / warp.count(); ++k) {
         const std::uint32_t row =
             static_cast<std::uint32_t>(block.index()) * per_block + k * warp.count() + warp.index();

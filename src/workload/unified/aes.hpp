@@ -25,7 +25,7 @@ INTERLACE_HOST_DEVICE std::uint8_t aes_times_x(std::uint8_t a) {
 // bits.
 inline std::array<std::uint8_t, 256> aes_substitutions() {
   std::array<std::uint8_t, 256> table{};
-  // p takes all values except 0, by factors of 3, and q takes their inverses
+  // p runs through all values except 0, multiplied by 3 in each step; q is the inverse of p
   std::uint8_t p = 1;
   std::uint8_t q = 1;
   do {

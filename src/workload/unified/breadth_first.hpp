@@ -17,12 +17,13 @@ inline constexpr std::uint32_t unreached = 0xffffffffU;
 
 struct breadth_first_kernel {
   static constexpr std::uint32_t threads = 1024;
-  static constexpr std::uint32_t group = 32;  // lanes of a group, and vertices that it goes over
+  // The lanes of a group, and also the vertices that a group handles.
+  static constexpr std::uint32_t group = 32;
 
   unified<std::uint32_t> levels;
   unified<std::uint32_t> offsets;
   unified<std::uint32_t> targets;
-  unified<std::uint32_t> grown;  // one element: whether any vertex was reached
+  unified<std::uint32_t> grown;  // a single element, which says whether any vertex was reached
   std::uint32_t current = 0;
 
   template <class Block>
@@ -88,7 +89,7 @@ class breadth_first {
     const bool inside = std::all_of(data.targets.begin(), data.targets.end(),
                                     [&](std::uint32_t t) { return t < vertices; });
     if (!rows || !inside || data.source >= vertices || data.targets.empty()) {
-      throw usage_error("offsets, targets and source are not those of a graph with edges");
+      throw usage_error("offsets, targets and source do not describe a graph with edges");
     }
     const auto pages = placement.of({});
     std::vector<std::uint32_t> levels(vertices, unreached);

@@ -92,7 +92,7 @@ class convolution {
         data.mask.size() != std::uint64_t{data.side} * data.side) {
       throw usage_error("a convolution needs a square mask, and an image that is larger than the " +
                         std::to_string(data.width) + " x " + std::to_string(data.height) +
-                        " of its result by one less than the mask");
+                        " result by the mask's side less one");
     }
     const auto own = kernel::page_placement::contiguous();
     kernel_.image = put_unified(node, data.image, placement.of(own));

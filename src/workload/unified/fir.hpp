@@ -1,5 +1,5 @@
-// A finite impulse response filter, from Hetero-Mark: y(t) = sum over i of c(i) x(t - i). Where t <
-// i, the sample comes from a history. A lane computes one sample; the coefficients are the same for
+// A finite impulse response filter, from Hetero-Mark: y(t) = sum over i of c(i) x(t - i). If t < i,
+// the sample comes from a history. A lane computes one sample; the coefficients are the same for
 // all lanes.
 #pragma once
 
@@ -17,7 +17,8 @@ struct fir_kernel {
 
   unified<float> input;
   unified<float> coefficients;
-  unified<float> history;  // one for each tap: the samples before the first one, the latest last
+  unified<float>
+      history;  // one sample for each tap: the samples before the first one, in the order of time
   unified<float> output;
   std::uint32_t taps = 0;
 

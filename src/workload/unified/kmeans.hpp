@@ -102,7 +102,8 @@ struct kmeans_problem {
   std::uint32_t features = 0;  // features of each point
   std::uint32_t clusters = 0;
   std::uint32_t iterations = 0;  // at most
-  std::vector<float> values;     // by points; the first points are the initial centres
+  std::vector<float>
+      values;  // the features of one point after another; the first points are the initial centres
 
   static kmeans_problem make(const array_view<float, 2>& features, std::uint32_t clusters,
                              std::uint32_t iterations) {

@@ -93,7 +93,7 @@ class rank_iteration {
     const bool inside = std::all_of(data.columns.begin(), data.columns.end(),
                                     [&](std::uint32_t c) { return c < rows; });
     if (!ordered || !inside || data.values.size() != data.columns.size() || data.values.empty()) {
-      throw usage_error("offsets, columns and values are not those of a square matrix");
+      throw usage_error("offsets, columns and values do not describe a square matrix");
     }
     const auto pages = placement.of({});
     const std::vector<float> start(rows, 1.0F / static_cast<float>(rows));

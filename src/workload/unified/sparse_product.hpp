@@ -73,7 +73,7 @@ class sparse_product {
     const bool inside = std::all_of(data.columns.begin(), data.columns.end(),
                                     [&](std::uint32_t c) { return c < data.vector.size(); });
     if (!rows || !inside || data.values.size() != data.columns.size()) {
-      throw usage_error("offsets, columns, values and vector are not those of a sparse product");
+      throw usage_error("offsets, columns, values and vector do not fit together");
     }
     const auto pages = placement.of({});
     kernel_.values = put_unified(node, data.values, pages);

@@ -27,8 +27,9 @@ struct stencil_2d_kernel {
 
   unified<float> from;
   unified<float> to;
-  std::uint32_t tiles_down = 0;  // block numbers run down the rows first
-  std::uint32_t padded = 0;      // elements from one row to the next
+  // The number of tiles in a column of tiles; blocks are numbered down the columns.
+  std::uint32_t tiles_down = 0;
+  std::uint32_t padded = 0;  // elements from one row to the next
   stencil_weights weights;
 
   template <class Block>
@@ -119,10 +120,9 @@ class stencil_2d {
     if (data.rows == 0 || data.rows % stencil_2d_kernel::rows != 0 || data.columns == 0 ||
         data.columns % stencil_2d_kernel::threads != 0 ||
         data.grid.size() != std::uint64_t{data.rows + 2} * (data.columns + 2)) {
-      throw usage_error("a stencil goes over a multiple of " +
-                        std::to_string(stencil_2d_kernel::rows) + " rows and of " +
-                        std::to_string(stencil_2d_kernel::threads) +
-                        " columns, with a halo of one around; not over " +
+      throw usage_error("a stencil needs a multiple of " + std::to_string(stencil_2d_kernel::rows) +
+                        " rows and of " + std::to_string(stencil_2d_kernel::threads) +
+                        " columns, with a halo of one point around them; it was given " +
                         std::to_string(data.rows) + " x " + std::to_string(data.columns));
     }
     kernel_.padded = (data.columns + 2 + alignment - 1) / alignment * alignment;

@@ -77,7 +77,7 @@ TEST(agreement_test, the_first_difference_is_named) {
     FAIL();
   } catch (const usage_error& e) {
     EXPECT_STREQ(e.what(),
-                 "the ranks do not ask for the same region 0: rank 0 says 'mode a' and rank 2 "
+                 "the ranks do not agree on region 0: rank 0 says 'mode a' and rank 2 "
                  "'mode b'");
   }
 }

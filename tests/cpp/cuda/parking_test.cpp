@@ -354,7 +354,7 @@ TEST(parking, contents_of_other_memory_are_kept) {
   EXPECT_TRUE(world::intact(all[1]));
   const std::vector<device_address> wrong{all[1].address + 1};
   EXPECT_EQ(message([&] { (void)w.parking.restore_contents(*kept, wrong); }),
-            "usage: contents are asked for that were not kept, or twice");
+            "usage: these contents were not kept, or are restored twice");
   w.parking.drop_contents(*kept);
   EXPECT_EQ(w.parking.idle_host_bytes(), 5 * slab_bytes);
 

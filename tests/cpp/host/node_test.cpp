@@ -66,9 +66,10 @@ TEST(host_node, stores_outside_of_the_mapping_are_found) {
     node.launch(0, store_at{node.view(r, 0), 4}, {1, 32, 0}, r,
                 kernel::block_mapping::contiguous(0, 4, 5));
   });
-  EXPECT_EQ(text,
-            "block 0 of device 0 writes what its mapping does not name: element 4 of region 0 "
-            "(chunk 0 of device 0)");
+  EXPECT_EQ(
+      text,
+      "block 0 of device 0 writes an element that its mapping does not name: element 4 of region 0 "
+      "(chunk 0 of device 0)");
 }
 
 // Stores [begin, end) of its region, and publishes the given range before or after that.
@@ -116,7 +117,7 @@ TEST(host_node, wrong_publications_are_found) {
   EXPECT_EQ(outcome({.after = {{10, 60}, {61, 90}}}), block + "publishes, but not" + element(60));
   EXPECT_EQ(outcome({.after = {{10, 60}, {59, 90}}}), block + "publishes twice" + element(59));
   EXPECT_EQ(outcome({.after = {{10, 91}}}),
-            block + "publishes what its mapping does not name:" + element(90));
+            block + "publishes an element that its mapping does not name:" + element(90));
   EXPECT_EQ(outcome({.before = {{20, 30}}}),
             block + "publishes before it has stored" + element(20));
   EXPECT_EQ(outcome({.after = {{10, 90}}, .stores_again = true}),

@@ -42,7 +42,8 @@ TEST(mechanism, is_refused_with_the_reason_of_its_row) {
     };
     if (row.needs_processes) {
       for (const node_kind node : {node_kind::host, node_kind::cuda}) {
-        EXPECT_EQ(on(node), expected("takes a process for each GPU, and one process has the node"));
+        EXPECT_EQ(on(node),
+                  expected("needs a process for each GPU, but a single process runs this node"));
       }
       continue;
     }

@@ -129,7 +129,7 @@ TEST(discover, two_gpus_on_pcie_without_peer_access) {
   driver.no_peer_access = {{0, 1}, {1, 0}};
   const discovery result = discover(driver, {known_h200()});
   EXPECT_TRUE(validate(result.found).empty());
-  EXPECT_TRUE(said(result, "No peer access between gpu0-gpu1: what they exchange goes through"));
+  EXPECT_TRUE(said(result, "No peer access between gpu0-gpu1: data between them go through"));
   ASSERT_EQ(result.found.links.size(), 2U);
   EXPECT_NEAR(result.found.links[0].bytes_per_s, 31.508e9, 1e7);
   EXPECT_NEAR(result.found.links[1].bytes_per_s, 15.754e9, 1e7);

@@ -608,7 +608,7 @@ void held(unsigned seed) {
     const std::uint64_t now = cu().fake_bytes(0) - (static_cast<std::uint64_t>(round) + 1) *
                                                        blocks_of_last * block_of_last;
     if (round == 0) locked = now;
-    if (now != locked) die("page-locked memory is left behind");
+    if (now != locked) die("page-locked memory was not freed");
   }
   CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[3], 3));
   CHECK(cu().cuDevicePrimaryCtxReset_v2(3));

@@ -73,7 +73,7 @@ TEST(space, names_a_reason_for_each_value_that_is_out) {
   EXPECT_EQ(reasons.size(), 1 + 1 + 5 + 1);
   EXPECT_EQ(reasons.front(), "polling 4096: an element has 8 KiB");
   EXPECT_EQ(reasons.at(2),
-            "copy-engine 8192: a chunk below 256 KiB is not worth a wait and a copy");
+            "copy-engine 8192: a chunk below 256 KiB is too small to be worth a wait and a copy");
   EXPECT_EQ(reasons.back(), "copy-engine 262144: a part of 100 MiB would need more than 250 waits");
   EXPECT_EQ(tune_space_of({mib, 4, 1}, {"polling"}).excluded.at(0).reason,
             "the same as 8 MiB: a part of 1 MiB is one chunk");

@@ -150,7 +150,7 @@ TEST(unified_programs, sparse_product) {
   }
   expect_on_all(data, expected, 1e-5);
   data.columns[3] = 500;
-  EXPECT_EQ(refusal(data), "offsets, columns, values and vector are not those of a sparse product");
+  EXPECT_EQ(refusal(data), "offsets, columns, values and vector do not fit together");
 }
 
 TEST(unified_programs, bicg) {
@@ -245,7 +245,7 @@ TEST(unified_programs, breadth_first) {
   ASSERT_EQ(expected.back(), -1);
   expect_on_all(data, expected, 0);
   data.source = 1500;
-  EXPECT_EQ(refusal(data), "offsets, targets and source are not those of a graph with edges");
+  EXPECT_EQ(refusal(data), "offsets, targets and source do not describe a graph with edges");
 }
 
 TEST(unified_programs, rank_iteration) {
@@ -264,7 +264,7 @@ TEST(unified_programs, rank_iteration) {
   }
   expect_on_all(data, expected, 1e-8);
   data.values.pop_back();
-  EXPECT_EQ(refusal(data), "offsets, columns and values are not those of a square matrix");
+  EXPECT_EQ(refusal(data), "offsets, columns and values do not describe a square matrix");
 }
 
 TEST(unified_programs, kmeans) {
@@ -339,8 +339,8 @@ TEST(unified_programs, stencil_2d) {
   expect_on_all(data, expected, 1e-6);
   data.columns = 100;
   EXPECT_EQ(refusal(data),
-            "a stencil goes over a multiple of 16 rows and of 64 columns, with a halo of one "
-            "around; not over 48 x 100");
+            "a stencil needs a multiple of 16 rows and of 64 columns, with a halo of one point "
+            "around them; it was given 48 x 100");
 }
 
 TEST(unified_programs, convolution) {
@@ -365,8 +365,8 @@ TEST(unified_programs, convolution) {
   expect_on_all(data, expected, 0);
   data.mask.pop_back();
   EXPECT_EQ(refusal(data),
-            "a convolution needs a square mask, and an image that is larger than the 70 x 41 of "
-            "its result by one less than the mask");
+            "a convolution needs a square mask, and an image that is larger than the 70 x 41 "
+            "result by the mask's side less one");
 }
 
 // MGPUSim (24a2205) gives these numbers for the same program, sizes and placement: accesses of the

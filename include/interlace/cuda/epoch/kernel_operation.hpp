@@ -20,7 +20,7 @@ struct kernel_operation {
   const char* type_name = "";
   std::vector<std::byte> functor;
   grid shape;  // blocks to launch
-  // If the launch runs a range of blocks: it begins with block `first` of `total`.
+  // If the launch runs only a range of blocks, the range begins with block `first` of `total`.
   std::uint32_t first = 0;
   std::uint32_t total = 0;
   const tracked_region* tracked = nullptr;  // the chunks that the blocks announce,

@@ -43,8 +43,8 @@ using counter = unsigned long long;
 
 // Lies in each device's memory; peers store to it.
 struct device_control {
-  counter arrived[max_devices];  // barriers that each peer has entered
-  counter entered;               // barriers that this device has entered
+  counter arrived[max_devices];  // the number of barriers that each peer has entered
+  counter entered;               // the number of barriers that this device has entered
   unsigned int failed;           // set when a wait expired on any device; all waits then end
 };
 
@@ -66,9 +66,10 @@ enum class failed_wait : unsigned int {
 struct wait_failure {
   failed_wait what;
   unsigned int device;
-  unsigned int exchange;  // only for waits for peers: the exchange's number, which the host gave
-  unsigned int peer;      // only for waits for peers
-  unsigned int region;    // chunks only
+  unsigned int
+      exchange;  // only for waits for peers: the number of the exchange, which the host has set
+  unsigned int peer;    // only for waits for peers
+  unsigned int region;  // chunks only
   unsigned int chunk;
   unsigned int block;        // only for audits, like the next two members
   unsigned int other_block;  // the block that published the element first
@@ -80,7 +81,7 @@ struct wait_failure {
 struct barrier_arguments {
   std::uint32_t device = 0;
   std::uint32_t devices = 1;
-  std::uint32_t exchange = 0;  // named only in error messages
+  std::uint32_t exchange = 0;  // a name, for error messages only
   std::uint64_t deadline_ns = 0;
   // The peers belong to other processes. Failures that these processes report are noted here, too.
   bool notes_failures = false;
@@ -128,7 +129,7 @@ struct small_reduction {
   std::uint32_t copies = 1;
   void* partial = nullptr;          // [copies][elements]
   void* front = nullptr;            // [elements]
-  void* inboxes[max_devices] = {};  // each device's [2][devices][elements]
+  void* inboxes[max_devices] = {};  // of each device: [2][devices][elements]
 };
 
 // The state of a tracked launch in the epoch. The exchange counts the launch and clears the words
@@ -138,7 +139,7 @@ struct tracked_launch {
   counter* launches = nullptr;
   unsigned int* words = nullptr;
   std::uint32_t count = 0;
-  std::uint32_t region = 0;  // named only in error messages
+  std::uint32_t region = 0;  // a name, for error messages only
   // The expected parity of the launches before the exchange. Another parity is a failure.
   std::uint32_t parity = any_parity;
 };

@@ -286,7 +286,7 @@ class recorder {
   // Logs the instruction that was last added to a program. For an access, `n` is its node.
   void log(std::uint32_t warp, const node& n, const std::uint64_t* addresses) const;
 
-  // Notes the access at the cursor, for the record of a repeated stretch.
+  // Adds the access at the cursor to the record of a repeated stretch.
   void note_repeated(const kernel::access& a, instruction_kind kind);
   // Appends the instruction to the record of a repeated stretch.
   void keep_access(node& n, std::size_t instruction);

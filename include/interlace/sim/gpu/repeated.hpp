@@ -48,7 +48,7 @@ class repeated_programs {
   }
 
  private:
-  // the most instructions plus accesses of lanes
+  // the most instructions plus accesses of lanes in one record
   static constexpr std::size_t most = std::size_t{1} << 17U;
 
   std::map<name, repeated_program> all_;

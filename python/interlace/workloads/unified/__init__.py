@@ -2,13 +2,13 @@
 References are in float64 or in whole numbers.
 
 DualOpt (PACT 2022) gives no sizes. There are two sets of sizes here: MGPUSim's parameters, and
-four times those. They were written down before any figure was compared with the paper's, and they
-stay. Sizes of fir, mt, mm, atax and spmv are from published runs of MGPUSim. For the other
+four times those. They were written down before any figure was compared with the paper's, and do not
+change. Sizes of fir, mt, mm, atax and spmv are from published runs of MGPUSim. For the other
 programs MGPUSim has only defaults for a quick look, of 16 nodes or 64 rows. Their sizes are our
-own: a program makes some hundred thousand accesses, as those five do. Everything else comes from
-MGPUSim (edges of a vertex, density, iterations, features, clusters, the mask). Four times means
-each extent: rows and columns of a matrix, of a grid and of an image, samples, keys, bytes, points,
-vertices. Data are seeded.
+own: a program makes some hundred thousand accesses, as those five do. All other parameters come
+from MGPUSim (edges of a vertex, density, iterations, features, clusters, the mask). "Four times"
+applies to each extent: rows and columns of a matrix, a grid or an image, samples, keys, bytes,
+points, vertices. Data are seeded.
 
 Every module of this package that has a NAME is a program. Its EXTENT is its size in the smaller
 set, and its `make` generates its data for an extent.
@@ -88,9 +88,7 @@ def _verified(found: dict[str, Any], it: Problem, run: str) -> dict[str, Any]:
     values = found.pop("values")
     wrong = it.wrong(values)
     if wrong:
-        raise RunFailure(
-            f"{run}: {wrong} of {it.expected.size} elements are not those of the reference"
-        )
+        raise RunFailure(f"{run}: {wrong} of {it.expected.size} elements differ from the reference")
     found["max_error"] = it.error(values)
     return found
 

@@ -1,4 +1,4 @@
-"""Keys are sorted by a bitonic network."""
+"""A bitonic network sorts keys."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ class Problem(NamedTuple):
     bound: npt.NDArray[np.float64]  # each element's largest rounding error
 
     def error(self, values: Floats) -> float:
-        """The largest difference from the reference, over its largest magnitude."""
+        """The largest difference from the reference, divided by the reference's largest
+        magnitude."""
         return float(np.max(np.abs(values - self.expected)) / np.max(np.abs(self.expected)))
 
     def wrong(self, values: Floats) -> int:

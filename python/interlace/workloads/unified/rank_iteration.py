@@ -26,7 +26,7 @@ def make(extent: int, generator: np.random.Generator) -> Problem:
     expected = np.full(rows, 1 / rows)
     for _ in range(iterations):
         expected = matrix @ expected
-    steps = int(np.max(np.diff(offsets))) + 8  # additions in a row and in its block
+    steps = int(np.max(np.diff(offsets))) + 8  # additions in a row, and in the block that has it
     return Problem(
         "pr", f"{rows} vertices, {count} edges, {iterations} iterations", "run_rank_iteration",
         (offsets, columns, values, iterations), expected,
