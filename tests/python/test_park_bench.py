@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -55,8 +56,8 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.mark.usefixtures("torch")
 def test_the_file_and_the_table(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(method: str, most: int, repeats: int) -> dict[str, Any]:
-        assert (most, repeats) == (64 * MIB, 3)
+    def measured(method: str, most: int, repeats: int, seconds: float | None) -> dict[str, Any]:
+        assert (most, repeats, seconds) == (64 * MIB, 3, None)
         return {"row": row(method), "link": [55.0, 54.0], "gpu": "H9", "cuda": "13.0"}
 
     monkeypatch.setattr(park_bench, "_run_method", measured)
@@ -80,7 +81,7 @@ def test_the_file_and_the_table(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("torch")
 def test_a_peer_that_fails_is_left_out(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(method: str, *_: int) -> dict[str, Any]:
+    def measured(method: str, *_: Any) -> dict[str, Any]:
         if method == "cumem":
             raise RunFailure("cumem ended with code 1: no memory")
         return {"row": row(method), "link": [55.0, 54.0], "gpu": "H9", "cuda": "13.0"}
@@ -97,7 +98,15 @@ def test_a_process_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = SimpleNamespace(returncode=1, stdout="", stderr="Traceback\nRuntimeError: no GPU\n\n")
     monkeypatch.setattr("subprocess.run", lambda *_, **__: ended)
     with pytest.raises(RunFailure, match=r"^interlace ended with code 1: RuntimeError: no GPU$"):
-        park_bench._run_method("interlace", GIB, 1)
+        park_bench._run_method("interlace", GIB, 1, None)
+
+
+def test_a_process_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [sys.executable, "-c", "import time; time.sleep(60)"]
+    real = subprocess.run
+    monkeypatch.setattr("subprocess.run", lambda _, **how: real(words, **how))
+    with pytest.raises(RunFailure, match=r"^cumem took longer than the 1 s that were left$"):
+        park_bench._run_method("cumem", GIB, 1, 0.6)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +115,7 @@ def test_a_process_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--methods", "a"], "--methods a: give some of interlace, cumem, torch_memory_saver"),
         (["--methods", "cumem,cumem"], "each at most once"),
         (["--bytes", "1M"], "--bytes"),
+        (["--limit", "0"], "--limit 0"),
     ],
 )
 def test_bad_options(run: Run, words: list[str], sentence: str) -> None:

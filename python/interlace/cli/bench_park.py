@@ -35,6 +35,10 @@ def park_command(
             "-n",
         ),
     ] = None,
+    limit: Annotated[
+        str | None,
+        typer.Option("--limit", metavar="S", help="End a method that runs after so many seconds."),
+    ] = None,
     json_file: ResultsFile = None,
     html_file: ChartsFile = None,
 ) -> None:
@@ -45,6 +49,7 @@ def park_command(
     """
     most = size_between("--bytes", size, LEAST, MOST)
     count = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
+    seconds = whole("--limit", limit, 1)
     wanted = methods.split(",")
     for name in wanted:
         if name not in METHODS or wanted.count(name) > 1:
@@ -53,6 +58,6 @@ def park_command(
             )
     files.check_outputs({"--json": json_file, "--html": html_file})
     with failure_ends():
-        results = run(most, wanted, count)
+        results = run(most, wanted, count, seconds)
     texts = result_texts(results, json_file, html_file, page)
     files.show_and_write(partial(print_parks, results), texts)

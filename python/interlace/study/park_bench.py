@@ -346,9 +346,12 @@ def measure(method: str, most: int, repeats: int) -> dict[str, Any]:
     }
 
 
-def _run_method(method: str, most: int, repeats: int) -> dict[str, Any]:
+def _run_method(method: str, most: int, repeats: int, seconds: float | None) -> dict[str, Any]:
     words = [sys.executable, "-m", "interlace.study.park_bench", method, str(most), str(repeats)]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    try:
+        ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise RunFailure(f"{method} took longer than the {seconds:.0f} s that were left") from None
     with suppress(ValueError, IndexError):
         found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
         return found
@@ -374,8 +377,9 @@ def _versions(methods: list[str], left_out: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def run(most: int, methods: list[str], repeats: int) -> ParkResults:
-    """Measure the methods, each in a process of its own."""
+def run(most: int, methods: list[str], repeats: int, limit: int | None = None) -> ParkResults:
+    """Measure the methods, each in a process of its own, and end after `limit` seconds."""
+    began = time.monotonic()
     if find_spec("torch") is None:
         raise UserError("bench park needs torch, which is not installed")
     torch: Any = importlib.import_module("torch")
@@ -388,7 +392,8 @@ def run(most: int, methods: list[str], repeats: int) -> ParkResults:
     with progress("park", len(wanted)) as tick:
         for method in wanted:
             try:
-                found[method] = _run_method(method, most, repeats)
+                left = None if limit is None else max(limit - (time.monotonic() - began), 1)
+                found[method] = _run_method(method, most, repeats, left)
             except RunFailure as failure:
                 if method == OWN:
                     raise

@@ -30,9 +30,9 @@ FORMAT = 1  # the version of the format of block profiles
 DIRECTIONS = ("host-to-gpu", "gpu-to-host")
 WAYS = ("kernel", "driver-batch", "copies")
 SIZES = (512, 2048, *(4096 << 2 * step for step in range(6)))  # to 4 MiB
-MOST_BYTES = 32 * MIB  # of a batch
+MOST_BYTES = 128 * MIB  # of a batch
 MOST_BLOCKS = 1024
-SPREAD = 4  # places for each block, so that blocks are scattered
+SPREAD = 2  # places for each block, so that blocks are scattered
 REPEATS = 7
 
 

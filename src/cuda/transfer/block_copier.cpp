@@ -229,7 +229,7 @@ block_report block_copier::try_kernel(const plan::block_list& list, CUstream_st*
   CUctx_st* context = nullptr;
   if (driver_.stream_context(stream, &context) != driver_result::success) return report;
   const in_context on(driver_, context);
-  const block_places places = find_places(driver_, context, list, shape);
+  const block_places places = find_places(driver_, known_, context, list, shape);
   report.ends = places.ends;
   if (places.ends != block_ends::one_gpu) return report;
   if (places.to_host && places.from_host) {
@@ -275,7 +275,7 @@ copied_blocks block_copier::copy(const block_batch& batch, CUstream_st* stream) 
   const plan::block_shape shape = plan::shape_of(list);
   if (shape.blocks == 0) return {};
   check_extents(batch, list, shape);
-  const block_places places = find_places(driver_, context, list, shape);
+  const block_places places = find_places(driver_, known_, context, list, shape);
   if (places.to_host && places.from_host)
     throw usage_error(
         "both sides of a batch of blocks lie in the host's memory; one side must lie "
@@ -347,7 +347,7 @@ blocks_way block_copier::copy_numbers_on_gpu(const block_batch& batch, const pla
                0;
   plan::block_list extents = list;
   extents.count = 0;
-  const block_places places = find_places(driver_, context, extents, shape);
+  const block_places places = find_places(driver_, known_, context, extents, shape);
   if (places.ends != block_ends::one_gpu) refuse(places.ends);
   if (places.to_host && places.from_host)
     throw usage_error(
@@ -384,6 +384,11 @@ blocks_way block_copier::copy_by_driver(const plan::block_list& list, blocks_way
   std::vector<device_address> to;
   std::vector<device_address> from;
   std::vector<std::size_t> sizes;
+  if (way == blocks_way::driver_batch) {
+    to.reserve(list.count);
+    from.reserve(list.count);
+    sizes.reserve(list.count);
+  }
   plan::each_block(
       list, [&](std::size_t, std::uint64_t to_at, std::uint64_t from_at, std::uint64_t bytes) {
         if (bytes == 0) return true;

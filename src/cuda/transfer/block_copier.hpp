@@ -110,6 +110,7 @@ class block_copier {
   std::once_flag costs_once_;
   plan::block_costs of_profile_;
   const plan::block_costs* costs_ = nullptr;  // null: not known yet
+  known_allocations known_;
   std::mutex mutex_;
   std::map<CUctx_st*, std::unique_ptr<resources>> contexts_;
 };

@@ -14,18 +14,11 @@ namespace {
 // Each is a question to the driver.
 constexpr std::size_t most_ranges = 256;
 
-// Memory in which all addresses have the same facts.
-struct known_range {
-  device_address begin = 0;
-  device_address end = 0;
-  block_ends ends = block_ends::one_gpu;
-  bool host = false;
-};
-
 class places_of_side {
  public:
-  places_of_side(const driver_table& driver, CUctx_st* context, int gpu)
-      : driver_(driver), context_(context), gpu_(gpu) {}
+  // `known` may be null.
+  places_of_side(const driver_table& driver, known_allocations* known, CUctx_st* context, int gpu)
+      : driver_(driver), known_(known), context_(context), gpu_(gpu) {}
 
   // Nothing if the memory is usable; else why not.
   std::optional<block_ends> add(device_address address, std::uint64_t bytes) {
@@ -86,6 +79,20 @@ class places_of_side {
   }
 
   known_range ask(device_address address, std::uint64_t bytes) const {
+    if (known_ == nullptr) return ask_all(address, bytes, nullptr);
+    unsigned long long id = 0;
+    ask_driver(std::array<int, 1>{pointer_buffer_id}, std::array<void*, 1>{&id}, address);
+    const known_range* const known = known_->find(id, context_);
+    if (known != nullptr && address >= known->begin && address < known->end) return *known;
+    bool lasting = false;
+    const known_range found = ask_all(address, bytes, &lasting);
+    if (lasting) known_->add(id, context_, found);
+    return found;
+  }
+
+  // `lasting`, which may be null: whether the facts hold as long as the allocation exists. A GPU's
+  // access to virtual memory and to memory of pools can change.
+  known_range ask_all(device_address address, std::uint64_t bytes, bool* lasting) const {
     memory_facts facts;
     device_address on_device = 0;
     device_address begin = 0;
@@ -125,10 +132,13 @@ class places_of_side {
     }
     found.begin = begin;
     found.end = begin + size;
+    if (lasting != nullptr)
+      *lasting = found.ends == block_ends::one_gpu && (found.host || facts.plain != 0);
     return found;
   }
 
   const driver_table& driver_;
+  known_allocations* known_;
   CUctx_st* context_;
   int gpu_;
   static constexpr int piece_shift = 21;
@@ -142,12 +152,14 @@ class places_of_side {
 
 }  // namespace
 
-block_places find_places(const driver_table& driver, CUctx_st* context,
+block_places find_places(const driver_table& driver, known_allocations& known, CUctx_st* context,
                          const plan::block_list& list, const plan::block_shape& shape) {
   int gpu = 0;
   check(driver, driver.current_gpu(&gpu), "cuCtxGetDevice");
-  places_of_side to(driver, context, gpu);
-  places_of_side from(driver, context, gpu);
+  const std::unique_lock lock(known.mutex(), std::try_to_lock);
+  known_allocations* const usable = lock.owns_lock() ? &known : nullptr;
+  places_of_side to(driver, usable, context, gpu);
+  places_of_side from(driver, usable, context, gpu);
   // Most batches have one allocation on a side. Then the ends of all blocks settle it.
   const auto settled = [](places_of_side& side, const plan::block_extent& all) {
     return !side.add(all.begin, 1) && !side.pageable() && side.reaches(all.end);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
+#include <vector>
 
 #include "cuda/transfer/driver_table.hpp"
 #include "plan/block_list.hpp"
@@ -30,10 +32,44 @@ struct block_places {
   bool from_pageable = false;
 };
 
+// Memory in which all addresses have the same facts.
+struct known_range {
+  device_address begin = 0;
+  device_address end = 0;
+  block_ends ends = block_ends::one_gpu;
+  bool host = false;
+};
+
+// Allocations that earlier batches met. The driver never gives the id of an allocation to another
+// one, so a question for the id alone, which takes little time, tells whether the facts still hold.
+class known_allocations {
+ public:
+  // Locked by one batch at a time. A batch that finds it locked goes without.
+  std::mutex& mutex() { return mutex_; }
+  // Null if the allocation is not known in the context.
+  const known_range* find(unsigned long long id, const CUctx_st* context) const {
+    const entry& one = entries_[id % entries_.size()];
+    return id != 0 && one.id == id && one.context == context ? &one.range : nullptr;
+  }
+  void add(unsigned long long id, const CUctx_st* context, const known_range& range) {
+    if (id != 0) entries_[id % entries_.size()] = {id, context, range};
+  }
+
+ private:
+  struct entry {
+    unsigned long long id = 0;
+    const CUctx_st* context = nullptr;
+    known_range range;
+  };
+
+  std::mutex mutex_;
+  std::vector<entry> entries_ = std::vector<entry>(1024);
+};
+
 // Looks at the memory of every block; of a list without blocks, at the two extents. `context` is
-// that of the GPU that copies; it must be current. Asks the driver once for each allocation. Throws
-// device_error if the driver fails.
-block_places find_places(const driver_table& driver, CUctx_st* context,
+// that of the GPU that copies; it must be current. Asks the driver once for each allocation, twice
+// for one that is not in `known`. Throws device_error if the driver fails.
+block_places find_places(const driver_table& driver, known_allocations& known, CUctx_st* context,
                          const plan::block_list& list, const plan::block_shape& shape);
 
 }  // namespace interlace::cuda

@@ -176,7 +176,11 @@ TEST(block_copier, every_block_is_looked_at) {
   }
   EXPECT_EQ(copier.try_kernel(good.list(), stream).result, block_result::enqueued);
   // The driver is asked for each allocation, and not for each block.
-  EXPECT_LE(driver.calls("pointer_attributes"), 16U);
+  const std::size_t asked = driver.calls("pointer_attributes");
+  EXPECT_LE(asked, 16U);
+  // A batch that follows asks for the ids of the allocations alone.
+  EXPECT_EQ(copier.try_kernel(good.list(), stream).result, block_result::enqueued);
+  EXPECT_EQ(driver.calls("pointer_attributes"), asked + asked / 2);
   in.check();
   second.check();
   const auto ends_with = [&](std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
@@ -194,8 +198,27 @@ TEST(block_copier, every_block_is_looked_at) {
   EXPECT_EQ(ends_with(from, from, 512), block_ends::mixed);
   EXPECT_EQ(ends_with(to, reinterpret_cast<std::uint64_t>(second.from) + second.bytes - 256, 512),
             block_ends::outside);
-  EXPECT_EQ(driver.calls("launch"), 1U);
+  EXPECT_EQ(driver.calls("launch"), 2U);
   driver.synchronize();
+}
+
+TEST(block_copier, what_is_known_of_an_allocation_ends_with_its_id) {
+  known_allocations known;
+  auto* const one = reinterpret_cast<CUctx_st*>(std::uintptr_t{16});
+  auto* const other = reinterpret_cast<CUctx_st*>(std::uintptr_t{32});
+  EXPECT_EQ(known.find(0, one), nullptr);
+  known.add(7, one, {.begin = 100, .end = 200});
+  known.add(0, one, {.begin = 1, .end = 2});
+  ASSERT_NE(known.find(7, one), nullptr);
+  EXPECT_EQ(known.find(7, one)->end, 200U);
+  EXPECT_EQ(known.find(7, other), nullptr);
+  EXPECT_EQ(known.find(0, one), nullptr);
+  for (unsigned long long id = 8; id < 5000; ++id) {
+    EXPECT_EQ(known.find(id, one), nullptr);
+    known.add(id, one, {.begin = id, .end = id + 1});
+    EXPECT_EQ(known.find(id, one)->begin, id);
+  }
+  EXPECT_EQ(known.find(7, one), nullptr);  // its place was taken
 }
 
 TEST(block_copier, a_captured_stream_and_a_slower_kernel_are_left_to_the_caller) {
