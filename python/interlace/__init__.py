@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+# The command line imports this module before it can answer Ctrl-C, so the module imports nothing.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from interlace.base.errors import DeviceError, ModelError, UserError
     from interlace.runtime.copying import all_gather, all_reduce, all_to_all, copy
     from interlace.runtime.loading import load, save
@@ -90,7 +91,9 @@ def __getattr__(name: str) -> Any:
 
         return version()
     if name in _HOMES:
-        return getattr(importlib.import_module(f"interlace.{_HOMES[name]}"), name)
+        from importlib import import_module
+
+        return getattr(import_module(f"interlace.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -16,6 +16,7 @@ import pytest
 from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError, unknown
 from interlace.base.installation import built, built_without_cuda
+from interlace.base.interrupts import INTERRUPTED
 from interlace.base.version import version
 from interlace.cli import main as cli
 from interlace.machine.shipped import shipped_machines
@@ -421,6 +422,23 @@ def test_ctrl_c_while_modules_are_loaded(tmp_path: Path, start: list[str]) -> No
     )
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "interlace: interrupted\n"
+
+
+def test_ctrl_c_is_answered_after_few_imports() -> None:
+    package = Path(cli.__file__).parents[2]
+    code = (
+        f"import os, re, sys; sys.path.insert(0, {str(package)!r}); before = set(sys.modules)\n"
+        "from interlace.cli.start import INTERRUPTED; print(INTERRUPTED)\n"
+        "print(*sorted(set(sys.modules) - before))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    number, modules = done.stdout.splitlines()
+    assert int(number) == INTERRUPTED
+    assert modules.split() == [
+        "__future__", "interlace", "interlace.cli", "interlace.cli.start", "signal"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["plan", "--help"]])

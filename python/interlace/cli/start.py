@@ -1,5 +1,8 @@
 """The entry point: Ctrl-C ends the command with one line of output, even while modules are loaded.
 
+This module and its packages import almost nothing, so that `main` can answer Ctrl-C soon after
+Python has started. Before that, Python itself prints a traceback.
+
 Without the packages that the command line needs, `interlace doctor` still says what is missing.
 """
 
@@ -8,12 +11,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from types import FrameType
 
-from interlace.base.interrupts import INTERRUPTED
+INTERRUPTED = 130  # as in interlace.base.interrupts, which takes long to import
 
 
-def _end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+def _end(number: int, frame: object) -> None:  # noqa: ARG001
     os.write(2, b"interlace: interrupted\n")
     os._exit(INTERRUPTED)
 
