@@ -674,15 +674,18 @@ class lane {
   __device__ __forceinline__ void update(const partitioned<T, Op>& view, I i,
                                          std::type_identity_t<T> value) const {
     const auto n = static_cast<std::uint64_t>(i);
-    if (n >= view.size) return;
     const std::uint32_t owner = view.owner(n);
     const std::uint64_t offset = n - view.boundaries[owner];
     if constexpr (Policy::packs) {
-      if (owner != view.device && view.queues.packet_bytes != 0) {
-        place_.packets().add(owner, static_cast<std::uint32_t>(offset), value);
-        return;
+      // Lanes with other updates come along, so that the lanes of a warp stay together.
+      if (view.queues.packet_bytes != 0) {
+        const bool packs = n < view.size && owner != view.device;
+        place_.packets().template add<Op>(packs ? owner : no_owner + 0U,
+                                          static_cast<std::uint32_t>(offset), value);
+        if (packs) return;
       }
     }
+    if (n >= view.size) return;
     T* element = view.parts[owner] + offset;
     note<Policy>(
         place_, Op == combine::store ? kernel::traced_access::store : kernel::traced_access::atomic,

@@ -1,10 +1,10 @@
 // Packs updates of partitioned arrays on a GPU (`packed`): each warp has a packet for each owner in
 // shared memory, as interlace/kernel/update_packer.hpp describes.
 //
-// Lanes that are converged at an update work together. Other lanes of the warp may reach an update
-// at the same time, so a lock in shared memory guards the warp's packets. Lanes that wait for the
-// lock do not keep the others from running, because lanes are scheduled independently (compute
-// capability 7.0 and later).
+// Lanes that are converged at an update work together. If these are not all lanes of the warp,
+// other lanes may reach an update at the same time, so a lock in shared memory guards the warp's
+// packets. Lanes that wait for the lock sleep, and do not keep the others from running, because
+// lanes are scheduled independently (compute capability 7.0 and later).
 //
 // Memory ordering: a packet is stored by weak stores, and its slot is taken by a relaxed atomic of
 // the device. Both become visible to the owner by the exchange, a later kernel of the same stream,
@@ -67,9 +67,15 @@ __device__ __forceinline__ void combine_system(T* p, T value) {
 }
 
 template <class T>
-__device__ __forceinline__ void combine_number(combine operation, void* at, const void* value) {
+__device__ __forceinline__ void combine_number(combine operation, void* at,
+                                               unsigned long long bits) {
   T* p = static_cast<T*>(at);
-  const T v = *static_cast<const T*>(value);
+  T v;
+  if constexpr (sizeof(T) == 4) {
+    v = __builtin_bit_cast(T, static_cast<unsigned int>(bits));
+  } else {
+    v = __builtin_bit_cast(T, bits);
+  }
   switch (operation) {
     case combine::add:
       return combine_system<combine::add>(p, v);
@@ -88,69 +94,70 @@ __device__ __forceinline__ void combine_number(combine operation, void* at, cons
   }
 }
 
-// Combines a value in shared memory with a number in shared or global memory. One function for all
-// kernels, because only some packets need it.
+// Combines a number in global memory with a value. One function for all kernels, because only
+// packets that find no room need it.
 static __device__ __noinline__ void combine_any(kernel::number_type type, combine operation,
-                                                void* at, const void* value) {
+                                                void* at, unsigned long long bits) {
   switch (type) {
     case kernel::number_type::u32:
-      return combine_number<std::uint32_t>(operation, at, value);
+      return combine_number<std::uint32_t>(operation, at, bits);
     case kernel::number_type::i32:
-      return combine_number<std::int32_t>(operation, at, value);
+      return combine_number<std::int32_t>(operation, at, bits);
     case kernel::number_type::f32:
-      return combine_number<float>(operation, at, value);
+      return combine_number<float>(operation, at, bits);
     case kernel::number_type::u64:
-      return combine_number<unsigned long long>(operation, at, value);
+      return combine_number<unsigned long long>(operation, at, bits);
     case kernel::number_type::i64:
-      return combine_number<long long>(operation, at, value);
+      return combine_number<long long>(operation, at, bits);
     case kernel::number_type::f64:
-      return combine_number<double>(operation, at, value);
+      return combine_number<double>(operation, at, bits);
   }
 }
 
-// The packets of the warp that calls.
+// The owner of elements that need no packet.
+inline constexpr std::uint32_t no_owner = 0xffffffffU;
+
+// The packets of the warp that calls. Memory that lanes share is plain; __syncwarp orders it.
 class warp_packets {
  public:
   __device__ __forceinline__ explicit warp_packets(const kernel::packing_table& table)
       : table_(table) {
     extern __shared__ __align__(16) unsigned char interlace_shared_memory[];
-    head_ = reinterpret_cast<std::uint32_t*>(
+    head_ =
         interlace_shared_memory + table.shared_at +
-        threadIdx.x / 32 * kernel::packing_bytes_of_warp(table.devices, table.queues.packet_bytes));
+        threadIdx.x / 32 * kernel::packing_bytes_of_warp(table.devices, table.queues.packet_bytes);
   }
 
   // Empties the packets. All lanes of the warp call it before the first update.
   __device__ __forceinline__ void clear() const {
-    if (threadIdx.x % 32 <= table_.devices) head_[threadIdx.x % 32] = 0;
+    if (threadIdx.x % 32 <= table_.devices) words()[threadIdx.x % 32] = 0;
     __syncwarp();
   }
 
-  // Adds an update of an element of `owner`. Any lanes of the warp may call it.
-  template <class T>
-  __device__ void add(std::uint32_t owner, std::uint32_t offset, T value) const {
+  // Adds an update of an element of `owner`; nothing for no_owner. Any lanes of the warp may call
+  // it. Lanes that call it together stay together.
+  template <combine Op, class T>
+  __device__ __forceinline__ void add(std::uint32_t owner, std::uint32_t offset, T value) const {
     const std::uint32_t active = __activemask();
     const std::uint32_t own = 1U << threadIdx.x % 32;
-    const bool first = (active & (own - 1)) == 0;
-    if (first) {
-      while (atomicCAS_block(head_, 0U, 1U) != 0) {
-      }
-      __threadfence_block();
-    }
-    __syncwarp(active);
     // The lanes whose updates are not in a packet yet.
-    for (std::uint32_t rest = active; rest != 0;) {
+    std::uint32_t rest = __ballot_sync(active, owner != no_owner);
+    if (rest == 0) return;
+    const bool locks = active != whole_warp;
+    if (locks) lock(active);
+    while (rest != 0) {
       const bool mine = (rest & own) != 0;
-      const std::uint32_t peers = __match_any_sync(active, mine ? owner : std::uint32_t{none});
+      const std::uint32_t peers = __match_any_sync(active, mine ? owner : no_owner + 0U);
       const std::uint32_t before = mine ? filled(owner) : 0;
       const std::uint32_t slot = before + __popc(peers & (own - 1));
       const std::uint32_t all = before + __popc(peers);
-      __syncwarp(active);
       const bool fits = mine && slot < table_.capacity;
       if (fits) {
         unsigned char* p = packet(owner);
         reinterpret_cast<T*>(p + update_queues::header_bytes)[slot] = value;
         reinterpret_cast<std::uint32_t*>(p + table_.offsets_at)[slot] = offset;
       }
+      __syncwarp(active);
       const bool leads = mine && (peers & (own - 1)) == 0;
       if (leads) filled(owner) = all < table_.capacity ? all : table_.capacity;
       __syncwarp(active);
@@ -158,51 +165,63 @@ class warp_packets {
       std::uint32_t full = __ballot_sync(active, leads && all >= table_.capacity);
       for (; full != 0; full &= full - 1) {
         const std::uint32_t o = __shfl_sync(active, owner, __ffs(static_cast<int>(full)) - 1);
-        send(active, o, true);
+        if (table_.queues.combines && makes_room<Op, T>(active, o)) continue;
+        send(active, o);
       }
     }
-    __syncwarp(active);
-    if (first) {
-      __threadfence_block();
-      atomicExch_block(head_, 0U);
-    }
+    if (locks) unlock(active);
   }
 
   // Sends the packets that are not full. All lanes of the warp call it after the last update.
   __device__ __forceinline__ void finish() const {
     __syncwarp();
     for (std::uint32_t o = 0; o < table_.devices; ++o) {
-      if (filled(o) != 0) send(0xffffffffU, o, false);
+      if (filled(o) != 0) send(whole_warp, o);
     }
   }
 
  private:
-  enum : std::uint32_t { none = 0xffffffffU };  // no owner, and no element
+  static constexpr std::uint32_t whole_warp = 0xffffffffU;
+  static constexpr std::uint32_t most_sleep_ns = 256;
 
-  __device__ __forceinline__ volatile std::uint32_t& filled(std::uint32_t owner) const {
-    return head_[1 + owner];
+  __device__ __forceinline__ std::uint32_t* words() const {
+    return reinterpret_cast<std::uint32_t*>(head_);
+  }
+  __device__ __forceinline__ std::uint32_t& filled(std::uint32_t owner) const {
+    return words()[1 + owner];
   }
   __device__ __forceinline__ unsigned char* packet(std::uint32_t owner) const {
-    return reinterpret_cast<unsigned char*>(head_) + kernel::packing_head_bytes +
-           owner * table_.queues.packet_bytes;
+    return head_ + kernel::packing_head_bytes + owner * table_.queues.packet_bytes;
   }
 
-  // The lanes of `active` send a packet. If it is full and combining frees a quarter of it, it
-  // stays.
-  __device__ __noinline__ void send(std::uint32_t active, std::uint32_t owner, bool full) const {
-    const std::uint32_t own = 1U << threadIdx.x % 32;
-    const std::uint32_t lanes = __popc(active);
-    const std::uint32_t rank = __popc(active & (own - 1));
-    unsigned char* p = packet(owner);
-    std::uint32_t count = filled(owner);
-    if (full && table_.queues.combines) {
-      count = make_room(active, p, count);
-      if ((table_.capacity - count) * 4 >= table_.capacity) {
-        if (rank == 0) filled(owner) = count;
-        __syncwarp(active);
-        return;
+  // Acquires and releases at block scope.
+  __device__ __forceinline__ void lock(std::uint32_t active) const {
+    if ((active & ((1U << threadIdx.x % 32) - 1)) == 0) {
+      std::uint32_t sleep_ns = 8;
+      while (atomicCAS_block(words(), 0U, 1U) != 0) {
+        __nanosleep(sleep_ns);
+        if (sleep_ns < most_sleep_ns) sleep_ns *= 2;
       }
+      __threadfence_block();
     }
+    __syncwarp(active);
+  }
+  __device__ __forceinline__ void unlock(std::uint32_t active) const {
+    __syncwarp(active);
+    if ((active & ((1U << threadIdx.x % 32) - 1)) == 0) {
+      __threadfence_block();
+      atomicExch_block(words(), 0U);
+    }
+    __syncwarp(active);
+  }
+
+  // The lanes of `active` send a packet.
+  __device__ __forceinline__ void send(std::uint32_t active, std::uint32_t owner) const {
+    const std::uint32_t lanes = __popc(active);
+    const std::uint32_t rank = __popc(active & ((1U << threadIdx.x % 32) - 1));
+    unsigned char* p = packet(owner);
+    const std::uint32_t count = filled(owner);
+    __syncwarp(active);
     std::uint32_t slot = 0;
     if (rank == 0) {
       slot = atomicAdd(table_.queues.sent + owner, 1U);
@@ -221,15 +240,25 @@ class warp_packets {
         copy(p + table_.offsets_at, to + table_.offsets_at, count * 4, rank, lanes);
       }
     } else {
-      const auto* offsets = reinterpret_cast<const std::uint32_t*>(p + table_.offsets_at);
-      auto* part = static_cast<unsigned char*>(table_.parts[owner]);
-      for (std::uint32_t k = rank; k < count; k += lanes) {
-        combine_any(table_.type, table_.operation,
-                    part + static_cast<std::uint64_t>(offsets[k]) * table_.value_bytes,
-                    p + update_queues::header_bytes + k * table_.value_bytes);
-      }
+      send_single(p, owner, count, rank, lanes);
     }
     __syncwarp(active);
+  }
+
+  // Updates the owner's memory, because its queue is full.
+  __device__ __forceinline__ void send_single(const unsigned char* p, std::uint32_t owner,
+                                              std::uint32_t count, std::uint32_t rank,
+                                              std::uint32_t lanes) const {
+    const auto* offsets = reinterpret_cast<const std::uint32_t*>(p + table_.offsets_at);
+    const unsigned char* values = p + update_queues::header_bytes;
+    auto* part = static_cast<unsigned char*>(table_.parts[owner]);
+    for (std::uint32_t k = rank; k < count; k += lanes) {
+      const unsigned long long bits = table_.value_bytes == 4
+                                          ? reinterpret_cast<const std::uint32_t*>(values)[k]
+                                          : reinterpret_cast<const unsigned long long*>(values)[k];
+      combine_any(table_.type, table_.operation,
+                  part + static_cast<std::uint64_t>(offsets[k]) * table_.value_bytes, bits);
+    }
   }
 
   // Stores `bytes` bytes, rounded up to whole words of 16.
@@ -241,57 +270,52 @@ class warp_packets {
     }
   }
 
-  // Combines updates of the same element. Returns how many are left.
-  __device__ std::uint32_t make_room(std::uint32_t active, unsigned char* p,
-                                     std::uint32_t count) const {
+  // Combines updates of the same element in a full packet. Returns whether this freed a quarter of
+  // the packet.
+  template <combine Op, class T>
+  __device__ __forceinline__ bool makes_room(std::uint32_t active, std::uint32_t owner) const {
     const std::uint32_t own = 1U << threadIdx.x % 32;
     const std::uint32_t lanes = __popc(active);
     const std::uint32_t rank = __popc(active & (own - 1));
-    unsigned char* values = p + update_queues::header_bytes;
-    auto* offsets = reinterpret_cast<volatile std::uint32_t*>(p + table_.offsets_at);
-    // The first update of an element keeps its place. No part has an element `none`.
-    bool repeated = false;
-    for (std::uint32_t k = rank; k < count; k += lanes) {
-      const std::uint32_t offset = offsets[k];
-      std::uint32_t same = 0;
-      while (same < k && offsets[same] != offset) ++same;
-      if (same == k) continue;
-      combine_any(table_.type, table_.operation, values + same * table_.value_bytes,
-                  values + k * table_.value_bytes);
-      offsets[k] = none;
-      repeated = true;
-    }
-    __syncwarp(active);
-    if (!__any_sync(active, repeated)) return count;
+    unsigned char* p = packet(owner);
+    T* values = reinterpret_cast<T*>(p + update_queues::header_bytes);
+    auto* offsets = reinterpret_cast<std::uint32_t*>(p + table_.offsets_at);
+    const std::uint32_t count = filled(owner);
     std::uint32_t kept = 0;
+    // Each turn takes an update for each lane. Updates that stay move to the front of the packet.
     for (std::uint32_t begin = 0; begin < count; begin += lanes) {
       const std::uint32_t k = begin + rank;
-      const bool stays = k < count && offsets[k] != none;
-      const std::uint32_t offset = stays ? offsets[k] : 0;
-      unsigned long long value = 0;
-      if (stays && table_.value_bytes == 4) value = reinterpret_cast<std::uint32_t*>(values)[k];
-      if (stays && table_.value_bytes == 8) {
-        value = reinterpret_cast<unsigned long long*>(values)[k];
+      const bool there = k < count;
+      const std::uint32_t offset = there ? offsets[k] : 0;
+      std::uint32_t same = k;  // the place of an earlier update of the element
+      for (std::uint32_t j = 0; j < kept; ++j) {
+        if (offsets[j] == offset) same = j;
       }
+      // Lanes of the turn with the same element; those without an update match nobody.
+      const unsigned long long key = there ? offset : (1ULL << 32U) + rank;
+      const std::uint32_t alike = __match_any_sync(active, key);
+      if (same == k) same = begin + __popc(active & ((alike & (0U - alike)) - 1));
+      if (there && same != k) combine_system<Op>(values + same, values[k]);
+      __syncwarp(active);
+      const bool stays = there && same == k;
+      const T value = stays ? values[k] : T{};
       const std::uint32_t staying = __ballot_sync(active, stays);
       const std::uint32_t to = kept + __popc(staying & (own - 1));
       __syncwarp(active);
       if (stays) {
         offsets[to] = offset;
-        if (table_.value_bytes == 4) {
-          reinterpret_cast<std::uint32_t*>(values)[to] = static_cast<std::uint32_t>(value);
-        } else {
-          reinterpret_cast<unsigned long long*>(values)[to] = value;
-        }
+        values[to] = value;
       }
       kept += __popc(staying);
       __syncwarp(active);
     }
-    return kept;
+    if (rank == 0) filled(owner) = kept;
+    __syncwarp(active);
+    return (table_.capacity - kept) * 4 >= table_.capacity;
   }
 
   const kernel::packing_table& table_;
-  std::uint32_t* head_;
+  unsigned char* head_;
 };
 
 }  // namespace interlace::device
