@@ -272,7 +272,9 @@ void node::enqueue_updates(std::uint32_t device, grid shape, const block_functio
                            std::uint32_t partition) {
   const kernel::region_state& state = states_[partition];
   shape.shared_bytes += kernel::packing_bytes(state, shape.threads, warp_width_);
-  parts_->tasks.add_kernel(device, shape, recorded_by(device), block,
+  recorder::settings record = recorded_by(device);
+  record.in_turn = true;
+  parts_->tasks.add_kernel(device, shape, std::move(record), block,
                            simulated(state.options.mechanism).path());
 }
 

@@ -96,9 +96,10 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   recording_.start(record_, *block_, warps_per_block_);
   for (block_slot& b : blocks_) recording_.fit(b);
   // The order in which blocks start is known only if no compute unit has blocks of its own. Shared
-  // pages hold what kernels of other GPUs write at the same time. A log lists blocks as they start.
+  // pages, and the parts of partitions, hold what kernels of other GPUs write at the same time. A
+  // log lists blocks as they start.
   if (helpers_ != nullptr && config_.dispatch == machine::block_dispatch::round_robin &&
-      addresses_.homes.empty() && record_.log == nullptr) {
+      addresses_.homes.empty() && record_.log == nullptr && !record_.in_turn) {
     recording_.allow_ahead(shape.blocks);
     helpers_->wake();
   }

@@ -58,6 +58,9 @@ class recorder {
     // One counter of 8 bytes for each chunk, in the device's memory. Null: the stores themselves
     // update the counters.
     const std::byte* counters = nullptr;
+    // Whether blocks run when they start and not ahead, because the kernel updates memory of other
+    // devices, whose kernels may do the same.
+    bool in_turn = false;
     trace::sink* log = nullptr;  // receives every action; null: nothing is logged
     std::uint32_t launch = 0;    // number of the launch in the log
   };
