@@ -229,14 +229,13 @@ struct reduced {
   std::uint32_t copies = 1;
 };
 
-// The largest finite number of a floating-point type, the largest number of an integer type.
+// Infinity of a floating-point type, the largest number of an integer type.
 template <class T>
 INTERLACE_HOST_DEVICE constexpr T largest_number() {
   // The limits are computed here, because device code should not include <limits>. For integers 1 /
   // 2 is 0, which tells them from floating-point types.
   if constexpr (T{1} / T{2} != T{0}) {
-    return sizeof(T) == 8 ? static_cast<T>(1.7976931348623157e308)
-                          : static_cast<T>(3.4028234663852886e38F);
+    return static_cast<T>(__builtin_huge_val());
   } else {
     return static_cast<T>(static_cast<T>(~T{0}) < T{0}
                               ? static_cast<T>((T{1} << (sizeof(T) * 8 - 2)) - 1) * 2 + 1

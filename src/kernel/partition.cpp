@@ -47,7 +47,7 @@ region_state make_partition_state(region_options options, std::uint32_t element_
                       mechanisms_with(&mechanism_row::updates_owner) + ", or " +
                       mechanisms_with(&mechanism_row::packs_updates));
   }
-  if (!options.transfers) {
+  if (!options.transfers && !how.updates_partials) {
     throw usage_error(std::string(how.name) +
                       " tracks nothing, so nothing is left of it without transfers");
   }
@@ -121,6 +121,7 @@ update_queues queues_of(const region_state& state, std::uint32_t device) {
 
 std::vector<contribution> contributions_of(const region_state& state, std::uint32_t device) {
   std::vector<contribution> all;
+  if (!state.options.transfers) return all;
   for (std::uint32_t step = 1; step < state.devices(); ++step) {
     const std::uint32_t to = (device + step) % state.devices();
     const std::uint64_t bytes = state.part_size(to) * state.element_bytes;

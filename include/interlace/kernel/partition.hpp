@@ -51,7 +51,8 @@ struct contribution {
   void* inbox = nullptr;
   std::uint64_t bytes = 0;
 };
-// What a device contributes in the current epoch, beginning with the owner after it.
+// What a device contributes in the current epoch, beginning with the owner after it. Nothing in
+// runs without transfers, whose results are not valid.
 std::vector<contribution> contributions_of(const region_state& state, std::uint32_t device);
 
 // The queues of a device's packets in the current epoch.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -64,6 +65,14 @@ TEST(partition, floating_point_updates_are_combined) {
   check<double, combine::add>(2, 32, 300, 1500);
   check<float, combine::min>(3, 32, 300, 1500);
   check<double, combine::max>(3, 32, 300, 1500);
+}
+
+TEST(partition, a_minimum_keeps_infinity) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ((combine_identity<float, combine::min>()), infinity);
+  EXPECT_EQ((combine_identity<double, combine::max>()), -infinity);
+  EXPECT_EQ((combine_identity<std::int32_t, combine::max>()),
+            std::numeric_limits<std::int32_t>::min());
 }
 
 TEST(partition, one_device_and_devices_without_elements_work) {
