@@ -1,4 +1,4 @@
-// PageRank by pull (Page, Brin, Motwani and Winograd, 1999), one epoch an iteration.
+// PageRank (Page, Brin, Motwani and Winograd, 1999), by pull in one epoch an iteration, or by push.
 //
 //   rank'(v) = (1 - d) / n + d * (sum over edges u -> v of rank(u) / out_degree(u) + dangling / n)
 //
@@ -25,6 +25,7 @@
 #include "workload/shared/chosen.hpp"
 #include "workload/shared/edge_units.hpp"
 #include "workload/shared/parts.hpp"
+#include "workload/shared/push_edges.hpp"
 #include "workload/shared/readers.hpp"
 #include "workload/shared/row_kernel.hpp"
 #include "workload/shared/row_warps.hpp"
@@ -109,7 +110,67 @@ struct rank_update {
   }
 };
 
-// The graph by in-edges. Row v lists the sources of the edges into v.
+// PageRank by push: adds the rank of each vertex to those at the ends of its out-edges.
+struct rank_push {
+  static constexpr std::uint32_t threads = push_edges::threads;
+
+  push_edges edges;
+  local<const float> contribution;  // of this device's vertices
+  partitioned<float, combine::add> sums;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    edges.each(
+        block, [](const auto&, std::uint64_t) { return true; },
+        [&](const auto& warp, std::uint64_t row) { return warp.load(contribution, row); },
+        [&](const auto& lane, const auto& e, float pushed) {
+          lane.update(sums, lane.load_index(edges.graph.columns, e), pushed);
+          lane.compute(operation::integer, 8 + 3 * sums.devices);
+        });
+  }
+};
+
+// Makes the ranks of this device's vertices from their sums, which are 0 afterwards.
+struct rank_of_sums {
+  static constexpr std::uint32_t threads = 256;
+  static constexpr std::uint32_t shared_bytes = sum_bytes(2);
+
+  partitioned<float, combine::add> sums;
+  local<float> contribution;
+  local<const std::uint32_t> out_degree;
+  reduced<double> totals;  // as in rank_update
+  std::uint64_t first_vertex = 0;
+  float damping = 0.85F;
+  double vertices = 0;
+  bool track_residual = false;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    const auto base = static_cast<float>((1.0 - static_cast<double>(damping) +
+                                          static_cast<double>(damping) * block.load(totals, 0)) /
+                                         vertices);
+    auto dangling = lane_state<float>(block);
+    auto residual = lane_state<float>(block);
+    block.each([&](auto lane) {
+      const std::uint64_t v = lane.global_index();
+      if (v >= contribution.size) return;
+      const float sum = lane.load(sums, first_vertex + v);
+      const std::uint32_t degree = lane.load(out_degree, v);
+      const auto divisor = static_cast<float>(degree == 0 ? 1 : degree);
+      const float rank = base + damping * sum;
+      if (track_residual) residual[lane] = fabsf(rank - lane.load(contribution, v) * divisor);
+      if (degree == 0) dangling[lane] = rank;
+      lane.store(sums, first_vertex + v, 0.0F);
+      lane.store(contribution, v, rank / divisor);
+      // Five of the fp32 operations belong to a division.
+      lane.compute({.fp32 = track_residual ? 9U : 7U, .integer = 12, .special = 1});
+    });
+    add_sums(block, totals, track_residual ? 2 : 1, dangling, residual);
+  }
+};
+
+// The graph by in-edges. Row v lists the sources of the edges into v. For pagerank_by_push it is by
+// out-edges: row v lists the ends of the edges from v.
 struct pagerank_graph {
   std::uint64_t vertices = 0;
   const std::uint64_t* offsets = nullptr;     // [vertices + 1]
@@ -195,6 +256,100 @@ class pagerank {
   std::vector<part> parts_;
 };
 
+// Sums of pushed ranks arrive at the owners in one exchange. A second one combines the sums of
+// dangling ranks, and keeps the next pushes away from sums that are still read.
+template <class Node>
+class pagerank_by_push {
+ public:
+  pagerank_by_push(Node& node, const pagerank_graph& graph, kernel::region_options options,
+                   float damping)
+      : node_(node),
+        graph_(graph),
+        boundaries_(options.boundaries),
+        sums_(node.template create_partition<float, combine::add>(
+            with_queues_for_edges(std::move(options), graph.offsets))),
+        totals_(node.template create_reduction<double, combine::add>(2, 64)),
+        damping_(damping) {
+    for (std::uint32_t d = 0; d < node.devices(); ++d) {
+      const std::uint64_t begin = boundaries_[d];
+      const std::uint64_t end = boundaries_[d + 1];
+      const std::uint32_t* degrees = graph.out_degree;
+      parts_.push_back({push_edges::place(node, d, graph.offsets, graph.columns, begin, end),
+                        put(node, d, std::vector<std::uint32_t>(degrees + begin, degrees + end)),
+                        node.template allocate<float>(d, end - begin)});
+    }
+    reset();
+  }
+
+  // Sets every vertex to 1 / n again.
+  void reset() {
+    const auto n = static_cast<double>(graph_.vertices);
+    double dangling = 0;
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      std::vector<float> start(parts_[d].contribution.size);
+      for (std::uint64_t v = 0; v < start.size(); ++v) {
+        const std::uint32_t degree = graph_.out_degree[boundaries_[d] + v];
+        start[v] = static_cast<float>(1.0 / n / std::max(1U, degree));
+        if (degree == 0) dangling += 1.0 / n;
+      }
+      node_.upload(parts_[d].contribution, start);
+      node_.set_part(sums_, d, std::vector<float>(start.size(), 0.0F));
+    }
+    node_.set_front(totals_, std::vector<double>{dangling, 0.0});
+  }
+
+  void enqueue_iteration(bool track_residual) {
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const part& p = parts_[d];
+      node_.launch(d, rank_push{p.edges, p.contribution, node_.view(sums_, d)}, p.edges.shape(),
+                   sums_);
+    }
+    node_.exchange(sums_);
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const part& p = parts_[d];
+      const rank_of_sums ranks{node_.view(sums_, d),
+                               p.contribution,
+                               p.out_degree,
+                               node_.view(totals_, d),
+                               boundaries_[d],
+                               damping_,
+                               static_cast<double>(graph_.vertices),
+                               track_residual};
+      node_.launch(d, ranks,
+                   {(p.contribution.size + ranks.threads - 1) / ranks.threads, ranks.threads,
+                    ranks.shared_bytes});
+    }
+    node_.exchange(totals_);
+  }
+
+  // The ranks of the device's own vertices.
+  std::vector<float> result(std::uint32_t device) const {
+    std::vector<float> values(graph_.vertices);
+    const std::vector<float> own = node_.download(parts_[device].contribution);
+    for (std::uint64_t k = 0; k < own.size(); ++k) {
+      const std::uint64_t v = boundaries_[device] + k;
+      values[v] = own[k] * static_cast<float>(std::max(1U, graph_.out_degree[v]));
+    }
+    return values;
+  }
+  double residual() const { return node_.front(totals_, 0)[1]; }
+
+ private:
+  struct part {
+    push_edges edges;
+    local<std::uint32_t> out_degree;
+    local<float> contribution;
+  };
+
+  Node& node_;
+  pagerank_graph graph_;
+  std::vector<std::uint64_t> boundaries_;
+  kernel::partition<float, combine::add> sums_;
+  kernel::reduction<double, combine::add> totals_;
+  float damping_;
+  std::vector<part> parts_;
+};
+
 struct pagerank_problem {
   static constexpr const char* summary = "PageRank";
   static constexpr std::array arguments{"offsets", "columns", "out_degree",
@@ -225,7 +380,11 @@ struct pagerank_problem {
   auto on(Node& node, kernel::region_options options) const {
     using balanced = pagerank<Node, edge_units>;
     using by_warps = pagerank<Node, row_warps>;
-    using work = chosen<balanced, by_warps>;
+    using by_push = pagerank_by_push<Node>;
+    using work = chosen<balanced, by_warps, by_push>;
+    if (kernel == row_kernel::push) {
+      return work(std::in_place_type<by_push>, node, graph, std::move(options), damping);
+    }
     if (to_readers) {
       auto readers =
           readers_of_columns(options.boundaries, graph.offsets, graph.columns, graph.vertices);

@@ -23,7 +23,7 @@
 #include "interlace/workload/problem.hpp"
 #include "kernel/hpcc_stream.hpp"
 #include "workload/shared/chosen.hpp"
-#include "workload/shared/parts.hpp"
+#include "workload/shared/dealt_items.hpp"
 
 namespace interlace::workload {
 
@@ -68,13 +68,8 @@ class random_access {
         updates_(updates),
         boundaries_(options.boundaries),
         table_(node.template create_partition<std::uint64_t, Op>(
-            with_queues(std::move(options), starts.size() * updates))) {
-    for (std::uint32_t d = 0; d < node.devices(); ++d) {
-      const std::uint64_t first = starts.size() * d / node.devices();
-      const std::uint64_t end = starts.size() * (d + 1) / node.devices();
-      words_.push_back(
-          put(node, d, std::vector<std::uint64_t>(starts.begin() + first, starts.begin() + end)));
-    }
+            with_queues(std::move(options), starts.size() * updates))),
+        words_(deal(node, starts)) {
     reset();
   }
 
@@ -83,9 +78,8 @@ class random_access {
       std::vector<std::uint64_t> part(boundaries_[d + 1] - boundaries_[d]);
       for (std::uint64_t i = 0; i < part.size(); ++i) part[i] = boundaries_[d] + i;
       node_.set_part(table_, d, part);
-      const std::uint64_t first = starts_.size() * d / node_.devices();
-      node_.upload(words_[d], std::vector<std::uint64_t>(starts_.begin() + first,
-                                                         starts_.begin() + first + words_[d].size));
+      const std::uint64_t* first = starts_.begin() + first_item(starts_.size(), d, node_.devices());
+      node_.upload(words_[d], std::vector<std::uint64_t>(first, first + words_[d].size));
     }
   }
 
@@ -119,14 +113,6 @@ class random_access {
   double residual() const { return 0; }
 
  private:
-  // Each owner gets about an equal share of a device's updates. Queues have room for a quarter
-  // more, since the last packet of each warp is not full.
-  static kernel::region_options with_queues(kernel::region_options o, std::uint64_t updates) {
-    const std::uint64_t devices = o.boundaries.size() - 1;
-    o.queued_updates = updates / devices / devices * 5 / 4 + 4096;
-    return o;
-  }
-
   Node& node_;
   std::uint64_t entries_;
   array_view<std::uint64_t> starts_;

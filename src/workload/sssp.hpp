@@ -17,8 +17,10 @@
 // compared as unsigned integers. Minima are exact, so no order changes a result.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -32,6 +34,7 @@
 #include "workload/shared/chosen.hpp"
 #include "workload/shared/edge_units.hpp"
 #include "workload/shared/parts.hpp"
+#include "workload/shared/push_edges.hpp"
 #include "workload/shared/readers.hpp"
 #include "workload/shared/row_kernel.hpp"
 #include "workload/shared/row_warps.hpp"
@@ -111,13 +114,78 @@ struct path_update {
   }
 };
 
-// The graph by in-edges. Row v lists the sources of the edges into v.
+// Shortest paths by push: vertices whose distance changed offer paths along their out-edges.
+struct path_push {
+  static constexpr std::uint32_t threads = push_edges::threads;
+
+  push_edges edges;
+  local<const float> weights;           // of this device's edges
+  local<const float> known;             // distances of this device's vertices
+  local<const std::uint32_t> frontier;  // whether they changed in the last iteration
+  partitioned<float, combine::min> distance;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    edges.each(
+        block, [&](const auto& warp, std::uint64_t row) { return warp.load(frontier, row) != 0; },
+        [&](const auto& warp, std::uint64_t row) { return warp.load(known, row); },
+        [&](const auto& lane, const auto& e, float length) {
+          lane.update(distance, lane.load_index(edges.graph.columns, e),
+                      length + lane.load(weights, e));
+          lane.compute({.fp32 = 1, .integer = 8 + 3 * distance.devices});
+        });
+  }
+};
+
+// Finds the vertices of this device whose distance changed.
+struct path_frontier {
+  static constexpr std::uint32_t threads = 256;
+  static constexpr std::uint32_t shared_bytes = sum_bytes<std::uint32_t>(1);
+
+  partitioned<float, combine::min> distance;
+  local<float> known;
+  local<std::uint32_t> frontier;
+  reduced<double> totals;  // as in path_update
+  std::uint64_t first_vertex = 0;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    auto changed = lane_state<std::uint32_t>(block);
+    block.each([&](auto lane) {
+      const std::uint64_t v = lane.global_index();
+      if (v >= known.size) return;
+      const float now = lane.load(distance, first_vertex + v);
+      const bool less = now < lane.load(known, v);
+      changed[lane] = less ? 1 : 0;
+      lane.store(known, v, now);
+      lane.store(frontier, v, less ? 1U : 0U);
+      lane.compute({.fp32 = 1, .integer = 8});
+    });
+    add_sums<std::uint32_t>(block, totals, 1, changed);
+  }
+};
+
+// The graph by in-edges. Row v lists the sources of the edges into v. For sssp_by_push it is by
+// out-edges: row v lists the ends of the edges from v.
 struct sssp_graph {
   std::uint64_t vertices = 0;
   const std::uint64_t* offsets = nullptr;  // [vertices + 1]
   const std::uint32_t* columns = nullptr;  // [offsets[vertices]]
   const float* weights = nullptr;          // [offsets[vertices]]
 };
+
+// Throws usage_error unless the source exists and no weight is negative.
+inline void check(const sssp_graph& graph, std::uint64_t source) {
+  if (source >= graph.vertices) {
+    throw usage_error("there is no vertex " + std::to_string(source) +
+                      " to start from; the graph has " + std::to_string(graph.vertices));
+  }
+  for (std::uint64_t e = 0; e < graph.offsets[graph.vertices]; ++e) {
+    if (graph.weights[e] >= 0) continue;
+    throw usage_error("edge " + std::to_string(e) + " has the weight " +
+                      std::to_string(graph.weights[e]) + "; weights must be at least 0");
+  }
+}
 
 template <class Node, class Rows = edge_units>
 class sssp {
@@ -130,7 +198,7 @@ class sssp {
         boundaries_(options.boundaries),
         distance_(node.template create_region<float>(std::move(options))),
         totals_(node.template create_reduction<double, combine::add>(1, 64)) {
-    check(graph);
+    check(graph, source);
     for (std::uint32_t d = 0; d < node.devices(); ++d) {
       const auto own =
           Rows::place(node, d, graph.offsets, graph.columns, boundaries_[d], boundaries_[d + 1]);
@@ -176,23 +244,101 @@ class sssp {
     local<float> weights;
   };
 
-  void check(const sssp_graph& graph) const {
-    if (source_ >= vertices_) {
-      throw usage_error("there is no vertex " + std::to_string(source_) +
-                        " to start from; the graph has " + std::to_string(vertices_));
-    }
-    for (std::uint64_t e = 0; e < graph.offsets[vertices_]; ++e) {
-      if (graph.weights[e] >= 0) continue;
-      throw usage_error("edge " + std::to_string(e) + " has the weight " +
-                        std::to_string(graph.weights[e]) + "; weights must be at least 0");
-    }
-  }
-
   Node& node_;
   std::uint64_t vertices_;
   std::uint64_t source_;
   std::vector<std::uint64_t> boundaries_;
   kernel::region<float> distance_;
+  kernel::reduction<double, combine::add> totals_;
+  std::vector<part> parts_;
+};
+
+// Offered paths arrive at the owners in one exchange. A second one counts the changes, and keeps
+// the next offers away from distances that are still read.
+template <class Node>
+class sssp_by_push {
+ public:
+  sssp_by_push(Node& node, const sssp_graph& graph, kernel::region_options options,
+               std::uint64_t source)
+      : node_(node),
+        vertices_(graph.vertices),
+        source_(source),
+        boundaries_(options.boundaries),
+        distance_(node.template create_partition<float, combine::min>(
+            with_queues_for_edges(std::move(options), graph.offsets))),
+        totals_(node.template create_reduction<double, combine::add>(1, 64)) {
+    check(graph, source);
+    for (std::uint32_t d = 0; d < node.devices(); ++d) {
+      const std::uint64_t begin = boundaries_[d];
+      const std::uint64_t end = boundaries_[d + 1];
+      parts_.push_back({push_edges::place(node, d, graph.offsets, graph.columns, begin, end),
+                        put(node, d,
+                            std::vector<float>(graph.weights + graph.offsets[begin],
+                                               graph.weights + graph.offsets[end])),
+                        node.template allocate<float>(d, end - begin),
+                        node.template allocate<std::uint32_t>(d, end - begin)});
+    }
+    reset();
+  }
+
+  // Resets the distances: only the source is reached, and it alone has paths to offer.
+  void reset() {
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      std::vector<float> start(parts_[d].known.size, std::numeric_limits<float>::infinity());
+      std::vector<std::uint32_t> frontier(start.size(), 0);
+      if (source_ >= boundaries_[d] && source_ < boundaries_[d + 1]) {
+        start[source_ - boundaries_[d]] = 0;
+        frontier[source_ - boundaries_[d]] = 1;
+      }
+      node_.set_part(distance_, d, start);
+      node_.upload(parts_[d].known, start);
+      node_.upload(parts_[d].frontier, frontier);
+    }
+    node_.set_front(totals_, std::vector<double>{0.0});
+  }
+
+  void enqueue_iteration(bool /*track_residual*/) {
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const part& p = parts_[d];
+      node_.launch(d, path_push{p.edges, p.weights, p.known, p.frontier, node_.view(distance_, d)},
+                   p.edges.shape(), distance_);
+    }
+    node_.exchange(distance_);
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const part& p = parts_[d];
+      const path_frontier next{node_.view(distance_, d), p.known, p.frontier,
+                               node_.view(totals_, d), boundaries_[d]};
+      node_.launch(
+          d, next,
+          {(p.known.size + next.threads - 1) / next.threads, next.threads, next.shared_bytes});
+    }
+    node_.exchange(totals_);
+  }
+
+  // The distances of the device's own vertices.
+  std::vector<float> result(std::uint32_t device) const {
+    std::vector<float> values(vertices_);
+    const std::vector<float> own = node_.part(distance_, device);
+    std::copy(own.begin(), own.end(),
+              values.begin() + static_cast<std::ptrdiff_t>(boundaries_[device]));
+    return values;
+  }
+  // The number of vertices whose distance changed in the last iteration.
+  double residual() const { return node_.front(totals_, 0)[0]; }
+
+ private:
+  struct part {
+    push_edges edges;
+    local<float> weights;
+    local<float> known;
+    local<std::uint32_t> frontier;
+  };
+
+  Node& node_;
+  std::uint64_t vertices_;
+  std::uint64_t source_;
+  std::vector<std::uint64_t> boundaries_;
+  kernel::partition<float, combine::min> distance_;
   kernel::reduction<double, combine::add> totals_;
   std::vector<part> parts_;
 };
@@ -228,7 +374,11 @@ struct sssp_problem {
   auto on(Node& node, kernel::region_options options) const {
     using balanced = sssp<Node, edge_units>;
     using by_warps = sssp<Node, row_warps>;
-    using work = chosen<balanced, by_warps>;
+    using by_push = sssp_by_push<Node>;
+    using work = chosen<balanced, by_warps, by_push>;
+    if (kernel == row_kernel::push) {
+      return work(std::in_place_type<by_push>, node, graph, std::move(options), source);
+    }
     if (to_readers) {
       auto readers =
           readers_of_columns(options.boundaries, graph.offsets, graph.columns, graph.vertices);

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from interlace.model.mechanisms import DEFAULTS
 from interlace.workloads import WORKLOADS
 
 MACHINE = "4x-volta-nvlink2"
 # The workloads with regions. The other ones update partitioned arrays.
-REGION_WORKLOADS = sorted(name for name, it in WORKLOADS.items() if it.defaults == DEFAULTS)
+REGION_WORKLOADS = sorted(name for name, it in WORKLOADS.items() if not it.only_updates)
 
 
 class Ran(NamedTuple):

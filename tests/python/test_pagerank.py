@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 
 from fake_core import Asked, Fake, only_read
 from interlace.data import graphs
+from interlace.model.mechanisms import UPDATE_DEFAULTS
 from study_helpers import MACHINE, Run
 
 TINY = ("--rmat", 8, "--iterations", 3)  # a small run for tests of every workload
@@ -48,3 +51,22 @@ def test_wrong_input(run: Run, core: Fake, damping: str) -> None:
     ran = run("study", "pagerank", *TINY, "--machine", MACHINE, "--damping", damping)
     assert ran.err == f"interlace: --damping {damping}: give a number from 0 to 1\n"
     assert (ran.code, ran.out, core.calls) == (2, "", [])
+
+
+def test_push_gives_the_ranks_of_pull(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("interlace._core")
+    path = tmp_path / "out.json"
+    done = run(
+        "study", "pagerank", *TINY, "--kernel", "push", "--machine", MACHINE, "--gpus", 4,
+        "--json", path,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    assert {row["mechanism"] for row in rows if row["gpus"] == 4} == set(UPDATE_DEFAULTS)
+    assert all(row["verified"] for row in rows)
+
+
+def test_push_has_no_subscribers(run: Run) -> None:
+    ran = run("study", "pagerank", *TINY, "--kernel", "push", "--subscribe", "needed")
+    assert ran.code == 2
+    assert "--subscribe is for regions; leave it out with --kernel push" in ran.err

@@ -18,7 +18,7 @@ from interlace.data import shortest_paths as paths
 from interlace.data.graphs import Graph
 from interlace.model.limits import work_of
 from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
-from interlace.model.mechanisms import DEFAULTS, MIB, Config
+from interlace.model.mechanisms import DEFAULTS, MIB, UPDATE_DEFAULTS, Config
 from interlace.model.run import Case, RunFailure
 from interlace.workloads.sssp import Sssp, SsspInputs
 from study_helpers import MACHINE, Run
@@ -262,7 +262,7 @@ WRONG: list[tuple[list[str], str]] = [
         "--tolerance is not for sssp, which ends when no distance changes; leave it out, or give "
         "--iterations",
     ),
-    (["--rmat", "4", "--kernel", "x"], "--kernel x: give balanced or warp-per-row"),
+    (["--rmat", "4", "--kernel", "x"], "--kernel x: give balanced or warp-per-row or push"),
     (["--rmat", "4", "--subscribe", "x"], "--subscribe x: give all or needed"),
     (["--rmat", "4", "--iterations", "0"], "--iterations 0: give a number from 1 to 1000000"),
 ]
@@ -491,7 +491,7 @@ def test_the_core_refuses_what_is_no_graph() -> None:
         ({"weights": np.ones(3, dtype=np.float32)}, "a weight for each edge"),
         ({"weights": -weights}, "weights must be at least 0"),
         ({"source": 2}, "there is no vertex 2"),
-        ({"kernel": "tiles"}, "unknown kernel 'tiles'; there are balanced and warp-per-row"),
+        ({"kernel": "tiles"}, "unknown kernel 'tiles'; there are balanced, warp-per-row and push"),
         ({"subscribe": "some"}, "unknown subscribers 'some'; there are all and needed"),
     ):
         given: dict[str, Any] = {
@@ -506,3 +506,19 @@ def _machine(core: Any) -> Any:
     from interlace.nodes.nodes import SimulatedNode
 
     return SimulatedNode(core, MACHINE, 1).machine
+
+
+@pytest.mark.parametrize("iterations", [(), ("--iterations", 2)])
+def test_push_gives_the_distances_of_pull(
+    run: Run, tmp_path: Path, iterations: tuple[object, ...]
+) -> None:
+    pytest.importorskip("interlace._core")
+    path = tmp_path / "out.json"
+    done = run(
+        "study", "sssp", "--rmat", 8, *iterations, "--kernel", "push", "--machine", MACHINE,
+        "--gpus", 4, "--json", path,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    assert {row["mechanism"] for row in rows if row["gpus"] == 4} == set(UPDATE_DEFAULTS)
+    assert all(row["verified"] for row in rows)

@@ -37,7 +37,6 @@ from interlace.model.mechanism_table import (
 from interlace.model.mechanisms import (
     BOUND,
     CONTROLS,
-    DEFAULTS,
     MECHANISMS,
     TUNED,
     TUNED_SIMULATED,
@@ -176,7 +175,7 @@ def tune_command(
     if machine is not None:
         refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
     asked = inputs_of(workload, given_inputs)
-    if WORKLOADS[workload].defaults != DEFAULTS:
+    if WORKLOADS[workload].updates(asked):
         raise UserError(
             f"{workload} updates a partitioned array, whose mechanisms have nothing that tune "
             "tries; compare them by interlace study"

@@ -130,7 +130,7 @@ def parse_design_space(text: str, file: Path) -> DesignSpace:
             raise UserError(f"{where}: gpus: {counts[-1]}{at_point(point)}: the machine has {has}")
     space = DesignSpace(
         file, title, base, name, inputs, tuple(n for n in counts if n != 1),
-        mechanisms or WORKLOADS[name].defaults, tuning, axes, machines,
+        mechanisms or WORKLOADS[name].defaults(inputs), tuning, axes, machines,
     )  # fmt: skip
     least = len(machines) * (1 + len(space.gpus) * len(space.mechanisms))
     if least > MAX_RUNS:

@@ -237,7 +237,7 @@ def conduct(
     """Run a whole study. `warn` receives a sentence if a profile belongs to another machine."""
     left_out: Mapping[str, str] = {}
     if asked.mechanisms is None:
-        names, left_out = node.default_mechanisms(chosen.defaults)
+        names, left_out = node.default_mechanisms(chosen.defaults(inputs))
     else:
         names = asked.mechanisms
         if isinstance(node, CudaNode):

@@ -16,8 +16,10 @@ from interlace.model.mechanisms import (
     COLLECTIVES,
     DEFAULTS,
     ELEMENT_BYTES,
+    OF_UPDATES,
     ONLY_UPDATES,
     RANGE_COLLECTIVES,
+    UPDATE_DEFAULTS,
 )
 from interlace.model.run import Case, Counted, Outcome, RunFailure, check_time, core_errors
 from interlace.workloads.options import Inputs, declared
@@ -57,7 +59,7 @@ class Workload(ABC):
         "all",
         "needed",
     )  # the choices of --subscribe, if the workload has it
-    defaults: ClassVar[tuple[str, ...]] = DEFAULTS  # the mechanisms of a study by default
+    only_updates: ClassVar[bool] = False  # whether all runs update partitioned arrays
     shows_phases: ClassVar[bool] = False  # whether a study prints the time of its copies alone
 
     def __init__(self, data_name: str, source: str, inputs: Inputs) -> None:
@@ -70,6 +72,7 @@ class Workload(ABC):
         self.iterations = inputs.iterations or (
             _default_iterations(type(inputs)) if inputs.tolerance is None else TOLERANCE_LIMIT
         )
+        self.has_updates = self.updates(inputs)
         self._references: dict[int, Reference] = {}
 
     # --- declared by each workload ---
@@ -105,9 +108,21 @@ class Workload(ABC):
         cut = self.boundaries(gpus)
         return ELEMENT_BYTES * max(end - begin for begin, end in pairwise(cut))
 
+    @classmethod
+    def updates(cls, inputs: Inputs) -> bool:  # noqa: ARG003
+        """Whether runs with these inputs update partitioned arrays, and have no regions."""
+        return cls.only_updates
+
+    @classmethod
+    def defaults(cls, inputs: Inputs) -> tuple[str, ...]:
+        """The mechanisms of a study by default."""
+        return UPDATE_DEFAULTS if cls.updates(inputs) else DEFAULTS
+
     def refuses(self, mechanism: str) -> str | None:
         """Why the workload cannot run under a mechanism, after its name. None if it can."""
-        if mechanism in ONLY_UPDATES:
+        if self.has_updates and mechanism not in OF_UPDATES:
+            return f"moves regions, and {self.name} updates a partitioned array"
+        if not self.has_updates and mechanism in ONLY_UPDATES:
             return "moves updates of partitioned arrays, and no regions"
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 from interlace.base.counts import counted
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from interlace.data.graphs import Graph
+
+PUSH = "push"  # the kernel that goes over out-edges and updates the vertices at their ends
 
 # Two lists of fields of Inputs: those that select a model of interlace.data.graph_models, and all
 # that select a graph.
@@ -61,7 +64,7 @@ class GraphInputs(ModelInputs):
         None
     )
     edge_factor: Annotated[int | None, Option("N", "edges a vertex of R-MAT", 16)] = None
-    kernel: Annotated[Kernel, Default("balanced (or warp-per-row)")] = None
+    kernel: Annotated[Kernel, Default("balanced (or warp-per-row, push)")] = None
     subscribe: Subscribe = None
 
 
@@ -128,11 +131,15 @@ class GraphWorkload(Workload):
     """A workload that divides rows among the GPUs. A row is a vertex with its neighbours."""
 
     element = "vertex"
-    kernels = ("balanced", "warp-per-row")
+    kernels = ("balanced", "warp-per-row", PUSH)
 
     def __init__(self, graph: Graph, data_name: str, source: str, inputs: GraphInputs) -> None:
         super().__init__(data_name, source, inputs)
         self.graph = graph
+
+    @classmethod
+    def updates(cls, inputs: Inputs) -> bool:
+        return getattr(inputs, "kernel", None) == PUSH
 
     @property
     def counts(self) -> str:
@@ -153,24 +160,44 @@ class GraphWorkload(Workload):
         if inputs.rmat is not None and not 1 <= inputs.rmat <= 32:
             raise UserError(f"--rmat {inputs.rmat}: give a scale from 1 to 32")
         check_model(inputs)
+        if cls.updates(inputs):
+            inputs.refuse(("subscribe",), f"is for regions; leave it out with --kernel {PUSH}")
+
+    @cached_property
+    def out_edges(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.intp]]:
+        """The graph by out-edges: offsets, columns, and each edge's place among the in-edges."""
+        import numpy as np
+
+        graph = self.graph
+        order = np.argsort(graph.columns, kind="stable")
+        ends = np.repeat(np.arange(graph.rows, dtype=np.uint32), np.diff(graph.offsets))
+        counts = np.bincount(graph.columns, minlength=graph.rows)
+        return np.concatenate([[0], np.cumsum(counts)]), ends[order], order
 
     def boundaries(self, gpus: int) -> Sequence[int]:
         from interlace.data.graphs import partition, partition_by_edges
 
         # With subscribers, fewer values are sent than `partition` assumes.
         cut = partition if self.subscribe == "all" else partition_by_edges
+        if self.has_updates:
+            return partition_by_edges(self.out_edges[0], gpus)
         return cut(self.graph.offsets, gpus)
 
     def rows_of_columns(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
         """The offsets of rows and their columns, in the form for the compiled modules."""
         import numpy as np
 
+        if self.has_updates:
+            return self.out_edges[0].astype(np.uint64), self.out_edges[1]
         offsets = np.ascontiguousarray(self.graph.offsets).astype(np.uint64, copy=False)
         return offsets, np.ascontiguousarray(self.graph.columns)
 
     def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:
         import numpy as np
 
+        if self.has_updates:
+            cut = self.boundaries(case.gpus)
+            return slice(cut[device], cut[device + 1])
         if self.subscribe == "all":
             return super().held(case, device)
         # These are the rows that the device computes, and the values that it reads for them.

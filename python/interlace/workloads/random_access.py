@@ -215,7 +215,3 @@ class RandomAccess(UpdateWorkload):
             pieces[:, k] = table & np.uint64((1 << bits) - 1)
             table >>= np.uint64(bits)
         return Reference(pieces.ravel(), np.ones(pieces.size))
-
-    # Every entry must be exact: HPCC accepts one wrong entry in a hundred.
-    def allowed_error(self) -> float:
-        return 0.0

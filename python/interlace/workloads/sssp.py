@@ -114,9 +114,10 @@ class Sssp(GraphWorkload):
     def arguments(self) -> tuple[Any, ...]:
         import numpy as np
 
+        weights = self.weights[self.out_edges[2]] if self.has_updates else self.weights
         return (
             *self.rows_of_columns(),
-            np.ascontiguousarray(self.weights),
+            np.ascontiguousarray(weights),
             self.start,
             self.kernel,
             self.subscribe,

@@ -2,16 +2,84 @@
 
 from __future__ import annotations
 
-from interlace.model.mechanisms import OF_UPDATES, UPDATE_DEFAULTS
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from interlace.base.errors import UserError
+from interlace.model.run import Case
 from interlace.workloads.base import Workload
+from interlace.workloads.options import Inputs, Option, Seed
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+DEFAULT_SEED = 1
+DEFAULT_SKEW = 1.0
+MOST_ELEMENTS = 1 << 26
 
 
 class UpdateWorkload(Workload):
     """A workload that updates a partitioned array. A GPU has the elements that it owns."""
 
-    defaults = UPDATE_DEFAULTS
+    only_updates = True
 
-    def refuses(self, mechanism: str) -> str | None:
-        if mechanism not in OF_UPDATES:
-            return f"moves regions, and {self.name} updates a partitioned array"
-        return None
+    def held(self, case: Case, device: int) -> slice:
+        cut = self.boundaries(case.gpus)
+        return slice(cut[device], cut[device + 1])
+
+    # Results are exact: integers, or numbers whose sums are exact in any order.
+    def allowed_error(self) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DealtInputs(Inputs):
+    """The options of workloads whose generated items are dealt to the GPUs."""
+
+    seed: Seed = None
+    skew: Annotated[
+        float | None,
+        Option(
+            "S",
+            "exponent of the Zipf law by which some elements are updated more often; 0: all alike",
+            DEFAULT_SKEW,
+        ),
+    ] = None
+
+    @property
+    def seed_or_default(self) -> int:
+        """The seed of what is generated."""
+        return DEFAULT_SEED if self.seed is None else self.seed
+
+
+def skewed(count: int, elements: int, inputs: DealtInputs) -> NDArray[np.uint32]:
+    """Random elements by a Zipf law; which ones are frequent is random, too."""
+    import numpy as np
+
+    skew = DEFAULT_SKEW if inputs.skew is None else inputs.skew
+    random = np.random.default_rng(inputs.seed_or_default)
+    weights = np.arange(1, elements + 1, dtype=np.float64) ** -skew
+    limits = np.cumsum(weights)
+    ranks = np.searchsorted(limits, random.random(count) * limits[-1])
+    places = random.permutation(elements)
+    return places[np.minimum(ranks, elements - 1)].astype(np.uint32)
+
+
+class DealtWorkload(UpdateWorkload):
+    """Items that are dealt to the GPUs, each of which updates elements of a table."""
+
+    def __init__(self, data_name: str, elements: int, inputs: DealtInputs) -> None:
+        super().__init__(data_name, f"generated, seed {inputs.seed_or_default}", inputs)
+        self.elements = elements
+        self.skew = DEFAULT_SKEW if inputs.skew is None else inputs.skew
+
+    @classmethod
+    def check_data(cls, inputs: Any) -> None:
+        inputs.refuse(("tolerance",), f"is not for {cls.name}; give --iterations")
+        if inputs.seed is not None and inputs.seed < 0:
+            raise UserError(f"--seed {inputs.seed}: give a number of at least 0")
+        if inputs.size is not None and not 1 <= inputs.size <= MOST_ELEMENTS:
+            raise UserError(f"--size {inputs.size}: give a number from 1 to {MOST_ELEMENTS}")
+        if inputs.skew is not None and not 0 <= inputs.skew <= 4:
+            raise UserError(f"--skew {inputs.skew:g}: give a number from 0 to 4")

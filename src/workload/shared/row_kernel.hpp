@@ -1,4 +1,4 @@
-// The kernels that can go over the rows of a graph.
+// The kernels that can go over a graph. All but `push` go over rows of in-edges.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,15 @@ namespace interlace::workload {
 enum class row_kernel : std::uint8_t {
   balanced,      // edge_units
   warp_per_row,  // row_warps
+  push,          // push_edges; the graph then has rows of out-edges
 };
 
 // Throws usage_error for an unknown name.
 inline row_kernel parse_row_kernel(const std::string& name) {
   if (name == "balanced") return row_kernel::balanced;
   if (name == "warp-per-row") return row_kernel::warp_per_row;
-  throw usage_error("unknown kernel '" + name + "'; there are balanced and warp-per-row");
+  if (name == "push") return row_kernel::push;
+  throw usage_error("unknown kernel '" + name + "'; there are balanced, warp-per-row and push");
 }
 
 }  // namespace interlace::workload

@@ -1,0 +1,48 @@
+// Items that devices work on, whoever owns what they update.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "interlace/base/array_view.hpp"
+#include "interlace/kernel/region.hpp"
+#include "workload/shared/parts.hpp"
+
+namespace interlace::workload {
+
+// The first of `items` items of a device; those of a device follow each other.
+inline std::uint64_t first_item(std::uint64_t items, std::uint32_t device, std::uint32_t devices) {
+  return items * device / devices;
+}
+
+// Places each device's part of an array that has `width` values for each item.
+template <class Node, class T>
+std::vector<local<T>> deal(Node& node, const array_view<T>& values, std::uint64_t width = 1) {
+  std::vector<local<T>> dealt;
+  const std::uint64_t items = values.size() / width;
+  for (std::uint32_t d = 0; d < node.devices(); ++d) {
+    const T* first = values.begin() + width * first_item(items, d, node.devices());
+    const T* end = values.begin() + width * first_item(items, d + 1, node.devices());
+    dealt.push_back(put(node, d, std::vector<T>(first, end)));
+  }
+  return dealt;
+}
+
+// Gives queues of packets room for the updates that one device makes in an epoch, if each owner
+// gets an equal share, and for half as many again.
+inline kernel::region_options with_queues(kernel::region_options o, std::uint64_t all_updates) {
+  const std::uint64_t devices = o.boundaries.size() - 1;
+  o.queued_updates = all_updates / devices / devices * 3 / 2 + 4096;
+  return o;
+}
+
+// The elements of all devices' parts, with 0 for the elements of other devices.
+template <class T>
+std::vector<float> values_of_part(const std::vector<T>& part, std::uint64_t first,
+                                  std::uint64_t elements) {
+  std::vector<float> values(elements);
+  for (std::uint64_t i = 0; i < part.size(); ++i) values[first + i] = static_cast<float>(part[i]);
+  return values;
+}
+
+}  // namespace interlace::workload

@@ -1,0 +1,78 @@
+// Kernels that go over the out-edges of a graph and update the vertices at their other ends, which
+// any device may own.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "interlace/kernel.hpp"
+#include "interlace/kernel/region.hpp"
+#include "workload/shared/csr.hpp"
+#include "workload/shared/parts.hpp"
+
+namespace interlace::workload {
+
+struct push_edges {
+  static constexpr std::uint32_t threads = 256;
+  // A warp has this many vertices, so that its packets of updates fill.
+  static constexpr std::uint32_t vertices_a_warp = 32;
+
+  csr_view graph;  // by out-edges
+
+  // Calls value(warp, row) for each row that `active` accepts, and update(lane, edge, value) for
+  // each of the row's edges. A warp goes over a row.
+  template <class Block, class Active, class Value, class Update>
+  INTERLACE_KERNEL void each(Block& block, const Active& active, const Value& value,
+                             const Update& update) const {
+    const std::uint64_t warps = block.threads() / block.warp_width();
+    block.each_warp([&](auto warp) {
+      for (std::uint64_t row = block.index() * warps + warp.index(); row < graph.rows;
+           row += block.count() * warps) {
+        if (!active(warp, row)) continue;
+        const auto pushed = value(warp, row);
+        const std::uint32_t begin = warp.load(graph.offsets, row);
+        const std::uint32_t end = warp.load(graph.offsets, row + 1);
+        warp.each([&](auto lane) {
+          for (auto e : lane.range(begin + lane.in_warp(), end, block.warp_width())) {
+            update(lane, e, pushed);
+          }
+        });
+      }
+    });
+  }
+
+  // The grid for this device's part.
+  grid shape() const {
+    constexpr std::uint64_t each = threads / 32 * vertices_a_warp;
+    return {(graph.rows + each - 1) / each, threads, 0};
+  }
+
+  template <class Node>
+  static push_edges place(Node& node, std::uint32_t device, const std::uint64_t* offsets,
+                          const std::uint32_t* columns, std::uint64_t begin, std::uint64_t end) {
+    const entry_span edges = owned_entries(offsets, begin, end, device, "edges", 64);
+    push_edges placed;
+    placed.graph.offsets = put(node, device, relative_offsets(offsets, begin, end));
+    placed.graph.columns =
+        put(node, device,
+            std::vector<std::uint32_t>(columns + edges.first, columns + edges.first + edges.count));
+    placed.graph.first_row = begin;
+    placed.graph.rows = end - begin;
+    return placed;
+  }
+};
+
+// Gives queues of packets room for half of the edges of the device with the most edges, as if each
+// of the others got an equal share of them with two devices.
+inline kernel::region_options with_queues_for_edges(kernel::region_options o,
+                                                    const std::uint64_t* offsets) {
+  std::uint64_t most = 0;
+  for (std::size_t d = 0; d + 1 < o.boundaries.size(); ++d) {
+    const std::uint64_t edges = offsets[o.boundaries[d + 1]] - offsets[o.boundaries[d]];
+    most = edges > most ? edges : most;
+  }
+  o.queued_updates = most / 2 + 4096;
+  return o;
+}
+
+}  // namespace interlace::workload
