@@ -54,7 +54,7 @@ class pages {
     physical_[last_] = {file, bytes, gpu};
     return success;
   }
-  // Refuses mapped memory, although real drivers keep such memory until it is unmapped.
+  // Refuses to free mapped memory. Real drivers would keep such memory until it is unmapped.
   int release(unsigned long long handle) {
     const auto found = physical_.find(handle);
     if (found == physical_.end()) return invalid_value;
@@ -74,7 +74,7 @@ class pages {
     mapped_[at] = {bytes, handle, found->second.gpu};
     return success;
   }
-  // The memory can be used after this.
+  // Gives access to mapped memory. Only then can the memory be used.
   int set_access(address at, std::size_t bytes) {
     const auto found = mapped_.find(at);
     if (found == mapped_.end() || found->second.bytes != bytes) return invalid_value;

@@ -10,7 +10,7 @@ namespace interlace::checkpoint::crc32c_test {
 
 std::uint32_t of(std::string_view text) { return crc32c({text.data(), text.size()}); }
 
-// The sum by its definition, bit by bit.
+// Computes the sum by its definition, bit by bit.
 std::uint32_t by_definition(std::string_view text) {
   std::uint32_t state = ~std::uint32_t{0};
   for (const char c : text) {

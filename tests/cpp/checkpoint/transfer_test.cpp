@@ -79,7 +79,7 @@ class late_carrier : public carrier {
       char* there = reinterpret_cast<char*>(p.address);
       std::memcpy(s.to_gpu ? there : in_slot, s.to_gpu ? in_slot : there, p.bytes);
     }
-    // later reads of the slot get wrong data
+    // the slot's contents are spoiled, so that a later read of it gets wrong data
     if (s.to_gpu) std::memset(slot(number, 0), 0xee, bytes_);
     s.moving = false;
     return true;
@@ -359,7 +359,7 @@ TEST(reader, gives_batches_in_any_order) {
   }
 }
 
-// Tensors that are added later are read as well, by threads that had nothing left to do.
+// Tensors that are added later are read by threads that had no work left.
 TEST(reader, takes_more_after_a_wait) {
   const std::string bytes = random_bytes(16 + 300'000, 1);
   const memory_file of(bytes);
@@ -441,7 +441,8 @@ TEST(reader, reads_around_the_page_cache) {
   close(descriptor);
 }
 
-// Memory that is not aligned, or a file system without direct reads: the page cache serves all.
+// If memory is not aligned, or the file system has no direct reads, all reads go through the page
+// cache.
 TEST(reader, says_why_it_uses_the_page_cache) {
   const std::string bytes = random_bytes(16 + 300'000, 1);
   const memory_file of(bytes);
@@ -497,7 +498,7 @@ TEST(reader, keeps_its_first_error) {
             "a.safetensors was truncated while it was read: it ends at byte 100000");
 }
 
-// An exception of the caller's function is thrown once: it belongs to the caller.
+// An exception of the caller's function is thrown only once, because it belongs to the caller.
 TEST(reader, stops_where_the_caller_throws) {
   const memory_file of(std::string(16 + 200'000, 'x'));
   checkpoint_of a(200'000, {0}, 0, 1);

@@ -86,7 +86,7 @@ std::vector<T> numbers(std::uint64_t count, std::mt19937_64& random) {
   return made;
 }
 
-// Buffers of each participant, and the expected results by the rule of the interface.
+// The buffers of each participant, and the results that the interface's rule gives.
 template <class T>
 struct reduced {
   world& in;
@@ -118,7 +118,7 @@ struct reduced {
     }
     expect();
   }
-  // The current contents are the summands.
+  // Takes the current contents as the summands.
   void expect() {
     wanted.assign(count(), T{});
     exact.assign(count(), 0);

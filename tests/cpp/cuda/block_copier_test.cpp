@@ -1,5 +1,5 @@
 // Batches of blocks on a driver whose GPUs are memory of the host: every byte arrives, in stream
-// order, and what a kernel must not do is left to the caller with the reason.
+// order. Batches that a kernel must not copy are left to the caller, with the reason.
 #include "cuda/transfer/block_copier.hpp"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ struct addresses {
   }
 };
 
-// Costs by which a way is always the fastest.
+// Costs that make one way always the fastest.
 plan::block_costs only(plan::block_way way, unsigned thread_blocks = 8) {
   plan::block_costs made;
   plan::block_class one{.bytes = 1, .ways = {}, .thread_blocks = thread_blocks};
@@ -301,8 +301,8 @@ block_batch batch_of(const addresses& all) {
           .count = all.to.size()};
 }
 
-// A driver that fails when the kernel is enqueued already must not make the caller copy again; one
-// that fails before must leave nothing enqueued.
+// If the driver fails after the kernel is enqueued, the caller must not copy again. If it fails
+// before, nothing may be enqueued.
 TEST(block_copier, a_failure_of_the_driver_is_before_the_launch_or_none) {
   const plan::block_costs costs = only(plan::block_way::kernel);
   for (const char* function : {"event_create", "event_record", "launch", "allocate_host"}) {
@@ -423,7 +423,7 @@ TEST(block_copier, a_captured_batch_runs_again_and_its_graph_owns_the_lists) {
   EXPECT_EQ(driver.live_user_objects(), 1U);
   CUgraphExec_st* executable = nullptr;
   EXPECT_EQ(driver.table().graph_instantiate(&executable, graph, 0), 0);
-  // The graph has the only room for lists.
+  // The graph holds the only memory for lists.
   EXPECT_EQ(copier.copy(batch_of(all), stream).way, blocks_way::copies);
   for (int again = 0; again < 3; ++again) {
     for (std::uint64_t at = 0; at < in.bytes / 2; ++at)

@@ -56,7 +56,7 @@ TEST(BlockOverlap, AgreesWithAllPairs) {
     const std::size_t align = std::vector<std::size_t>{1, 16, 4096}[random() % 3];
     blocks made = apart(random, 2 + random() % 200, random() % 2 == 0, align);
     EXPECT_FALSE(blocks_overlap(made.at, made.bytes)) << round;
-    // One block moves, or ends a byte late.
+    // One block is moved, or made one byte longer.
     const std::size_t moved = random() % made.at.size();
     switch (random() % 3) {
       case 0:

@@ -55,7 +55,7 @@ struct world {
   std::vector<segment> segments;
   std::string contents;  // the contents of the file
   std::atomic<bool> ended{false};
-  std::thread time;  // lets time pass for enqueued work
+  std::thread time;  // a thread that lets time pass for enqueued work
 
   explicit world(std::uint64_t seed)
       : driver(3, seed),
@@ -183,7 +183,7 @@ TEST(checkpoint_carrier, copies_at_once_what_follows_in_memory) {
     made.slot_offset = in_slot;
     return made;
   };
-  // the last one follows in memory, but not in the slot
+  // the last part follows the one before in memory, but not in the slot
   const std::vector<checkpoint::part> parts{at(0, 100, 0), at(100, 50, 100), at(150, 6, 150),
                                             at(200, 56, 156), at(256, 10, 256)};
   char* const slot = carrier.slot(0, 0);

@@ -72,7 +72,8 @@ void run_random_batches(std::uint64_t seed, copy_statistics& total) {
   copy_options options = options_of(static_cast<copy_executor>(below(random, 4)));
   options.graphs = 1 + static_cast<std::uint32_t>(below(random, 6));
   if (below(random, 3) == 0) options.staging_bytes = std::uint64_t{8} << 10U;
-  if (below(random, 2) == 0) options.chunks = 3;  // then paths are used even if they help little
+  if (below(random, 2) == 0)
+    options.chunks = 3;  // with a given number of chunks, paths are used even if they help little
   const auto gpus = static_cast<int>(on.gpu_count);
   world in(std::move(on), options, seed + 1);
   if (below(random, 4) == 0) in.step_ns = 1'000;
@@ -468,7 +469,7 @@ TEST(copy_batch, nonsense_is_refused_by_a_sentence) {
             "receive buffer 0 of an all-to-all is a null pointer");
   EXPECT_NE(refused(cuda::all_gather_copies, two, two, std::uint64_t{1} << 63U), "");
   EXPECT_EQ(refused(cuda::all_gather_copies, {0, 0}, {0, 0}, 0), "");
-  // The operation is in place, but not at the place where the bytes belong.
+  // The send buffer is inside the receive buffer, but not where its bytes belong.
   EXPECT_NE(complaint(cuda::all_gather_copies(two, two, 8)).find("overlap"), std::string::npos);
 }
 

@@ -35,7 +35,8 @@ TEST(copy_classifier, known_plain_copies_ask_the_driver_little) {
   const std::uint64_t before = in.driver.all_calls();
   in.copy(to.memory, from.memory, 60'000, stream);
   in.copy(to.memory, from.memory, 60'001 - 8, stream);  // a size of the same class
-  EXPECT_EQ(in.driver.all_calls(), before + 6);         // for each copy, two questions and the copy
+  EXPECT_EQ(in.driver.all_calls(),
+            before + 6);  // two questions and one copy, for each of two copies
   EXPECT_EQ(in.engine->statistics().direct, 3U);
   in.expect_no_errors();
 }
@@ -59,7 +60,7 @@ TEST(copy_classifier, copies_that_several_paths_might_change_are_one_plain_copy)
   in.expect_right(pinned);
   EXPECT_EQ(in.engine->statistics().direct, 6U);
   EXPECT_EQ(in.driver.calls("copy"), 6U);
-  // The memory's own GPU sends all parts from there.
+  // The GPU that owns the memory sends all parts from it.
   EXPECT_EQ(in.engine->statistics().graphs, 1U);
   ASSERT_EQ(in.reports.size(), 1U);
   EXPECT_NE(in.reports[0].find("no access"), std::string::npos) << in.reports[0];

@@ -45,7 +45,7 @@ TEST(copy_planner, a_profile_says_how_messages_of_a_size_are_copied) {
   EXPECT_EQ(in.engine->statistics().direct, 2U);
   in.move(in.gpu[1], in.gpu[0], stream, 29'999);
   EXPECT_EQ(in.engine->statistics().streams, 1U);
-  in.move(in.gpu[2], in.gpu[0], stream, 30'000);  // this holds the first time, too
+  in.move(in.gpu[2], in.gpu[0], stream, 30'000);  // the paths are right for the first message, too
   const copy_statistics counted = in.engine->statistics();
   EXPECT_EQ(counted.graphs, 1U);
   EXPECT_GT(counted.nodes, 4U);

@@ -398,10 +398,10 @@ static void copies(uint64_t seed) {
   expect(interlace_copier_statistics(NULL, &counted.known, sizeof counted) == INTERLACE_SUCCESS,
          "statistics");
   expect(counted.known.bytes > 0 && counted.known.direct > 0, "copies are counted");
-  expect(counted.of_a_later_library == 0, "what the library does not have is 0");
+  expect(counted.of_a_later_library == 0, "members that the library does not know are 0");
   memset(&counted, 0xFF, sizeof counted);
   expect(interlace_copier_statistics(NULL, &counted.known, 8) == INTERLACE_SUCCESS, "a part");
-  expect(counted.known.streams == UINT64_MAX, "no more is written than there is place for");
+  expect(counted.known.streams == UINT64_MAX, "no more is written than the caller has room for");
 
   doing = "two streams";
   in_order(gpus);

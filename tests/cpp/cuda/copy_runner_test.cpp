@@ -96,7 +96,7 @@ TEST(copy_runner, an_executable_that_the_driver_holds_to_be_stale_is_set_again) 
   CUstream_st* const stream = in.driver.stream(0, false);
   in.move(in.gpu[1], in.gpu[0], stream);
   in.driver.synchronize();
-  in.driver.make_stale();  // neither address nor allocation number shows why
+  in.driver.make_stale();  // neither address nor allocation number shows that the graph is stale
   in.move(in.gpu[1], in.gpu[0], stream);
   in.expect_right(in.gpu[1]);
   EXPECT_EQ(in.driver.calls("graph_launch"), 3U);

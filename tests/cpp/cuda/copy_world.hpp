@@ -136,7 +136,8 @@ inline std::uint64_t below(std::mt19937_64& random, std::uint64_t bound) {
   return random() % bound;
 }
 
-// Work that is added to `later` from now on runs after the current work of `earlier`.
+// Orders two streams: work that is added to `later` from now on runs after the current work of
+// `earlier`.
 inline void wait_for(world& in, CUstream_st* later, CUstream_st* earlier) {
   const auto& table = in.driver.table();
   CUctx_st* of = nullptr;

@@ -38,16 +38,17 @@ struct block_kernel {
            what.size_list == 0 ? what.bytes : number(what.size_list, 1, at)});
     return made;
   }
-  // The reason why a GPU would fail or copy wrong bytes; empty if it would do neither.
+  // The reason why a GPU would fail or copy wrong bytes with these arguments; empty if there is
+  // none.
   std::string mistake(unsigned grid, unsigned threads, unsigned shared_bytes) const {
     if (what.count == 0 || grid == 0 || threads == 0 || threads > 512 || threads % 32 != 0)
-      return "a kernel for blocks with an impossible grid";
+      return "a kernel for blocks has an impossible grid";
     if (!even) return "";
     if (what.size_list != 0) return "the kernel for even blocks gets sizes";
     if (what.bytes == 0 || what.run == 0 || shared_bytes < what.run * 16 || shared_bytes > 49152)
       return "the kernel for even blocks gets too little or too much shared memory";
     if (what.run * (what.bytes / 16) >= std::uint64_t{1} << 32U)
-      return "the kernel for even blocks counts too far";
+      return "the numbers of even blocks exceed the kernel's counters";
     for (const copy& one : copies())
       if ((one.to | one.from | one.bytes) % 16 != 0) return "an even block is misaligned";
     return "";

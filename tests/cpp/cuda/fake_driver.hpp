@@ -229,7 +229,7 @@ class driver {
     int gpu = 0;
     std::uint64_t id = 0;
     std::set<int> access;
-    bool own = false;  // the engine registered it
+    bool own = false;  // whether the engine registered it
     std::unique_ptr<std::uint8_t[]> storage;
   };
 
@@ -493,10 +493,10 @@ class driver {
         const block* of = block_at(begin);
         if (one.bytes == 0) continue;
         if (of == nullptr || begin + one.bytes > of->base + of->bytes)
-          error("a block leaves its memory");
+          error("a block reaches outside of its memory");
         else if (of->what == kind::pageable || of->what == kind::managed ||
                  (of->what != kind::pinned && of->gpu != gpu->number))
-          error("a block lies in memory of another place");
+          error("a block lies in memory that the kernel's GPU cannot use");
       }
     return made;
   }
@@ -507,10 +507,11 @@ class driver {
       const cuda::device_address begin = at == what.inputs ? what.out : what.in[at];
       const block* of = block_at(begin);
       if (of == nullptr || begin + one.bytes() > of->base + of->bytes)
-        error("a kernel leaves its memory");
+        error("a kernel reaches outside of its memory");
       else if (of->what == kind::pageable || of->what == kind::pinned || of->gpu != one.gpu)
-        error("a kernel uses memory of another place");
-      if (begin % (what.vectors == 0 ? one.width : 16) != 0) error("a kernel's address is odd");
+        error("a kernel uses memory of another device");
+      if (begin % (what.vectors == 0 ? one.width : 16) != 0)
+        error("a kernel's address is not aligned");
     }
   }
 
@@ -521,7 +522,8 @@ class driver {
     driver* self = current_;
     if (self == nullptr) return cuda::driver_result::deinitialized;
     const std::lock_guard lock(self->mutex_);
-    if (in_callback()) self->error(std::string(name) + " is called by a callback of the driver");
+    if (in_callback())
+      self->error(std::string(name) + " is called inside a callback of the driver");
     ++self->calls_[name];
     if (unsafe && self->captures_ > 0 && capture_mode() != cuda::capture_mode_relaxed)
       self->error(std::string(name) + " would end a capture");
@@ -541,7 +543,7 @@ class driver {
         if (overlap(each, {begin, bytes, true})) return true;
     return false;
   }
-  // Adds a block whose memory does not belong to the driver.
+  // Adds an allocation whose memory does not belong to the driver.
   void add_block(kind what, int gpu, cuda::device_address base, std::uint64_t bytes) {
     block made;
     made.base = base;
@@ -665,7 +667,8 @@ inline void driver::make_memory_table() {
   };
   t.host_register = [](void* memory, std::size_t bytes, unsigned flags) {
     return call("host_register", [&](driver& d) {
-      if (flags != cuda::host_memory_portable) d.error("host memory for one context");
+      if (flags != cuda::host_memory_portable)
+        d.error("host memory is page-locked for one context only");
       if (d.no_memory_) return cuda::driver_result::out_of_memory;
       if (d.current_gpu() == nullptr) return cuda::driver_result::invalid_context;
       d.add_block(kind::pinned, d.current_gpu()->number, reinterpret_cast<device_address>(memory),
@@ -678,7 +681,7 @@ inline void driver::make_memory_table() {
       const auto at = reinterpret_cast<device_address>(memory);
       if (d.current_gpu() == nullptr) return cuda::driver_result::invalid_context;
       if (d.blocks_.contains(at) && d.used_by_pending(at, d.blocks_.at(at).bytes))
-        d.error("memory is unregistered that a copy uses");
+        d.error("memory that a copy uses is unregistered");
       return d.blocks_.erase(at) == 0 ? refused : 0;
     });
   };
@@ -711,7 +714,7 @@ inline void driver::make_memory_table() {
   };
   t.unmap = [](device_address at, std::size_t bytes) {
     return call("unmap", [&](driver& d) {
-      if (d.used_by_pending(at, bytes)) d.error("memory is unmapped that a copy uses");
+      if (d.used_by_pending(at, bytes)) d.error("memory that a copy uses is unmapped");
       d.blocks_.erase(at);
       return d.pages_.unmap(at, bytes);
     });
@@ -821,7 +824,8 @@ inline void driver::make_table() {
         "allocate_host",
         [&](driver& d) {
           if (d.no_memory_) return cuda::driver_result::out_of_memory;
-          if (flags != cuda::host_memory_portable) d.error("host memory for one context");
+          if (flags != cuda::host_memory_portable)
+            d.error("host memory is page-locked for one context only");
           *made =
               reinterpret_cast<void*>(d.new_block(kind::pinned, d.current_gpu()->number, bytes));
           d.block_at(reinterpret_cast<device_address>(*made))->own = true;
@@ -832,8 +836,8 @@ inline void driver::make_table() {
   t.free = [](device_address freed) {
     return call("free", [&](driver& d) {
       if (d.blocks_.contains(freed) && d.used_by_pending(freed, d.blocks_.at(freed).bytes))
-        d.error("memory is freed that a copy uses");
-      if (d.blocks_.erase(freed) == 0) d.error("memory is freed that is none");
+        d.error("memory that a copy uses is freed");
+      if (d.blocks_.erase(freed) == 0) d.error("memory that was not allocated is freed");
       return 0;
     });
   };
@@ -876,7 +880,7 @@ inline void driver::make_table() {
         made.to = to[at];
         made.from = from[at];
         made.bytes = bytes[at];
-        stream->last = before;  // the copies have no order among themselves
+        stream->last = before;  // the copies of a batch run in any order
         all.push_back(d.enqueue(*stream, std::move(made), true));
       }
       last.behind = all;
@@ -939,7 +943,7 @@ inline void driver::make_table() {
   t.module_unload = [](CUmod_st*) {
     return call("module_unload", [&](driver& d) {
       for (const op_ptr& one : d.pending_)
-        if (one->kernel || one->blocks) d.error("a module is unloaded whose kernels run");
+        if (one->kernel || one->blocks) d.error("a module is unloaded while its kernels run");
       --d.modules_;
       return 0;
     });
@@ -1063,7 +1067,8 @@ inline void driver::make_table() {
   t.capture_depend = [](CUstream_st* on, CUgraphNode_st** front, std::size_t count,
                         unsigned flags) {
     return call("capture_depend", [&](driver& d) {
-      if (flags != cuda::capture_set_dependencies) d.error("dependencies are added, not set");
+      if (flags != cuda::capture_set_dependencies)
+        d.error("the capture's dependencies are added to, in place of being set");
       auto** nodes = reinterpret_cast<node**>(front);
       d.stream_of(on)->front.assign(nodes, nodes + count);
       return 0;
@@ -1129,7 +1134,7 @@ inline void driver::make_table() {
     return call("graph_add_copy", [&](driver& d) {
       if (run->height != 1 || run->depth != 1 || run->width_bytes == 0 ||
           run->width_bytes >= (std::size_t{1} << 31U))
-        d.error("a node that is not a run of bytes");
+        d.error("a node copies more than one run of bytes");
       d.check_reach(*gpu_of(context), run->to_device, run->width_bytes);
       d.check_reach(*gpu_of(context), run->from_device, run->width_bytes);
       auto made = std::make_unique<node>();

@@ -32,7 +32,7 @@ float widened(std::uint16_t bits) {
                            exponent - bias - fraction_bits);
 }
 
-// The nearest value, ties to even, found by trying all values.
+// Rounds to the nearest value, ties to even, by trying all values.
 template <int ExponentBits>
 std::uint16_t narrowed(float value) {
   constexpr int fraction_bits = 15 - ExponentBits;

@@ -16,7 +16,7 @@
 namespace interlace::copy_engine_tests {
 namespace {
 
-// The number of operations that a copy enqueues, over several paths and plain.
+// The numbers of operations that a copy over several paths enqueues, and a plain copy.
 struct enqueued {
   std::uint64_t copies = 0;
   std::uint64_t others = 0;
@@ -200,7 +200,7 @@ TEST(link_usage, a_file_for_messages_that_cannot_be_used_is_named_once) {
   in.expect_no_errors();
 }
 
-// A captured graph gets the same paths as messages that have met before it.
+// A captured message gets the paths that messages of its pair get after they met others.
 TEST(link_usage, captured_messages_keep_off_links_of_messages_that_met_theirs) {
   four_gpus in(options_of(copy_executor::automatic));
   burst both(in, {{0, 1}, {1, 0}});

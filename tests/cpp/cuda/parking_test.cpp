@@ -368,8 +368,8 @@ TEST(parking, contents_of_other_memory_are_kept) {
 }
 
 // Tests random pools, sizes and places, with failures of every call that can fail. Whatever fails,
-// the contents are right as soon as the pool is not parked, and nothing leaks. Returns how many
-// pools resumed.
+// the contents are right when the pool is not parked, and nothing leaks. Returns the number of
+// pools that were resumed.
 int torture(std::uint64_t seed, int cycles) {
   world w(seed, 1 + static_cast<unsigned>(seed % 3));
   struct model {

@@ -71,7 +71,7 @@ TEST(traffic_table, pairs_meet_when_both_are_in_use_and_for_a_window) {
     EXPECT_EQ(idle(in, {host, gpu(0)}, now_ns), places{gpu(2)});
     EXPECT_EQ(idle(in, {host, gpu(1)}, now_ns), places{gpu(3)});
   }
-  EXPECT_EQ(idle(in, {host, gpu(2)}, 12 * ms).size(), 3U);  // this pair has made no message yet
+  EXPECT_EQ(idle(in, {host, gpu(2)}, 12 * ms).size(), 3U);  // this pair has sent no message yet
   EXPECT_EQ(idle(in, {host, gpu(0)}, 12 * ms + window).size(), 3U);
 }
 
@@ -170,7 +170,7 @@ TEST(traffic_table, random_pairs_never_take_each_others_places) {
 
 TEST(traffic_table, clocks_that_differ_a_little_and_times_that_mean_nothing) {
   traffic_table in(names(2));
-  // This thread read the clock earlier.
+  // This thread read the clock before the other thread did.
   in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
   in.add_use({host, gpu(1)}, 2, 10 * ms - 1'000, 4 * ms);
   EXPECT_EQ(idle(in, {host, gpu(0)}, 10 * ms - 2'000, 2), places{});

@@ -29,7 +29,7 @@ TEST(footprint, counts_each_sector_once) {
   f.load(at(28), 4);   // the same sector
   f.load(at(24), 16);  // the same sector and the next one
   f.store(at(64), 8);
-  f.load(at(64), 4);   // the kernel stored here, so memory is not read
+  f.load(at(64), 4);   // the launch has stored here before, so this load reads no memory
   f.store(at(32), 4);  // was loaded
   auto work = taken(f);
   EXPECT_EQ(work.loaded_bytes, 64U);

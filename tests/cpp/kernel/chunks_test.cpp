@@ -59,7 +59,8 @@ TEST(chunks, hold_each_delivery_once) {
         ASSERT_GE(c.begin, last);
         last = c.end;
         ASSERT_NE(c.peers, 0U);
-        // The last chunk also takes a rest that is less than a boundary's step.
+        // If the elements that are left are fewer than the distance between boundaries, the last
+        // chunk takes them, too.
         ASSERT_LT((c.end - c.begin) * state.element_bytes, state.options.chunk_bytes + 128);
         for (std::uint64_t i = c.begin; i < c.end; ++i) got[i - begin] |= c.peers;
       }

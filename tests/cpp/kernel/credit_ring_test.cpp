@@ -25,7 +25,7 @@ class host_ring {
   std::uint64_t tickets_ = 0;
 };
 
-// Asks are rare on the host, and threads share few cores here.
+// On the host a wait rarely asks whether it has expired, and the threads share few cores.
 bool expires_at(std::chrono::steady_clock::time_point end) {
   std::this_thread::yield();
   return std::chrono::steady_clock::now() > end;

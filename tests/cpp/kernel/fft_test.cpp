@@ -22,7 +22,7 @@ using wide = std::complex<double>;
 
 constexpr std::uint32_t lengths[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 20, 30, 32, 49, 64};
 
-// Transforms those elements of `from` that are `apart` elements apart.
+// Transforms every `apart`-th element of `from`.
 std::vector<wide> transformed(const std::vector<wide>& from, std::size_t first, std::size_t apart,
                               std::size_t n, int sign) {
   std::vector<wide> to(n);

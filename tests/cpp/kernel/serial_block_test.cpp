@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::uint32_t threads = 64;
 
-// Each of the blocks n k to n k + n - 1 leaves a number for each lane. Their last block adds up the
-// numbers of all of them.
+// Blocks form groups of n. Each block of a group stores a number for each lane, and the last block
+// to arrive adds up the numbers of the group.
 struct add_up_behind {
   local<std::uint32_t> numbers;  // [blocks][threads]
   local<std::uint32_t> arrived;
@@ -49,7 +49,7 @@ TEST(block, the_last_to_arrive_sees_what_the_others_stored) {
       options.boundaries.assign(devices + 1, places * threads);
       options.boundaries[0] = 0;
       options.mechanism = how;
-      options.split_ranges = 3;  // their borders separate blocks that belong together
+      options.split_ranges = 3;  // the borders of ranges separate blocks of one group
       options.chunk_bytes = 1024;
       const auto sums = node.template create_region<std::uint32_t>(options);
       const auto numbers =

@@ -17,7 +17,7 @@
 namespace interlace::machine::discover_tests {
 namespace {
 
-// The properties that only a description of the same model gives.
+// Checks the properties that come only from a description of the same model.
 machine known_h200() {
   machine made = make_machine(4);
   made.name = "hgx-h200-4";

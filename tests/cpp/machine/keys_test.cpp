@@ -47,7 +47,7 @@ TEST(keys, every_member_of_a_struct_has_a_key) {
   EXPECT_EQ(keys_in({"gpu.issue"}), members<issue_rates>());
   EXPECT_EQ(keys_in({"gpu.l1"}), members<cache>() - 1);  // banks
   EXPECT_EQ(keys_in({"gpu.scalar_l1"}), members<scalar_cache>());
-  // Members that L1 has; keys that the GPU has.
+  // The L1 has these members. The GPU has the keys for the others.
   EXPECT_EQ(keys_in({"gpu.l2"}) - 2, members<cache>() - 2);
   EXPECT_EQ(keys_in({"gpu.tlb"}), members<tlb>());
   EXPECT_EQ(keys_in({"gpu.dram"}), members<dram>());
@@ -61,7 +61,7 @@ TEST(keys, every_member_of_a_struct_has_a_key) {
   EXPECT_EQ(keys_in({"host"}), members<host>());
   EXPECT_EQ(keys_in({"protocol"}), members<protocol>());
   EXPECT_EQ(keys_in({"switch"}), members<network_switch>());
-  // Without two ends; the protocol gives packets.
+  // The two ends of a link are left out, and its packets, which the protocol gives.
   EXPECT_EQ(keys_in({"link"}), members<link>() - 2);
 }
 

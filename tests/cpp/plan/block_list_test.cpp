@@ -92,7 +92,7 @@ copies written(const block_list& list, const block_layout& layout) {
   return made;
 }
 
-// Cuts the wanted copies as the written ones are.
+// Cuts the expected copies in the same places as the written ones.
 void expect_same(const copies& wanted, const copies& found) {
   std::size_t next = 0;
   for (const auto& [to, from, bytes] : wanted)

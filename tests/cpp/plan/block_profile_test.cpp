@@ -1,4 +1,4 @@
-// Profiles of blocks: what they say replaces the measurements of an H200, and the rest stays.
+// Profiles of blocks: their times replace the measurements of an H200, and all other times stay.
 #include "plan/block_profile.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(BlockProfile, ItsTimesReplaceThoseOfTheH200) {
   EXPECT_DOUBLE_EQ(up[0].ways[0].start_us, 30);
   EXPECT_DOUBLE_EQ(up[0].ways[0].block_us, 0.1);
   EXPECT_DOUBLE_EQ(up[0].ways[1].block_us, 0.05);
-  // What the profile does not have.
+  // These times are not in the profile.
   EXPECT_DOUBLE_EQ(up[0].ways[2].block_us, class_at(rest.classes[0], 4096).ways[2].block_us);
   EXPECT_EQ(up[1].thread_blocks, class_at(rest.classes[0], 8192).thread_blocks);
   EXPECT_EQ(read.classes[1].size(), rest.classes[1].size());

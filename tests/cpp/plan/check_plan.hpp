@@ -191,7 +191,7 @@ inline void check_capacity(const machine::machine& described, plan made,
   }
 }
 
-// Two plans must be equal, copy by copy.
+// Checks that two plans are equal, copy by copy.
 inline void check_same(const plan& one, const plan& other) {
   EXPECT_EQ(one.predicted_s, other.predicted_s);
   ASSERT_EQ(one.steps.size(), other.steps.size());

@@ -67,7 +67,8 @@ TEST(planner, staging_helps_on_a_mesh) {
   EXPECT_GT(named(four, made, "gpu2").bytes, 0U);
   EXPECT_GT(named(four, made, "gpu3").bytes, 0U);
   EXPECT_GT(named(four, made, "host").bytes, 0U);
-  // There are three equal links, and 14.4 of 47 GB/s more, minus the time that fills the pipelines.
+  // The limit is that of three equal links and 14.4 of 47 GB/s more, minus the time in which the
+  // pipelines fill.
   EXPECT_GT(gain(made), 2.9);
   EXPECT_LT(gain(made), 3.31);
 }
@@ -218,7 +219,7 @@ TEST(planner, no_two_senders_of_an_all_to_all_meet) {
   }
 }
 
-// The time if all messages are given to the driver at once, each on its own stream.
+// The time of all messages if the driver gets them at once, each on its own stream.
 double independently_s(const machine::machine& described, const std::vector<message>& messages) {
   plan made;
   made.messages = messages;
@@ -347,7 +348,7 @@ TEST(planner, properties_of_plans_for_random_messages) {
     several += count > 1 && !made.buffers.empty() ? 1 : 0;
     if (HasFailure()) return;
   }
-  EXPECT_GT(staged, 30U);  // else the checks above checked nothing
+  EXPECT_GT(staged, 30U);  // otherwise the checks above would have checked nothing
   EXPECT_GT(several, 5U);
 }
 

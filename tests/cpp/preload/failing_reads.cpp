@@ -21,7 +21,7 @@ ssize_t read_or_fail(const char* symbol, int file, void* to, std::size_t bytes, 
     return -1;
   }
   if (counts_down(until_signal)) {
-    (void)usleep(5000);  // the program's own thread waits for the bytes by now
+    (void)usleep(5000);  // by this time the program's main thread waits for the bytes
     (void)kill(getpid(), SIGINT);
     (void)usleep(25000);
   }
@@ -38,8 +38,8 @@ ssize_t pread(int file, void* to, std::size_t bytes, long at) {
 ssize_t pread64(int file, void* to, std::size_t bytes, long at) {
   return read_or_fail("pread64", file, to, bytes, at);
 }
-// One read at a place fails after `after` more reads; with a negative number none does.
+// Makes one read at a place fail, after `after` more reads. With a negative number, no read fails.
 void fail_read(long after) { until_failure = after; }
-// Presses Ctrl-C during the read that follows `after` more reads.
+// Sends Ctrl-C during the read that comes after `after` more reads.
 void interrupt_read(long after) { until_signal = after; }
 }

@@ -68,7 +68,7 @@ bool runnable(const operation& one) {
   return std::all_of(one.after.begin(), one.after.end(), [](const auto& on) { return on->done; });
 }
 
-// Runs a random operation that may run. There always is one while anything is pending.
+// Runs a random operation that may run. While any operation is pending, there is one.
 void step() {
   auto& all = pending();
   const std::size_t begin = random()() % all.size();
@@ -84,7 +84,7 @@ void step() {
     one->done = true;
     return;
   }
-  std::fprintf(stderr, "fake driver: what is pending waits for itself\n");
+  std::fprintf(stderr, "fake driver: pending operations wait for each other\n");
   std::abort();
 }
 
@@ -407,7 +407,7 @@ int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
 int cuDevicePrimaryCtxReset_v2(int device) {
   const locked lock(mutex);
   CUctx_st* one = state().primaries.at(static_cast<std::size_t>(device)).get();
-  // A stream that is still there will be used again by its owner.
+  // A stream that still exists means that its owner will use it again.
   if (one->retains > 1 || !one->streams.empty()) {
     std::fprintf(stderr, "fake driver: a context that is in use was reset\n");
     std::abort();
@@ -805,7 +805,7 @@ int add_batch(address* to, address* from, std::size_t* bytes, std::size_t count,
   if (stream->captured != nullptr) return fail(capture_unsupported, whole);
   std::vector<shared_operation> all;
   for (std::size_t at = 0; at < count; ++at) {
-    // The copies ahead of one that fails are made.
+    // The copies before the one that fails are made.
     for (const address end : {to[at], from[at]}) {
       const allocation* one = find(end);
       if (bytes[at] != 0 && end != 0 &&
@@ -860,7 +860,7 @@ int cuMemcpyBatchAsync_v2_ptsz(address* to, address* from, std::size_t* bytes, s
   count("cuMemcpyBatchAsync_v2_ptsz");  // it refuses the null stream, as a real driver did
   return add_batch(to, from, bytes, number, attributes, firsts, kinds, nullptr, stream);
 }
-// These two only count.
+// These two functions only count their calls.
 int cuMemcpy3DBatchAsync(std::size_t, void*, std::size_t*, unsigned long long, CUstream_st*) {
   count("cuMemcpy3DBatchAsync");
   return success;
@@ -936,7 +936,7 @@ int cuMemsetD8Async(address at, unsigned char value, std::size_t bytes, CUstream
   });
   return success;
 }
-// There are no pools.
+// This driver has no pools.
 int cuMemPoolGetAccess(int*, void*, void*) { return not_supported; }
 int cuStreamGetCaptureInfo_v2(CUstream_st* given, int* status, unsigned long long* id,
                               CUgraph_st** graph, CUgraphNode_st* const** after,
@@ -1037,7 +1037,7 @@ int cuGraphDestroy(CUgraph_st* graph) {
   delete graph;
   return success;
 }
-// It runs the kernels that copy blocks, and no others. A module knows its context.
+// This driver runs only the kernels that copy blocks. A module knows its context.
 struct fake_function {
   CUctx_st* context = nullptr;
   std::string name;
@@ -1163,7 +1163,7 @@ int cuGraphRetainUserObject(CUgraph_st* graph, CUuserObject_st* object, unsigned
   return success;
 }
 
-// --- what came after CUDA 12.2
+// --- functions that came after CUDA 12.2
 // ------------------------------------------------------------------------------
 
 // These two functions only exist and do nothing. Their arguments differ from the earlier versions'.

@@ -86,6 +86,6 @@ std::uint64_t fake_calls(const char* symbol);
 void fake_fail_copies(long after, long times);
 // The bytes that are allocated on GPUs (`on_gpus` is not 0) or page-locked.
 std::uint64_t fake_bytes(int on_gpus);
-// From now on the GPUs have so many bytes in all; 0 is without a limit.
+// Limits the memory of all GPUs together to this number of bytes; 0: no limit.
 void fake_limit_memory(std::uint64_t bytes);
 }

@@ -77,7 +77,7 @@ int nvmlDeviceGetNvLinkVersion(void*, unsigned, unsigned* version) {
   return 0;
 }
 int nvmlDeviceGetTopologyCommonAncestor(void*, void*, unsigned* level) {
-  *level = 40;  // they meet at the processor
+  *level = 40;  // the GPUs' routes meet at the processor
   return 0;
 }
 

@@ -1,7 +1,7 @@
 // A program that copies on GPUs, for the tests of the preloaded library: `program MODE SEED`, or
 // `program module FILE`. It is compiled twice: linked to the driver, and looking up the driver's
 // functions as the CUDA runtime does. It prints a line for every process, with the number of its
-// copies and of their bytes. Exit code 0 if every byte is as ordered.
+// copies and of their bytes. The exit code is 0 if every byte is right.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -125,7 +125,7 @@ const functions& cu() {
   return loaded;
 }
 
-// Functions that a driver for CUDA 12.2 has not.
+// Functions that a driver for CUDA 12.2 lacks.
 struct batch_functions {
   decltype(&::cuMemcpyBatchAsync) old = nullptr;
   decltype(&::cuMemcpyBatchAsync_ptsz) old_per_thread = nullptr;
@@ -237,7 +237,7 @@ class work {
   buffer& of_gpu() { return buffers_[static_cast<std::size_t>(gpu_)]; }
   buffer& locked() { return buffers_[gpus]; }
   buffer& pageable() { return buffers_[gpus + 2]; }
-  // Gives it contents that differ from the expected ones of its GPU buffer.
+  // Fills the host buffer with contents that its GPU buffer does not have yet.
   void scramble() {
     for (std::size_t index = 0; index < buffer_bytes; index += 8) {
       const auto value = random_();
@@ -298,7 +298,8 @@ class work {
     const bool from_host = from.kind == buffer::pinned || from.kind == buffer::pageable;
     const bool to_host = to.kind == buffer::pinned || to.kind == buffer::pageable;
     const bool both_gpus = from.kind == buffer::gpu && to.kind == buffer::gpu;
-    // For functions of the other kind, the null stream is a different stream.
+    // The functions with per-thread default streams and those without understand the null stream
+    // differently.
     const bool per_thread = stream != nullptr && random_() % 2 == 0;
     auto* thread = reinterpret_cast<CUstream_st*>(2);
     CUstream_st* on = per_thread && stream == thread ? nullptr : stream;
@@ -407,7 +408,7 @@ void batches_of(work& one, int rounds) {
                                           stream));
     }
     if (failed != 77 && failed != static_cast<std::size_t>(-1))
-      die("a batch without a failure names one");
+      die("a batch without a failure reports an index of one");
     // The program may use its lists for something else at once.
     std::fill(made.to.begin(), made.to.end(), 0);
     std::fill(made.from.begin(), made.from.end(), 0);
@@ -437,7 +438,8 @@ void batches_of_threads(unsigned seed) {
   for (std::thread& one : all) one.join();
 }
 
-// Batches that no kernel may make: the driver's answers, and its bytes.
+// Batches that no kernel may copy. The driver's results and its copied bytes must reach the
+// program.
 void refused(unsigned seed) {
   begin();
   work one(0, seed);
@@ -487,7 +489,7 @@ void refused(unsigned seed) {
     made.bytes[9] = length;
     made.from[7] = one.locked().at + buffer_bytes - 100;
     expect(made.old(stream, &failed), 1, "beyond the end");
-    expect(static_cast<int>(failed), 7, "which copy is beyond the end");
+    expect(static_cast<int>(failed), 7, "the index of the copy beyond the end");
     expect(cu_batches().now(nullptr, made.from.data(), made.bytes.data(), 1, &made.attributes,
                             &made.first, 1, stream),
            1, "no destinations");
@@ -502,7 +504,7 @@ void refused(unsigned seed) {
     made.bytes[900] = made.bytes[3] = 4096;
     std::memcpy(one.of_gpu().shadow.data() + (made.to[3] - one.of_gpu().at),
                 reinterpret_cast<void*>(made.from[900]), 4096);
-    // At the place that the last block leaves, the shadow still has the old contents.
+    // The last block moves to another place, so the expected contents of its old place stay.
     std::vector<unsigned char> now(buffer_bytes);
     CHECK(made.now(stream));
     CHECK(cu().cuStreamSynchronize(stream));
@@ -622,7 +624,7 @@ void held(unsigned seed) {
   one.compare();
 }
 
-// Calls that return when their copy is complete, and with it all that came before.
+// Calls that return when their copy, and all work before it, is complete.
 void waiting(unsigned seed) {
   begin();
   work one(0, seed);
@@ -768,7 +770,8 @@ void peers(unsigned seed) {
     one.run(20);
   }
   CHECK(cu().cuDevicePrimaryCtxReset_v2(2));
-  expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 704, "after the reset of another");
+  expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 704,
+         "enabled, after the reset of another GPU");
   expect(cu().cuCtxDisablePeerAccess(contexts[1]), 0, "disabled, after the reset of another");
   expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, after its reset");
   expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "after its reset");
@@ -814,7 +817,7 @@ void failing(unsigned seed) {
   for (long after = 0; after < 6; ++after) {
     one.scramble();
     cu().fake_fail_copies(after, 1);
-    CHECK(one.large(nullptr));  // its own copy, or the engine's
+    CHECK(one.large(nullptr));  // fails as the program's own copy, or as the engine's
     cu().fake_fail_copies(0, 0);
     CHECK(cu().cuCtxSynchronize());
     one.compare();

@@ -9,7 +9,7 @@
 
 extern "C" __attribute__((visibility("default"))) int scopes_probe() { return 1; }
 // These functions are in the library that follows this program in the search order. It has a
-// scopes_probe of its own, and says who finds which one.
+// scopes_probe of its own, and reports which of the two each lookup finds.
 extern "C" int scopes_next_of_library();
 extern "C" void* scopes_default_of_library(const char* name);
 
@@ -37,7 +37,7 @@ int main(int count, char** words) {
   void* self = dlopen(nullptr, RTLD_NOW);
   expect(call(dlsym(self, "scopes_probe")) == 1, "the program's handle");
   expect(dlsym(RTLD_DEFAULT, "dlsym") != nullptr, "no dlsym");
-  expect(dlerror() == nullptr, "an error where there is none");
+  expect(dlerror() == nullptr, "dlerror reports an error, but there was none");
 
   for (const char* name : {"cuMemcpyAsync", "cuGetProcAddress_v2", "cuMemcpyHtoDAsync_v2"}) {
     for (void* handle : {RTLD_DEFAULT, RTLD_NEXT, self}) {

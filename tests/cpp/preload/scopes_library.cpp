@@ -2,8 +2,8 @@
 // a module that the program opens.
 #include <dlfcn.h>
 
-// This call must not be the function's last one. Else the compiler makes it a jump, and the
-// caller's caller seems to ask.
+// This call must not be the function's last one. Otherwise the compiler makes it a jump, and the
+// lookup seems to come from the caller of this function.
 static void* by_default(const char* name) {
   void* volatile found = dlsym(RTLD_DEFAULT, name);
   return found;

@@ -1,5 +1,5 @@
-// Programs under the preloaded library, over a driver whose GPUs are host memory: every byte is as
-// without the library, and the counters agree with what the programs did.
+// Programs under the preloaded library, over a driver whose GPUs are host memory: every byte is the
+// same as without the library, and the counters agree with what the programs did.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -84,7 +84,7 @@ ended run(const std::string& command, const counters_file* counters,
                      " INTERLACE_PRELOAD_THRESHOLD=256K INTERLACE_COPY_THRESHOLD=64K"
                      " INTERLACE_PRELOAD_START=wait INTERLACE_PRELOAD_AFTER=0"
                      " INTERLACE_COPY_TRAFFIC=none"
-                     // a sanitizer's library is not the first one here
+                     // here a sanitizer's library would not be the first one
                      " ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0";
   if (counters != nullptr) line += " INTERLACE_PRELOAD_COUNTERS=" + counters->name();
   for (const std::string& one : environment) line += " " + one;
@@ -147,8 +147,8 @@ TEST(TakeOver, GraphsAndStreamsOfTheEngine) {
   }
 }
 
-// A driver for CUDA 12.2 has all that the engine needs. One for 11.8 has not, and copies pass
-// through.
+// A driver for CUDA 12.2 has all functions that the engine needs. A driver for CUDA 11.8 lacks
+// some, and copies pass through.
 TEST(TakeOver, OlderDrivers) {
   for (const char* mode : {"mixed", "capture", "threads"}) {
     const counters_file counters;
@@ -341,7 +341,7 @@ TEST(TakeOver, WithoutCountersAndWithoutAnEngine) {
   expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 12), &wrong, {"INTERLACE_PRELOAD_AFTER=much"}),
                wrong);
   EXPECT_EQ(wrong.copies(outcome::taken_over), 0U);
-  const counters_file alone;  // no path helps
+  const counters_file alone;  // with one GPU no further path helps
   expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 12), &alone, {"INTERLACE_COPY=direct"}), alone);
   EXPECT_EQ(alone.copies(outcome::taken_over), 0U);
   EXPECT_STREQ(alone.slot(0).note.data(), "copies are left alone, as INTERLACE_COPY=direct asks");

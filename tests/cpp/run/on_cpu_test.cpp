@@ -113,7 +113,8 @@ TEST(sampled_runs, iterations_that_repeat_count_like_the_two_before_them) {
 }
 
 TEST(sampled_runs, iterations_with_other_work_are_all_simulated) {
-  // The first long iteration is among the simulated ones, the second one is not.
+  // In the first case the longer iteration is among the simulated ones, in the second case it is
+  // not.
   for (const std::uint32_t longer : {2U, 8U}) {
     const adding_problem problem{.longer = longer};
     const auto how = kernel::mechanism::bulk_copy;

@@ -1,5 +1,5 @@
-// Griffin decides which GPU gets a page, when pages move on, and which pages move together. It
-// gains over pages that move once.
+// Griffin decides which GPU gets a page, when pages move on, and which pages move together. It is
+// faster than a mechanism that moves each page once.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -129,7 +129,7 @@ TEST_F(under_griffin, pages_move_in_batches) {
   EXPECT_EQ(found[64], 2.0F);
 }
 
-// Each block reads eight pages of its own, more than an L1 holds, several times.
+// Each block reads eight pages of its own several times. These are more bytes than an L1 holds.
 struct sweeps {
   static constexpr std::uint32_t threads = 64;
   static constexpr std::uint32_t block_floats = 8 * page_floats;

@@ -117,7 +117,7 @@ struct arrive {
   }
 };
 
-// The stores of a block must first be in the L2. Then the block's own answer comes back.
+// First the stores of a block must reach the L2. Then the answer to the block's atomic comes back.
 TEST(sim_node, an_arrival_takes_two_ways_to_the_l2) {
   const auto m = test::meshed(1, protocol_kind::nvlink2);
   const auto time_of = [&](std::uint32_t times) {
@@ -327,7 +327,7 @@ TEST(sim_node, a_streaming_kernel_is_bound_by_memory) {
   for (const float total : node.download(out)) EXPECT_GT(total, 900);
 }
 
-struct chase {  // one lane follows indices, which measures latency
+struct chase {  // one lane follows indices, so that the time is a sum of latencies
   local<const std::uint32_t> next;
   local<std::uint32_t> out;
   std::uint32_t steps = 0;

@@ -1,4 +1,4 @@
-// A recorded simulated run gives the same run when it is replayed.
+// The replay of a recorded simulated run is the same run.
 #include "sim/replay.hpp"
 
 #include <gtest/gtest.h>

@@ -184,7 +184,7 @@ TEST(packets, random_masks) {
   }
 }
 
-// The link states a size for the write of a word. Longer packets take whole flits.
+// The link has a size of its own for packets that write one word. Longer packets take whole flits.
 TEST(goodput, of_a_word_may_be_less_than_of_its_flits) {
   machine::protocol p;
   p.kind = protocol_kind::nvlink4;

@@ -102,7 +102,7 @@ TEST(queueing, waits_of_poisson_arrivals_are_those_of_m_d_1) {
     EXPECT_EQ(sender.delivered_late(), 0U);
     double plain = 0;
     double control = 0;
-    picoseconds lindley = 0;  // computed exactly from the queue's definition
+    picoseconds lindley = 0;  // the waiting time, computed exactly from the queue's definition
     for (std::size_t k = 0; k < count; ++k) {
       ASSERT_EQ(sender.waits()[k], lindley) << k;
       const auto wait = static_cast<double>(sender.waits()[k]);

@@ -1,4 +1,4 @@
-// One simulated GPU by itself says which work it still holds until a kernel has ended.
+// A single simulated GPU reports the work that it still holds, until a kernel has ended.
 #include "sim/gpu/gpu.hpp"
 
 #include <gtest/gtest.h>

@@ -91,7 +91,7 @@ TEST(recorder, an_arrival_is_an_atomic_that_all_wait_for) {
   EXPECT_EQ(words[1024], 0U);
 }
 
-// In a trace, a wait after an atomic belongs to an arrival. A fence does not.
+// In a trace, a wait after an atomic means that a block arrived. A fence after an atomic does not.
 TEST(recorder, a_fence_after_an_atomic_does_not_wait_for_it) {
   recorder r;
   recorder::settings s;

@@ -39,7 +39,8 @@ class translated : public testing::Test, public message_receiver {
     }
   }
 
-  // Looks up a page, and waits if it must. `who` continues at done_[who].
+  // Looks up a page, and waits for its translation if necessary. done_[who] is the time at which
+  // `who` continues.
   answer access(std::uint32_t gpu, std::uint32_t buffer, std::uint64_t page, std::uint32_t who) {
     const answer found = gpus_[gpu].look_up(buffer, page);
     if (found == answer::there) {

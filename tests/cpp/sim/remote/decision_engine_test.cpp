@@ -88,7 +88,7 @@ TEST(decision_engine, windows_that_agree_change_its_mind) {
   EXPECT_EQ(engine.decisions()[2].choice, optimisation::leave);
 }
 
-// Two windows for one choice and two for another one do not make three that agree.
+// Two windows for one choice, followed by two for another choice, are not three windows that agree.
 TEST(decision_engine, windows_agree_on_one_choice) {
   decision_engine engine({.monitored = 100, .agreeing = 3});
   windows(engine, 1, false);
@@ -123,7 +123,7 @@ TEST(decision_engine, the_warm_up_does_not_count) {
   EXPECT_EQ(after(engine, 1'000'000, 2, 1, 0).choice, optimisation::coalesce);
 }
 
-// 2 % of more than 5000 accesses are more than the window of 100.
+// With more than 5000 accesses, 2 % of them are more than the window of 100 loads.
 TEST(decision_engine, too_few_remote_accesses_are_known_in_time) {
   decision_engine engine({.monitored = 100});
   for (std::uint32_t k = 0; k < 5000; ++k) engine.local(k);
@@ -148,8 +148,8 @@ TEST(decision_engine, remote_stores_count_for_the_ratio_alone) {
   EXPECT_EQ(engine.decisions().front().choice, optimisation::coalesce);
 }
 
-// There may be many stores and few loads: loads can still come while the ratio is above the
-// threshold.
+// Even with many stores and few loads, the window stays open while the ratio is above the
+// threshold, because loads can still come.
 TEST(decision_engine, stores_keep_the_window_open_until_their_ratio_falls) {
   decision_engine engine({.monitored = 100});
   for (std::uint32_t k = 0; k < 150; ++k) engine.remote_store(k);

@@ -59,7 +59,7 @@ struct outcome {
   std::uint64_t checked = 0;
 };
 
-// Runs it with every delivery checked, and compares the replicas with the stored values.
+// Runs the kernel with every delivery checked, and compares the replicas with the stored values.
 outcome run_scatter(const machine::machine& m, std::uint32_t devices, mechanism how,
                     const scattered& what, bool check = true) {
   sim::node node(m, devices, [] {});
@@ -239,7 +239,7 @@ TEST(unpacker, holds_as_many_lines_as_it_has) {
   EXPECT_EQ(u.take(10'000, 4), 15'000U);
   EXPECT_EQ(u.entered(), 10'000U);
   EXPECT_EQ(u.take(10'000, 1), 16'000U);
-  EXPECT_EQ(u.entered(), 11'000U);  // the second entered when the first had left
+  EXPECT_EQ(u.entered(), 11'000U);  // the second store entered when the first had left
   EXPECT_EQ(u.take(10'000, 1), 17'000U);
   EXPECT_EQ(u.entered(), 15'000U);
   EXPECT_EQ(u.take(30'000, 2), 32'000U);
@@ -349,7 +349,7 @@ TEST(egress, neighbouring_lanes_are_joined_up_to_the_machines_limit) {
       const auto run = [&](mechanism how) {
         return element == 4 ? run_fill<float>(m, how, 256) : run_fill<double>(m, how, 128);
       };
-      const std::uint32_t size = std::max(bytes, element);  // elements are never split
+      const std::uint32_t size = std::max(bytes, element);  // an element is never split
       const std::uint64_t stores = 2U * 1024 / size;
       const auto plain = run(mechanism::inline_stores);
       EXPECT_EQ(plain.stores.stores, stores);

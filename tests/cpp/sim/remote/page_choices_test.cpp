@@ -1,4 +1,4 @@
-// The page's own loads decide the choice for each page.
+// The loads of each page alone decide the choice for this page.
 #include "sim/remote/page_choices.hpp"
 
 #include <gtest/gtest.h>

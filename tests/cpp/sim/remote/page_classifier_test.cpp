@@ -72,7 +72,7 @@ TEST_F(classified, pages_that_are_left) {
   EXPECT_EQ(look(0, 40), page_class::out_of_interest);
 }
 
-// Between the two factors, the class depends on whose rate grows.
+// Between the two factors, the class depends on which GPU's rate grows.
 TEST_F(classified, pages_whose_owner_changes) {
   count(1, {40, 8});
   EXPECT_EQ(look(0, 1), page_class::mostly_dedicated);

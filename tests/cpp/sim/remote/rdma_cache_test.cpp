@@ -1,5 +1,5 @@
-// The cache of remote lines has the right sets, replacement, write-back and area, and acts as a
-// plain model does.
+// The cache of remote lines has the right sets, replacement, write-back and size, and behaves like
+// a plain model.
 #include "sim/remote/rdma_cache.hpp"
 
 #include <gtest/gtest.h>

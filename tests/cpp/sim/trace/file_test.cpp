@@ -147,7 +147,7 @@ void make_trace(const header& h, std::uint64_t seed, std::uint32_t launches, sin
     to.begin_kernel(l.gpu, n);
     const std::uint32_t warps = (l.threads + h.warp_width - 1) / h.warp_width;
     for (std::uint64_t b = 0; b < l.blocks; ++b) {
-      if (random() % 5 == 0) continue;  // this warp did nothing
+      if (random() % 5 == 0) continue;  // this warp has no accesses
       to.begin_block(l.gpu, b);
       std::vector<std::uint32_t> numbers(warps, 0);
       for (std::uint64_t k = random() % 60; k != 0; --k) {
@@ -168,7 +168,7 @@ TEST(trace_file, what_is_written_is_read) {
     make_trace(h, seed, seed == 30 ? 400 : 12, expected);
     writer to(file.path(), h);
     make_trace(h, seed, seed == 30 ? 400 : 12, to);
-    EXPECT_THROW(reader(file.path()), usage_error);  // before its end it is no trace
+    EXPECT_THROW(reader(file.path()), usage_error);  // a file that is not complete is no trace
     to.finish();
     const reader from(file.path());
     EXPECT_EQ(from.head().gpus, h.gpus);

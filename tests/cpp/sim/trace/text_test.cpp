@@ -368,7 +368,7 @@ TEST(block_grouping, spills_and_keeps_the_order_of_a_warp) {
                    [&](std::uint32_t warp, const instruction& i) {
                      seen[order.back()][warp].push_back(i.addresses[0]);
                    });
-    // Warps are numbered from 0, whichever warps had accesses.
+    // Warps are numbered from 0 in order, even if some warps of the block have no accesses.
     for (auto& [at, warps] : expected) {
       std::map<std::uint32_t, std::vector<std::uint64_t>> numbered;
       for (auto& [warp, addresses] : warps) {
