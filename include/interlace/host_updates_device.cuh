@@ -23,6 +23,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -37,25 +38,30 @@
 
 namespace interlace {
 
+// What a caller may choose; zeros: the library decides.
 struct host_update_options {
   std::uint64_t pool_bytes = 0;    // of the GPU's memory for bins; 0: a quarter of the table
   std::uint64_t window_bytes = 0;  // of the table for each bin; 0: 2 MiB, or as small as can be
-  std::uint32_t threads = 0;       // of the host; 0: one for each core but one
-  std::uint32_t slots = 128;       // of each ring, of 8 KiB for records of 8 bytes
+  std::uint32_t threads = 0;       // of the host; 0: a power of two, at most one for each core
+  std::uint32_t slots = 1024;      // of each ring, of 8 KiB for records of 8 bytes
   double deadline_s = 10;          // of a kernel's wait for room
 };
 
+// Updates of a table in the host's memory. Record, Op and Codec are those of scattered_updates.
 template <class Record, combine Op, class Codec = cuda::updates::own_codec<Record>>
 class host_table_updates {
  public:
+  // The type of the table's elements.
   using value_type = typename Codec::value_type;
 
+  // The bins lie in the memory of the current device. The table outlives this object. One object
+  // serves one thread and one stream at a time.
   host_table_updates(value_type* table, std::uint64_t elements,
                      const host_update_options& options = {}, const Codec& codec = {})
       : table_{table, codec},
         options_(options),
         threads_(threads_of(options)),
-        bins_(request_of(elements, options), false),
+        bins_(request_of(elements, options), cuda::updates::fetch_by::nothing, 0),
         slots_(std::size_t{threads_} * options.slots * cuda::updates::slot_bytes<Record>()),
         words_(std::size_t{threads_} * (options.slots + line_words) * sizeof(std::uint64_t) +
                sizeof(cuda::updates::ring_failure)) {
@@ -102,14 +108,63 @@ class host_table_updates {
   // Applies the producer's updates [0, count).
   template <class Producer>
   void run(const Producer& producer, std::uint64_t count, cudaStream_t stream) {
-    const cuda::updates::sizing& s = bins_.sizes();
+    drive(producer, count, stream, table_);
+    bins_.check(stream);
+  }
+
+  // Updates that each thread applied in the last run.
+  const std::vector<std::uint64_t>& applied() const { return applied_; }
+  // The sizes of the bins.
+  const cuda::updates::sizing& sizes() const { return bins_.sizes(); }
+  // The number of the host's threads.
+  std::uint32_t threads() const { return threads_; }
+
+  // --- stages, for measurements
+  // -------------------------------------------------------------------
+
+  // The same as `run`, but the threads drop what arrives.
+  template <class Producer>
+  void send(const Producer& producer, std::uint64_t count, cudaStream_t stream) {
+    drive(producer, count, stream, cuda::updates::drop_on_host{});
+  }
+
+  // The threads apply once more what the slots have, and nothing is sent. Returns how many updates
+  // these were.
+  std::uint64_t unpack() {
+    clear_words();
+    std::vector<std::uint64_t> filled(threads_);
+    for (std::uint32_t k = 0; k < threads_; ++k) {
+      filled[k] = std::min<std::uint64_t>(tickets_read_[k], options_.slots);
+      for (std::uint64_t t = 0; t < filled[k]; ++t) kernel::publish_slot(rings_[k], t);
+    }
+    cuda::updates::ring_readers<Record, apply_on_host> readers(
+        rings_, static_cast<const unsigned char*>(slots_.data()), table_);
+    readers.finish(filled);
+    std::uint64_t all = 0;
+    for (const std::uint64_t one : readers.applied()) all += one;
+    return all;
+  }
+
+ private:
+  using apply_on_host = cuda::updates::apply_on_host<Codec, Op>;
+  using shape = cuda::updates::round_shape<512, 16, 1>;
+  static constexpr std::size_t line_words = 16;  // words of 128 bytes, so that rings share no line
+
+  void clear_words() {
     std::fill_n(static_cast<std::uint64_t*>(words_.data()),
                 std::size_t{threads_} * (options_.slots + line_words), 0);
     *failure_ = {};
+  }
+
+  template <class Producer, class Apply>
+  void drive(const Producer& producer, std::uint64_t count, cudaStream_t stream,
+             const Apply& apply) {
+    const cuda::updates::sizing& s = bins_.sizes();
+    clear_words();
     INTERLACE_CUDA_CHECK(cudaMemsetAsync(
         tickets_, 0, (std::uint64_t{threads_} + 1) * sizeof(std::uint64_t), stream));
-    cuda::updates::ring_readers<Record, apply_on_host> readers(
-        rings_, static_cast<const unsigned char*>(slots_.data()), table_);
+    cuda::updates::ring_readers<Record, Apply> readers(
+        rings_, static_cast<const unsigned char*>(slots_.data()), apply);
     bins_.reset(stream);
     std::uint32_t due = 0;
     for (std::uint64_t begin = 0; begin < count; begin += s.round_records) {
@@ -126,9 +181,9 @@ class host_table_updates {
       bins_.round(producer, 0, 0, send_, stream);
     }
     wait(stream);
-    std::vector<std::uint64_t> tickets(threads_);
-    INTERLACE_CUDA_CHECK(
-        cudaMemcpy(tickets.data(), tickets_, threads_ * sizeof(std::uint64_t), cudaMemcpyDefault));
+    tickets_read_.resize(threads_);
+    INTERLACE_CUDA_CHECK(cudaMemcpy(tickets_read_.data(), tickets_,
+                                    threads_ * sizeof(std::uint64_t), cudaMemcpyDefault));
     if (failure_->failed != 0) {
       readers.stop();
       throw device_error("a kernel waited " + std::to_string(options_.deadline_s) +
@@ -137,34 +192,15 @@ class host_table_updates {
                          ", of which the host has read " + std::to_string(failure_->consumed) +
                          ", and " + std::to_string(options_.slots) + " slots");
     }
-    readers.finish(tickets);
+    readers.finish(tickets_read_);
     applied_ = readers.applied();
-    bins_.check(stream);
   }
-
-  const cuda::updates::sizing& sizes() const { return bins_.sizes(); }
-  std::uint32_t threads() const { return threads_; }
-  // Updates that each thread applied in the last run.
-  const std::vector<std::uint64_t>& applied() const { return applied_; }
-
- private:
-  using shape = cuda::updates::round_shape<512, 16, 1>;
-  static constexpr std::size_t line_words = 16;  // words of 128 bytes, so that rings share no line
-
-  struct apply_on_host {
-    value_type* table;
-    Codec codec;
-    void fetch(const Record& r) const { __builtin_prefetch(table + codec.element(r), 1); }
-    void now(const Record& r) const {
-      value_type& at = table[codec.element(r)];
-      at = combine_values<value_type, Op>(at, codec.value(r));
-    }
-  };
 
   static std::uint32_t threads_of(const host_update_options& options) {
     if (options.threads > 256) throw usage_error("at most 256 threads of the host apply updates");
     if (options.threads != 0) return options.threads;
-    return std::clamp(std::thread::hardware_concurrency(), 2U, 65U) - 1;
+    // A group of bins is then cut into parts of the same size.
+    return std::bit_floor(std::clamp(std::thread::hardware_concurrency(), 1U, 64U));
   }
 
   static cuda::updates::sizing_request request_of(std::uint64_t elements,
@@ -198,6 +234,7 @@ class host_table_updates {
   cuda::updates::ring_failure* failure_ = nullptr;
   std::uint64_t* tickets_ = nullptr;
   cuda::updates::send_to_host<Codec> send_{};
+  std::vector<std::uint64_t> tickets_read_;
   std::vector<std::uint64_t> applied_;
 };
 

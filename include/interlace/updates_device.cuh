@@ -9,7 +9,8 @@
 // A random update of a table that is larger than the GPU's L2 costs a read and a write of a sector
 // of memory, in an order that memory does not like. `run` first appends each update to the bin of
 // its part of the table, a window that fits in the L2 many times, and applies whole bins later
-// (propagation blocking). Where the table lies in the L2, `run` uses plain atomics.
+// (propagation blocking). Where plain atomics are faster, as in a table that the L2 holds, `run`
+// uses them (cuda/updates/sizing.hpp).
 //
 // What `run` promises:
 //
@@ -45,9 +46,11 @@ struct update_options {
   std::uint64_t buffer_bytes = 0;  // the most memory for bins; 0: a quarter of the table
   std::uint64_t window_bytes = 0;  // of the table for each bin; bins are then used in any case
   std::uint32_t groups = 0;        // rounds that an update waits at most
-  bool fetch = true;               // bring windows into the L2 before they are due
+  cuda::updates::fetch_by fetch = cuda::updates::fetch_by::nothing;  // a window, before it is due
+  std::uint64_t fetched_ahead = 0;                                   // bytes of the table
 };
 
+// What happened to updates.
 struct update_report {
   std::uint64_t direct = 0;  // updates that found no room in their bin, and were applied at once
   std::uint64_t bad = 0;     // updates of elements that do not exist
@@ -59,13 +62,15 @@ template <class Record, combine Op, class Codec = cuda::updates::own_codec<Recor
           class Shape = cuda::updates::usual_shape>
 class scattered_updates {
  public:
+  // The type of the table's elements.
   using value_type = typename Codec::value_type;
 
   // The table lies in the memory of the current device, and outlives this object. One object serves
   // one stream at a time.
   scattered_updates(value_type* table, std::uint64_t elements, const update_options& options = {},
                     const Codec& codec = {})
-      : apply_{table, codec}, bins_(request_of(elements, options), options.fetch) {}
+      : apply_{table, codec},
+        bins_(request_of(elements, options), options.fetch, options.fetched_ahead) {}
 
   // Enqueues the producer's updates [0, count).
   template <class Producer>
@@ -100,6 +105,7 @@ class scattered_updates {
   // message names the element and who produced it.
   void check(cudaStream_t stream) { bins_.check(stream); }
 
+  // The sizes of the bins; `plain` where there are none.
   const cuda::updates::sizing& sizes() const { return bins_.sizes(); }
 
   // --- stages, for measurements

@@ -99,7 +99,8 @@ update_times measure(const update_request& q) {
   options.buffer_bytes = q.buffer_bytes;
   options.window_bytes = q.window_bytes;
   options.groups = q.groups;
-  options.fetch = q.fetch;
+  options.fetch = static_cast<cuda::updates::fetch_by>(q.fetch);
+  options.fetched_ahead = q.fetched_ahead;
   const hpcc_codec codec{elements - 1};
   scattered_updates<word, combine::bit_xor, hpcc_codec, Shape> by(table, elements, options, codec);
   const cuda::updates::sizing& s = by.sizes();

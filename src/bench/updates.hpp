@@ -14,7 +14,8 @@ struct update_request {
   std::uint64_t buffer_bytes = 0;  // of the bins; 0: a quarter of the table
   std::uint64_t window_bytes = 0;  // 0: as the library decides, as below
   std::uint32_t groups = 0;
-  bool fetch = true;
+  std::uint32_t fetch = 0;  // a fetch_by
+  std::uint64_t fetched_ahead = 0;
   std::string shape = "512x8";  // threads x updates of a thread; one of update_shapes()
   std::uint32_t repeats = 3;
 };
@@ -52,7 +53,7 @@ struct host_update_request {
   std::uint64_t pool_bytes = 0;    // of the GPU's memory for bins; 0: a quarter of the table
   std::uint64_t window_bytes = 0;  // 0: as the library decides, as below
   std::uint32_t threads = 0;
-  std::uint32_t slots = 128;
+  std::uint32_t slots = 0;  // of a ring; 0: as the library decides
   bool page_locked = true;  // also measure stores and atomics over the link, which need it
   std::uint64_t link_updates = std::uint64_t{1} << 24U;  // for stores and atomics over the link
   std::uint32_t repeats = 1;
@@ -71,8 +72,11 @@ struct host_update_times {
   double host_s = 0;            // the host alone, by all its cores
   double table_copy_s = 0;      // the whole table to the GPU and back, both ways at once
   double link_bytes_per_s = 0;  // from the GPU to the host, by copies
-  double busiest_share = 0;     // updates of the thread that applied most, over the mean
-  std::uint64_t wrong = 0;      // elements that differ after an even number of runs
+  double send_s = 0;            // of all updates, if the host drops what arrives
+  double unpack_s = 0;          // the host applies `unpacked` updates that are in its slots
+  std::uint64_t unpacked = 0;
+  double busiest_share = 0;  // updates of the thread that applied most, over the mean
+  std::uint64_t wrong = 0;   // elements that differ after an even number of runs
 };
 
 // Measures GPU 0 and its host. Throws what measure_updates throws.

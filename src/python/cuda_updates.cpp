@@ -69,6 +69,9 @@ nb::dict measure_host_updates(std::uint64_t table_bytes, std::uint64_t updates,
   d["window_bytes"] = t.window_bytes;
   d["pool_bytes"] = t.pool_bytes;
   d["threads"] = t.threads;
+  d["send_s"] = t.send_s;
+  d["unpack_s"] = t.unpack_s;
+  d["unpacked"] = t.unpacked;
   d["busiest_share"] = t.busiest_share;
   d["link_bytes_per_s"] = t.link_bytes_per_s;
   return d;

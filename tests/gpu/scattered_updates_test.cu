@@ -61,7 +61,8 @@ constexpr std::uint64_t elements = (std::uint64_t{1} << 22U) - 77;
 template <class T, combine Op>
 void same_as_host(spread how, const update_options& options, std::uint32_t seed) {
   using update = indexed_update<T>;
-  constexpr std::uint64_t count = 3'000'001;
+  // Sums of floating-point numbers stay below 2^24, where they are exact.
+  const std::uint64_t count = how == spread::one_element ? 200'001 : 3'000'001;
   const sample<T> s = samples<T>(elements, count, how, seed);
   std::vector<T> table(elements, T{9});
   std::vector<T> wanted = table;
@@ -100,7 +101,7 @@ void in_every_way() {
     same_as_host<T, Op>(how, bins, 1);
   same_as_host<T, Op>(spread::even, {}, 2);  // plain atomics
   bins.groups = 1;
-  bins.fetch = false;
+  bins.fetch = cuda::updates::fetch_by::nothing;
   same_as_host<T, Op>(spread::even, bins, 3);
 }
 

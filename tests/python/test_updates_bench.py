@@ -58,6 +58,9 @@ class FakeUpdates:
             "atomics_s": linked / 5e7,
             "host_s": updates / 1e9,
             "table_copy_s": size / 40e9,
+            "send_s": updates / 5e9,
+            "unpack_s": 1e-3,
+            "unpacked": 2_000_000,
             "wrong": 0,
             "bins": 512,
             "window_bytes": 2 * MIB,
@@ -101,6 +104,7 @@ def test_the_tables_and_the_file(updates: FakeUpdates, run: Run, tmp_path: Path)
     assert host["copies_per_s"] == pytest.approx(40e9 / 4 / 8)
     assert host["over_best"] == pytest.approx(3 / 1.25)
     assert host["of_link"] == pytest.approx(0.5)
+    assert [host["send_per_s"], host["unpack_per_s"]] == pytest.approx([5e9, 2e9])
     assert ran.out.count("All elements right.") == 2
     assert "a table in a GPU" in ran.out
     assert "a table in the host" in ran.out

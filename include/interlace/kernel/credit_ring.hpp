@@ -71,8 +71,13 @@ inline constexpr std::uint32_t polls = 64;
 
 template <class Done, class Expired>
 INTERLACE_HOST_DEVICE bool wait(const Done& done, const Expired& expired) {
-  for (std::uint32_t round = 1; !done(); ++round)
+  for (std::uint32_t round = 1; !done(); ++round) {
     if (round % polls == 0 && expired()) return false;
+#if defined(__CUDA_ARCH__)
+    // Others need the link, and the far side its memory.
+    if (round > 4) __nanosleep(round < 64 ? 100 : 1000);
+#endif
+  }
   return true;
 }
 

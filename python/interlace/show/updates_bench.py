@@ -70,6 +70,8 @@ def _print_host(rows: Sequence[HostUpdatesRow], head: str) -> None:
         rates("atomics", lambda row: row.atomics_per_s),
         rates("host alone", lambda row: row.host_per_s),
         rates("copies", lambda row: row.copies_per_s),
+        rates("send", lambda row: row.send_per_s),
+        rates("unpack", lambda row: row.unpack_per_s),
         table.Column("over stores", "", [f"{row.over_stores:.1f}" for row in rows]),
         table.Column("over best", "", [f"{row.over_best:.2f}" for row in rows]),
         table.Column("of link", "%", [_share(row.of_link) for row in rows]),
@@ -83,6 +85,7 @@ def _print_host(rows: Sequence[HostUpdatesRow], head: str) -> None:
         "64 elements fetched ahead.",
         "copies: the most that copies of the whole table to the GPU and back allow, whenever the "
         "bins are full.",
+        "send, unpack: each stage alone: threads drop what arrives, or apply what has arrived.",
         _verdict([row.wrong for row in rows]),
     ]
     table.print_table(head, columns, [0] * len(rows), [""] * len(rows), foot)

@@ -34,7 +34,7 @@ class UpdatesRow(msgspec.Struct):
     plain_per_s: float  # updates a second, of the median
     binned_per_s: float
     speedup: float
-    bins: int  # 0: the table lies in the L2, and plain atomics serve it
+    bins: int  # 0: plain atomics serve the table, because they are faster
     window_bytes: int
     groups: int
     round_updates: int
@@ -71,6 +71,8 @@ class HostUpdatesRow(msgspec.Struct):
     window_bytes: int
     pool_bytes: int
     threads: int
+    send_per_s: float  # if the host drops what arrives
+    unpack_per_s: float  # if the host applies what is in its slots, and nothing is sent
     busiest_share: float  # updates of the busiest thread over the mean
     link_per_s: float  # updates a second that the link's bandwidth allows
     of_link: float
@@ -124,6 +126,8 @@ def host_row_of(size: int, found: dict[str, Any]) -> HostUpdatesRow:
         atomics_per_s=atomics,
         host_per_s=host,
         copies_per_s=copies,
+        send_per_s=updates / found["send_s"],
+        unpack_per_s=found["unpacked"] / found["unpack_s"],
         over_stores=sent / stores,
         over_best=sent / max(stores, atomics, host, copies),
         link_per_s=link,

@@ -42,6 +42,14 @@ __device__ __forceinline__ void note_bad(bad_update* bad, std::uint64_t element)
   bad->thread = threadIdx.x;
 }
 
+// How lines of a window are brought into the L2, all by the whole block.
+enum class fetch_by : std::uint32_t {
+  nothing,
+  bulk,     // one thread asks for all of them
+  loads,    // and waits for none
+  touches,  // atomics that change nothing: each sector is then written back, as whole lines
+};
+
 template <class Record>
 struct bin_memory {
   Record* pool;
@@ -60,6 +68,7 @@ struct bin_memory {
   std::uint32_t window_log2;
   std::uint32_t chunk_log2;
   std::uint32_t list_entries;
+  fetch_by fetch;
 };
 
 // --- plan
@@ -70,8 +79,8 @@ struct plan_arguments {
   std::uint32_t end;
   std::uint32_t expected;  // updates that each bin gets room for; 0: as many as it got, and some
   bool last;               // no more updates follow
-  std::uint32_t ahead;     // bins by which the table is fetched ahead; 0: not at all
-  std::uint32_t lines;     // lines of 128 bytes of a window
+  std::uint32_t ahead;     // bins by which the table is fetched ahead
+  std::uint32_t lines;     // lines of 128 bytes of a window; 0: nothing is fetched
   std::uint32_t table_lines;
 };
 
@@ -148,7 +157,7 @@ __device__ void plan_round(const bin_memory<Record>& m, const plan_arguments& a,
       d.count = min(kept - (k << m.chunk_log2), 1U << m.chunk_log2);
       d.line = b;
       d.lines = 0;
-      if (a.ahead != 0 && target < a.end) {
+      if (a.lines != 0 && target < a.end) {
         const std::uint64_t from = std::uint64_t{a.lines} * k / chunks;
         const std::uint64_t to = std::uint64_t{a.lines} * (k + 1) / chunks;
         const std::uint64_t begin = std::uint64_t{a.lines} * target + from;
@@ -393,14 +402,31 @@ __device__ __forceinline__ std::uint32_t append_tile(const bin_memory<Record>& m
   return direct;
 }
 
-// Asks for lines of the table, which arrive in the L2.
-__device__ __forceinline__ void fetch_lines(const void* table, std::uint32_t line,
+template <int Threads>
+__device__ __forceinline__ void fetch_lines(fetch_by how, const void* table, std::uint32_t line,
                                             std::uint32_t lines) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  const char* from = static_cast<const char*>(table) + std::uint64_t{line} * 128;
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(lines * 128)
-               : "memory");
+#if defined(__CUDA_ARCH__)
+  const char* const from = static_cast<const char*>(table) + std::uint64_t{line} * 128;
+  if (how == fetch_by::touches) {
+    for (std::uint32_t k = threadIdx.x; k < lines * 4; k += Threads)
+      asm volatile("red.relaxed.gpu.global.or.b32 [%0], %1;" ::"l"(from + std::uint64_t{k} * 32),
+                   "r"(0)
+                   : "memory");
+  } else if (how == fetch_by::loads) {
+    for (std::uint32_t k = threadIdx.x; k < lines * 8; k += Threads) {
+      unsigned int v[4];
+      asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                   : "l"(from + std::uint64_t{k} * 16));
+    }
+#if __CUDA_ARCH__ >= 900
+  } else if (how == fetch_by::bulk && threadIdx.x == 0 && lines != 0) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(lines * 128)
+                 : "memory");
+#endif
+  }
 #else
+  (void)how;
   (void)table;
   (void)line;
   (void)lines;
@@ -432,7 +458,8 @@ __device__ __forceinline__ void apply_chunks(const bin_memory<Record>& m, std::u
     const due_chunk after = entry(k + 2);
     const Record next_one = load(next, tid);
     const Record next_other = load(next, tid + Threads);
-    if (tid == 0 && now.lines != 0) fetch_lines(apply.table_bytes(), now.line, now.lines);
+    if (m.fetch != fetch_by::nothing)
+      fetch_lines<Threads>(m.fetch, apply.table_bytes(), now.line, now.lines);
     if (tid < now.count) apply.now(one);
     if (tid + Threads < now.count) apply.now(other);
     for (std::uint32_t n = tid + 2 * Threads; n < now.count; n += Threads)

@@ -120,8 +120,10 @@ template <class Record, class Shape>
 class update_bins {
  public:
   // The codec's values have `value_bytes` bytes.
-  update_bins(sizing_request request, bool fetch)
-      : elements_(request.elements), value_bytes_(request.value_bytes), fetch_(fetch) {
+  update_bins(sizing_request request, fetch_by fetch, std::uint64_t fetched_ahead)
+      : elements_(request.elements),
+        value_bytes_(request.value_bytes),
+        fetched_ahead_(fetched_ahead) {
     INTERLACE_CUDA_CHECK(cudaGetDevice(&device_));
     int shared = 0;
     INTERLACE_CUDA_CHECK(
@@ -137,6 +139,7 @@ class update_bins {
     bins_.counts = reinterpret_cast<std::uint32_t*>(words + 8);
     bins_.bad = reinterpret_cast<bad_update*>(words + 16);
     bins_.elements = elements_;
+    bins_.fetch = fetch;
     INTERLACE_CUDA_CHECK(cudaMemset(words, 0, bytes_in_all));
     if (!sizes_.plain) {
       take(bins_.pool, sizes_.pool_records());
@@ -176,8 +179,8 @@ class update_bins {
     a.end = end;
     a.expected = first ? static_cast<std::uint32_t>(sizes_.expected) : 0;
     a.last = last;
-    if (fetch_ && window % 128 == 0) {
-      a.ahead = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, fetched_ahead / window));
+    if (bins_.fetch != fetch_by::nothing && window % 128 == 0) {
+      a.ahead = static_cast<std::uint32_t>((fetched_ahead_ + window - 1) / window);
       a.lines = static_cast<std::uint32_t>(window / 128);
       a.table_lines = static_cast<std::uint32_t>(elements_ * value_bytes_ / 128);
     }
@@ -249,8 +252,6 @@ class update_bins {
   device_memory& memory() { return memory_; }
 
  private:
-  static constexpr std::uint64_t fetched_ahead = std::uint64_t{16} << 20U;  // bytes
-
   template <class T>
   void take(T*& to, std::uint64_t count) {
     to = static_cast<T*>(memory_.take(device_, count * sizeof(T)));
@@ -258,7 +259,7 @@ class update_bins {
 
   std::uint64_t elements_;
   std::uint32_t value_bytes_;
-  bool fetch_;
+  std::uint64_t fetched_ahead_;  // bytes of the table
   int device_ = 0;
   int multiprocessors_ = 0;
   std::uint64_t most_shared_ = 0;

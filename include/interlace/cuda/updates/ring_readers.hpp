@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "interlace/kernel.hpp"
 #include "interlace/kernel/credit_ring.hpp"
 
 namespace interlace::cuda::updates {
@@ -25,6 +26,30 @@ template <class Record>
 constexpr std::uint64_t slot_bytes() {
   return slot_header_bytes + std::uint64_t{slot_records} * sizeof(Record);
 }
+
+// Applies records to a table.
+template <class Codec, combine Op>
+struct apply_on_host {
+  typename Codec::value_type* table;
+  Codec codec;
+  template <class Record>
+  void fetch(const Record& r) const {
+    __builtin_prefetch(table + codec.element(r), 1);
+  }
+  template <class Record>
+  void now(const Record& r) const {
+    auto& at = table[codec.element(r)];
+    at = combine_values<typename Codec::value_type, Op>(at, codec.value(r));
+  }
+};
+
+// Drops records, to measure the rest.
+struct drop_on_host {
+  template <class Record>
+  void fetch(const Record& /*r*/) const {}
+  template <class Record>
+  void now(const Record& /*r*/) const {}
+};
 
 // `Apply` has `fetch(record)`, which asks for the element's memory, and `now(record)`.
 template <class Record, class Apply>

@@ -21,7 +21,7 @@ struct sizing_request {
   std::uint64_t elements = 0;         // of the table
   std::uint32_t value_bytes = 8;      // of an element of the table
   std::uint32_t record_bytes = 8;     // of an update in a bin
-  std::uint64_t cache_bytes = 0;      // of the GPU's L2
+  std::uint64_t cache_bytes = 0;      // of the GPU's L2; 0: bins in any case
   std::uint64_t buffer_bytes = 0;     // the most for bins and lists; 0: a quarter of the table
   std::uint64_t window_bytes = 0;     // of the table that a bin covers; 0: decided
   std::uint32_t groups = 0;           // rounds between two times that a bin is emptied; 0: decided
@@ -30,7 +30,7 @@ struct sizing_request {
 };
 
 struct sizing {
-  bool plain = false;             // the table lies in the L2: no bins, plain atomics
+  bool plain = false;             // plain atomics are faster than bins
   std::uint32_t window_log2 = 0;  // elements of a window
   std::uint32_t bins = 0;
   std::uint32_t groups = 0;
@@ -49,8 +49,10 @@ inline constexpr std::uint64_t bytes_a_bin = 16;
 inline constexpr std::uint64_t bytes_a_chunk = 20;  // a drain entry of 16 bytes, a free entry of 4
 inline constexpr std::uint64_t bytes_in_all = 64;
 
-// The smallest table, as a share of the L2, for which bins pay.
-inline constexpr double cached_share = 0.75;
+// The tables for which bins pay: larger than this many L2s, and no larger than this many bytes.
+// Measured on an H200: 64 MiB and 64 GiB are faster by plain atomics, 128 MiB and 8 GiB by bins.
+inline constexpr double least_caches = 1.5;
+inline constexpr std::uint64_t most_table_bytes = std::uint64_t{8} << 30U;
 inline constexpr std::uint64_t best_window_bytes = std::uint64_t{2} << 20U;
 inline constexpr std::uint64_t long_round = std::uint64_t{1} << 23U;  // updates
 
@@ -59,7 +61,9 @@ inline sizing size_bins(const sizing_request& r) {
   if (r.elements == 0) throw usage_error("a table of updates needs at least one element");
   sizing s;
   const std::uint64_t table_bytes = r.elements * r.value_bytes;
-  if (static_cast<double>(table_bytes) <= cached_share * static_cast<double>(r.cache_bytes)) {
+  if (r.cache_bytes != 0 &&
+      (static_cast<double>(table_bytes) <= least_caches * static_cast<double>(r.cache_bytes) ||
+       table_bytes > most_table_bytes)) {
     s.plain = true;
     return s;
   }
@@ -105,7 +109,7 @@ inline sizing size_bins(const sizing_request& r) {
   };
   s.groups = r.groups;
   if (s.groups == 0) {
-    s.groups = 4;
+    s.groups = std::min(8U, s.bins);
     while (s.groups < 16 && s.groups * 2 <= s.bins && round_of(s.groups * 2) >= long_round)
       s.groups *= 2;
   }
