@@ -106,8 +106,8 @@ std::optional<outcome> judge_first(const cuda::driver_table& driver, const reque
 // layer of a model before the first one is complete.
 constexpr std::size_t small_lists = 32;
 constexpr std::size_t small_list = std::size_t{64} << 10U;
-constexpr std::size_t middle_lists = 3;
-constexpr std::size_t middle_list = std::size_t{512} << 10U;
+constexpr std::size_t middle_lists = 6;
+constexpr std::size_t middle_list = std::size_t{256} << 10U;  // of 16,384 blocks of one size
 constexpr std::size_t large_list = std::size_t{4} << 20U;
 constexpr std::size_t list_bytes =
     small_lists * small_list + middle_lists * middle_list + large_list;
