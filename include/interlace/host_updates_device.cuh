@@ -165,16 +165,7 @@ class host_table_updates {
         tickets_, 0, (std::uint64_t{threads_} + 1) * sizeof(std::uint64_t), stream));
     cuda::updates::ring_readers<Record, Apply> readers(
         rings_, static_cast<const unsigned char*>(slots_.data()), apply);
-    bins_.reset(stream);
-    std::uint32_t due = 0;
-    for (std::uint64_t begin = 0; begin < count; begin += s.round_records) {
-      if (begin == 0)
-        bins_.plan(0, 0, true, false, stream);
-      else
-        bins_.plan(bins_.first_bin(due), bins_.first_bin(due + 1), false, false, stream);
-      bins_.round(producer, begin, std::min(count, begin + s.round_records), send_, stream);
-      due = (due + 1) % s.groups;
-    }
+    bins_.append_all(producer, count, send_, stream);
     // A group's bins go to all threads, so the groups are emptied one after the other.
     for (std::uint32_t g = 0; g < s.groups; ++g) {
       bins_.plan(bins_.first_bin(g), bins_.first_bin(g + 1), false, true, stream);

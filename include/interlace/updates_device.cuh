@@ -81,16 +81,7 @@ class scattered_updates {
       bins_.plain(producer, count, apply_, stream);
       return;
     }
-    bins_.reset(stream);
-    std::uint32_t due = 0;
-    for (std::uint64_t begin = 0; begin < count; begin += s.round_records) {
-      if (begin == 0)
-        bins_.plan(0, 0, true, false, stream);
-      else
-        bins_.plan(bins_.first_bin(due), bins_.first_bin(due + 1), false, false, stream);
-      append(producer, begin, std::min(count, begin + s.round_records), stream);
-      due = (due + 1) % s.groups;
-    }
+    bins_.append_all(producer, count, apply_, stream);
     bins_.plan(0, s.bins, false, true, stream);
     append(producer, 0, 0, stream);
   }

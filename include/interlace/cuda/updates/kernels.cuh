@@ -213,6 +213,23 @@ class update_bins {
     INTERLACE_CUDA_CHECK(cudaGetLastError());
   }
 
+  // All rounds of the updates [0, count), from empty bins on. What the last rounds appended remains
+  // in the bins.
+  template <class Producer, class Apply>
+  void append_all(const Producer& producer, std::uint64_t count, const Apply& apply,
+                  cudaStream_t stream) {
+    reset(stream);
+    std::uint32_t due = 0;
+    for (std::uint64_t begin = 0; begin < count; begin += sizes_.round_records) {
+      if (begin == 0)
+        plan(0, 0, true, false, stream);
+      else
+        plan(first_bin(due), first_bin(due + 1), false, false, stream);
+      round(producer, begin, std::min(count, begin + sizes_.round_records), apply, stream);
+      due = (due + 1) % sizes_.groups;
+    }
+  }
+
   // Plain atomics for the updates [0, count).
   template <class Producer, class Apply>
   void plain(const Producer& producer, std::uint64_t count, const Apply& apply,
