@@ -55,6 +55,19 @@ Jobs = Annotated[
         help="Cores for simulations: one each; more if there are few.  [default: all]",
     ),
 ]
+
+
+def profile_option(who: str) -> Any:
+    """The option --out of a profile that `who` look for in the user's folder."""
+    return typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="Write the profile here.  [default: a file in the user's folder, where "
+        f"{who} look for it]",
+    )
+
+
 ResultsFile = Annotated[Path | None, json_option("all results")]
 ChartsFile = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts.")

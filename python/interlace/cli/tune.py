@@ -22,6 +22,7 @@ from interlace.cli.shared_options import (
     count_option,
     known_workload,
     list_option,
+    profile_option,
     refuse_measuring_options,
     simulations_at_a_time,
 )
@@ -120,13 +121,7 @@ def tune_command(
     jobs: Jobs = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Write the profile here.  [default: a file in the "
-            "user's folder, where studies look for it]",
-        ),
+        profile_option("studies"),
     ] = None,
     explained: Annotated[
         Path | None,

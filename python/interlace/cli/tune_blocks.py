@@ -6,11 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from interlace.base import files
 from interlace.cli.failures import failure_ends
-from interlace.cli.shared_options import count_option
+from interlace.cli.shared_options import count_option, profile_option
 from interlace.model.options import whole
 from interlace.model.results import json_text
 from interlace.show.block_tuning import print_block_profile
@@ -24,12 +22,7 @@ def tune_blocks_command(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Write the profile here.  [default: the user's folder, where batches look]",
-        ),
+        profile_option("batches"),
     ] = None,
 ) -> None:
     """Measure the ways to move batches of blocks on GPU 0, and save them for all later batches.

@@ -11,7 +11,7 @@ import typer
 from interlace.base import files
 from interlace.base.errors import UserError
 from interlace.cli.failures import failure_ends
-from interlace.cli.shared_options import count_option
+from interlace.cli.shared_options import count_option, profile_option
 from interlace.model.options import names_of, sizes_between, whole
 from interlace.model.results import json_text
 from interlace.nodes.nodes import real_node
@@ -48,13 +48,7 @@ def tune_copy_command(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Write the profile here.  [default: a file in the "
-            "user's folder, where copies look for it]",
-        ),
+        profile_option("copies"),
     ] = None,
 ) -> None:
     """Measure the fastest way to copy on this machine, and save it for all later copies.
