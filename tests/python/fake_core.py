@@ -38,7 +38,11 @@ from interlace.model.mechanisms import BEHIND_KERNELS
 ENTRY_S = 2e-11  # the time of one GPU for an edge or an entry of a matrix
 BYTE_S = 1 / 25e9
 LAUNCH_S = 4e-6
-PENALTIES = {"all-gather": 2e-6, "send-receive": 1e-6, "none": 1e-6}  # additional times of variants
+PENALTIES = {
+    "all-gather": 2e-6,
+    "send-receive": 1e-6,
+    "none": 1e-6,
+}  # the additional times that variants take
 
 REAL: Any = None  # the search of `tune` is the real one, because it does not depend on the node
 with contextlib.suppress(ImportError):
@@ -121,14 +125,14 @@ class Fake:
         # The parts of an iteration. Each has a share of the sent bytes, and a share of the time
         # before it.
         self.exchanges: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
-        self.interrupt: str | None = None  # the mechanism that Ctrl-C hits
+        self.interrupt: str | None = None  # the mechanism during whose run Ctrl-C arrives
         self.crash: str | None = None
         self.usage: str | None = None
         self.no_place_for_bulk = False  # whether agents that copy in bulk find no place
         self.bulk_s = 0.0  # additional time of agents that copy in bulk
         self.sleep_s = 0.0
         self.gpus = 4
-        self.most_managed = 1 << 30  # most elements in unified memory
+        self.most_managed = 1 << 30  # the most elements that unified memory takes
         self.counters = True
         self.calls: list[tuple[Any, ...]] = []
 
@@ -356,7 +360,7 @@ class FakeCuda(Fake):
         if candidates == [f"dies on {rank}"]:
             os.kill(os.getpid(), signal.SIGKILL)
         if candidates[0].startswith(("fails", "dies")):
-            time.sleep(60)  # waits for a process that never comes
+            time.sleep(60)  # this call waits for a process that never starts
         self.rank = rank, ranks
         return "3.4.5"
 
@@ -491,7 +495,7 @@ class FakeCuda(Fake):
         warmup: int,
         repeats: int,
     ) -> dict[str, Any]:
-        """Measure relays: kernels run at 4/5 of their rate, messages take 1/4 longer."""
+        """Measure relays: kernels run at 4/5 of their rate, and messages take 1/4 longer."""
         self.relay_costs.append((size, to, method, kernels, window_s, warmup, repeats))
         if self.crash == "relay":
             raise DeviceError("a kernel beside copies ran into its deadline")

@@ -1,4 +1,5 @@
-"""A program whose loads fail, again and again: it counts what they leave.
+"""A program whose loads fail, again and again: it counts the resources that the failed loads
+leave open.
 
 It runs with the stand-in driver, as fake_gpus.py does, and with failing_reads.cpp preloaded.
 Arguments: a folder, a number of turns of failures, and N: every N-th turn also presses Ctrl-C.
@@ -85,7 +86,7 @@ def shrinking(file: Path, act: Callable[[Path], Any]) -> None:
 
 
 def bad_disk(file: Path, act: Callable[[Path], Any]) -> None:
-    """A read that fails, after those of the header."""
+    """A read that fails after the header was read."""
     disk.fail_read(ctypes.c_long(3))
     try:
         act(file)

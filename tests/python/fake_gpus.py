@@ -53,7 +53,7 @@ class Device:
         Device.current = self.before
 
 
-ranges: dict[int, tuple[int, int]] = {}  # end and GPU, by begin
+ranges: dict[int, tuple[int, int]] = {}  # the end and the GPU of each array, by its begin
 
 
 class Array(np.ndarray[Any, Any]):
@@ -154,7 +154,8 @@ def work(file: Path) -> dict[str, Any]:
     size = ctypes.sizeof(counted)
     copying.check(library, library.interlace_copier_statistics(None, ctypes.byref(counted), size))
     return {
-        # moved by the one engine of the process: copied, and saved and loaded where there are paths
+        # the one engine of the process moves the array: it copies it, and saves and loads it if
+        # paths are given
         "bytes": counted.bytes,
         "wanted": (GPUS > 1) * (3 * sum(values.nbytes for values in host.values()) + streamed)
         + last.nbytes,

@@ -173,7 +173,7 @@ def in_torch() -> dict[str, Any]:
 
     three.drop()
     found["without the free segment"] = interlace.park("weights", keep_pool=False).bytes
-    three.pool.empty_cache()  # frees memory that is parked
+    three.pool.empty_cache()  # this frees memory while it is parked
     interlace.resume("weights")
     found["without tensors"] = [one.is_all(1), parking.idle_host_bytes(), four.is_all(4)]
     found["dropped"] = [

@@ -1,4 +1,4 @@
-"""Runs the process of a rank like `python -m interlace.nodes.ranks`, but with the fake `_cuda`."""
+"""Runs the process of a rank of `python -m interlace.nodes.ranks`, but with the fake `_cuda`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Runs kernels in PTX on the host, thread by thread. Knows only the instructions that they use.
+"""Runs kernels in PTX on the host, thread by thread.
+
+It knows only the instructions that these kernels use.
 
 An entry becomes a generator in Python. A thread yields at a barrier. A test registers the memory
 that kernels may access. An access outside of it, or a misaligned access, raises an error.
@@ -152,7 +154,7 @@ def compiled(instructions: list[str], symbols: dict[str, int]) -> Callable[..., 
         else:
             made = _statement(rest).replace("global.", "global_.")
         lines.append(f"   {condition}{made}")
-    lines.append("  yield  # never reached: makes this a generator")
+    lines.append("  yield  # never reached; it makes the function a generator")
     scope: dict[str, Any] = {}
     exec("\n".join(lines), scope)
     made_function: Callable[..., Iterator[None]] = scope["thread"]

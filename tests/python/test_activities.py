@@ -48,7 +48,7 @@ def test_progress_and_waits_are_told() -> None:
         assert (one["what"], one["done"], one["steps"]) == ("pagerank on a", 1, 4)
         assert answer["process"] == os.getpid()
         assert answer["waits"][0]["for"] == "process 7"
-    assert ask_all() == []  # it does nothing any more
+    assert ask_all() == []  # the activity is over by now
 
 
 def test_lines_say_since_when_and_how_far() -> None:
@@ -199,7 +199,7 @@ def test_many_files_other_threads_and_children_change_nothing(folder: Path) -> N
         [sys.executable, "-c", MANY], capture_output=True, text=True, timeout=SECONDS, check=False
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert _sockets(folder) == []  # the end of the process removed it
+    assert _sockets(folder) == []  # the end of the process removed its socket
 
 
 def test_an_activity_that_cannot_be_described_hides_no_other() -> None:

@@ -25,7 +25,7 @@ from interlace.model.run import Case, RunFailure
 from interlace.workloads.als import Als, AlsInputs
 from study_helpers import MACHINE, Run
 
-# Also used by tests of all workloads.
+# Tests of all workloads use it too.
 TINY = ("--users", 90, "--items", 60, "--ratings", 700, "--iterations", 1)
 
 

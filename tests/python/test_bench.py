@@ -147,7 +147,7 @@ def test_chunks_beyond_the_transfer_are_one(run: Run, tmp_path: Path) -> None:
             found[row["mechanism"]].append(row["config"]["chunk_bytes"])
     # Chunks grow and shrink, so a chunk size of 4 MiB still cuts 1 MiB. 16 MiB and more do not.
     sizes = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB]
-    # One list for agents that copy by threads, and one for bulk agents.
+    # There is one list for agents that copy by threads, and one for agents that copy in bulk.
     sizes_of_both = [*sizes, *sizes]
     assert found == {POLLING: sizes_of_both, COPY_ENGINE: sizes[1:]}
     assert {row["rate_bytes"] for row in document["rows"] if row["mechanism"] != COPY_ENGINE} == {
@@ -249,7 +249,7 @@ def test_the_table(run: Run) -> None:
     assert lines[5].startswith("    1  inline ")
     assert lines[6].startswith("    1  polling (256 KiB, 4096 threads) ")
     assert lines[8].startswith("    1  polling (256 KiB, 4096 threads, bulk) ")
-    # The best of each mechanism.
+    # The best configuration of each mechanism.
     assert [n for n in range(4, 9) if lines[n].endswith("  best")] == [5, 8]
     assert lines[9] == ""
     assert lines[10].split()[:2] == ["3", BULK_COPY]

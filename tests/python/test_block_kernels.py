@@ -114,7 +114,7 @@ def test_blocks_of_any_size_arrive(seed: int) -> None:
 def test_every_residue_of_both_addresses(shift: int) -> None:
     _, source, target, wanted, memory = buffers(shift, 1 << 13)
     lists: tuple[list[int], list[int]] = ([], [])
-    size = 75 + shift  # has vectors of each width, and bytes before and after them
+    size = 75 + shift  # the block has vectors of each width, and bytes before and after them
     for k in range(16):
         to, origin = 512 * k + shift, 256 * k + k
         lists[0].append(TO + to)

@@ -32,7 +32,7 @@ class Library:
         return 0
 
     def interlace_stream_is_capturing(self, _gpu: int, _stream: int, answer: Any) -> int:
-        answer._obj.value = 1  # so that nothing is kept alive
+        answer._obj.value = 1  # so that the test itself keeps no array alive
         return 0
 
     def interlace_copier_copy_blocks_async(self, *given: Any) -> int:

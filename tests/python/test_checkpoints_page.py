@@ -1,4 +1,4 @@
-"""The page on checkpoints: its code runs in host memory, and its messages are the printed ones."""
+"""The page on checkpoints: its code runs in host memory, and its messages are really printed."""
 
 from __future__ import annotations
 

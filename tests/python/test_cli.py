@@ -208,7 +208,7 @@ def test_wrong_input(
     assert ran.err == f"interlace: {sentence.format(**names)}\n"
     assert ran.code == 2
     assert sorted(tmp_path.iterdir()) == before
-    if "/dev/full" not in words:  # only this error cannot be found before the study
+    if "/dev/full" not in words:  # only this error cannot be found before the study starts
         assert ran.out == ""
         assert core.calls == []
 
@@ -376,7 +376,7 @@ def test_no_input_is_overwritten(run: Run, graph: Path, tmp_path: Path) -> None:
 
 
 def test_a_device_cannot_keep_runs(run: Run) -> None:
-    ran = run("sweep", SWEEP, "--runs", "/dev/full")  # its bytes never end
+    ran = run("sweep", SWEEP, "--runs", "/dev/full")  # the file is a device whose bytes never end
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "interlace: /dev/full is not a regular file; give the name of one\n"
 

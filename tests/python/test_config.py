@@ -22,7 +22,7 @@ OURS = re.compile(r"INTERLACE_[A-Z_]*[A-Z]")
 @pytest.fixture(autouse=True)
 def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in environment.variables(core):
-        if name != "XDG_CONFIG_HOME":  # the tests set this one
+        if name != "XDG_CONFIG_HOME":  # the tests set this variable themselves
             monkeypatch.delenv(name, raising=False)
 
 

@@ -144,7 +144,7 @@ def test_debian_bad_index(tmp_path: Path, content: bytes, words: str) -> None:
     index, output = tmp_path / "Packages", tmp_path / "out.mtx.gz"
     index.write_bytes(content)
     refused(script(DEBIAN, index, "--output", output), words)
-    assert list(tmp_path.iterdir()) == [index]  # nothing half-written
+    assert list(tmp_path.iterdir()) == [index]  # no half-written file is left
 
 
 def refused(done: subprocess.CompletedProcess[str], words: str) -> None:

@@ -20,7 +20,7 @@ from interlace.workloads import diffusion
 from interlace.workloads.diffusion import Diffusion, DiffusionInputs
 from study_helpers import MACHINE, Run
 
-TINY = ("--size", 16, "--iterations", 2)  # also used by tests of all workloads
+TINY = ("--size", 16, "--iterations", 2)  # tests of all workloads use it too
 
 
 def faked(

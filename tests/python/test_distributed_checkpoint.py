@@ -99,7 +99,7 @@ def ranks(count: int, meeting: Path, *words: str) -> None:
 def test_several_ranks(tmp_path: Path, writer: str, reader: str) -> None:
     """Two ranks save, cut by rows.
 
-    Three ranks load, cut by columns. DCP's own code is on the other side.
+    Three ranks load, cut by columns. The other program of each pair uses DCP's own code.
     """
     folder = tmp_path / "saved"
     ranks(2, tmp_path / "first", str(folder), "0", writer, "save")

@@ -91,7 +91,7 @@ def wrong_words(line: str) -> list[str]:
         if rest[0] not in commands:
             return rest[:1]
         command, rest = commands[rest[0]], rest[1:]
-    for word in ("--", "|"):  # the words of another program follow
+    for word in ("--", "|"):  # the words after it belong to another program
         if word in rest:
             rest = rest[: rest.index(word)]
     known = {option for param in command.params for option in param.opts} | {"--help", "-h"}

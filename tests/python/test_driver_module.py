@@ -180,7 +180,8 @@ def test_the_benchmark_of_blocks(gpus: Path) -> None:
 @needs_compiler
 def test_nothing_is_left_after_a_thousand_failures(gpus: Path, tmp_path: Path) -> None:
     preloaded = str(gpus / "failing_reads.so")
-    # a thousand of each kind with INTERLACE_TEST_FAULTS=all; Ctrl-C takes longer than the others
+    # INTERLACE_TEST_FAULTS=all takes a thousand failures of each kind; a Ctrl-C takes longer than
+    # the others
     turns, seldom = (334, 1) if os.environ.get("INTERLACE_TEST_FAULTS") == "all" else (80, 4)
     words = [FAILURES, str(tmp_path), str(turns), str(seldom)]
     found = run(gpus, words, limit_s=5 * turns, LD_PRELOAD=preloaded)

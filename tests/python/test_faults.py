@@ -34,7 +34,7 @@ ONCE, FROM_THEN_ON, KILLED = range(3)
 # such a function, nanobind ends the process. After this many allocations the module itself is at
 # work.
 CONVERSIONS = 2
-SAMPLE = 1  # number of operations of each command, kind and mode
+SAMPLE = 1  # the number of operations of each command, kind and mode
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
 SEED = 1
 

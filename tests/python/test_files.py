@@ -30,9 +30,13 @@ with files.whole_file(Path(sys.argv[1])) as descriptor:
 
 @pytest.fixture(params=["unnamed", "named"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With parts that have no name, and with named parts as on some file systems."""
+    """Run a test with unfinished files without a name, then with named ones.
+
+    Some file systems need named ones.
+    """
     if request.param == "named":
-        monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)  # fails: Is a directory
+        # This fails with the error "Is a directory".
+        monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
     return str(request.param)
 
 
@@ -54,7 +58,7 @@ def test_a_writer_that_is_killed_leaves_nothing_for_long(
     assert path.read_text() == "old"
     assert len(list(tmp_path.iterdir())) == (2 if way == "named" else 1)
     other = tmp_path / "file.other"
-    files.write_all({other: "new"})  # removes only parts of its own name
+    files.write_all({other: "new"})  # the writer removes only unfinished files of its own name
     assert len(list(tmp_path.iterdir())) == (3 if way == "named" else 2)
     files.write_all({path: "new"})
     assert path.read_text() == "new"
@@ -153,7 +157,7 @@ def test_a_link_of_another_user_in_a_folder_for_everybody_is_refused(tmp_path: P
     victim.write_text("old")
     link = folder / "out.json"
     link.symlink_to(victim)
-    files.write_all({link: "new"})  # a link of the same user
+    files.write_all({link: "new"})  # a link that belongs to the same user
     assert victim.read_text() == "new"
     os.lchown(link, 12345, 12345)
     for write in (

@@ -390,7 +390,7 @@ def seeds() -> dict[str, bytes]:
 
 
 def mutated(data: bytes, generator: random.Random) -> bytes:
-    """The data with one to four bytes changed, inserted, removed or doubled, or cut at its end."""
+    """The data with one to four bytes changed, inserted, removed or doubled, or without its end."""
     out = bytearray(data)
     for _ in range(generator.randint(1, 4)):
         at = generator.randrange(len(out) + 1)
@@ -539,7 +539,7 @@ def test_rmat_quadrants_and_skew() -> None:
     assert needed[: graph.rows // 100].sum() > 0.15 * graph.edges  # a few vertices have many edges
     assert np.count_nonzero(needed == 0) > graph.rows // 10
     even = np.diff(rmat(14, a=0.25, b=0.25, c=0.25).offsets)
-    assert even.max() < 60  # no skew without a reason: Poisson with mean 16
+    assert even.max() < 60  # without skew, the degrees have a Poisson distribution with mean 16
 
 
 def test_rmat_extreme_probabilities() -> None:
@@ -645,7 +645,7 @@ def test_a_part_of_many_light_rows_gives_some_away() -> None:
     even, found = (cut(graph.offsets, 4) for cut in (partition_by_edges, partition))
     assert np.diff(even).max() > 0.4 * graph.rows
     assert np.diff(found).max() < 0.34 * graph.rows
-    dense = rmat(12, 64)  # the computation decides
+    dense = rmat(12, 64)  # the computation is larger than the stores, so it decides
     assert partition(dense.offsets, 4) == partition_by_edges(dense.offsets, 4)
 
 

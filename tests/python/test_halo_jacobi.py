@@ -31,7 +31,7 @@ TINY = ("--rows", 12, "--columns", 100, "--iterations", 2)  # also used by tests
 
 def faked(core: Fake, asked: Asked, rows: int, columns: int) -> dict[str, Any]:
     """Return the result that a compiled module would return."""
-    # these loops share no code with the workload
+    # these loops, the reference of the tests, share no code with the workload
     at = np.arange(rows * columns)
     grid = ((at // columns * 7919 + at % columns * 104729) % 1021 / 1024).reshape(rows, columns)
     for _ in range(asked.iterations):

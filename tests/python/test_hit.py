@@ -151,7 +151,7 @@ def test_a_wrong_coefficient_does_not_pass(core: Fake) -> None:
     case = Case(3, SPLIT, Config(ranges=4))
     workload.verify(workload.simulate(core, MACHINE, case))
     old = hit.evolve(workload.start, workload.iterations - 1).ravel()
-    for device in (0, 2):  # the two-thirds rule drops the coefficients of the other devices
+    for device in (0, 2):  # the other devices have only coefficients that the two-thirds rule drops
         held = workload.held(case, device)
         outcome = workload.simulate(core, MACHINE, case)
         outcome.values[device][held] = old[held]

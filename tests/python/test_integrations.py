@@ -1,4 +1,4 @@
-"""Plug-ins for programs that serve models, and for libraries that load them.
+"""Plug-ins for programs that serve models, and for libraries that load models.
 
 `fastsafetensors`, `transformers` and `diffusers` are installed and run. vLLM and SGLang are too
 large for that. The tests run stand-ins for the few names that the plug-ins use, and a contract

@@ -78,9 +78,9 @@ def test_classes(found: dict[tuple[str, int], dict[str, Any]]) -> None:
         **locality.PUBLISHED,
         # Only three passes cross the GPUs' stretches of keys.
         "bs": locality.LOCAL,
-        # The S-box is a page of one GPU here, and its loads hit in the L1.
+        # Here the S-box is on a page of one GPU, and loads from it hit in the L1.
         "aes": locality.CACHED,
-        # Lanes read the levels of 32 vertices in their order, and mostly hit.
+        # Lanes read the levels of 32 vertices in the order of the vertices, and mostly hit.
         "bfs": locality.CACHED,
         # Blocks and pages cut the image and the result into the same stretches.
         "sc": locality.LOCAL,
@@ -188,7 +188,7 @@ def test_pages_that_move_may_begin_where_arrays_have_them(run: Run, tmp_path: Pa
         done = run("locality", "sc", "-g", 4, "-m", "griffin", *words, "--json", out)
         assert (done.code, done.err) == (0, "")
         moved.append(rows(out)["sc", 4]["loads"]["migrated_pages"])
-    assert moved[0] > 10 * moved[1]  # at first nearly all reads of a GPU are local
+    assert moved[0] > 10 * moved[1]  # before any page moves, nearly all reads of a GPU are local
 
 
 def test_programs_that_others_have_not_printed_are_predicted(run: Run) -> None:

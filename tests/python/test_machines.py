@@ -180,7 +180,7 @@ def test_a_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert load_machine("dgx-2").gpu.count == 4
     (tmp_path / "dgx-2").unlink()
     assert load_machine("dgx-2").gpu.count == 16
-    (tmp_path / "dgx-2").mkdir()  # a folder of that name hides nothing
+    (tmp_path / "dgx-2").mkdir()  # a folder with a machine's name does not hide the shipped machine
     assert load_machine("dgx-2").gpu.count == 16
 
 

@@ -72,7 +72,10 @@ def test_what_is_installed_would_run_on_older_systems(tool: ModuleType, name: st
 
 
 def test_a_library_that_needs_a_newer_glibc_is_refused(tool: ModuleType, tmp_path: Path) -> None:
-    """A real library if the system's glibc has such a symbol, else one that links too much."""
+    """A real library that needs a symbol newer than allowed, if the system's glibc has one.
+
+    Otherwise a library that links too much.
+    """
     source = tmp_path / "new.c"
     source.write_text("unsigned arc4random(void); unsigned f(void) { return arc4random(); }\n")
     library = tmp_path / "new.so"

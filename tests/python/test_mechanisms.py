@@ -77,13 +77,17 @@ def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:
         (100 * MIB, CHUNKS, CHUNKS[2:]),  # 400 chunks of 256 KiB are too many to wait for
         (60 * MIB, CHUNKS, CHUNKS[1:]),
         (4 * MIB + 1, CHUNKS, CHUNKS[1:]),
-        (MIB, CHUNKS, CHUNKS[1:]),  # chunks grow and shrink: 4 MiB still cuts it
+        (MIB, CHUNKS, CHUNKS[1:]),  # chunks grow and shrink, so chunks of 4 MiB still cut the part
         (128 * KIB, CHUNKS[:3], CHUNKS[1:3]),  # 4 MiB would be the same as 1 MiB
         (32 * KIB, CHUNKS[:2], CHUNKS[1:2]),
         (8 * KIB, CHUNKS[:1], CHUNKS[1:2]),
         (4, CHUNKS[:1], CHUNKS[1:2]),
         (0, CHUNKS[:1], CHUNKS[1:2]),
-        (8 * GIB, CHUNKS, CHUNKS[3:]),  # there are too many in any case, and the node says so
+        (
+            8 * GIB,
+            CHUNKS,
+            CHUNKS[3:],
+        ),  # there are too many chunks in any case, and the node reports it
     ],
 )
 def test_no_chunk_is_tried_twice(
@@ -99,7 +103,9 @@ def test_no_chunk_is_tried_twice(
 def test_agents_also_copy_in_bulk() -> None:
     tuning = Tuning((2,), (MIB,), (4096, 8192, 16384), bulk_agents=True)
     vectors = [Config(chunk_bytes=MIB, agent_threads=n) for n in (4096, 8192, 16384)]
-    bulk = [Config(chunk_bytes=MIB, bulk_threads=n) for n in (4096, 8192)]  # only sizes that fit
+    bulk = [
+        Config(chunk_bytes=MIB, bulk_threads=n) for n in (4096, 8192)
+    ]  # only the sizes that fit are left
     assert tuning.configs(POLLING, 8 * MIB) == vectors + bulk
     assert tuning.configs(DEVICE_LAUNCH, 8 * MIB) == vectors
     assert [config.arguments() for config in (vectors[0], bulk[0])] == [

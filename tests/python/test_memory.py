@@ -29,14 +29,15 @@ def test_the_least_limit_of_a_group_and_those_above_counts(groups: Path) -> None
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert memory.memory_bytes() == machine
     (groups / "own").write_text("0::/slice/job\n")
-    assert memory.memory_bytes() == machine  # this group has no files
+    assert memory.memory_bytes() == machine  # this control group has no files
     _limit(groups / "sys/slice/job/memory.max", "max")
     assert memory.memory_bytes() == machine
     _limit(groups / "sys/slice/memory.max", GIB)
     assert memory.memory_bytes() == GIB
     _limit(groups / "sys/slice/job/memory.max", GIB // 2)
     assert memory.memory_bytes() == GIB // 2
-    _limit(groups / "sys/memory.max", GIB // 4)  # a container's own group is the root
+    # Inside a container, its own control group is the root.
+    _limit(groups / "sys/memory.max", GIB // 4)
     (groups / "own").write_text("0::/not/seen/from/here\n")
     assert memory.memory_bytes() == GIB // 4
 

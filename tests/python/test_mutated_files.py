@@ -1,6 +1,7 @@
-"""Machine and sweep files with seeded mutations are read, or refused by one sentence.
+"""Machine and sweep files are changed at random, from fixed seeds.
 
-tests/fuzz/fuzz_files.py does the same for as long as it is told.
+Each is read, or refused with one sentence. tests/fuzz/fuzz_files.py does the same for a time that
+its user chooses.
 """
 
 from __future__ import annotations

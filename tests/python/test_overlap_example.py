@@ -1,4 +1,7 @@
-"""docs/example/overlap_torch.py: the stand-in finds what it forgets; on GPUs it runs itself."""
+"""docs/example/overlap_torch.py: the stand-in finds a step that the example leaves out.
+
+If there are GPUs, the example itself runs on them.
+"""
 
 from __future__ import annotations
 

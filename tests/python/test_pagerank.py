@@ -1,4 +1,4 @@
-"""PageRank: stand-ins for it in tests of other parts, and wrong input."""
+"""PageRank: stand-ins for its results that tests of other parts use, and wrong input."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def row(method: str) -> dict[str, Any]:
 
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A PyTorch whose GPU these tests do not use."""
+    """A stand-in for PyTorch. These tests do not use its GPU."""
     made: Any = ModuleType("torch")
     made.__version__ = "0"
     made.__spec__ = importlib.util.spec_from_loader("torch", None)

@@ -1,4 +1,6 @@
-"""A word that prose uses in one sense only: behind is a place in space; time and order have after.
+"""Prose uses the word "behind" in one sense only: a place in space.
+
+For time and order it uses "after".
 
 Prose is the documents, comments, docstrings and messages. Names of variables are not prose.
 """

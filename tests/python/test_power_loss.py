@@ -1,10 +1,11 @@
-"""The power may fail at any moment of a command: what the disk has then is read well.
+"""The power may fail at any moment of a command: later commands read what the disk has then.
 
 A library that is preloaded (tests/faults/journal.hpp) writes down what a command asks of the disk.
-From that follow the folders that a file system may keep: contents and names that were not brought
-to the disk (fsync of the file, fsync of the folder) may be there or not, each by itself, and a
-write may have ended in its middle. In each of these folders a file of results is the old one, the
-new one or not there; after the command's end it is the new one. A sweep goes on from what is there.
+The test computes from it the folders that a file system may keep: contents and names that were not
+brought to the disk (fsync of the file, fsync of the folder) may be there or not, each by itself,
+and a write may have ended in its middle. In each of these folders a file of results is the old one,
+the new one or not there; after the command's end it is the new one. A sweep goes on from what is
+there.
 
 `./check` takes a sample of these folders. INTERLACE_TEST_FAULTS=all takes all.
 """
@@ -30,7 +31,7 @@ SEED = 1
 RANDOM = 12 if ALL else 3  # random folders for each moment
 SAMPLE = 3  # folders of a command in which it runs again
 WRITERS = [name for name in COMMANDS if name not in ("load", "info")]
-GROWING = "sweep.runs.jsonl"  # it has a line for each complete run
+GROWING = "sweep.runs.jsonl"  # this file has a line for each complete run
 PART = re.compile(r"\..*\.interlace-part")
 CHILD = "--child"
 

@@ -93,7 +93,7 @@ def test_a_wrong_result_of_a_process_is_found(cuda: FakeCuda, graph: Path) -> No
     outcome.values[2, 7] *= 1.001
     with pytest.raises(RunFailure, match=r"GPU 2 has .* for vertex 7"):
         workload.verify(outcome)
-    assert cuda.calls == []  # this process made no such call
+    assert cuda.calls == []  # this process made no calls of the module itself
 
 
 def test_one_that_fails_ends_all(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:

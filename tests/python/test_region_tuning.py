@@ -115,7 +115,7 @@ def test_another_driver_is_warned_of(cuda: FakeCuda) -> None:
 
 
 class Ranks:
-    """Two ranks, one in each thread, that gather as processes would."""
+    """Two ranks, each in its own thread, that gather as processes would."""
 
     def __init__(self) -> None:
         self.barrier = threading.Barrier(2, timeout=60)

@@ -1,4 +1,4 @@
-"""Regions in Python: refusals before a GPU is asked, and the calls that the extension gets."""
+"""Regions in Python: refusals before a GPU is used, and calls that the extension gets."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_memory_that_does_not_fit(front: object, back: object, message: str) -> 
     with pytest.raises(UserError, match=message) as caught:
         Region.over(Group.local([0]), front, back)
     assert FakeRegion.made == []
-    assert FakeRegion.refused == [str(caught.value)]  # else other ranks would wait
+    assert FakeRegion.refused == [str(caught.value)]  # otherwise other ranks would wait
 
 
 @pytest.mark.parametrize(

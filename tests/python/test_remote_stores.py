@@ -50,7 +50,7 @@ def test_results_are_verified(run: Run, tmp_path: Path, workload: str, machine: 
         assert sum(stores["sizes"]) == stores["stores"]
         assert tuple(stores["reasons"]) == REASONS
         assert sum(stores["reasons"].values()) == stores["flushes"] > 0
-        if name != GPS:  # GPS sends less once it knows who reads
+        if name != GPS:  # GPS sends less once it knows which GPUs read an element
             assert (stores["stores"], stores["sizes"]) == (plain["stores"], plain["sizes"])
         wire = rows[name]["wire"]
         if name in (FINEPACK, WRITE_COMBINING):
@@ -135,7 +135,10 @@ def test_kernels_that_store_less_side_by_side(
 
 
 def test_stores_leave_lane_by_lane_where_the_machine_says_so(run: Run, tmp_path: Path) -> None:
-    """Results and bytes stay; inline sends more packets, a queue no more than before."""
+    """Results and bytes stay the same.
+
+    inline sends more packets, and a queue sends no more than before.
+    """
     text = machine_text(load_machine("4x-gv100-pcie4"))
     old = "warp_width_lanes = 32"
     assert old in text

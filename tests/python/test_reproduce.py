@@ -157,7 +157,7 @@ def test_measured_figures(run: Run, tmp_path: Path) -> None:
         for of in times.values()
     ]
     assert rows["speedup-4"]["measured"] == pytest.approx(mean(expected))
-    assert rows["bulk-copy-4"]["measured"] is None  # no real GPU runs serial-copy here
+    assert rows["bulk-copy-4"]["measured"] is None  # serial-copy does not run on real GPUs here
     bounds = [
         of["bulk-copy-1"][0] / of["bulk-copy-without-transfers-4"][0] for of in times.values()
     ]
@@ -187,7 +187,7 @@ def test_measured_tracking_moves_nothing(run: Run, tmp_path: Path) -> None:
         assert tracked["mechanism"] == best["mechanism"] + "-without-transfers"
         assert (tracked["config"], tracked["iterations"]) == (best["config"], best["iterations"])
         assert bulk["iterations"] == best["iterations"]
-        # The fake's replicas are not numbers then, which no verification would let pass.
+        # The fake's replicas are NaN then. A verification would refuse them.
         assert bulk["max_error"] is tracked["max_error"] is None
         costs.append(tracked["time_s"] / bulk["time_s"] - 1)
         assert rows[f"tracking-{workload}"]["measured"] == pytest.approx(costs[-1])
@@ -360,7 +360,7 @@ def test_every_workload_loads(name: str) -> None:
 
 
 def test_the_workloads_are_those_of_the_paper() -> None:
-    assert set(ALL) == {"pagerank", "jacobi", "sssp", "als", "ct"}  # section IV-D
+    assert set(ALL) == {"pagerank", "jacobi", "sssp", "als", "ct"}  # section IV-D of the paper
     assert set(ALL) <= set(WORKLOADS)
 
 
@@ -395,8 +395,8 @@ def hardware_over_inline(name: str) -> float:
     return min(time(PROACT_HARDWARE, Config(chunk_bytes=n * KIB)) for n in (4, 16)) / inline
 
 
-# A chunk leaves when its last element is there; until then inline has sent the others. That is as
-# much as it can lose where every store fills its packet.
+# A chunk leaves when its last element is there; until then inline has sent the others. So the time
+# of one chunk is the most that a copy can lose where every store fills its packet.
 @pytest.mark.parametrize("name", list(ALL))
 def test_hardware_hardly_loses_to_inline(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(given, "HALF_BANDWIDTH", 20)

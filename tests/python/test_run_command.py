@@ -427,7 +427,8 @@ def test_what_a_call_site_loses_and_what_to_change() -> None:
     loss = lost(site("cuMemcpyDtoH", waits, size=1 << 20))
     assert loss is not None
     assert "asynchronously" in loss.change
-    # Nothing is lost if the link is the limit, if no link is known, and inside the host.
+    # No time counts as lost if the link is the limit, if no link is known, or if the copy is inside
+    # the host.
     assert lost(site("cuMemcpyDtoHAsync", waits._replace(host_s=1e-4))) is None
     assert lost(site("cuMemcpyHtoDAsync", pageable), None) is None
     inside = preload.SiteTally("GPU to GPU", "neither end is the host", 10, 1000, 9.0)
@@ -485,7 +486,7 @@ def test_what_is_remembered_is_bounded(
     call: Call, copying: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_command, "CALLS", 10)
-    monkeypatch.setattr(run_command, "SITES", 1)  # the one that stands for all others
+    monkeypatch.setattr(run_command, "SITES", 1)  # the entry that stands for all other sites
     trace = tmp_path / "trace.json"
     ended = call("--report", "--timeline", trace, "--", copying, *[100] * 40)
     assert "note: the timeline lacks the last 30 calls" in ended.err

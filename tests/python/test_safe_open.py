@@ -219,7 +219,8 @@ def test_a_stream_waits_for_its_caller(file: Path, monkeypatch: pytest.MonkeyPat
         assert len(begun) <= len(found) + 2  # the empty one takes no place
         found[name] = tensor
     assert list(found) == [entry for batch in begun for entry in batch]
-    assert all(len(batch) == 1 for batch in begun[:-1])  # one tensor at a time: none fits
+    # One tensor at a time, because no second one fits.
+    assert all(len(batch) == 1 for batch in begun[:-1])
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
     only = interlace.stream(file, framework="numpy", only=lambda name: name == "deep")
     assert list(dict(only)) == ["deep"]

@@ -55,7 +55,7 @@ print((after - before) * 1024)
 
 @pytest.mark.parametrize("entry", ['"model.layers.%d.w":{"dtype":"F32","shape":[1,2],', '"%d":{'])
 def test_a_large_header_takes_little_memory(tmp_path: Path, entry: str) -> None:
-    """As much for each byte as is said before a larger one is refused."""
+    """Reading takes at most the memory that NEEDED states for each byte of a header."""
     entries, size, end = [], 0, 0
     for number in range(10**6):
         text = entry % number

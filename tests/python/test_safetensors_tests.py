@@ -81,7 +81,7 @@ def test_they_pass(tmp_path: Path) -> None:
     skipped = [case for case in cases if case.find("skipped") is not None]
     print(f"safetensors {VERSION}: {len(cases) - len(skipped)} passed, {len(skipped)} skipped")
     assert len(cases) == 109
-    for case in skipped:  # what this machine does not have
+    for case in skipped:  # tests of libraries or devices that this machine does not have
         reason = case.find("skipped")
         assert reason is not None
         text = f"{reason.get('message')} {case.get('name')}".lower()

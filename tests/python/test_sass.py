@@ -196,7 +196,7 @@ template __global__ void interlace::device::run_grid<interlace::device::untracke
 
 
 def test_a_multiprocessor_of_fewer_threads_holds_fewer_blocks(tmp_path: Path) -> None:
-    """A multiprocessor holds 1536 of 2048 threads: no warning of ptxas, two bounds in the PTX."""
+    """For 1536 threads instead of 2048, ptxas does not warn, and the PTX has two bounds."""
     source = tmp_path / "full.cu"
     source.write_text(FULL, "utf-8")
     _, said = compiled(source, tmp_path, "sm_89")
@@ -214,7 +214,8 @@ def test_registers_last_for_all_warps(tmp_path: Path) -> None:
         for entry in entries
         if "jacobi_update" in entry
     ]
-    assert len(used) >= 4  # untracked whole, untracked in ranges, inline, tracked
+    # The kernels: untracked as a whole, untracked in ranges, inline, and tracked.
+    assert len(used) >= 4
     assert max(used) <= 65536 // 2048
 
 

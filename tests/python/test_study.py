@@ -392,7 +392,7 @@ def test_what_cannot_be_sent_is_told_as_text() -> None:
 
 
 def test_the_peak_is_the_worker_s_own(core: Fake, graph: Path) -> None:
-    before = np.ones(40_000_000)  # 320 MB that are given back before the fork
+    before = np.ones(40_000_000)  # these 320 MB are freed before the fork
     del before
     workload = Pagerank.load(PagerankInputs(data=graph), None)
     ((_, outcome),) = workers.run_all(
@@ -481,7 +481,7 @@ def test_an_interrupt_inside_the_core(run: Run, core: Fake, graph: Path, tmp_pat
 
 
 class Dropping:
-    """An object that gets a Ctrl-C at a place where Python drops it."""
+    """An object whose deletion gets a Ctrl-C. Python ignores an exception at such a place."""
 
     def __del__(self) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -510,7 +510,7 @@ def test_an_interrupt_that_comes_out_as_another_error(
     monkeypatch.setattr("interlace.cli.study.load_core", load)
     assert run(*study_of(graph)) == (130, "", "interlace: interrupted\n")
     monkeypatch.undo()
-    assert run(*study_of(graph)).code == 0  # an old file is forgotten
+    assert run(*study_of(graph)).code == 0  # the earlier interrupt does not affect this run
 
 
 # --- measured -------------------------------------------------------------------------------------
@@ -548,7 +548,7 @@ def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) ->
     for name in names[3:]:  # these deliver the same as a bulk copy
         for kind in ("useful", "wasted"):
             assert rows[4, name]["wire"][kind] == rows[4, BULK_COPY]["wire"][kind]
-    assert {call[0] for call in cuda.calls} == {"cuda"}  # other processes do the host's counts
+    assert {call[0] for call in cuda.calls} == {"cuda"}  # other processes compute the host's counts
 
 
 @pytest.mark.parametrize("stop", [(), ("--tolerance", "1e-3")])

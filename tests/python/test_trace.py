@@ -126,7 +126,7 @@ def test_accel_sim_from_the_list_to_the_replay(run: Run, tmp_path: Path, map_fil
     assert again == {**trace, "file_bytes": again["file_bytes"]}
     found = replayed(run, out, tmp_path)
     assert found["instructions"] == trace["accesses"]
-    assert found["accesses"] == trace["accesses"]  # each access is a whole line
+    assert found["accesses"] == trace["accesses"]  # each access reads a whole line
     assert found["stores"]["payload"] == 2048
     assert found["reads"]["payload"] == 1024
     assert found["remote_transactions"] == 16 + 8
@@ -152,7 +152,7 @@ def test_info_reads_what_others_wrote_without_a_file(
     )
     ran = run("trace", "info", output, "--map", map_file)
     assert ran.code == 0, ran.err
-    assert "16.0 of 32" in ran.out  # it uses every second float
+    assert "16.0 of 32" in ran.out  # the kernel uses every second float
     assert sorted(tmp_path.iterdir()) == sorted([trace, output, map_file])
 
 
@@ -387,7 +387,7 @@ def test_a_writer_that_fails_or_is_killed_leaves_no_part(
     out = tmp_path / "out" / "t.trace"
     out.parent.mkdir()
     link = out.with_name(f"t.trace.part{os.getpid()}")
-    link.symlink_to(tmp_path / "victim")  # an older writer wrote here first
+    link.symlink_to(tmp_path / "victim")  # as if an older writer had written this file first
     words = ("jacobi", "--rows", 64, "-n", 1, "--machine", MACHINE, "--gpus", 2)
     assert run("trace", "record", *words, "-o", out).code == 0
     assert not (tmp_path / "victim").exists()

@@ -212,7 +212,7 @@ def test_a_measured_profile(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pat
     finals = [{s.round for s in it.samples} for it in [*controls, profile.search.picked]]
     last = profile.search.rounds
     for rounds in finals:
-        assert {last - 2, last - 1, last} <= rounds  # both are measured to the end
+        assert {last - 2, last - 1, last} <= rounds  # both are measured until the last round
     assert cuda.calls
 
 

@@ -75,7 +75,7 @@ class Tensor:
         return made
 
     def copy_(self, source: Tensor, *, non_blocking: bool = False) -> Tensor:
-        del non_blocking  # the stand-in always waits
+        del non_blocking  # the stand-in's copies always wait until they are done
         cuda.synchronize()
         self.values[...] = source.values
         return self
