@@ -226,20 +226,26 @@ def copy_blocks(
     return way
 
 
-def _copy_addresses(dst: Any, src: Any, sizes: Any, stream: Any, how: tuple[int, int, int]) -> str:
-    to, source = _numbers(dst, "destinations"), _numbers(src, "sources")
-    count = to.length
-    size = None if isinstance(sizes, (int, np.integer)) else _numbers(sizes, "sizes")
+def _refuse_lists(to: _Numbers, source: _Numbers, size: _Numbers | None) -> None:
     for one, which in ((to, "destinations"), (source, "sources"), (size, "sizes")):
         if one is None:
             continue
         if one.width != 8 or one.gpu is not None:
             raise UserError(f"the {which} must be numbers of 8 bytes in the host's memory")
-        if one.length != count:
+        if one.length != to.length:
             raise UserError(
-                f"the lists of a batch have {min(count, one.length)} and {max(count, one.length)} "
-                "numbers; give one of each for a block"
+                f"the lists of a batch have {min(to.length, one.length)} and "
+                f"{max(to.length, one.length)} numbers; give one of each for a block"
             )
+
+
+def _copy_addresses(dst: Any, src: Any, sizes: Any, stream: Any, how: tuple[int, int, int]) -> str:
+    to, source = _numbers(dst, "destinations"), _numbers(src, "sources")
+    one_size = isinstance(sizes, (int, np.integer))
+    size = None if one_size else _numbers(sizes, "sizes")
+    count, form = to.length, to[1:4]
+    if form != (count, 8, None) or source[1:4] != form or (size is not None and size[1:4] != form):
+        _refuse_lists(to, source, size)
     if size is None and sizes < 0:
         raise UserError(f"a block has {sizes} bytes; give 0 or more")
     if count == 0:
@@ -248,10 +254,9 @@ def _copy_addresses(dst: Any, src: Any, sizes: Any, stream: Any, how: tuple[int,
     if gpu is None:
         ends = (ctypes.c_uint64.from_address(one.address).value for one in (to, source))
         gpu = next((place for end in ends if (place := copying.place_of(end, 1)) >= 0), 0)
-    torch = sys.modules.get("torch")
     if stream is not None:
         number = stream_number(stream)
-    elif torch is not None and torch.cuda.is_initialized():
+    elif (torch := sys.modules.get("torch")) is not None and torch.cuda.is_initialized():
         number = int(torch.cuda.current_stream(gpu).cuda_stream)
     else:
         number = 0
