@@ -170,7 +170,7 @@ def tune_command(
     if machine is not None:
         refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
     asked = inputs_of(workload, given_inputs)
-    if WORKLOADS[workload].updates(asked):
+    if WORKLOADS[workload].updates_partitions(asked):
         raise UserError(
             f"{workload} updates a partitioned array, whose mechanisms have nothing that tune "
             "tries; compare them by interlace study"

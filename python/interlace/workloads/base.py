@@ -72,7 +72,7 @@ class Workload(ABC):
         self.iterations = inputs.iterations or (
             _default_iterations(type(inputs)) if inputs.tolerance is None else TOLERANCE_LIMIT
         )
-        self.has_updates = self.updates(inputs)
+        self.has_updates = self.updates_partitions(inputs)
         self._references: dict[int, Reference] = {}
 
     # --- declared by each workload ---
@@ -109,14 +109,14 @@ class Workload(ABC):
         return ELEMENT_BYTES * max(end - begin for begin, end in pairwise(cut))
 
     @classmethod
-    def updates(cls, inputs: Inputs) -> bool:  # noqa: ARG003
+    def updates_partitions(cls, inputs: Inputs) -> bool:  # noqa: ARG003
         """Whether runs with these inputs update partitioned arrays, and have no regions."""
         return cls.only_updates
 
     @classmethod
     def defaults(cls, inputs: Inputs) -> tuple[str, ...]:
         """The mechanisms of a study by default."""
-        return UPDATE_DEFAULTS if cls.updates(inputs) else DEFAULTS
+        return UPDATE_DEFAULTS if cls.updates_partitions(inputs) else DEFAULTS
 
     def refuses(self, mechanism: str) -> str | None:
         """Why the workload cannot run under a mechanism, after its name. None if it can."""

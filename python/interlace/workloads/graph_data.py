@@ -138,7 +138,7 @@ class GraphWorkload(Workload):
         self.graph = graph
 
     @classmethod
-    def updates(cls, inputs: Inputs) -> bool:
+    def updates_partitions(cls, inputs: Inputs) -> bool:
         return getattr(inputs, "kernel", None) == PUSH
 
     @property
@@ -160,7 +160,7 @@ class GraphWorkload(Workload):
         if inputs.rmat is not None and not 1 <= inputs.rmat <= 32:
             raise UserError(f"--rmat {inputs.rmat}: give a scale from 1 to 32")
         check_model(inputs)
-        if cls.updates(inputs):
+        if cls.updates_partitions(inputs):
             inputs.refuse(("subscribe",), f"is for regions; leave it out with --kernel {PUSH}")
 
     @cached_property

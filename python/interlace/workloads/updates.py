@@ -63,7 +63,8 @@ def skewed(count: int, elements: int, inputs: DealtInputs) -> NDArray[np.uint32]
     limits = np.cumsum(weights)
     ranks = np.searchsorted(limits, random.random(count) * limits[-1])
     places = random.permutation(elements)
-    return places[np.minimum(ranks, elements - 1)].astype(np.uint32)
+    chosen: NDArray[np.uint32] = places[np.minimum(ranks, elements - 1)].astype(np.uint32)
+    return chosen
 
 
 class DealtWorkload(UpdateWorkload):
