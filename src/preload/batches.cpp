@@ -37,7 +37,7 @@ bool is_known(const cuda::memory_location& hint) {
   return hint.type == a_gpu ? hint.id == 0 : hint.type >= 0 && hint.type <= last_of_host;
 }
 
-// Why the arguments leave the batch to the driver; nothing if they do not.
+// The reason why the arguments leave the batch to the driver. No value if they do not.
 std::optional<outcome> judge_arguments(const requested_batch& asked) {
   if (asked.to == nullptr || asked.from == nullptr || asked.bytes == nullptr ||
       asked.attributes == nullptr || asked.firsts == nullptr || asked.kinds == 0 ||
@@ -62,7 +62,7 @@ bool is_legacy(CUstream_st* stream) {
   return stream == nullptr || reinterpret_cast<std::uintptr_t>(stream) == cuda::legacy_stream;
 }
 
-// Why the stream leaves the batch to the driver; nothing if it does not.
+// The reason why the stream leaves the batch to the driver. No value if it does not.
 std::optional<outcome> judge_stream(const cuda::driver_table& driver, CUstream_st* stream,
                                     CUctx_st*& context) {
   CUctx_st* of_stream = nullptr;
@@ -81,8 +81,8 @@ std::optional<outcome> judge_stream(const cuda::driver_table& driver, CUstream_s
   return std::nullopt;
 }
 
-// Why the memory of the first block leaves the batch to the driver; nothing if it does not. Most
-// batches that no kernel can make are known by their first block.
+// The reason why the memory of the first block leaves the batch to the driver. No value if it does
+// not. Most batches that no kernel can make are known by their first block.
 std::optional<outcome> judge_first(const cuda::driver_table& driver, const requested_batch& asked,
                                    copy_direction& moves) {
   const cuda::memory_facts from = cuda::query_memory(driver, asked.from[0]);
@@ -127,10 +127,10 @@ struct loaded_kernel {
   std::atomic<int> users{0};  // threads that are in a call of the copier
   pthread_mutex_t changes =
       PTHREAD_MUTEX_INITIALIZER;  // guards the beginning and end of the context
-  bool failed = false;            // the driver did not load the kernel: to try again gives the same
+  bool failed = false;            // the driver did not load the kernel, and would refuse again
 };
 std::array<loaded_kernel, 64> kernels;
-std::atomic<int> kernel_count{0};  // GPUs that may have one
+std::atomic<int> kernel_count{0};  // the number of GPUs that may have a kernel
 
 loaded_kernel& kernel_of(int gpu) { return kernels.at(static_cast<std::size_t>(gpu)); }
 

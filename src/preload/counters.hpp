@@ -1,6 +1,6 @@
-// How many copies were taken over and how many were passed through. The counters are in a file that
-// all processes of a program map, so they survive however a process ends. `interlace run` makes the
-// file and reads it.
+// Counts the copies that were taken over and those that were passed through. The counters are in a
+// file that all processes of a program map, so they survive however a process ends. `interlace run`
+// makes the file and reads it.
 //
 //   offset 0      counters_header
 //   offset 4096   names, a line each, in groups with an empty line between them: the

@@ -281,8 +281,8 @@ bool is_tracked(int device) {
   return device >= 0 && static_cast<std::size_t>(device) < retained.size();
 }
 
-// Calls of the engine and the kernel are none of the program's. They may come while a thread
-// changes the same context.
+// Calls that the engine and the kernel make do not count as the program's. They may come while a
+// thread changes the same context.
 bool is_of_program(int device) { return is_tracked(device) && !in_own_call; }
 
 template <bool Linked>

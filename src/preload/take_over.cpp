@@ -245,7 +245,7 @@ decision try_engine(copy_engine& running, requested_copy& asked) {
   return {what, made.enqueued};
 }
 
-// Nothing if no engine is ready.
+// No value if no engine is ready.
 std::optional<decision> try_engine(requested_copy& asked) {
   // Before the phase is read: stop_engine changes the phase before it reads the count.
   engine_users.fetch_add(1);

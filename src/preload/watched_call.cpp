@@ -29,7 +29,7 @@ namespace {
 
 using cuda::device_address;
 
-// Copies of at least this many bytes are all looked at: they take longer than a look.
+// Copies of at least this many bytes are all recorded, because they take longer than the recording.
 constexpr std::size_t always_looked_at = std::size_t{1} << 20U;
 constexpr std::size_t most_frames = 24;
 constexpr std::size_t key_frames = 6;  // frames that tell stacks apart
@@ -155,7 +155,8 @@ place place_of(const stack& calls) {
   return found;
 }
 
-// Sites by the stacks that lead to them. Under the lock; a lookup of a known stack needs none.
+// The sites, by the stacks that lead to them. Changes need the lock; a lookup of a known stack does
+// not.
 struct known_stack {
   std::atomic<std::uint64_t> key{0};  // 0: free
   std::uint32_t site = 0;
@@ -181,8 +182,8 @@ std::uint64_t key_of(const stack& calls, entry which) {
   return key == 0 ? 1 : key;
 }
 
-// The site of this name among those of the process; makes it. The last site of the file stands for
-// all that have no room.
+// Returns the process's site with this name, and makes it if it is new. The last site of the file
+// stands for all that have no room.
 std::uint32_t site_named(const place& named, entry which) {
   const auto sites = call_sites();
   for (std::size_t at = 0; at < site_count; ++at) {

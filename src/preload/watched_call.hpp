@@ -17,13 +17,13 @@
 
 namespace interlace::preload {
 
-// Whether anybody asked for sites or calls. Set before the program starts.
+// Whether the user asked for call sites or a list of calls. Set before the program starts.
 extern bool watching;
 
 // Lives as long as a call of the program. If nobody asked for sites or calls, it only tests a flag.
 class watched_call {
  public:
-  // `pieces` copies of `bytes` in all; the addresses are those of the first.
+  // Records `pieces` copies of `bytes` bytes in all. The addresses are those of the first copy.
   watched_call(entry which, cuda::device_address to, cuda::device_address from, std::size_t bytes,
                std::size_t pieces = 1) noexcept
       : which_(which) {
@@ -54,7 +54,7 @@ class watched_call {
   std::uint64_t begin_ns_ = 0;
 };
 
-// After a fork, in the child: its sites are its own.
+// Call it in the child after a fork. The child gets call sites of its own.
 void watched_calls_forked() noexcept;
 
 }  // namespace interlace::preload

@@ -45,7 +45,7 @@ machine::machine first_gpus(machine::machine m, std::uint32_t devices) {
 }
 
 struct node::parts {
-  // Everything that a node counts, and that adds up over iterations.
+  // All counts of a node that add up over iterations.
   struct totals {
     gpu_counters gpus;
     traffic copies;
@@ -53,13 +53,13 @@ struct node::parts {
     std::uint64_t walk_wire = 0;
     std::uint64_t copy_stores = 0;
     std::uint64_t used_bytes = 0;
-    std::uint64_t packing_bytes = 0;  // of packets of updates: all but the values
+    std::uint64_t packing_bytes = 0;  // bytes of packets of updates other than the values
   };
 
   // The end of an iteration on all devices.
   struct iteration_end {
-    picoseconds time = 0;  // since the run began
-    totals counted;        // each GPU's when the iteration ends there
+    picoseconds time = 0;  // time since the run began
+    totals counted;        // each GPU's counts at the end of the iteration on this GPU
     std::uint32_t devices = 0;
   };
 
@@ -87,7 +87,7 @@ struct node::parts {
   std::string record_to;                  // the file's path; empty: nothing is recorded
   std::unique_ptr<trace::writer> recording;
 
-  // Counts all but `gpus`, to which they are added.
+  // Adds all counts except `gpus`, which the caller has filled.
   totals counted(const std::vector<kernel::region_state>& states, const gpu_counters& gpus) const {
     totals found;
     found.gpus = gpus;
@@ -147,7 +147,7 @@ void node::start_recording() {
 }
 
 void node::finish_recording() {
-  if (!parts_->recording) throw usage_error("nothing was run that could be recorded");
+  if (!parts_->recording) throw usage_error("nothing that could be recorded was run");
   parts_->simulated.record(nullptr);
   parts_->recording->finish();
   parts_->recording.reset();
@@ -179,7 +179,7 @@ void node::adding(std::uint32_t /*id*/, const kernel::region_state& state) {
   if (state.is_region()) how.check(state);
   if (state.is_region() && !state.options.transfers && !kernel::tracks_chunks(which)) {
     throw usage_error(std::string(kernel::mechanism_name(which)) +
-                      " tracks nothing, so nothing is left of it without transfers; take a "
+                      " tracks no chunks, so a run without transfers measures nothing; take a "
                       "mechanism that tracks chunks");
   }
   if (devices() > 1) check_store_path(parts_->simulated.described(), how.path());
@@ -456,7 +456,7 @@ void node::parts::add_counts_to(kernel::run_result& result, const totals& all) c
   const auto reads = static_cast<double>(c.read_payload + pages.payload);
   result.wire_known = true;
   result.wire.useful = std::min(used, payload) + static_cast<double>(all.flags.payload) + reads;
-  // A packet of updates has a header, the elements' places and padding. They are no values.
+  // A packet of updates has a header, the elements' places and padding. These bytes are not values.
   const auto packing = static_cast<double>(all.packing_bytes);
   result.wire.wasted = payload - std::min(used, payload) - packing;
   result.wire.protocol = packing + wire - payload - reads - static_cast<double>(all.flags.payload);

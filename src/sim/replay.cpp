@@ -74,7 +74,7 @@ class gpu_stream {
   void run_block(std::uint32_t launch, std::uint64_t index, recorder& record, trace::totals& done) {
     using event = trace::cursor::event;
     if (cursor_.now() == event::kernel && cursor_.kernel() == launch) cursor_.next();
-    // A block that did nothing is not in the trace.
+    // A block without instructions is not in the trace.
     if (cursor_.now() != event::block || cursor_.kernel() != launch || cursor_.block() != index) {
       return;
     }
@@ -160,7 +160,7 @@ class replayer {
       if (blocks > from_.stated().blocks && blocks - from_.stated().blocks > most_idle_blocks) {
         throw usage_error("the kernels of the trace have more than " +
                           std::to_string(most_idle_blocks) +
-                          " blocks that do nothing; each of them takes time to replay");
+                          " blocks without instructions, and each of them takes time to replay");
       }
       const std::uint32_t warps = warps_of(l);
       if (warps <= g.max_warps && l.shared_bytes <= g.shared_bytes) continue;
@@ -176,7 +176,8 @@ class replayer {
     return (l.threads + width - 1) / width;
   }
 
-  // Returns the tasks for task numbers of the trace. A number that was left out gives no task.
+  // Returns the tasks for task numbers of the trace. A task that was left out of the replay has no
+  // task here.
   std::vector<task_id> after(const std::vector<std::uint32_t>& tasks) const {
     std::vector<task_id> found;
     for (const std::uint32_t t : tasks) {

@@ -7,7 +7,7 @@
 
 namespace interlace::cuda {
 
-inline constexpr std::size_t block_arguments_room = 4000;  // for lists, bytes
+inline constexpr std::size_t block_arguments_room = 4000;  // bytes for lists
 
 // Address i of a side is base + number[i] * scale; numbers without a list are 0, 1, 2 and so on.
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): a launch writes the lists that it has
@@ -18,8 +18,8 @@ struct block_arguments {
   std::uint64_t from_base = 0;
   std::uint64_t to_scale = 1;
   std::uint64_t from_scale = 1;
-  // Where the lists begin; 0: there is none. With `lists_inside` they are offsets from the begin of
-  // this structure.
+  // The places where the lists begin; 0: the side has no list. With `lists_inside` they are offsets
+  // from the begin of this structure.
   std::uint64_t to_list = 0;
   std::uint64_t from_list = 0;
   std::uint64_t size_list = 0;  // the address of a list of 8-byte numbers

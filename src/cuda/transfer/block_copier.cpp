@@ -163,7 +163,7 @@ block_copier::resources* block_copier::resources_of(CUctx_st* context) {
   try {
     made = std::make_unique<resources>(driver_, options_.room_bytes);
   } catch (const device_error&) {
-    // Remembered: to try again takes time, and gives the same.
+    // The failure is remembered, because another try takes time and fails again.
   }
   return contexts_.emplace(context, std::move(made)).first->second.get();
 }
@@ -182,7 +182,7 @@ void block_copier::prepare(CUctx_st* context, std::span<const std::size_t> lists
     if (one != nullptr) by->rooms.give_unused(one);
 }
 
-// False if there is no memory for the lists.
+// Returns false if there is no memory for the lists.
 bool block_copier::launch(resources& by, const plan::block_list& list,
                           const plan::block_layout& layout, unsigned thread_blocks,
                           CUstream_st* stream, CUgraph_st* graph) {
@@ -435,7 +435,8 @@ void block_copier::copy_staged(CUctx_st* context, const plan::block_list& list,
   const auto flush = [&] {
     if (to.empty()) return;
     pinned_rooms::room* room = by->rooms.take(filled);
-    if (room == nullptr) {  // all rooms are in use, so it waits until the stream has done its work
+    if (room ==
+        nullptr) {  // all rooms are in use, so the call waits until the stream has done its work
       wait();
       room = by->rooms.take(filled);
     }

@@ -32,10 +32,10 @@ namespace interlace::cuda {
 
 enum class block_result : std::uint8_t {
   enqueued,
-  nothing,      // no block has a byte
+  nothing,      // every block has 0 bytes
   another_way,  // another way is faster, as the report says
   memory,       // the memory does not allow a kernel; the report has the reason
-  capturing,    // the stream is being captured, or the driver does not tell
+  capturing,    // the stream is being captured, or the driver does not say whether it is
   no_kernels,   // the kernels cannot be loaded in the context
   no_room,      // there is no page-locked memory left for the lists
 };
@@ -75,7 +75,7 @@ class block_copier {
   block_copier& operator=(const block_copier&) = delete;
 
   // Loads the kernels into a context and takes memory for lists, a piece of each of these sizes, so
-  // that later calls do not. Throws device_error.
+  // that later calls need not do so. Throws device_error.
   void prepare(CUctx_st* context, std::span<const std::size_t> lists = one_list);
 
   // Enqueues the batch as one kernel on the stream, if that is possible and predicted to be the

@@ -37,7 +37,8 @@ grid even_grid(block_arguments& what, unsigned thread_blocks) {
 }
 
 grid any_grid(const block_arguments& what, unsigned thread_blocks) {
-  const std::uint64_t warps = what.count;  // at most: each takes whole blocks
+  // The most warps with work, because each takes whole blocks.
+  const std::uint64_t warps = what.count;
   const std::uint64_t groups = std::min<std::uint64_t>(thread_blocks, warps);
   const std::uint64_t threads = divided_up(warps, groups) * warp;
   return {static_cast<unsigned>(groups),

@@ -8,7 +8,7 @@
 
 namespace interlace::cuda {
 
-inline constexpr unsigned block_kernel_threads = 512;  // the most of a thread block
+inline constexpr unsigned block_kernel_threads = 512;  // the most threads of a thread block
 
 class block_kernels {
  public:

@@ -20,7 +20,7 @@ class places_of_side {
   places_of_side(const driver_table& driver, known_allocations* known, CUctx_st* context, int gpu)
       : driver_(driver), known_(known), context_(context), gpu_(gpu) {}
 
-  // Nothing if the memory is usable; else why not.
+  // No value if the memory is usable; otherwise the reason why it is not.
   std::optional<block_ends> add(device_address address, std::uint64_t bytes) {
     if (address < last_.begin || address >= last_.end) {
       if (const known_range* const known = find(address)) {
@@ -28,7 +28,7 @@ class places_of_side {
       } else {
         if (ranges_.size() == most_ranges) return block_ends::too_many;
         last_ = ask(address, bytes);
-        if (last_.ends == block_ends::pageable) {  // nobody knows where it ends
+        if (last_.ends == block_ends::pageable) {  // the end of pageable memory is unknown
           pageable_ = true;
           last_ = {};
           return any_ && !host_ ? std::optional(block_ends::mixed) : std::nullopt;
@@ -41,7 +41,7 @@ class places_of_side {
     any_ = true;
     host_ = last_.host;
     if (address + bytes <= last_.end) return std::nullopt;
-    // Memory of several mappings side by side is one to a program.
+    // A program sees adjacent mappings as one piece of memory.
     const device_address end = last_.end;
     const bool before = pageable_;
     const std::optional<block_ends> rest = add(end, address + bytes - end);
@@ -143,7 +143,8 @@ class places_of_side {
   int gpu_;
   static constexpr int piece_shift = 21;
   std::vector<known_range> ranges_;
-  std::array<std::uint16_t, 1024> seen_{};  // by piece of memory, the range that had it last
+  std::array<std::uint16_t, 1024>
+      seen_{};  // for each piece of memory, the range in which it was last found
   known_range last_;
   bool any_ = false;
   bool host_ = false;
@@ -160,7 +161,7 @@ block_places find_places(const driver_table& driver, known_allocations& known, C
   known_allocations* const usable = lock.owns_lock() ? &known : nullptr;
   places_of_side to(driver, usable, context, gpu);
   places_of_side from(driver, usable, context, gpu);
-  // Most batches have one allocation on a side. Then the ends of all blocks settle it.
+  // Most batches have one allocation on a side. Then a check of the extent of all blocks is enough.
   const auto settled = [](places_of_side& side, const plan::block_extent& all) {
     return !side.add(all.begin, 1) && !side.pageable() && side.reaches(all.end);
   };

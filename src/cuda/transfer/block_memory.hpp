@@ -27,7 +27,7 @@ struct block_places {
   block_ends ends = block_ends::one_gpu;
   bool to_host = false;
   bool from_host = false;
-  // A side has blocks in pageable memory. `ends` says so too, if nothing else is wrong.
+  // Whether a side has blocks in pageable memory. `ends` says so too, if nothing else is wrong.
   bool to_pageable = false;
   bool from_pageable = false;
 };

@@ -79,7 +79,7 @@ struct spread {
   device_address end = 0;
   device_address apart = 0;  // bits in which addresses differ from the first one
   std::size_t sizes = 0;     // bits of all sizes
-  bool ascending = true;     // in this order, without overlaps
+  bool ascending = true;     // the blocks ascend in the given order, without overlaps
 };
 
 spread spread_of(std::span<const device_address> addresses, std::span<const std::size_t> bytes) {
@@ -100,7 +100,7 @@ spread spread_of(std::span<const device_address> addresses, std::span<const std:
   return found;
 }
 
-// Takes the bits from `first` on. Returns whether one was taken before.
+// Marks the bits from `first` on. Returns whether one of them was marked before.
 bool take_bits(std::vector<std::uint64_t>& taken, std::size_t first, std::size_t count) {
   bool before = false;
   while (count != 0) {

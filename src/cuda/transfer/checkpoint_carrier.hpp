@@ -65,7 +65,7 @@ class checkpoint_carrier final : public checkpoint::carrier {
   std::uint64_t slot_bytes_;
   std::vector<slot_state> slots_;
   std::atomic<std::uint32_t> expected_{0};  // slots that will be used
-  std::mutex making_;                       // guards what follows
+  std::mutex making_;                       // guards the members below
   std::unique_ptr<page_locker> locker_;
   std::uint32_t made_ = 0;
   std::uint32_t left_ = 0;  // slots that the locker still has

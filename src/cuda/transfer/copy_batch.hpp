@@ -1,4 +1,4 @@
-// The copies of a batch, which are enqueued by one call and have no order among themselves.
+// The copies of a batch, which are enqueued by one call and run in any order.
 #pragma once
 
 #include <cstdint>

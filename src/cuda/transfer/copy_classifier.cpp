@@ -63,8 +63,8 @@ copy_classifier::copy_classifier(const contexts& of, const copy_routes& routes,
                                  copy_planner& planner, link_usage& usage)
     : contexts_(of), routes_(routes), planner_(planner), usage_(usage) {}
 
-// Returns the reason why the memory at the message's ends makes it a plain copy. No value: nothing
-// does.
+// Returns the reason why the memory at the message's ends makes it a plain copy. No value if it can
+// take several paths.
 std::optional<copy_result> copy_classifier::inspect_ends(copy_message& one,
                                                          const memory_facts& source,
                                                          const memory_facts& destination) const {

@@ -2,7 +2,7 @@
 #pragma once
 
 // Defines `NAME` and `NAME_end`, arrays of bytes for `extern "C"` declarations. A byte of 0 follows
-// the file. Belongs at file scope; the compiler has no other way to take a file.
+// the file. Use it at file scope. The compiler has no other way to embed a file.
 #define INTERLACE_EMBED(NAME, FILE)                             \
   asm(".pushsection .rodata\n" /* NOLINT(hicpp-no-assembler) */ \
       ".balign 16\n"                                            \

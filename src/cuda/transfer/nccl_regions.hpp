@@ -42,8 +42,8 @@ class nccl_regions {
   // The name "all-gather", "broadcast" or "send-receive".
   const char* collective_of(std::uint32_t region) const;
 
-  // Sentences with the version, with what is switched off, and with the reason if a buffer could
-  // not be registered.
+  // Sentences that name the version, the features that are switched off, and the reason if a buffer
+  // could not be registered.
   const std::vector<std::string>& remarks() const { return remarks_; }
 
   // Ends NCCL kernels, which may wait for a failed GPU.

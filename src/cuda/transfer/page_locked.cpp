@@ -14,7 +14,7 @@ namespace interlace::cuda {
 namespace {
 
 constexpr std::uint64_t large_page = std::uint64_t{2} << 20U;
-// So many bytes a thread touches at once.
+// The number of bytes that a thread touches at once.
 constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20U;
 
 // Memory that begins at a large page, so that the kernel can make all of it of large pages. Null if
@@ -51,7 +51,7 @@ page_locked::page_locked(const driver_table& driver, char* mapped, std::uint64_t
   }
   (void)munmap(mapped, bytes);
   if (result == driver_result::out_of_memory) throw_no_memory(bytes);
-  // Some machines register no memory.
+  // Some machines refuse to register memory.
   void* allocated = nullptr;
   result = driver.allocate_host(&allocated, bytes, host_memory_portable);
   if (result == driver_result::out_of_memory) throw_no_memory(bytes);
@@ -91,13 +91,14 @@ page_locker::page_locker(const driver_table& driver, std::uint64_t slab_bytes, s
       pieces_(pieces_in_slab_ * slabs),
       bytes_(slab_bytes * slabs),
       untouched_(slabs, pieces_in_slab_) {
-  // One mapping for all: a call that maps would wait for the driver's locking, and hold it up.
+  // All slabs are in one mapping, because a further call to map memory would wait for the driver's
+  // locking, and delay it.
   memory_ = map_new(bytes_);
   if (memory_ == nullptr) throw_no_memory(bytes_);
   try {
     while (threads_.size() < std::min<std::uint64_t>(threads, pieces_))
       threads_.emplace_back([this] { touch_pieces(); });
-  } catch (const std::system_error&) {  // `next` touches too
+  } catch (const std::system_error&) {  // then `next` touches the memory itself
   }
 }
 

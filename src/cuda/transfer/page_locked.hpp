@@ -55,7 +55,7 @@ class page_locker {
   // Maps memory for all slabs and starts threads that touch it. Throws out_of_host_memory.
   page_locker(const driver_table& driver, std::uint64_t slab_bytes, std::size_t slabs,
               unsigned threads);
-  // Ends the threads, and unmaps what no slab has taken.
+  // Ends the threads, and unmaps the memory that no slab has taken.
   ~page_locker();
   page_locker(const page_locker&) = delete;
   page_locker& operator=(const page_locker&) = delete;

@@ -83,7 +83,7 @@ void pinned_rooms::give_to_graph(room* used, CUgraph_st* graph) {
             },
             1, user_object_unsynchronized),
         "cuUserObjectCreate");
-  (void)owned.release();  // the object owns it now
+  (void)owned.release();  // the user object owns the room now
   const int result = driver_.graph_retain_user_object(graph, object, 1, graph_takes_user_object);
   if (result != driver_result::success) {
     log_failure(driver_, driver_.user_object_release(object, 1), "cuUserObjectRelease");

@@ -15,7 +15,7 @@
 
 namespace interlace::cuda {
 
-// Of one context, which must be current in every call. Thread-safe.
+// Rooms of one context, which must be current in every call. Thread-safe.
 class pinned_rooms {
  public:
   struct room {
@@ -52,7 +52,8 @@ class pinned_rooms {
   std::size_t reserved_ = 0;
   std::mutex mutex_;
   shared_rooms rooms_;
-  std::size_t next_ = 0;  // where the search for a free room begins: the one that waits longest
+  // Where the search for a free room begins: at the room that was used longest ago.
+  std::size_t next_ = 0;
 };
 
 }  // namespace interlace::cuda

@@ -20,7 +20,7 @@ class crew {
   crew(const crew&) = delete;
   crew& operator=(const crew&) = delete;
 
-  // Says that there may be work. The call costs little while no helper sleeps.
+  // Tells the helpers that there may be work. The call costs little while no helper sleeps.
   void wake() {
     if (sleeping_.load() != 0) wake_sleeping();
   }
@@ -29,7 +29,8 @@ class crew {
   void wake_sleeping();
   void run(std::uint32_t helper);
 
-  // A helper that finds nothing to do looks this often before it sleeps: about 20 microseconds.
+  // The number of times that a helper looks for work in vain before it sleeps. These looks take
+  // about 20 microseconds.
   static constexpr std::uint32_t looks = 400;
 
   std::function<bool(std::uint32_t)> help_;

@@ -9,7 +9,7 @@ namespace interlace::sim {
 enum class event_kind : std::uint16_t {
   // Messages. The device of the first two kinds of event is the sender; the device of the third is
   // the receiver.
-  message_at_link,  // the message wants the next link of its route
+  message_at_link,  // the message requests the next link of its route
   message_departed,
   message_delivered,
 

@@ -66,7 +66,8 @@ class event_queue {
   static constexpr std::uint32_t bucket_shift = 9;  // 0.5 ns
   static constexpr std::uint64_t bucket_ps = std::uint64_t{1} << bucket_shift;
   static constexpr std::uint64_t bucket_count = 16384;
-  static constexpr std::size_t counted_from = 64;  // events from which on counting is faster
+  // The number of events from which counting is faster than sorting.
+  static constexpr std::size_t counted_from = 64;
   static constexpr std::uint32_t index_bits = 40;
   static constexpr std::uint64_t index_mask = (std::uint64_t{1} << index_bits) - 1;
 
@@ -92,7 +93,7 @@ class event_queue {
     occupied_[k / 64] |= std::uint64_t{1} << (k % 64);
   }
 
-  // The slot of the first bucket after the current one that has events. If no bucket has any, the
+  // The slot of the first bucket with events after the current bucket. If no bucket has any, the
   // slot of the first far event.
   std::uint64_t next_slot() const {
     if (size_ == far_.size()) return far_.top().what.time >> bucket_shift;
@@ -131,7 +132,7 @@ class event_queue {
       std::sort(order_.begin(), order_.end(), std::greater<>());
       return;
     }
-    // Many events share few times: the number of events at later times is an event's place.
+    // If many events share few times, the place of an event is the number of events at later times.
     std::array<std::uint32_t, bucket_ps + 1> place{};
     for (const event& e : open_) ++place[bucket_ps - 1 - e.time % bucket_ps + 1];
     for (std::size_t t = 1; t < bucket_ps; ++t) place[t] += place[t - 1];

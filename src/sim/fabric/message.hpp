@@ -27,14 +27,15 @@ struct message {
   std::uint8_t hop = 0;
   std::uint8_t from = 0;
   std::uint8_t to = 0;
-  std::uint32_t unit = 0;   // a compute unit, copy or exchange, depending on the kind
+  // The number of a compute unit, a copy or an exchange, depending on the kind.
+  std::uint32_t unit = 0;
   std::uint32_t entry = 0;  // index into a table of the sender that depends on the kind
   std::uint32_t payload = 0;
   std::uint32_t wire = 0;  // bytes on the link
   std::uint32_t packets = 1;
   std::uint32_t lanes = 0;
   std::uint64_t address = 0;
-  picoseconds sent = 0;  // the time when the message wants its first link
+  picoseconds sent = 0;  // the time when the message requests its first link
   picoseconds tail = 0;  // the time when its last byte has passed the previous link
 };
 

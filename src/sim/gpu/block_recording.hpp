@@ -1,9 +1,9 @@
 // Runs the blocks of a GPU's kernels on the CPU and records them, for the thread that simulates the
 // GPU. Other threads may record blocks ahead of the simulation.
 //
-// A block's record does not depend on simulated time: a kernel reads nothing that changes while it
-// runs, but for what its own blocks write. Blocks recorded in the order in which they start thus
-// give the same records whoever records them, and whenever.
+// A block's record does not depend on simulated time: while a kernel runs, nothing that it reads
+// changes, except values that its own blocks write. If blocks are recorded in the order in which
+// they start, the records are therefore the same, whichever thread makes them and whenever.
 #pragma once
 
 #include <array>
@@ -66,10 +66,11 @@ class block_recording {
   const recorder::settings* settings_ = nullptr;
   const block_function* function_ = nullptr;
   std::uint32_t warps_ = 0;
-  bool ahead_ = false;       // of the simulating thread
-  std::uint64_t taken_ = 0;  // of the simulating thread: the number of blocks taken so far
+  bool ahead_ = false;  // used only by the simulating thread
+  // The number of blocks taken so far; used only by the simulating thread.
+  std::uint64_t taken_ = 0;
 
-  // Whoever records holds `recording_`, which guards the members up to `end_`.
+  // A thread that records holds `recording_`, which guards the members up to `end_`.
   std::mutex recording_;
   recorder recorder_;
   kernel::block_memory scratch_;
@@ -78,9 +79,10 @@ class block_recording {
 
   // Block k is at ring_[k % places] while it is recorded and not taken.
   std::array<place, places> ring_;
-  std::atomic<std::uint64_t> recorded_ = 0;      // the end of the recorded blocks
-  std::atomic<std::uint64_t> free_ = 0;          // the blocks before this one were taken
-  std::atomic<std::uint64_t> instructions_ = 0;  // of the blocks in ring_
+  std::atomic<std::uint64_t> recorded_ = 0;  // the end of the recorded blocks
+  std::atomic<std::uint64_t> free_ = 0;      // all blocks before this one were taken
+  // The number of instructions of the blocks in ring_.
+  std::atomic<std::uint64_t> instructions_ = 0;
 };
 
 }  // namespace interlace::sim

@@ -23,7 +23,7 @@ class cache {
   };
   struct victim {
     std::uint64_t address = 0;
-    std::uint8_t dirty = 0;  // also 0 if nothing was displaced
+    std::uint8_t dirty = 0;  // the dirty sectors; 0 also if nothing was displaced
   };
 
   explicit cache(const machine::cache& m)
@@ -77,8 +77,8 @@ class cache {
     return l;
   }
 
-  // Like allocate, but never displaces a line whose data is in flight. Returns nullptr if this is
-  // so for all lines of the set.
+  // Like allocate, but never displaces a line whose data is in flight. Returns nullptr if the data
+  // of all lines of the set is in flight.
   line* allocate_over_arrived(std::uint64_t address, victim& displaced) {
     const std::size_t first = first_of(hash_of(address));
     std::size_t oldest = first + ways_;

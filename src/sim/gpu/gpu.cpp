@@ -254,7 +254,8 @@ void gpu::place_blocks(child& c, std::uint32_t unit) {
 void gpu::place_child(std::uint32_t id, std::uint32_t threads) {
   child c;
   c.id = id;
-  // Limited to the GPU's places, because a kernel with more warps could never be placed as a whole.
+  // The number is limited to the GPU's places, because a kernel with more warps could never be
+  // placed as a whole.
   const auto most = static_cast<std::uint32_t>(units_.size()) *
                     std::min(config_.max_warps / child_block_warps, config_.max_blocks) *
                     child_block_warps;
@@ -407,7 +408,7 @@ void gpu::advance(std::uint32_t warp_id) {
           return;
         }
         if (i.kind == instruction_kind::shared && i.depends == none) {
-          // Nothing can delay this instruction, and no instruction waits for it yet.
+          // This instruction can issue at once, and no instruction waits for it yet.
           compute_unit& u = units_[w.unit];
           u.issue.reserve(queue_.now(), issue_times_[1]);
           i.ready = u.load_store.reserve(queue_.now(), cycle_time_of(i.count)) +
@@ -1082,7 +1083,8 @@ void gpu::handle(const event& e) {
       }
       return;
     default:
-      throw model_error("an event that is no GPU's came to gpu" + std::to_string(index_));
+      throw model_error("an event that does not belong to a GPU came to gpu" +
+                        std::to_string(index_));
   }
 }
 
@@ -1091,7 +1093,7 @@ void gpu::store_at_l2(const event& e) {
   const std::uint32_t lanes = e.a & 0xffffU;
   const picoseconds taken = lanes != 0 ? memory_.atomic(e.time, l.line(), lanes)
                                        : memory_.write(e.time, l.line(), l.sectors());
-  if (e.a >> 16U == foreign_unit) return;  // its sender holds no entry for it
+  if (e.a >> 16U == foreign_unit) return;  // the sender of this store holds no entry for it
   stores_arrived_ = std::max(stores_arrived_, taken);
   if (taken > e.time) {
     push(taken, event_kind::entry_freed, e.a >> 16U, 0);

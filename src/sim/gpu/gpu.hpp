@@ -188,12 +188,14 @@ class gpu {
     std::uint32_t next = none;
   };
   struct miss {
-    instruction* waiting = nullptr;  // the first waiting instruction; a list holds the others
+    // The first waiting instruction; it begins a list of the others.
+    instruction* waiting = nullptr;
     std::uint32_t warp = 0;
     std::uint32_t waiters = none;
-    picoseconds sent = 0;        // the time when a remote request left
-    bool scalar = false;         // whether its line is in a scalar cache
-    std::uint32_t token = none;  // for the rules that took the entry; its line is not in the L1
+    picoseconds sent = 0;  // the time when a remote request left
+    bool scalar = false;   // whether its line is in a scalar cache
+    // Set if rules of loads took the entry, whose line is then not in the L1.
+    std::uint32_t token = none;
   };
   struct stalled {
     std::uint32_t warp = 0;
@@ -298,7 +300,7 @@ class gpu {
   void release_barrier(std::uint32_t block);
   void check_kernel_end();
 
-  // NOLINTNEXTLINE(bugprone-incorrect-roundings): never negative, and lround is slow
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): the value is never negative, and lround is slow
   picoseconds clocks(double n) const { return static_cast<picoseconds>(n * clock_ps_ + 0.5); }
   // The time for which a warp occupies the issue slots with `instructions` instructions, and the
   // time for which it occupies a pipe with operations of each lane. Small counts come from tables.
@@ -343,7 +345,7 @@ class gpu {
   }
 
   static constexpr std::uint32_t window = 8;
-  // Marks events of another GPU's stores.
+  // Marks the events of other GPUs' stores.
   static constexpr std::uint32_t foreign_unit = 0xffffU;
 
   std::uint32_t index_;
@@ -359,10 +361,11 @@ class gpu {
   std::array<picoseconds, known_counts> cycle_times_{};
   std::array<picoseconds, known_counts> issue_times_{};
   std::array<std::array<picoseconds, known_counts>, operation_kinds> pipe_times_{};
-  picoseconds lookup_ = 0;        // time of a line's lookup in the L1
-  picoseconds sector_store_ = 0;  // time that a store of a sector occupies the way out; 0: none
-  picoseconds translation_ = 0;   // time of a translation that the L1 TLB has
-  picoseconds half_port_;         // one way from a port to the L2, for accesses of other GPUs
+  picoseconds lookup_ = 0;  // time of a line's lookup in the L1
+  // Time for which a store of a sector occupies the compute unit's output; 0: none.
+  picoseconds sector_store_ = 0;
+  picoseconds translation_ = 0;  // time of a translation that the L1 TLB has
+  picoseconds half_port_;        // one way from a port to the L2, for accesses of other GPUs
 
   memory memory_;
   std::optional<translator> translator_;

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t chunk_bytes = std::size_t{8} << 20;
 constexpr std::size_t largest_block = std::size_t{1} << 20;  // larger ones are allocated alone
-constexpr std::size_t smallest_shift = 4;                    // blocks of 64 bytes and more
+constexpr std::size_t smallest_shift = 4;                    // the smallest blocks have 64 bytes
 constexpr std::align_val_t chunk_alignment{huge_page};
 }  // namespace
 
@@ -21,7 +21,7 @@ void program_memory::deleter::operator()(std::byte* p) const {
 
 std::size_t program_memory::class_of(std::size_t bytes) {
   if (bytes <= bytes_of(0)) return 0;
-  // The top three bits of bytes - 1 tell the class below.
+  // The top three bits of bytes - 1 select the class.
   const auto shift = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 3;
   return 4 * (shift - smallest_shift) + ((bytes - 1) >> shift) - 3;
 }
@@ -42,7 +42,7 @@ void* program_memory::do_allocate(std::size_t bytes, std::size_t alignment) {
   const std::size_t needed = bytes_of(size_class);
   if (needed > left_) {
     chunks_.emplace_back(static_cast<std::byte*>(::operator new[](chunk_bytes, chunk_alignment)));
-    // Without huge pages a run only takes longer.
+    // An error is ignored, because without huge pages a run only takes longer.
     (void)madvise(chunks_.back().get(), chunk_bytes, MADV_HUGEPAGE);
     left_ = chunk_bytes;
   }

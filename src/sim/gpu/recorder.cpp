@@ -248,7 +248,7 @@ void recorder::note_repeated(const kernel::access& a, instruction_kind kind) {
   if (kind == instruction_kind::atomic ||
       (kind == instruction_kind::store && a.space == kernel::memory_space::replicated)) {
     throw model_error(
-        "a stretch of a kernel that is said to repeat stores to a region or has "
+        "a repeated stretch of a kernel (warp.repeated) stores to a region or has "
         "atomics, whose instructions may differ each time");
   }
   reached_.push_back({cursor_, lane_});
@@ -286,7 +286,7 @@ void recorder::end_repeated(const known_lanes& watched) {
 }
 
 void recorder::known_lanes::throw_differs() {
-  throw model_error("a stretch of a kernel that is said to repeat differs for the same key");
+  throw model_error("a repeated stretch of a kernel (warp.repeated) differs for the same key");
 }
 
 bool recorder::in_steps(const std::uint64_t* addresses, std::uint32_t count, std::uint32_t bytes) {
@@ -305,7 +305,7 @@ std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresse
   const auto count = static_cast<std::uint32_t>(__builtin_popcountll(n.lanes));
   if (n.bytes == 4 && in_steps(addresses, count, 4)) return (count + banks - 1) / banks;
   if (in_steps(addresses, count, 0)) return per_lane;
-  // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): only what was written is read
+  // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): only elements that were written are read
   std::array<std::uint64_t, 64> words;       // different words
   std::array<std::uint8_t, 64> same_bank;    // for each word, the previous word of the same bank
   std::array<std::uint8_t, banks> latest{};  // the latest word of each bank
@@ -364,7 +364,8 @@ void recorder::emit_loads(std::uint32_t bytes, const std::uint64_t* addresses, s
     }
     return;
   }
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what was written is read
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only elements that were written are
+  // read
   std::array<std::uint64_t, 64> lines;  // with sectors, in line_access's format
   std::size_t found = 0;
   std::uint64_t line = 1;  // no line has this address
@@ -410,7 +411,8 @@ void recorder::emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, 
     return;
   }
   const std::size_t first = to.written.size();
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what was written is read
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only elements that were written are
+  // read
   std::array<std::uint64_t, 64> lines;
   std::size_t found = 0;
   std::uint64_t line = 1;  // no line has this address
@@ -552,7 +554,7 @@ void recorder::add(std::uint32_t warp, const trace::instruction& i) {
       append(warp, instruction_kind::wait, 0);
       return;
     case action::wait: {
-      // A load by one lane for which its warp waits at once is recorded like a uniform load. A warp
+      // A load by one lane is recorded like a uniform load if its warp waits for it at once. A warp
       // waits for an atomic only if the atomic orders memory.
       auto& before = (*programs_)[warp].instructions;
       const bool orders = !before.empty() && before.back().kind == instruction_kind::atomic;

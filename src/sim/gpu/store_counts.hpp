@@ -19,8 +19,8 @@ enum class flush_reason : std::uint8_t {
   timeout,  // no store came for a while
 };
 
-// Stores are counted as they leave the compute units; `inline` would send each of them as it is.
-// Packets are counted as they leave the device.
+// Stores are counted as they leave the compute units, in the form in which `inline` would send
+// them. Packets are counted as they leave the device.
 struct store_counts : kernel::remote_store_counts {
   std::uint64_t payload = 0;    // data in packets, including the unwritten bytes of whole lines
   std::uint64_t enabled = 0;    // bytes of the payload that stores wrote

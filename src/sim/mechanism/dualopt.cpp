@@ -68,7 +68,8 @@ class dualopt final : public load_mechanism {
     for (const auto& g : gpus_) g->use_rdma_cache(used);
   }
 
-  bool caches_used_ = false;  // kept here, because the treatment may decide before the GPUs exist
+  // A copy of the decision, because the treatment may decide before the GPUs exist.
+  bool caches_used_ = false;
   std::vector<std::unique_ptr<treated_loads>> gpus_;
   load_treatment treatment_;
 };

@@ -30,7 +30,7 @@ class bitmask_generator {
     if ((piece_bytes != 4 && piece_bytes != 8 && piece_bytes != 16) ||
         line_bytes % piece_bytes != 0 || line_bytes / piece_bytes > 32) {
       throw usage_error("gpu.dualopt.granularity_bytes is " + std::to_string(piece_bytes) +
-                        ", which does not cut a line of " + std::to_string(line_bytes) +
+                        ", which does not divide a line of " + std::to_string(line_bytes) +
                         " bytes; give 4, 8 or 16");
     }
   }

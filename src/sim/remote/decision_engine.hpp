@@ -58,7 +58,8 @@ class decision_engine {
     std::uint64_t loads = 0;  // remote loads among them
     double remote_ratio = 0;
     double block_utilisation = 0;
-    double hit_rate = 0;  // L1 hit rate; the previous decision's if no load looked into an L1
+    // The L1 hit rate; if no load looked into an L1, that of the previous decision.
+    double hit_rate = 0;
   };
 
   // Throws usage_error if check() refuses the thresholds, or if the window is 0.
@@ -66,9 +67,9 @@ class decision_engine {
 
   // Notes a local access at an L1.
   void local(picoseconds now);
-  // Notes a remote load that uses `used` of the line's `pieces` pieces. `hit` says whether the L1
-  // has the line, if the load looked into the L1. A remote store counts only for the ratio of
-  // remote accesses.
+  // Notes a remote load that uses `used` of the line's `pieces` pieces. If the load looked into the
+  // L1, `hit` says whether the L1 has the line. A remote store counts only for the ratio of remote
+  // accesses.
   void remote_load(picoseconds now, std::uint32_t used, std::uint32_t pieces,
                    std::optional<bool> hit);
   void remote_store(picoseconds now);

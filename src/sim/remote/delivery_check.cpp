@@ -51,7 +51,8 @@ void delivery_check::received(std::span<const std::uint8_t> packet, const finepa
     const queued_line l = widened(half.line, half.bytes);
     said[l.line] = said[l.line] | l.bytes;
   }
-  if (said != unpacked) throw model_error("a packet's bytes are not the stores that it is made of");
+  if (said != unpacked)
+    throw model_error("a packet's bytes differ from the stores that it was made of");
 }
 
 void delivery_check::received(std::uint64_t line, const byte_mask& bytes) {

@@ -313,8 +313,8 @@ void egress::departed(const message& m) {
   if (m.kind != message_kind::packed && m.kind != message_kind::combined) return;
   const std::uint32_t port = destinations_[m.to].port;
   port_waiting_[port] -= m.wire;
-  // Waiting stores are served in turn. The first is the destination after the one that was served
-  // last.
+  // Destinations with waiting stores are served in turn, beginning after the destination that was
+  // served last.
   const auto devices = static_cast<std::uint32_t>(destinations_.size());
   for (std::uint32_t step = 1; step <= devices; ++step) {
     const std::uint32_t to = (m.to + step) % devices;
@@ -352,10 +352,10 @@ void egress::received(const message& m) {
 
 void egress::check_empty() const {
   const std::string where = "gpu" + std::to_string(index_) + ": ";
-  if (not_taken_ != 0) throw model_error(where + "stores are left that no queue has taken");
+  if (not_taken_ != 0) throw model_error(where + "some stores were never taken by a queue");
   for (const destination& d : destinations_) {
     if ((d.packing && !d.packing->empty()) || (d.combining && !d.combining->empty())) {
-      throw model_error(where + "stores are left in a queue that nothing flushes");
+      throw model_error(where + "some stores are left in a queue, and nothing flushes it");
     }
   }
 }

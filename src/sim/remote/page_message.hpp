@@ -12,7 +12,7 @@
 namespace interlace::sim {
 
 struct page_traffic {
-  std::uint64_t pages = 0;  // pages that moved
+  std::uint64_t pages = 0;  // the number of pages that moved
   std::uint64_t payload = 0;
   std::uint64_t wire = 0;
 };

@@ -102,7 +102,7 @@ class reply_decoalescer {
   // Registers a load that waits for these pieces of its line.
   void expect(std::uint16_t id, piece_mask pieces) {
     if (pieces == 0 || !waiting_.emplace(id, pieces).second) {
-      throw model_error("response ID " + std::to_string(id) + " is in use, or asks for nothing");
+      throw model_error("response ID " + std::to_string(id) + " is in use, or requests no piece");
     }
   }
   // A piece that has arrived: its position in the line, and whether it was the load's last piece.

@@ -6,8 +6,8 @@
 namespace interlace::sim {
 
 namespace {
-// The field of a request for pieces: the number of pieces, and this bit if their reply may share a
-// packet.
+// A field of a request for pieces holds the number of pieces. This bit is set if their reply may
+// share a packet.
 constexpr std::uint32_t coalesced_request = 0x80U;
 }  // namespace
 
@@ -54,7 +54,7 @@ load_rules::answer treated_loads::issue(const load& l) {
   const piece_mask pieces =
       fine ? treatment_.pieces_of(gpu_.words_of(l.warp, *l.what)) : treatment_.masks().whole_line();
   compute_unit& u = units_[l.unit];
-  // These entries are shared with other misses of the L1.
+  // Other misses of the L1 use the same entries.
   if (!gpu_.has_entry(l.unit) && !u.masked.serves(l.line.line(), pieces)) return answer::no_entry;
   const picoseconds at = gpu_.pass_l1(l.unit);
   const masked_mshr::answer found = u.masked.request(l.line.line(), pieces);
@@ -147,7 +147,7 @@ void treated_loads::reply(const part& p) {
 }
 
 const char* treated_loads::left() const {
-  if (!replies_.empty()) return "replies that were not sent";
+  if (!replies_.empty()) return "replies were not sent";
   if (decoalescer_.waiting() != 0 || !rdma_waiting_.empty()) return "remote loads without a reply";
   const bool used = std::any_of(units_.begin(), units_.end(),
                                 [](const compute_unit& u) { return u.masked.used() != 0; });

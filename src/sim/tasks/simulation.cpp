@@ -260,7 +260,8 @@ picoseconds simulation::run_events() {
   const bool outlasted = loads_ && loads_->outlasts_tasks();
   while (!queue_.empty()) {
     const event e = queue_.pop([this](const std::vector<event>& events) { prefetch(events); });
-    // A timer for which nothing waits takes no time. Neither do pages that still move at the end.
+    // A timer for which nothing waits does not lengthen the run, and pages that still move at the
+    // end do not either.
     if (e.kind != event_kind::store_queue_idle && !(outlasted && unfinished_ == 0))
       end_time = e.time;
     handle(e);
@@ -269,7 +270,7 @@ picoseconds simulation::run_events() {
   return end_time;
 }
 
-// Helpers begin at different GPUs, so that they rarely meet.
+// Each helper begins with another GPU, so that two helpers rarely want the same one.
 bool simulation::record_ahead(std::uint32_t helper) {
   for (std::size_t k = 0; k < gpus_.size(); ++k) {
     if (gpus_[(helper + k) % gpus_.size()]->record_ahead()) return true;
@@ -640,11 +641,12 @@ void simulation::check_conservation() const {
   for (std::size_t k = 0; k < lanes_.size(); ++k) {
     if (lanes_[k].busy == 0 && lanes_[k].waiting.empty()) continue;
     throw model_error("gpu" + std::to_string(k % machine_.gpu_count) +
-                      " ends a run with a copy engine, agent or descriptor unit at work");
+                      " ends a run while a copy engine, agent or descriptor unit is busy");
   }
   for (std::size_t d = 0; d < launchers_.size(); ++d) {
     if (launchers_[d].pending == 0) continue;
-    throw model_error("gpu" + std::to_string(d) + " ends a run with launches that have no place");
+    throw model_error("gpu" + std::to_string(d) +
+                      " ends a run while launches still wait for a place");
   }
   const gpu_counters c = counters();
   const page_traffic pages = loads_ ? loads_->found(ended_).moved : page_traffic{};

@@ -82,7 +82,7 @@ class simulation : private message_receiver {
     // The number of chunks on which the agent's threads work at a time. Each chunk gets an equal
     // part of the threads.
     std::uint32_t at_once = 1;
-    bool held = false;  // the copy waits until its chunk is complete
+    bool held = false;  // true: the copy waits until its chunk is complete
     bool moves = true;  // false: only the fixed cost of the copy takes time, not the transfer
     std::uint32_t from = 0;
     std::uint64_t address = 0;
@@ -113,8 +113,8 @@ class simulation : private message_receiver {
     return iteration_work_[iteration_work_.size() - 2 - back];
   }
 
-  // Also hands everything that is added from now on, and what its kernels do, to `log`, until null
-  // is given. Tracked launches, and copies by other movers than engines, are refused then.
+  // From now on, passes all added tasks and all actions of their kernels to `log`, until a call
+  // with null. Meanwhile tracked launches are refused, and copies by movers other than engines.
   void record(trace::sink* log) { log_ = log; }
 
   // parts() returns the parts to which a mechanism of remote loads is connected. treat_loads takes
@@ -186,9 +186,9 @@ class simulation : private message_receiver {
     picoseconds setup = 0;      // time from the copy's turn to its first read
     double bytes_per_s = 0;     // the rate of the mover
     double window = 0;          // number of segments that may be in flight
-    bool stores = false;        // the mover stores lines with threads, not an engine's packets
-    bool posted = false;        // the mover goes on when the links have taken everything
-    std::uint64_t asked = 0;    // number of read requests that were made
+    bool stores = false;  // true: the mover's threads store lines; false: an engine sends packets
+    bool posted = false;  // the mover goes on when the links have taken everything
+    std::uint64_t asked = 0;  // number of read requests that were made
     std::uint64_t sent = 0;
     std::uint64_t arrived_bytes = 0;  // number of bytes that arrived, over all destinations
     std::uint32_t buffered = 0;  // number of segments that were requested and are not yet on the

@@ -145,7 +145,7 @@ void accel_sim::take(std::string_view line) {
   } else if (take_prefix(line, "insts = ")) {
     const auto count = number_of<std::uint32_t>(line);
     if (place_ != place::warp || taken_ != 0 || !count)
-      fail("a number of instructions out of place");
+      fail("a number of instructions is in the wrong place");
     stated_ = *count;
   } else if (place_ == place::warp) {
     take_instruction(line);
@@ -196,7 +196,7 @@ void accel_sim::take_head(std::string_view line) {
 
 void accel_sim::begin_kernel() {
   const auto missing = [&](bool absent, const char* what) {
-    if (absent) fail(std::string("the kernel's head does not say ") + what);
+    if (absent) fail(std::string("the kernel's head lacks ") + what);
   };
   missing(version_ == 0, "the tracer's version");
   missing(grid_[0] == 0, "the grid dim");
@@ -216,7 +216,7 @@ void accel_sim::begin_kernel() {
 }
 
 void accel_sim::begin_block(std::string_view indices) {
-  if (place_ != place::block || in_block_) fail("a block's index out of place");
+  if (place_ != place::block || in_block_) fail("a block's index is in the wrong place");
   const auto index = triple_of(indices);
   if (!index) fail("expected the block's index x,y,z, found " + shown(indices));
   const auto [x, y, z] = *index;
@@ -234,7 +234,7 @@ void accel_sim::begin_block(std::string_view indices) {
 
 void accel_sim::begin_warp(std::string_view number) {
   if (place_ == place::warp) end_warp();
-  if (!in_block_) fail("a warp before its block's index");
+  if (!in_block_) fail("a warp comes before its block's index");
   const auto found = number_of<std::uint32_t>(number);
   const std::uint32_t warps = (launch_.threads + width - 1) / width;
   if (!found || *found >= warps) {
@@ -315,11 +315,11 @@ void accel_sim::take_instruction(std::string_view line) {
   const auto memory_bytes = word_number<std::uint32_t>(line, 10, "the width of the access");
   const opcode what = read_opcode(name);
   if (what.kind == opcode_kind::bulk && mask != 0) {
-    fail(std::string(name) + " moves memory by itself, which this reader cannot follow");
+    fail(std::string(name) + " moves memory in bulk, and the trace does not say how much");
   }
   if (memory_bytes != 0) take_addresses(line, mask);
   if (version_ >= 5) next_word(line);  // the immediate
-  if (!next_word(line).empty()) fail("the line has more words than an instruction has");
+  if (!next_word(line).empty()) fail("the line has too many words for an instruction");
   if (mask == 0) return;  // no lane executes it
 
   // The latest load on which the instruction depends and that no wait has covered.
@@ -348,7 +348,7 @@ void accel_sim::take_instruction(std::string_view line) {
 
 void accel_sim::take_addresses(std::string_view& line, std::uint32_t mask) {
   const auto lanes = static_cast<std::uint32_t>(__builtin_popcount(mask));
-  const auto mode = word_number<std::uint32_t>(line, 10, "the way that addresses are given in");
+  const auto mode = word_number<std::uint32_t>(line, 10, "the way in which addresses are given");
   if (mode == 0) {
     for (std::uint32_t k = 0; k < lanes; ++k) {
       addresses_[k] = word_number<std::uint64_t>(line, 16, "the address of each active lane");

@@ -42,7 +42,7 @@ void mem_trace::feed(std::string_view text) {
 void mem_trace::finish() {
   splitter_.finish([this](std::string_view line) { take(line); });
   if (accesses_ == 0)
-    fail("there is no access (MEMTRACE: CTX ... - grid_launch_id ...) up to here");
+    fail("no access (MEMTRACE: CTX ... - grid_launch_id ...) was found up to here");
   for (auto& [id, c] : contexts_) end_kernel(c);
 }
 
@@ -77,7 +77,8 @@ mem_trace::context& mem_trace::context_of(std::uint64_t id) {
   } else {
     const auto free = std::find(gpu_taken_.begin(), gpu_taken_.end(), false);
     if (free == gpu_taken_.end()) {
-      fail("context " + hex(id) + " is one more than there are GPUs (" + std::to_string(gpus_) +
+      fail("context " + hex(id) + " is one more context than there are GPUs (" +
+           std::to_string(gpus_) +
            "); give the number of GPUs, or the GPU of each context in the map");
     }
     *free = true;
@@ -103,7 +104,7 @@ void mem_trace::take(std::string_view line) {
 void mem_trace::take_launch(context& c, std::string_view rest) {
   constexpr std::string_view mark = " - grid launch id ";
   const std::size_t at = rest.rfind(mark);
-  if (at == std::string_view::npos) fail("a launch without its grid launch id");
+  if (at == std::string_view::npos) fail("a launch has no grid launch id");
   stated s;
   std::string_view name = rest.substr(0, at);
   if (const std::size_t begin = name.find("Kernel name "); begin != std::string_view::npos) {
@@ -117,7 +118,7 @@ void mem_trace::take_launch(context& c, std::string_view rest) {
     s.sizes = true;
     std::uint64_t threads = 1;
     for (std::size_t k = 0; k < 3; ++k) {
-      if (s.grid[k] == 0 || s.block[k] == 0) fail("a launch without blocks or threads");
+      if (s.grid[k] == 0 || s.block[k] == 0) fail("a launch has no blocks or threads");
       threads = std::min<std::uint64_t>(threads, 4096) * s.block[k];
     }
     if (threads > most_threads) fail("a block has more than 1024 threads");
@@ -129,7 +130,7 @@ void mem_trace::begin_kernel(context& c, std::uint64_t launch) {
   end_kernel(c);
   if (c.ended && launch <= *c.ended) {
     fail("an access of launch " + std::to_string(launch) +
-         ", which ended before; launches that "
+         ", which has already ended; launches that "
          "overlap in a context cannot be told apart");
   }
   c.open = true;
@@ -153,7 +154,7 @@ void mem_trace::take_access(context& c, std::string_view rest) {
   }
   if (!c.open || c.launch != number) begin_kernel(c, number);
   for (std::size_t k = 0; k < 3; ++k) {
-    if (c.now.sizes && cta[k] >= c.now.grid[k]) fail("a block outside of its grid");
+    if (c.now.sizes && cta[k] >= c.now.grid[k]) fail("a block is outside of its grid");
   }
   instruction i;
   std::size_t active = 0;
@@ -170,7 +171,7 @@ void mem_trace::take_access(context& c, std::string_view rest) {
   if (!next_word(rest).empty()) fail("the line has more than 32 addresses");
   ++accesses_;
   if (opcode_.kind == opcode_kind::bulk) {
-    fail(opcode_name_ + " moves memory by itself, which this reader cannot follow");
+    fail(opcode_name_ + " moves memory in bulk, and the trace does not say how much");
   }
   if (opcode_.kind != opcode_kind::access || active == 0) return;
   if (opcode_name_.compare(0, 6, "LDGSTS") == 0 && addresses_[0] < shared_bytes) return;

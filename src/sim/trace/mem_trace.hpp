@@ -45,7 +45,7 @@ class mem_trace {
   struct context {
     std::uint32_t gpu = 0;
     bool open = false;         // a kernel is open
-    std::uint64_t launch = 0;  // the kernel's number
+    std::uint64_t launch = 0;  // the number of the open kernel's launch
     std::uint64_t first_line = 0;
     std::uint64_t last_task = no_dependence;
     std::unique_ptr<block_grouping> accesses = std::make_unique<block_grouping>();

@@ -91,7 +91,7 @@ void mgpusim::take(std::string_view line) {
   }
   const bool read = kind == "*mem.ReadReq";
   if (!read && kind != "*mem.WriteReq") fail("an access of kind " + shown(kind));
-  // Requests that a component passes on have an identity of their own, without the component's
+  // When a component passes on a request, the request gets another ID, which lacks the component's
   // name.
   if (id.find('@') == std::string_view::npos) return;
   component& c = component_of(place);
@@ -113,7 +113,7 @@ void mgpusim::take(std::string_view line) {
   }
   if (r.address % max_lane_bytes + r.bytes > max_lane_bytes) {
     fail(std::to_string(r.bytes) + " bytes at address " + hex(r.address) +
-         " are in two lines of 64 bytes");
+         " cross a line of 64 bytes");
   }
   ++accesses_;
   c.accesses.push_back(r);
@@ -139,7 +139,7 @@ void mgpusim::finish() {
   splitter_.finish([this](std::string_view line) { take(line); });
   if (accesses_ == 0) {
     fail("no component with " + shown(wanted_) +
-         " in its name received an access up to here; name another with --component");
+         " in its name has received an access up to here; name another one with --component");
   }
   for (auto& [name, c] : components_) flush(c);
   for (std::uint32_t g = 0; g < gpus_; ++g) {

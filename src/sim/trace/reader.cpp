@@ -81,7 +81,7 @@ class decoder {
       return r.gpu == s.gpu && r.page_bytes == 0 && r.begin <= s.address && s.address < r.end &&
              s.bytes <= r.end - s.address;
     });
-    if (!known) fail_(begin, "a stretch is not in a range of addresses of its GPU");
+    if (!known) fail_(begin, "a stretch is outside of the address ranges of its GPU");
     return s;
   }
 
@@ -228,7 +228,7 @@ void reader::read_header() {
     r.page_bytes = d.varint();
     header_.ranges.push_back(r);
   }
-  if (!d.done()) failed(d.at(), "the header has more than a header has");
+  if (!d.done()) failed(d.at(), "the header has extra bytes at its end");
   try {
     check_header(header_);
   } catch (const usage_error& wrong) {
@@ -299,7 +299,7 @@ void reader::read_end(const chunk& c) {
   for (std::uint64_t& v : stated_.instructions) v = d.varint();
   for (std::uint64_t& v : stated_.lanes) v = d.varint();
   for (std::uint64_t& v : stated_.bytes) v = d.varint();
-  if (!d.done()) failed(d.at(), "the last chunk has more than it should");
+  if (!d.done()) failed(d.at(), "the last chunk has extra bytes at its end");
 }
 
 void reader::check_step(std::uint64_t offset, const step& s, std::uint64_t tasks) const {
@@ -310,7 +310,7 @@ void reader::check_step(std::uint64_t offset, const step& s, std::uint64_t tasks
                        std::to_string(l->threads) + " threads");
     }
   } else if (const auto* c = std::get_if<copy>(&s)) {
-    if (c->from == c->to) fail(offset, "a copy has the same memory at both ends");
+    if (c->from == c->to) fail(offset, "source and destination of a copy are in the same memory");
     for (const auto& [at, address] :
          {std::pair{c->from, c->from_address}, std::pair{c->to, c->to_address}}) {
       if (at == host) continue;
@@ -348,7 +348,7 @@ void reader::read_program(const std::vector<chunk>& chunks) {
       if (const auto* l = std::get_if<launch>(&s)) launches_.push_back(*l);
       program_.push_back(std::move(s));
     }
-    if (!d.done()) failed(d.at(), "a chunk has more than its records");
+    if (!d.done()) failed(d.at(), "a chunk has extra bytes after its records");
   }
 }
 
@@ -402,7 +402,7 @@ void cursor::fail(const std::string& what) const { reader_->fail(payload_ + reco
 bool cursor::more() {
   while (records_left_ == 0) {
     record_ = at_;
-    if (at_ != bytes_.size()) fail("a chunk has more than its records");
+    if (at_ != bytes_.size()) fail("a chunk has extra bytes after its records");
     const auto& chunks = reader_->chunks_[gpu_];
     if (chunk_ == chunks.size()) return false;
     const reader::chunk& c = chunks[chunk_++];
@@ -478,7 +478,7 @@ void cursor::read_depends(bool there) {
   const std::uint64_t distance = varint();
   const std::uint32_t number = numbers_[warp_];
   if (distance == 0 || distance > number)
-    fail("an instruction depends on one that is not before it");
+    fail("an instruction depends on an instruction that is not before it");
   instruction_.depends = number - static_cast<std::uint32_t>(distance);
 }
 
@@ -496,7 +496,7 @@ void cursor::read_access(std::uint8_t tag) {
   i.scope = static_cast<scope>(before_.scope);
   i.lanes = (tag & flag_all_lanes) != 0 ? all_lanes_ : varint();
   if (i.lanes == 0 || (i.lanes & ~all_lanes_) != 0)
-    fail("an access of lanes that a warp does not have");
+    fail("an access has lanes that the warp does not have");
   read_depends((tag & flag_depends) != 0);
   const auto lanes = static_cast<unsigned>(__builtin_popcountll(i.lanes));
   const std::uint8_t kind = tag & kind_mask;
@@ -517,7 +517,7 @@ void cursor::read_access(std::uint8_t tag) {
 }
 
 void cursor::read_action(std::uint8_t tag) {
-  if (!in_block_ || warp_ == no_dependence) fail("an instruction outside of a warp");
+  if (!in_block_ || warp_ == no_dependence) fail("an instruction is outside of a warp");
   const std::uint8_t kind = tag & kind_mask;
   instruction_ = {};
   instruction_.kind = static_cast<action>(kind);
@@ -562,7 +562,7 @@ cursor::event cursor::next() {
       return now_ = event::instruction;
     }
     if (tag == kind_warp) {
-      if (!in_block_) fail("a warp outside of a block");
+      if (!in_block_) fail("a warp is outside of a block");
       warp_ = small(warps_, "the number of a warp");
     } else if (tag == kind_block) {
       begin_block();

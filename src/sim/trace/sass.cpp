@@ -56,7 +56,7 @@ constexpr std::array<entry, 36> entries{{
     {"RET", opcode_kind::other, action::load, false},
 }};
 
-// Decides by the first letters of the name.
+// Finds the kind by the first letters of the name.
 operation computed_by(std::string_view name) {
   if (name.substr(0, 4) == "MUFU") return operation::special;
   if (name.empty()) return operation::integer;

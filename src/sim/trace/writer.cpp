@@ -92,9 +92,9 @@ writer::writer(std::string path, const header& h)
   }
   if (payload.size() > max_chunk_bytes) {
     throw usage_error(path_ + ": " + std::to_string(h.ranges.size()) +
-                      " address ranges are more than a trace takes; join some");
+                      " address ranges are more than a trace can have; combine some");
   }
-  // Opening a pipe that nobody reads would wait.
+  // Otherwise opening a pipe without a reader would wait.
   file_ = descriptor(open(path_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK));
   if (!file_) fail("cannot be written");
   struct stat there {};

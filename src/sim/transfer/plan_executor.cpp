@@ -47,9 +47,9 @@ std::uint32_t plan_executor::add(execution wanted) {
   const bool moves = !wanted.sources.empty() || !wanted.destinations.empty();
   if (moves && (wanted.sources.size() != messages || wanted.destinations.size() != messages))
     throw usage_error("a plan of " + std::to_string(messages) +
-                      " messages needs as many sources and destinations");
+                      " messages needs a source and a destination for each message");
   for (const std::uint32_t on : wanted.after)
-    if (on >= at) throw usage_error("an execution can wait for earlier ones only");
+    if (on >= at) throw usage_error("an execution can wait only for earlier executions");
   if (threads_.size() <= wanted.thread) threads_.resize(wanted.thread + 1);
   threads_[wanted.thread].executions.push_back(at);
   executions_.emplace_back();
@@ -86,7 +86,7 @@ void plan_executor::advance(std::uint32_t thread) {
                                  : 0;
   for (const std::uint32_t on : r.wanted.after) {
     if (!executions_[on].ended) {
-      t.waiting = true;  // waits until an execution ends
+      t.waiting = true;  // the thread waits until an execution ends
       return;
     }
     now = std::max(now, executions_[on].times.end + notice);

@@ -66,9 +66,10 @@ TEST(bitmask_generator, granularities_that_do_not_fit_are_refused) {
       bitmask_generator(64, piece);
       ADD_FAILURE() << piece;
     } catch (const usage_error& e) {
-      EXPECT_EQ(std::string(e.what()), "gpu.dualopt.granularity_bytes is " + std::to_string(piece) +
-                                           ", which does not cut a line of 64 bytes; give 4, 8 or "
-                                           "16");
+      EXPECT_EQ(std::string(e.what()),
+                "gpu.dualopt.granularity_bytes is " + std::to_string(piece) +
+                    ", which does not divide a line of 64 bytes; give 4, 8 or "
+                    "16");
     }
   }
 }

@@ -143,12 +143,12 @@ TEST(accel_sim, wrong_lines_are_named) {
       {"0000 0000000f 0 STG.E.SYS 2 R4 R2 4 1 0x7f0000400000 4\n",
        "address 0x7f0000400000 is in no GPU's range"},
       {"0000 0000000f 0 STG.E.SYS 2 R4 R2 4 1 0x7f00002fffff 4\n", "reach past the end of range"},
-      {"0000 0000000f 0 STG.E.SYS 2 R4 R2 4 1 0x7f0000200000 4 5 6\n", "more words"},
+      {"0000 0000000f 0 STG.E.SYS 2 R4 R2 4 1 0x7f0000200000 4 5 6\n", "too many words"},
       {"0000 0000000f 0 STG.E.SYS 2 R4 X2 4 1 0x7f0000200000 4\n",
        "expected a register, found 'X2'"},
       {"0000 1ffffffff 0 STG.E.SYS 2 R4 R2 4 1 0x7f0000200000 4\n", "expected the mask"},
       {"0000 0000000f 0 RED.E.ADD 2 R4 R2 4 1 0x7f0000200001 4\n", "is not aligned"},
-      {"0000 0000000f 0 UBLKCP 2 R4 R2 4 1 0x7f0000200000 4\n", "moves memory by itself"}};
+      {"0000 0000000f 0 UBLKCP 2 R4 R2 4 1 0x7f0000200000 4\n", "moves memory in bulk"}};
   for (const auto& [line, message] : wrong) {
     const std::string found = with(line);
     EXPECT_EQ(found.substr(0, place.size()), place) << found;
@@ -301,13 +301,13 @@ TEST(mem_trace, wrong_lines_are_named) {
   const std::map<std::string, std::string> wrong{
       {access_line(1, 5, "0,0,0", 0, "LDG.E", {0x1234}), "address 0x1234 is in no GPU's range"},
       {access_line(1, 5, "0,0,0", 0, "LDG.E.64", {a + 4}), "is not aligned to its size"},
-      {access_line(1, 4, "0,0,0", 0, "LDG.E", {a}), "launch 4, which ended before"},
+      {access_line(1, 4, "0,0,0", 0, "LDG.E", {a}), "launch 4, which has already ended"},
       {access_line(1, 5, "0,0", 0, "LDG.E", {a}), "expected CTA x,y,z"},
       {good.substr(0, good.size() - 30) + "\n", "expected 32 addresses"},
       {good.substr(0, good.size() - 1) + "0x1\n", "more than 32 addresses"},
       {good.substr(0, 40) + "\n", "expected CTA x,y,z, found 'C'"},
       {"MEMTRACE: CTX here - grid_launch_id 0\n", "expected the number of a context"},
-      {launch_line(1, 6, " - grid size 0,1,1 - block size 1,1,1"), "a launch without blocks"},
+      {launch_line(1, 6, " - grid size 0,1,1 - block size 1,1,1"), "a launch has no blocks"},
       {launch_line(1, 6, " - grid size 1,1,1 - block size 1025,1,1"), "more than 1024 threads"}};
   for (const auto& [line, message] : wrong) {
     const std::string found = of(line);
@@ -319,8 +319,7 @@ TEST(mem_trace, wrong_lines_are_named) {
                    access_line(3, 7, "0,0,0", 0, "LDG.E", {a}));
   });
   EXPECT_NE(third.find("out.txt, line 3: context 0x3 is one more"), std::string::npos) << third;
-  EXPECT_NE(refusal([] { read_mem_trace("nothing\n"); }).find("there is no access"),
-            std::string::npos);
+  EXPECT_NE(refusal([] { read_mem_trace("nothing\n"); }).find("no access"), std::string::npos);
   // These errors are found at the end of a launch.
   for (const std::string cta : {"4294967295,0,4294967295", "4294967295,4294967295,4294967295"}) {
     const std::string found = of(access_line(1, 5, cta, 0, "LDG.E", {a}));
@@ -424,7 +423,7 @@ TEST(mgpusim, wrong_lines_are_named) {
       {begin + "*mem.ReadReq, 0x1ffffffff, 2\n", "reach past the end"},
       {begin + "*mem.FlushReq, 0x100000040, 64\n", "an access of kind '*mem.FlushReq'"},
       {begin + "*mem.ReadReq, 0x100000040, 65\n", "an access of 65 bytes"},
-      {begin + "*mem.ReadReq, 0x100000050, 64\n", "are in two lines"},
+      {begin + "*mem.ReadReq, 0x100000050, 64\n", "cross a line of 64"},
       {"start, 0.1, GPU_3.L1VCache_00, 7@x, *mem.ReadReq, 0x100000040, 64\n", "past the 2"},
       {"start, 0.1, L1VCache_00, 7@x, *mem.ReadReq, 0x100000040, 64\n", "component of a GPU"},
       {"step\n", "cut off"},
