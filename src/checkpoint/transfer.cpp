@@ -176,6 +176,7 @@ class reader::mover {
   void close() noexcept {
     {
       const std::lock_guard lock(mutex_);
+      if (closed_) return;  // the carrier may be gone
       closed_ = true;
       wake_all();
     }

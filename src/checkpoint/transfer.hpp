@@ -61,7 +61,8 @@ class reader {
   // if it could.
   std::string direct_problem() const;
   // Drops the segments that have not been read, and waits until no copy is in flight, except for
-  // copies that miss the deadline. No other function may be called afterwards.
+  // copies that miss the deadline. No other function may be called afterwards. A second call does
+  // nothing.
   void close() noexcept;
 
  private:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import math
+import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -92,3 +94,31 @@ def graph(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def faults_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_library(tmp_path_factory.mktemp("faults"))
+
+
+# Stand-ins of the driver whose GPUs are memory of the host, by the names of the libraries.
+STAND_INS = {
+    "libcuda.so.1": "fake_driver.cpp",
+    "libnvidia-ml.so.1": "fake_nvml.cpp",
+    "failing_reads.so": "failing_reads.cpp",
+}
+
+
+@pytest.fixture(scope="session")
+def gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the stand-in libraries."""
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler")
+    folder = tmp_path_factory.mktemp("gpus")
+    tests = Path(__file__).resolve().parents[1]
+    options = ["-std=c++20", "-O0", "-shared", "-fPIC", "-Wl,-Bsymbolic", f"-I{tests.parent}/src"]
+    made = [
+        subprocess.Popen(
+            [compiler, *options, f"-Wl,-soname,{name}", "-o", folder / name,
+             tests / "cpp/preload" / source, "-ldl"]
+        )
+        for name, source in STAND_INS.items()
+    ]  # fmt: skip
+    assert [one.wait(timeout=120) for one in made] == [0] * len(STAND_INS)
+    return folder

@@ -263,5 +263,6 @@ def in_cupy() -> dict[str, Any]:
     }
 
 
-sys.modules["torch"] = make_torch()
-print(json.dumps({"torch": in_torch(), "cupy": in_cupy()}))
+if __name__ == "__main__":
+    sys.modules["torch"] = make_torch()
+    print(json.dumps({"torch": in_torch(), "cupy": in_cupy()}))

@@ -22,39 +22,9 @@ HERE = Path(__file__).resolve().parent
 PROGRAM = str(HERE / "fake_gpus.py")
 BLOCKS = str(HERE / "fake_blocks.py")
 FAILURES = str(HERE / "fake_failures.py")
-FAKES = {
-    "libcuda.so.1": "fake_driver.cpp",
-    "libnvidia-ml.so.1": "fake_nvml.cpp",
-    "failing_reads.so": "failing_reads.cpp",
-}
 
-compiler = shutil.which("g++") or shutil.which("c++")
 if installed(copying.SHARED_OBJECT) is None:
     pytest.skip("the library is not built", allow_module_level=True)
-needs_compiler = pytest.mark.skipif(compiler is None, reason="there is no C++ compiler")
-
-
-@pytest.fixture(scope="module")
-def gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the stand-in libraries."""
-    folder = tmp_path_factory.mktemp("gpus")
-    options = [
-        "-std=c++20",
-        "-O0",
-        "-shared",
-        "-fPIC",
-        "-Wl,-Bsymbolic",
-        f"-I{HERE.parents[1]}/src",
-    ]
-    made = [
-        subprocess.Popen(
-            [str(compiler), *options, f"-Wl,-soname,{name}", "-o", str(folder / name),
-             str(HERE.parent / "cpp/preload" / source), "-ldl"]
-        )
-        for name, source in FAKES.items()
-    ]  # fmt: skip
-    assert [one.wait(timeout=120) for one in made] == [0] * len(FAKES)
-    return folder
 
 
 def run(gpus: Path, words: list[str], *, limit_s: int = 60, **settings: str) -> dict[str, Any]:
@@ -78,7 +48,6 @@ def run(gpus: Path, words: list[str], *, limit_s: int = 60, **settings: str) -> 
     return found
 
 
-@needs_compiler
 @pytest.mark.parametrize(
     "settings",
     [
@@ -107,7 +76,6 @@ except interlace.UserError as error:
 """
 
 
-@needs_compiler
 def test_too_little_memory_beyond_the_tensors_is_refused(gpus: Path, tmp_path: Path) -> None:
     said = run(gpus, ["-c", BOUND, str(tmp_path / "m.safetensors")], PYTHONPATH=str(HERE))
     assert said == (
@@ -116,7 +84,6 @@ def test_too_little_memory_beyond_the_tensors_is_refused(gpus: Path, tmp_path: P
     )
 
 
-@needs_compiler
 @pytest.mark.parametrize(
     ("settings", "ways"),
     [
@@ -145,7 +112,6 @@ main()
 """
 
 
-@needs_compiler
 def test_the_benchmark_of_blocks(gpus: Path) -> None:
     words = ["bench", "blocks", "--sizes", "512,64K", "--blocks", "16,256", "-n", "2"]
     words += ["--beside-kernels", "0,4", "--json", "-"]
@@ -177,7 +143,6 @@ def test_the_benchmark_of_blocks(gpus: Path) -> None:
     assert {row["most_thread_blocks"] for row in beside} == {0, 4}
 
 
-@needs_compiler
 def test_nothing_is_left_after_a_thousand_failures(gpus: Path, tmp_path: Path) -> None:
     preloaded = str(gpus / "failing_reads.so")
     # INTERLACE_TEST_FAULTS=all takes a thousand failures of each kind; a Ctrl-C takes longer than
@@ -200,7 +165,6 @@ def test_nothing_is_left_after_a_thousand_failures(gpus: Path, tmp_path: Path) -
         assert "tensor '" in text
 
 
-@needs_compiler
 def test_a_driver_that_is_too_old_is_named(gpus: Path, tmp_path: Path) -> None:
     assert run(gpus, [PROGRAM, str(tmp_path / "m.safetensors")], FAKE_CUDA="11080") == {
         "refused": "the NVIDIA driver is for CUDA 11.8, and copies need a driver for CUDA 12.2 "
@@ -209,7 +173,6 @@ def test_a_driver_that_is_too_old_is_named(gpus: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@needs_compiler
 def test_the_doctor_sees_the_driver_and_its_gpus(gpus: Path) -> None:
     probe = ["-m", "interlace.study.doctor_probes", "gpus"]
     found = run(gpus, probe, FAKE_CUDA="12020", FAKE_NO_PEER_ACCESS="1", FAKE_GPUS="2")

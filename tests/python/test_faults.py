@@ -46,6 +46,7 @@ CHILD = "--child"
 def test_every_operation_may_fail(command: str, faults_library: Path, tmp_path: Path) -> None:
     printed = run_child(__file__, [CHILD, command], faults_library, tmp_path)
     points = int(re.findall(r"^(\d+) faults", printed, re.MULTILINE)[-1])
+    print(f"{command}: {points} faults")
     assert points > 0
 
 

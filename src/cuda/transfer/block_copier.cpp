@@ -162,8 +162,10 @@ block_copier::resources* block_copier::resources_of(CUctx_st* context) {
   std::unique_ptr<resources> made;
   try {
     made = std::make_unique<resources>(driver_, options_.room_bytes);
-  } catch (const device_error&) {
+  } catch (const no_block_kernels&) {
     // The failure is remembered, because another try takes time and fails again.
+  } catch (const device_error&) {
+    return nullptr;
   }
   return contexts_.emplace(context, std::move(made)).first->second.get();
 }
@@ -284,7 +286,9 @@ copied_blocks block_copier::copy(const block_batch& batch, CUstream_st* stream) 
   const capture_state capture = capture_of(driver_, stream);
   if (places.ends == block_ends::pageable) {
     if (!batch.stage_pageable) refuse(places.ends);
-    if (!capture.known || capture.active)
+    if (!capture.known)
+      throw device_error("the driver does not tell whether the stream of a batch is captured");
+    if (capture.active)
       throw usage_error("a captured batch cannot stage pageable memory; page-lock the memory");
     copy_staged(context, list, places, stream);
     return {blocks_way::staged, shape.bytes};

@@ -1,6 +1,7 @@
 #include "cuda/transfer/block_kernels.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "cuda/transfer/block_image.hpp"
 
@@ -11,6 +12,11 @@ constexpr std::uint64_t vector_bytes = 16;
 constexpr std::uint64_t place_bytes = 16;  // bytes of a block's two addresses in shared memory
 constexpr std::uint64_t most_run = 48 * 1024 / place_bytes;
 constexpr std::uint64_t warp = 32;
+
+// CUDA's errors for code that a driver cannot load, now or later: INVALID_IMAGE, NO_BINARY_FOR_GPU,
+// INVALID_PTX, JIT_COMPILER_NOT_FOUND, UNSUPPORTED_PTX_VERSION, JIT_COMPILATION_DISABLED and
+// NOT_SUPPORTED.
+constexpr std::array never_loads{200, 209, 218, 221, 222, 223, 801};
 
 std::uint64_t divided_up(std::uint64_t number, std::uint64_t by) { return (number + by - 1) / by; }
 
@@ -48,7 +54,10 @@ grid any_grid(const block_arguments& what, unsigned thread_blocks) {
 }  // namespace
 
 block_kernels::block_kernels(const driver_table& driver) : driver_(driver) {
-  check(driver_, driver_.module_load(&module_, block_kernels_text()), "cuModuleLoadData");
+  const int loaded = driver_.module_load(&module_, block_kernels_text());
+  if (std::find(never_loads.begin(), never_loads.end(), loaded) != never_loads.end())
+    throw no_block_kernels("the driver cannot load the kernels for batches of blocks");
+  check(driver_, loaded, "cuModuleLoadData");
   try {
     check(driver_, driver_.module_function(&even_, module_, "interlace_copy_even_blocks"),
           "cuModuleGetFunction");

@@ -5,15 +5,22 @@
 
 #include "cuda/transfer/block_arguments.hpp"
 #include "cuda/transfer/driver_table.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
 
 inline constexpr unsigned block_kernel_threads = 512;  // the most threads of a thread block
 
+// The driver cannot load the kernels, now or later.
+class no_block_kernels : public device_error {
+ public:
+  using device_error::device_error;
+};
+
 class block_kernels {
  public:
   // Loads the kernels into the current context, which takes some ms the first time. Launches later
-  // wait for no other kernel. Throws device_error if the driver fails.
+  // wait for no other kernel. Throws no_block_kernels, and device_error if the driver fails.
   explicit block_kernels(const driver_table& driver);
   // The context must be current.
   ~block_kernels();

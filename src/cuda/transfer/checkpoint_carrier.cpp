@@ -1,7 +1,9 @@
 #include "cuda/transfer/checkpoint_carrier.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
+#include <thread>
 #include <utility>
 
 namespace interlace::cuda {
@@ -44,16 +46,7 @@ checkpoint_carrier::~checkpoint_carrier() {
     const in_context current(driver_, gpus_.begin()->second.context, std::nothrow);
     slots_.clear();
   }
-  for (auto& [number, gpu] : gpus_) {
-    for (CUevent_st* event : gpu.events) {
-      if (event != nullptr) log_failure(driver_, driver_.event_destroy(event), "cuEventDestroy");
-    }
-    for (CUstream_st* stream : gpu.streams) {
-      if (stream != nullptr)
-        log_failure(driver_, driver_.stream_destroy(stream), "cuStreamDestroy");
-    }
-    log_failure(driver_, driver_.primary_release(number), "cuDevicePrimaryCtxRelease");
-  }
+  for (const auto& [number, gpu] : gpus_) free(number, gpu);
 }
 
 void checkpoint_carrier::expect(std::uint32_t slots) {
@@ -84,14 +77,28 @@ checkpoint_carrier::gpu_state& checkpoint_carrier::state_of(int gpu) {
   if (found != gpus_.end()) return found->second;
   gpu_state made;
   check(driver_, driver_.primary_retain(&made.context, gpu), "cuDevicePrimaryCtxRetain");
-  made.events.resize(slots_.size());
-  made.streams.resize(streams_);
-  gpu_state& kept = gpus_.emplace(gpu, std::move(made)).first->second;
-  const in_context current(driver_, kept.context);
-  for (CUstream_st*& stream : kept.streams) {
-    check(driver_, driver_.stream_create(&stream, stream_non_blocking), "cuStreamCreate");
+  try {
+    made.events.resize(slots_.size());
+    made.streams.resize(streams_);
+    const in_context current(driver_, made.context);
+    for (CUstream_st*& stream : made.streams) {
+      check(driver_, driver_.stream_create(&stream, stream_non_blocking), "cuStreamCreate");
+    }
+    return gpus_.emplace(gpu, std::move(made)).first->second;
+  } catch (...) {
+    free(gpu, made);
+    throw;
   }
-  return kept;
+}
+
+void checkpoint_carrier::free(int number, const gpu_state& gpu) const noexcept {
+  for (CUevent_st* event : gpu.events) {
+    if (event != nullptr) log_failure(driver_, driver_.event_destroy(event), "cuEventDestroy");
+  }
+  for (CUstream_st* stream : gpu.streams) {
+    if (stream != nullptr) log_failure(driver_, driver_.stream_destroy(stream), "cuStreamDestroy");
+  }
+  log_failure(driver_, driver_.primary_release(number), "cuDevicePrimaryCtxRelease");
 }
 
 void checkpoint_carrier::send(std::uint32_t slot, std::span<const checkpoint::part> parts) {
@@ -132,11 +139,25 @@ void checkpoint_carrier::enqueue(std::uint32_t slot, std::span<const checkpoint:
     }
     check(driver_, driver_.event_record(gpu.events[slot], stream), "cuEventRecord");
   } catch (...) {
-    abandon();  // some of the copies can be in flight
+    // Some of the copies can be in flight.
+    if (!ends_soon(stream, gpu.events[slot])) abandon();
     throw;
   }
   s.gpu = &gpu;
   s.event = gpu.events[slot];
+}
+
+// Whether all work of the stream ends within a second.
+bool checkpoint_carrier::ends_soon(CUstream_st* stream, CUevent_st* event) const noexcept {
+  using clock = std::chrono::steady_clock;
+  if (driver_.event_record(event, stream) != driver_result::success) return false;
+  const auto until = clock::now() + std::chrono::seconds(1);
+  for (;;) {
+    const int result = driver_.event_query(event);
+    if (result != driver_result::not_ready) return result == driver_result::success;
+    if (clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 bool checkpoint_carrier::done(std::uint32_t slot) {

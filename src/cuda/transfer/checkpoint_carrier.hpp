@@ -58,6 +58,8 @@ class checkpoint_carrier final : public checkpoint::carrier {
 
   void enqueue(std::uint32_t slot, std::span<const checkpoint::part> parts, bool to_gpu);
   gpu_state& state_of(int gpu);
+  void free(int number, const gpu_state& gpu) const noexcept;
+  bool ends_soon(CUstream_st* stream, CUevent_st* event) const noexcept;
 
   const driver_table& driver_;
   copy_function copy_;

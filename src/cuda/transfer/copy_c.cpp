@@ -411,7 +411,7 @@ void interlace_event_destroy(interlace_event* event) {
   (void)interlace::guarded([&] {
     const std::unique_ptr<interlace_event> ended(event);
     const interlace::cuda::driver_table& calls = interlace::driver();
-    const interlace::cuda::relaxed_capture_mode relaxed(calls);
+    const interlace::cuda::relaxed_capture_mode relaxed(calls, std::nothrow);
     interlace::cuda::log_failure(calls, calls.event_destroy(ended->recorded), "cuEventDestroy");
   });
 }

@@ -192,7 +192,15 @@ relaxed_capture_mode::relaxed_capture_mode(const driver_table& driver) : driver_
   check(driver_, driver_.exchange_capture_mode(&mode_), "cuThreadExchangeStreamCaptureMode");
 }
 
+relaxed_capture_mode::relaxed_capture_mode(const driver_table& driver, std::nothrow_t) noexcept
+    : driver_(driver) {
+  const int result = driver_.exchange_capture_mode(&mode_);
+  exchanged_ = result == driver_result::success;
+  log_failure(driver_, result, "cuThreadExchangeStreamCaptureMode");
+}
+
 relaxed_capture_mode::~relaxed_capture_mode() {
+  if (!exchanged_) return;
   log_failure(driver_, driver_.exchange_capture_mode(&mode_), "cuThreadExchangeStreamCaptureMode");
 }
 

@@ -256,6 +256,8 @@ class in_context {
 class relaxed_capture_mode {
  public:
   explicit relaxed_capture_mode(const driver_table& driver);
+  // For calls that free something: if the driver fails, writes a line to the log.
+  relaxed_capture_mode(const driver_table& driver, std::nothrow_t) noexcept;
   ~relaxed_capture_mode();
   relaxed_capture_mode(const relaxed_capture_mode&) = delete;
   relaxed_capture_mode& operator=(const relaxed_capture_mode&) = delete;
@@ -263,6 +265,7 @@ class relaxed_capture_mode {
  private:
   const driver_table& driver_;
   int mode_ = capture_mode_relaxed;
+  bool exchanged_ = true;
 };
 
 }  // namespace interlace::cuda

@@ -60,8 +60,10 @@ pinned_rooms::room* pinned_rooms::take(std::size_t bytes) {
 }
 
 void pinned_rooms::give(room* used, CUstream_st* stream) noexcept {
-  const int result = driver_.event_record(used->last, stream);
+  int result = driver_.event_record(used->last, stream);
   log_failure(driver_, result, "cuEventRecord");
+  // If nothing tells when the stream's work ends, it must end now. Otherwise the room stays taken.
+  if (result != driver_result::success) result = driver_.stream_synchronize(stream);
   if (result == driver_result::success) used->taken.store(false, std::memory_order_release);
 }
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <stdexcept>
@@ -72,6 +73,8 @@ class late_carrier : public carrier {
     const std::lock_guard lock(mutex_);
     state& s = states_[number];
     if (!s.moving) throw std::logic_error("nothing is under way in the slot");
+    ++asked;
+    if (lost) throw device_error("the GPU is lost");
     if (hangs) return false;
     if (++s.asked < 3) return false;
     for (const part& p : s.parts) {
@@ -93,6 +96,8 @@ class late_carrier : public carrier {
   }
 
   std::atomic<bool> hangs{false};
+  std::atomic<bool> lost{false};
+  std::atomic<int> asked{0};
   std::atomic<bool> abandoned{false};
   std::atomic<int> fails_at{-1};  // number of the send or fetch that fails
   std::atomic<int> calls{0};
@@ -496,6 +501,23 @@ TEST(reader, keeps_its_first_error) {
   EXPECT_EQ(error_of<usage_error>([&] { reading.wait(1); }), "there is no batch 1; there are 1");
   EXPECT_EQ(error_of<usage_error>([&] { reading.add({}); }),
             "a.safetensors was truncated while it was read: it ends at byte 100000");
+}
+
+// A binding frees the carrier after it has closed the reader, and the reader later.
+TEST(reader, does_not_ask_the_carrier_once_it_is_closed) {
+  const memory_file of(std::string(16 + 200'000, 'x'));
+  checkpoint_of a(200'000, {0}, 0, 1);
+  auto gpus = std::make_unique<late_carrier>(3, 4096);
+  gpus->lost = true;
+  reader reading({of.get()}, gpus.get(), quick(3));
+  const std::size_t batch = reading.add(a.segments);
+  EXPECT_EQ(error_of<device_error>([&] { reading.wait(batch); }), "the GPU is lost");
+  reading.close();
+  EXPECT_TRUE(gpus->abandoned);
+  const int asked = gpus->asked;
+  reading.close();
+  EXPECT_EQ(gpus->asked, asked);
+  gpus.reset();
 }
 
 // An exception of the caller's function is thrown only once, because it belongs to the caller.

@@ -244,7 +244,23 @@ TEST(block_copier, a_captured_stream_and_a_slower_kernel_are_left_to_the_caller)
   in.check();
 }
 
-TEST(block_copier, a_driver_without_kernels_or_memory_is_no_error) {
+TEST(block_copier, remembers_that_a_driver_cannot_load_the_kernels) {
+  fake::driver driver(1, 8);
+  driver.refuse_kernels(13000);
+  const in_context on(driver.table(), driver.context(0));
+  const plan::block_costs costs = only(plan::block_way::kernel);
+  pair_of_buffers in(driver, kind::gpu, kind::pinned, 4096);
+  addresses all;
+  all.add(in, 0, 0, 1024);
+  CUstream_st* const stream = driver.stream(0, false);
+  block_copier copier(driver.table(), {}, costs);
+  EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::no_kernels);
+  EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::no_kernels);
+  EXPECT_THROW(copier.prepare(driver.context(0)), device_error);
+  EXPECT_EQ(driver.calls("module_load"), 1U);
+}
+
+TEST(block_copier, without_memory_nothing_is_enqueued) {
   fake::driver driver(1, 8);
   const in_context on(driver.table(), driver.context(0));
   const plan::block_costs costs = only(plan::block_way::kernel);
@@ -253,14 +269,6 @@ TEST(block_copier, a_driver_without_kernels_or_memory_is_no_error) {
   for (std::uint64_t at = 0; at < 1024; ++at) all.add(in, at * 1024, at * 1024, 1024);
   in.expected.assign(in.to, in.to + in.bytes);
   CUstream_st* const stream = driver.stream(0, false);
-  {
-    driver.fail("module_load", 1, 1);
-    block_copier copier(driver.table(), {}, costs);
-    EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::no_kernels);
-    EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::no_kernels);
-    EXPECT_THROW(copier.prepare(driver.context(0)), device_error);
-    EXPECT_EQ(driver.calls("module_load"), 1U);
-  }
   block_copier copier(driver.table(), {.room_bytes = 1024}, costs);
   EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::no_room);
   block_copier failing(driver.table(), {}, costs);
@@ -270,6 +278,25 @@ TEST(block_copier, a_driver_without_kernels_or_memory_is_no_error) {
   for (std::uint64_t at = 0; at < in.bytes; ++at) in.expected[at] = in.from[at];
   EXPECT_EQ(failing.try_kernel(all.list(), stream).result, block_result::enqueued);
   in.check();
+}
+
+TEST(block_copier, tries_again_after_a_failure_that_may_pass) {
+  fake::driver driver(1, 8);
+  const in_context on(driver.table(), driver.context(0));
+  const plan::block_costs costs = only(plan::block_way::kernel);
+  pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 20U);
+  addresses all;
+  for (std::uint64_t at = 0; at < 512; ++at) all.add(in, at * 1024, at * 1024, 1024);
+  CUstream_st* const stream = driver.stream(0, false);
+  block_copier copier(driver.table(), {.room_bytes = std::size_t{64} << 10U}, costs);
+  driver.fail("module_load", 1, 1);
+  EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::no_kernels);
+  driver.fail("event_create", 1, 1);
+  EXPECT_THROW((void)copier.try_kernel(all.list(), stream), device_error);
+  // There is one room for lists. If nothing tells when its kernel ends, the call waits for it.
+  driver.fail("event_record", 1, 1);
+  EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);
+  EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);
 }
 
 TEST(block_copier, rooms_for_lists_are_used_again_and_stay_bounded) {

@@ -196,14 +196,29 @@ TEST(checkpoint_carrier, copies_at_once_what_follows_in_memory) {
   }
 }
 
-// The slots of a failed transfer are lost, because copies may still use them.
-TEST(checkpoint_carrier, is_abandoned_where_a_copy_fails) {
+// If a copy fails and nothing tells when the others end, the slots are lost: copies may use them.
+TEST(checkpoint_carrier, is_abandoned_where_copies_may_be_in_flight) {
   world w(1);
   const memory_file file(w.contents);
-  w.driver.fail("event_record", 20, 1);
+  w.driver.fail("event_record", 20, 1000);
   EXPECT_THROW(checkpoint::read_segments({file.get()}, w.segments, &w.carrier, options_of(3)),
                device_error);
   EXPECT_TRUE(w.carrier.abandoned());
+}
+
+TEST(checkpoint_carrier, is_kept_where_one_call_fails) {
+  world w(1);
+  const memory_file file(w.contents);
+  for (const char* call : {"event_record", "copy", "stream_create"}) {
+    w.driver.fail(call, 1, 1);
+    EXPECT_THROW(checkpoint::read_segments({file.get()}, w.segments, &w.carrier, options_of(3)),
+                 device_error)
+        << call;
+    EXPECT_FALSE(w.carrier.abandoned()) << call;
+  }
+  checkpoint::read_segments({file.get()}, w.segments, &w.carrier, options_of(3));
+  for (const segment& s : w.segments)
+    EXPECT_EQ(std::string_view(world::in_memory(s), s.bytes), w.in_file(s));
 }
 
 TEST(checkpoint_carrier, says_that_no_memory_is_left) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -107,6 +108,27 @@ shared_operation enqueue(std::vector<shared_operation> after, std::function<void
 // --- objects
 // --------------------------------------------------------------------------------------
 
+namespace {
+
+// The objects that a program has made and not ended: streams, events, graphs, executables, user
+// objects, ranges of addresses and physical memory.
+std::atomic<long> objects{0};
+
+struct counted {
+  counted() { ++objects; }
+  ~counted() { --objects; }
+  counted(const counted&) = delete;
+  counted& operator=(const counted&) = delete;
+};
+
+// Counts a call that made (1) or ended (-1) an object, if it did.
+int counting(int result, long change) {
+  if (result == success) objects += change;
+  return result;
+}
+
+}  // namespace
+
 struct CUstream_st {
   CUctx_st* context = nullptr;
   bool blocking = true;
@@ -128,6 +150,7 @@ struct CUctx_st {
 
 struct CUevent_st {
   shared_operation recorded;
+  counted one;
 };
 
 struct node_copy {
@@ -147,11 +170,13 @@ struct CUgraphNode_st {
 struct CUuserObject_st {
   void* data = nullptr;
   void (*destroy)(void*) = nullptr;
+  counted one = {};
 };
 
 struct CUgraph_st {
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
   std::vector<std::shared_ptr<CUuserObject_st>> owned;
+  counted one;
 };
 
 struct CUgraphExec_st {
@@ -164,9 +189,49 @@ struct CUgraphExec_st {
   std::vector<node> nodes;
   std::vector<std::shared_ptr<CUuserObject_st>> owned;
   shared_operation last;
+  counted one;
 };
 
 namespace {
+
+// Failures of calls that were looked up: see fake_fail_calls.
+struct {
+  std::atomic<std::uint64_t> seen{0};
+  std::atomic<std::uint64_t> at{0};  // 0: no call fails
+  std::atomic<int> code{0};
+  std::atomic<bool> lasts{false};
+  std::atomic<void*> failed{nullptr};  // the function that failed first
+} failures;
+
+int failure_of_this_call() {
+  const std::uint64_t at = failures.at;
+  const std::uint64_t number = ++failures.seen;
+  if (at == 0 || number < at || (!failures.lasts && number != at)) return success;
+  return failures.code;
+}
+
+// Whether a call ends something. Such a call does so even if it reports an error. Mapped and
+// registered memory stays.
+constexpr bool ends(std::string_view name) {
+  for (const char* word : {"Destroy", "Free", "Release", "Unload", "Pop"})
+    if (name.find(word) != std::string_view::npos) return true;
+  return false;
+}
+
+// A function that fails where a test asks for it.
+template <auto Function, bool Ends>
+struct failable;
+template <class... Arguments, int (*Function)(Arguments...), bool Ends>
+struct failable<Function, Ends> {
+  static int call(Arguments... with) {
+    const int code = failure_of_this_call();
+    void* none = nullptr;
+    if (code != success) failures.failed.compare_exchange_strong(none, (void*)Function);
+    if (code != success && !Ends) return code;
+    const int result = Function(with...);
+    return code != success ? code : result;
+  }
+};
 
 enum class kind { gpu, pinned, managed, mapped };
 struct allocation {
@@ -318,6 +383,20 @@ void fake_limit_memory(std::uint64_t bytes) {
   const locked lock(mutex);
   state().memory_limit = bytes;
 }
+void fake_fail_calls(std::uint64_t at, int code, int lasts) {
+  failures.at = 0;
+  failures.seen = 0;
+  failures.failed = nullptr;
+  failures.code = code;
+  failures.lasts = lasts != 0;
+  failures.at = at;
+}
+std::uint64_t fake_calls_seen() { return failures.seen; }
+const char* fake_failed_call() {
+  Dl_info found;
+  return dladdr(failures.failed, &found) != 0 && found.dli_sname != nullptr ? found.dli_sname : "";
+}
+long fake_objects() { return objects; }
 void fake_fail_copies(long after, long times) {
   const locked lock(mutex);
   state().until_failure = after;
@@ -555,22 +634,22 @@ int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
 int cuMemAddressReserve(address* made, std::size_t bytes, std::size_t, address,
                         unsigned long long) {
   const locked lock(mutex);
-  return state().pages.reserve(made, bytes);
+  return counting(state().pages.reserve(made, bytes), 1);
 }
 int cuMemAddressFree(address at, std::size_t bytes) {
   const locked lock(mutex);
-  return state().pages.free_reserved(at, bytes);
+  return counting(state().pages.free_reserved(at, bytes), -1);
 }
 int cuMemCreate(unsigned long long* made, std::size_t bytes, const properties* how,
                 unsigned long long) {
   count("cuMemCreate");
   const locked lock(mutex);
-  return state().pages.create(made, bytes, how->where.gpu);
+  return counting(state().pages.create(made, bytes, how->where.gpu), 1);
 }
 int cuMemRelease(unsigned long long handle) {
   count("cuMemRelease");
   const locked lock(mutex);
-  return state().pages.release(handle);
+  return counting(state().pages.release(handle), -1);
 }
 int cuMemMap(address at, std::size_t bytes, std::size_t, unsigned long long handle,
              unsigned long long) {
@@ -881,14 +960,14 @@ int cuStreamCreate(CUstream_st** made, unsigned flags) {
   (*made)->blocking = (flags & 1U) == 0;
   (*made)->id = ++state().next_id;
   current()->streams.insert(*made);
-  return success;
+  return counting(success, 1);
 }
 int cuStreamDestroy_v2(CUstream_st* stream) {
   const locked lock(mutex);
   finish(stream->last);
   stream->context->streams.erase(stream);
   delete stream;
-  return success;
+  return counting(success, -1);
 }
 int cuStreamSynchronize(CUstream_st* given) {
   const locked lock(mutex);
@@ -1186,9 +1265,9 @@ struct listed {
   void* function;
 };
 #define FAKE(name, version, symbol) \
-  { name, version, false, (void*)symbol }
+  { name, version, false, (void*)&failable<&symbol, ends(name)>::call }
 #define FAKE_PER_THREAD_SINCE(name, version, symbol) \
-  { name, version, true, (void*)symbol }
+  { name, version, true, (void*)&failable<&symbol, ends(name)>::call }
 #define FAKE_PER_THREAD(name, symbol) FAKE_PER_THREAD_SINCE(name, 7000, symbol)
 
 // As with the real driver, a function found here need not have the address of the exported one.

@@ -82,6 +82,16 @@ int cuGraphLaunch(CUgraphExec_st*, CUstream_st*);
 
 // The number of calls of a function that this process made from outside the driver.
 std::uint64_t fake_calls(const char* symbol);
+// From now on counts the calls of functions that were looked up, and lets call `at` fail with a
+// code and, if `lasts` is not 0, all calls after it. A call that ends something does so all the
+// same. 0: no call fails.
+void fake_fail_calls(std::uint64_t at, int code, int lasts);
+// The calls since fake_fail_calls.
+std::uint64_t fake_calls_seen();
+// The name of the function that failed first since then.
+const char* fake_failed_call();
+// The streams, events, graphs and other objects that the program has made and not ended.
+long fake_objects();
 // After `after` more copies, `times` copies fail.
 void fake_fail_copies(long after, long times);
 // The bytes that are allocated on GPUs (`on_gpus` is not 0) or page-locked.

@@ -1,0 +1,52 @@
+"""Each call of the driver that Interlace makes fails once, or all fail from one on.
+
+The stand-in driver of tests/cpp/preload lets call n fail, with and without calls before it. After
+each failure there is one sentence or a whole result, nothing half-written and nothing leaked, and
+the same action works again. A program under `interlace run` sees only failures of its own calls.
+
+`./check` takes a sample of the calls. INTERLACE_TEST_FAULTS=all takes all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlace.base.installation import installed
+from interlace.runtime import copying
+
+ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
+SAMPLE = 0 if ALL else 1  # calls that fail in each way; 0: all
+WAYS = 3
+PROGRAM = Path(__file__).resolve().parent / "fake_driver_faults.py"
+ACTIONS = ("load", "save", "copy", "copy_blocks", "park", "parkable", "run", "run_taken_over")
+
+if installed(copying.SHARED_OBJECT) is None:
+    pytest.skip("the library is not built", allow_module_level=True)
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_every_call_of_the_driver_may_fail(action: str, gpus: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(PROGRAM), action, str(SAMPLE)]
+    if action.startswith("run"):
+        command = [sys.executable, "-m", "interlace", "run", "--", *command]
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(gpus),
+        "INTERLACE_COPY_THRESHOLD": "64K",
+        "INTERLACE_COPY_TRAFFIC": "none",
+    }
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True,
+        timeout=4 * 3600 if ALL else 240, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    print(f"{action}: {found['calls']} calls, {found['failures']} failures", *found["said"].items())
+    assert found["findings"] == []
+    assert found["failures"] >= (found["calls"] if ALL else WAYS)
