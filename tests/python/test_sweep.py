@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from interlace.base import activities
 from interlace.base.errors import UserError
 from interlace.machine.reading import load_machine
 from interlace.machine.variants import changed
@@ -571,15 +572,26 @@ def test_without_dask(run: Run, small: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "--scheduler needs Dask, which is not installed" in ran.err
 
 
-def test_a_cluster_gives_what_processes_give(run: Run, small: Path) -> None:
+def test_a_cluster_gives_what_processes_give(
+    run: Run, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     distributed = pytest.importorskip("distributed")
     here = _sweep(run, small)
+    waits: set[str] = set()
+    sleep = clusters.time.sleep
+
+    def sleep_and_note(seconds: float) -> None:
+        waits.update(who for who, _ in list(activities._told.waits.values()))
+        sleep(seconds)
+
+    monkeypatch.setattr(clusters.time, "sleep", sleep_and_note)
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
     ) as cluster:
         there = _sweep(
             run, small, "--runs", "there.jsonl", "--scheduler", cluster.scheduler_address
         )
+        assert f"the workers of {cluster.scheduler_address}" in waits  # `interlace ps` shows it
     for row in [*here["rows"], *there["rows"]]:
         del row["cpu_s"]
     assert there["rows"] == here["rows"]

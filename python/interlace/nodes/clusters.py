@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from interlace.base.activities import waiting_for
 from interlace.base.errors import UserError
 from interlace.base.native import load_core
 from interlace.machine.compiled import to_core
@@ -93,10 +94,10 @@ def run_on_cluster(
         try:
             done = as_completed(list(futures))
             while not done.is_empty():
-                if not done.has_ready():
-                    silence.look(client, time.monotonic())
-                    time.sleep(POLL_S)
-                    continue
+                with waiting_for(f"the workers of {address}"):
+                    while not done.has_ready():
+                        silence.look(client, time.monotonic())
+                        time.sleep(POLL_S)
                 future = next(done)
                 index = futures.pop(future)
                 yield index, _result(future, work[index])

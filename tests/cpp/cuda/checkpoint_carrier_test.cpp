@@ -209,7 +209,7 @@ TEST(checkpoint_carrier, is_abandoned_where_copies_may_be_in_flight) {
 TEST(checkpoint_carrier, is_kept_where_one_call_fails) {
   world w(1);
   const memory_file file(w.contents);
-  for (const char* call : {"event_record", "copy", "stream_create"}) {
+  for (const char* call : {"stream_create", "event_record", "copy"}) {
     w.driver.fail(call, 1, 1);
     EXPECT_THROW(checkpoint::read_segments({file.get()}, w.segments, &w.carrier, options_of(3)),
                  device_error)
