@@ -58,8 +58,7 @@ struct update_report {
 
 // Record: what a bin keeps of an update, of 8, 12 or 16 bytes. Codec: `element(record)` and
 // `value(record)`; by default the record's own functions.
-template <class Record, combine Op, class Codec = cuda::updates::own_codec<Record>,
-          class Shape = cuda::updates::usual_shape>
+template <class Record, combine Op, class Codec = cuda::updates::own_codec<Record>>
 class scattered_updates {
  public:
   // The type of the table's elements.
@@ -102,7 +101,7 @@ class scattered_updates {
   // --- stages, for measurements
   // -------------------------------------------------------------------
 
-  cuda::updates::update_bins<Record, Shape>& bins() { return bins_; }
+  cuda::updates::update_bins<Record, cuda::updates::usual_shape>& bins() { return bins_; }
 
   // Enqueues a round: appends the updates [begin, end), and applies what the plan gave.
   template <class Producer>
@@ -127,7 +126,7 @@ class scattered_updates {
     r.buffer_bytes = options.buffer_bytes;
     r.window_bytes = options.window_bytes;
     r.groups = options.groups;
-    r.most_bins = Shape::tile / 4;
+    r.most_bins = cuda::updates::usual_shape::tile / 4;
     if (options.window_bytes != 0) {
       r.most_bins = 4096;
     } else {
@@ -141,7 +140,7 @@ class scattered_updates {
   }
 
   cuda::updates::apply_to_table<Codec, Op> apply_;
-  cuda::updates::update_bins<Record, Shape> bins_;
+  cuda::updates::update_bins<Record, cuda::updates::usual_shape> bins_;
 };
 
 }  // namespace interlace

@@ -146,7 +146,7 @@ host_update_times measure_host_updates(const host_update_request& q) {
   host_update_times found;
   found.updates = (q.updates != 0 ? q.updates : 4 * elements) / 1024 * 1024;
   const std::uint64_t linked = std::min(q.link_updates, found.updates) / 1024 * 1024;
-  if (q.page_locked) found.link_updates = linked;
+  found.link_updates = linked;
   cuda::device_memory memory;
   const std::uint64_t starts_count = (found.updates >> start_log2) + 1;
   auto* const starts = static_cast<word*>(memory.take(gpu, starts_count * sizeof(word)));
@@ -174,26 +174,18 @@ host_update_times measure_host_updates(const host_update_request& q) {
     });
     found.table_copy_s = both * static_cast<double>(q.table_bytes) / (bytes / 2.0);
   }
-  if (q.page_locked) {
-    table.lock();
-    found.stores_s = timed([&] {
-      over_the_link<false>
-          <<<1056, threads, 0, timed.stream>>>(table.data, codec.mask, starts, linked);
-      INTERLACE_CUDA_CHECK(cudaGetLastError());
-    });
-    found.atomics_s = timed([&] {
-      over_the_link<true>
-          <<<1056, threads, 0, timed.stream>>>(table.data, codec.mask, starts, linked);
-      INTERLACE_CUDA_CHECK(cudaGetLastError());
-    });
-    table.fill();
-  }
-  host_update_options options;
-  options.pool_bytes = q.pool_bytes;
-  options.window_bytes = q.window_bytes;
-  options.threads = q.threads;
-  if (q.slots != 0) options.slots = q.slots;
-  host_table_updates<word, combine::bit_xor, hpcc_codec> by(table.data, elements, options, codec);
+  table.lock();
+  found.stores_s = timed([&] {
+    over_the_link<false>
+        <<<1056, threads, 0, timed.stream>>>(table.data, codec.mask, starts, linked);
+    INTERLACE_CUDA_CHECK(cudaGetLastError());
+  });
+  found.atomics_s = timed([&] {
+    over_the_link<true><<<1056, threads, 0, timed.stream>>>(table.data, codec.mask, starts, linked);
+    INTERLACE_CUDA_CHECK(cudaGetLastError());
+  });
+  table.fill();
+  host_table_updates<word, combine::bit_xor, hpcc_codec> by(table.data, elements, {}, codec);
   found.bins = by.sizes().bins;
   found.window_bytes = sizeof(word) << by.sizes().window_log2;
   found.pool_bytes = by.sizes().buffer_bytes;

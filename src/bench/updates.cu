@@ -61,8 +61,13 @@ double bytes_an_update(const cuda::updates::sizing& s, std::uint64_t elements) {
   return 2.0 * sizeof(word) + 2 * sector * touched / a_bin;
 }
 
-template <class Shape>
-update_times measure(const update_request& q) {
+}  // namespace
+
+update_times measure_updates(const update_request& q) {
+  if (!std::has_single_bit(q.table_bytes) || q.table_bytes < (std::uint64_t{1} << 20U))
+    throw usage_error("a table of RandomAccess has a power of two of bytes, at least 1 MiB");
+  if (q.repeats == 0) throw usage_error("updates are measured at least once");
+  const cuda::current_device on(gpu);
   const std::uint64_t elements = q.table_bytes / sizeof(word);
   update_times found;
   found.updates = q.updates != 0 ? q.updates : 4 * elements;
@@ -95,14 +100,8 @@ update_times measure(const update_request& q) {
   }
   found.memory_bytes_per_s = slower;
 
-  update_options options;
-  options.buffer_bytes = q.buffer_bytes;
-  options.window_bytes = q.window_bytes;
-  options.groups = q.groups;
-  options.fetch = static_cast<cuda::updates::fetch_by>(q.fetch);
-  options.fetched_ahead = q.fetched_ahead;
   const hpcc_codec codec{elements - 1};
-  scattered_updates<word, combine::bit_xor, hpcc_codec, Shape> by(table, elements, options, codec);
+  scattered_updates<word, combine::bit_xor, hpcc_codec> by(table, elements, {}, codec);
   const cuda::updates::sizing& s = by.sizes();
   found.bins = s.bins;
   found.buffer_bytes = s.buffer_bytes;
@@ -161,37 +160,6 @@ update_times measure(const update_request& q) {
   found.append_s = median(std::move(append));
   found.combine_s = median(std::move(apply));
   return found;
-}
-
-template <int Threads, int Each, int Blocks, bool Streamed = false>
-using shape = cuda::updates::round_shape<Threads, Each, Blocks, Streamed>;
-
-struct named_shape {
-  const char* name;
-  update_times (*measure)(const update_request&);
-};
-constexpr named_shape shapes[] = {
-    {"512x8", &measure<shape<512, 8, 2>>},        {"512x8x3", &measure<shape<512, 8, 3>>},
-    {"512x16", &measure<shape<512, 16, 2>>},      {"256x16x4", &measure<shape<256, 16, 4>>},
-    {"512x8s", &measure<shape<512, 8, 2, true>>},
-};
-
-}  // namespace
-
-std::vector<std::string> update_shapes() {
-  std::vector<std::string> names;
-  for (const named_shape& one : shapes) names.emplace_back(one.name);
-  return names;
-}
-
-update_times measure_updates(const update_request& request) {
-  if (!std::has_single_bit(request.table_bytes) || request.table_bytes < (std::uint64_t{1} << 20U))
-    throw usage_error("a table of RandomAccess has a power of two of bytes, at least 1 MiB");
-  if (request.repeats == 0) throw usage_error("updates are measured at least once");
-  const cuda::current_device on(gpu);
-  for (const named_shape& one : shapes)
-    if (request.shape == one.name) return one.measure(request);
-  throw usage_error("there is no shape " + request.shape + " of thread blocks");
 }
 
 }  // namespace interlace::bench

@@ -3,20 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace interlace::bench {
 
 struct update_request {
-  std::uint64_t table_bytes = 0;   // a power of two, at least 1 MiB
-  std::uint64_t updates = 0;       // 0: four for each element, as HPCC's rules say
-  std::uint64_t buffer_bytes = 0;  // of the bins; 0: a quarter of the table
-  std::uint64_t window_bytes = 0;  // 0: as the library decides, as below
-  std::uint32_t groups = 0;
-  std::uint32_t fetch = 0;  // a fetch_by
-  std::uint64_t fetched_ahead = 0;
-  std::string shape = "512x8";  // threads x updates of a thread; one of update_shapes()
+  std::uint64_t table_bytes = 0;  // a power of two, at least 1 MiB
+  std::uint64_t updates = 0;      // 0: four for each element, as HPCC's rules say
   std::uint32_t repeats = 3;
 };
 
@@ -40,21 +33,14 @@ struct update_times {
   std::uint64_t combined = 0;     // updates of combine_s
 };
 
-std::vector<std::string> update_shapes();
-
 // Measures on GPU 0. Throws usage_error for a request that makes no sense, and device_error if the
 // GPU has too little memory or fails.
 update_times measure_updates(const update_request& request);
 
 // The table lies in the host's memory.
 struct host_update_request {
-  std::uint64_t table_bytes = 0;   // a power of two, at least 1 MiB
-  std::uint64_t updates = 0;       // 0: four for each element
-  std::uint64_t pool_bytes = 0;    // of the GPU's memory for bins; 0: a quarter of the table
-  std::uint64_t window_bytes = 0;  // 0: as the library decides, as below
-  std::uint32_t threads = 0;
-  std::uint32_t slots = 0;  // of a ring; 0: as the library decides
-  bool page_locked = true;  // also measure stores and atomics over the link, which need it
+  std::uint64_t table_bytes = 0;                         // a power of two, at least 1 MiB
+  std::uint64_t updates = 0;                             // 0: four for each element
   std::uint64_t link_updates = std::uint64_t{1} << 24U;  // for stores and atomics over the link
   std::uint32_t repeats = 1;
 };
@@ -67,7 +53,7 @@ struct host_update_times {
   std::uint64_t pool_bytes = 0;
   std::uint64_t threads = 0;
   std::vector<double> sent_s;   // by bins over the link; one for each repeat
-  double stores_s = 0;          // over the link; 0: not measured
+  double stores_s = 0;          // over the link
   double atomics_s = 0;         // over the link; they do not see the host's own updates
   double host_s = 0;            // the host alone, by all its cores
   double table_copy_s = 0;      // the whole table to the GPU and back, both ways at once

@@ -224,14 +224,12 @@ struct round_arguments {
 };
 
 // A round's thread blocks: `threads` threads, `each` updates of a tile for each thread, and at
-// least `blocks` thread blocks for each multiprocessor. `streamed`: the L2 shall drop records
-// early.
-template <int Threads, int Each, int Blocks, bool Streamed = false>
+// least `blocks` thread blocks for each multiprocessor.
+template <int Threads, int Each, int Blocks>
 struct round_shape {
   static constexpr int threads = Threads;
   static constexpr int each = Each;
   static constexpr int blocks = Blocks;
-  static constexpr bool streamed = Streamed;
   static constexpr std::uint32_t tile = Threads * Each;
 };
 
@@ -371,10 +369,7 @@ __device__ __forceinline__ std::uint32_t append_tile(const bin_memory<Record>& m
       }
     }
     if (room) {
-      if constexpr (Shape::streamed)
-        store_streaming(m.pool + to, r);
-      else
-        m.pool[to] = r;
+      m.pool[to] = r;
     } else {
       if constexpr (Apply::by_blocks)
         left = true;

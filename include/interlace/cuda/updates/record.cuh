@@ -20,16 +20,7 @@ namespace cuda::updates {
 template <class Record>
 using word_of = std::conditional_t<alignof(Record) % 8 == 0, unsigned long long, unsigned int>;
 
-// Stores and loads a record that need not stay in a cache.
-template <class Record>
-__device__ __forceinline__ void store_streaming(Record* to, const Record& r) {
-  using word = word_of<Record>;
-  word words[sizeof(Record) / sizeof(word)];
-  memcpy(words, &r, sizeof(Record));
-  INTERLACE_UNROLL
-  for (unsigned k = 0; k < sizeof(Record) / sizeof(word); ++k)
-    __stcs(reinterpret_cast<word*>(to) + k, words[k]);
-}
+// Loads a record that need not stay in a cache.
 template <class Record>
 __device__ __forceinline__ Record load_streaming(const Record* from) {
   using word = word_of<Record>;
