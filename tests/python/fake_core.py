@@ -182,8 +182,9 @@ class Fake:
     def run_workload(
         self, name: str, node: str, machine: Any, mechanism: str, boundaries: NDArray[np.uint64],
         iterations: int, tolerance: float, *rest: Any, whole: bool = True,
+        threads: int = 1,
     ) -> dict[str, Any]:  # fmt: skip
-        assert whole or node == "sim"
+        assert (whole and threads == 1) or node == "sim"
         assert (machine is None) == (node == "host")
         asked = Asked(node, mechanism, boundaries, iterations, tolerance, rest[:4])
         return run_faked(self, name, asked, rest[4:])
