@@ -9,6 +9,7 @@
 #include "bench/all_reduces.hpp"
 #include "bench/copies.hpp"
 #include "bench/microbenchmark_cuda.hpp"
+#include "bench/multiprocessor_cuda.hpp"
 #include "bench/relay_cost.hpp"
 #include "cuda/library.hpp"
 #include "cuda/measure_links.hpp"
@@ -302,6 +303,45 @@ TEST_F(measure_test, kernels_that_store_and_load) {
   EXPECT_THROW((void)bench::stores_on_cuda(2, 1, 4, n, 3, few), usage_error);
   EXPECT_THROW((void)bench::stores_on_cuda(2, 1, 4, n, 1, {0, 1}), usage_error);
   EXPECT_THROW((void)bench::copy_kernel_on_cuda(n, 0, few), usage_error);
+}
+
+// The properties of a multiprocessor are in the order in which caches and memory are, and chains
+// get slower with more warps once the lanes are full.
+TEST_F(measure_test, multiprocessors) {
+  namespace measured = bench::multiprocessor;
+  using bench::loaded_from;
+  constexpr std::uint32_t repeats = 3;
+  const auto middle = [](std::vector<double> values) {
+    EXPECT_EQ(values.size(), 3U);
+    std::sort(values.begin(), values.end());
+    return values[1];
+  };
+  for (const std::string& kind : measured::chain_kinds()) {
+    const double one = middle(measured::chain_clocks(kind, 1, repeats));
+    const double many = middle(measured::chain_clocks(kind, 8, repeats));
+    std::printf("[  CHAIN   ] %-24s %6.1f clocks alone, %6.1f among 8\n", kind.c_str(), one, many);
+    EXPECT_GT(one, 1);
+    EXPECT_GT(many, 0.95 * one);
+    EXPECT_LT(many, 9 * one);
+  }
+  const double l1 = middle(measured::chase_clocks(loaded_from::l1, 1U << 14U, repeats));
+  const double l2 = middle(measured::chase_clocks(loaded_from::l2, 1U << 20U, repeats));
+  const double far = middle(measured::chase_clocks(loaded_from::l2, 1U << 30U, repeats));
+  EXPECT_GT(l1, 10);
+  EXPECT_GT(l2, 2 * l1);
+  EXPECT_GT(far, 1.3 * l2);
+  const double alone = middle(measured::loop_clocks(loaded_from::l2, 1, 1, repeats));
+  EXPECT_GT(alone, 1.5 * middle(measured::loop_clocks(loaded_from::l2, 4, 1, repeats)));
+  EXPECT_GT(middle(measured::small_kernel_s(1000, 8, repeats)),
+            middle(measured::small_kernel_s(0, 1, repeats)));
+  for (const std::uint32_t registers : {32U, 64U, 128U}) {
+    EXPECT_GT(middle(measured::gathers_per_s(registers, 1U << 24U, repeats)), 1e9);
+  }
+  EXPECT_GT(middle(measured::sectors_per_s(1U << 24U, repeats)), 1e10);
+  EXPECT_GT(middle(measured::reads_per_s(1U << 24U, repeats)), 1e12);
+  EXPECT_THROW((void)measured::chain_clocks("DADD", 1, repeats), usage_error);
+  EXPECT_THROW((void)measured::loop_clocks(loaded_from::l1, 3, 1, repeats), usage_error);
+  EXPECT_THROW((void)measured::gathers_per_s(48, 1U << 24U, repeats), usage_error);
 }
 
 TEST_F(measure_test, bytes_on_the_wire_of_stores) {
