@@ -50,6 +50,11 @@
 //   L.global_index(), L.global_count()      over the whole grid
 //   L.range(begin, end [, step])            for (auto i : L.range(b, e)): a loop whose iterations
 //                                           the lanes of a warp execute together
+//   L.carrying(unroll, operations, begin, end [, step])
+//                                           the same for a loop such as a sum, whose iterations
+//                                           each need the result of the one before: the loads of
+//                                           `unroll` iterations are in flight together, and each
+//                                           iteration executes these operations, as L.compute does
 //   L.load(View | shared, i)                independent of all other loads
 //   L.load_index(View | shared, i)          a load whose value forms addresses: loads at these
 //                                           addresses wait for it
@@ -70,6 +75,7 @@
 // multiprocessor's registers must suffice under every mechanism. Registers that a mechanism needs,
 // such as inline stores for the addresses of peers, then do not reduce the kernel's occupancy. Only
 // GPUs use `blocks_at_once`; for GPUs whose multiprocessors hold fewer threads, fewer blocks count.
+// `compiled_as<Kernel>` says what the compiler made of a kernel; only the simulated node uses it.
 //
 // Memory semantics: a kernel reads a region's front and writes its back. Node::exchange publishes
 // and swaps. It is complete on a device when everything to which the device subscribes has arrived.
@@ -124,6 +130,17 @@ struct operations {
     return {a.fp32 + b.fp32, a.fp64 + b.fp64, a.integer + b.integer, a.special + b.special};
   }
 };
+
+// What the compiler makes of a kernel for GPUs of compute capability 9.0. tests/python/test_sass.py
+// compares these numbers with the machine code.
+struct compiled_kernel {
+  std::uint32_t registers = 0;     // of a lane; 0: not known, and registers limit nothing
+  std::uint32_t instructions = 0;  // of the machine code; 0: not known
+};
+
+// A header specialises this constant for each of its kernels whose numbers are known.
+template <class Kernel>
+inline constexpr compiled_kernel compiled_as{};
 
 // An array in the device's own memory. local<const T> promises that nothing writes the array while
 // the kernel runs, nor before that, once all earlier work in the kernel's stream has ended. Loads

@@ -566,6 +566,18 @@ class lane {
                                                  static_cast<index>(step));
   }
 
+  // A plain loop, too: what iterations carry is only simulated.
+  template <class B, class E>
+  __device__ __forceinline__ auto carrying(std::uint32_t /*unroll*/, const operations& /*each*/,
+                                           B begin, E end) const {
+    return range(begin, end);
+  }
+  template <class B, class E, class S>
+  __device__ __forceinline__ auto carrying(std::uint32_t /*unroll*/, const operations& /*each*/,
+                                           B begin, E end, S step) const {
+    return range(begin, end, step);
+  }
+
   // Weak loads: see load_element.
   template <class View, class I>
   __device__ __forceinline__ auto load(const View& view, I i) const {

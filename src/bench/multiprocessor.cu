@@ -11,6 +11,7 @@
 #include "interlace/cuda/fft.hpp"
 #include "interlace/cuda/memory/memory.hpp"
 #include "interlace/cuda/node.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
 
 namespace interlace::bench::multiprocessor {
 
@@ -54,8 +55,8 @@ class bench {
     return static_cast<T*>(kept_);
   }
   template <class T>
-  T* take(std::uint64_t count) {
-    return static_cast<T*>(memory_.take(0, count * sizeof(T)));
+  T* take(std::uint64_t count, int ordinal = 0) {
+    return static_cast<T*>(memory_.take(ordinal, count * sizeof(T)));
   }
 
   // Seconds of what `enqueue` puts into the stream, by repeat.
@@ -382,7 +383,8 @@ std::vector<double> loop_clocks(loaded_from from, std::uint32_t unroll, std::uin
   });
 }
 
-std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uint32_t repeats) {
+std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uint32_t repeats,
+                                 std::uint32_t gpu) {
   constexpr std::uint64_t line_bytes = line_words * sizeof(unsigned int);
   constexpr std::uint64_t most_bytes = std::uint64_t{1} << 33U;  // an index of a word has 32 bits
   constexpr std::uint64_t most_shared = std::uint64_t{32} << 10U;
@@ -392,20 +394,30 @@ std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uin
                       " bytes; give a power of two of at most " + std::to_string(most));
   }
   const auto count = static_cast<unsigned int>(bytes / line_bytes);
-  // Data that fit in a cache are loaded once before the measurement.
-  const unsigned int warm_up = std::min(count, 1U << 18U);
+  // Data that fit in a cache are loaded once before the measurement. Each repeat loads other lines
+  // of larger data, which no cache has.
+  const bool cached = bytes <= static_cast<std::uint64_t>(attribute(cudaDevAttrL2CacheSize));
+  const unsigned int warm_up = cached ? count : 0;
   constexpr unsigned int loads = 8192;
+  std::uint64_t repeat = 0;
+  if (gpu >= cuda::device_count()) {
+    throw usage_error("a circle of lines on GPU " + std::to_string(gpu) + ", which is not here");
+  }
+  const auto ordinal = static_cast<int>(gpu);
   bench on(repeats);
-  auto* data = on.take<unsigned int>(bytes / sizeof(unsigned int));
+  if (gpu != 0) cuda::enable_peer_access({0, ordinal});
+  auto* data = on.take<unsigned int>(bytes / sizeof(unsigned int), ordinal);
   link_lines<<<(count + stream_threads - 1) / stream_threads, stream_threads, 0, on.stream()>>>(
       data, count);
   const auto shared_bytes = from == loaded_from::shared ? static_cast<unsigned int>(bytes) : 0U;
   return on.stretches(
       1, 1,
       [&](unsigned int grid, const timing& t) {
+        const std::uint64_t line = cached ? 0 : ++repeat * 0x9E3779B97F4A7C15U & (count - 1);
+        const auto first = static_cast<unsigned int>(line * line_words);
         with_memory(from, [&](auto memory) {
           chase<memory.value><<<grid, lanes, shared_bytes, on.stream()>>>(
-              data, count, warm_up, loads, on.kept<unsigned int>(), t);
+              data, count, first, warm_up, loads, on.kept<unsigned int>(), t);
         });
       },
       [](const stretch& s) { return clocks_of(s) / loads; });

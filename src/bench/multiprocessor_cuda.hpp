@@ -30,8 +30,10 @@ std::vector<double> loop_clocks(loaded_from from, std::uint32_t unroll, std::uin
                                 std::uint32_t repeats);
 
 // Clocks of a load whose address is the result of the load before it. The loads go to each line of
-// `bytes` bytes, a power of two. Data larger than the L2 comes from the memory.
-std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uint32_t repeats);
+// `bytes` bytes, a power of two, in the memory of `gpu`. Data larger than the L2 comes from the
+// memory.
+std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uint32_t repeats,
+                                 std::uint32_t gpu = 0);
 
 // Seconds from one kernel of a graph to the next. Each has a block of 256 threads on every
 // multiprocessor, and each thread executes `instructions` dependent instructions. The graph has

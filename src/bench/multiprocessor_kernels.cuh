@@ -219,13 +219,13 @@ __global__ void link_lines(unsigned int* data, std::uint64_t count) {
 // A load whose address is the result of the load before it.
 template <loaded_from From>
 __global__ void __launch_bounds__(lanes)
-    chase(const unsigned int* data, unsigned int count, unsigned int warm_up, unsigned int loads,
-          unsigned int* kept, timing t) {
+    chase(const unsigned int* data, unsigned int count, unsigned int first, unsigned int warm_up,
+          unsigned int loads, unsigned int* kept, timing t) {
   extern __shared__ unsigned int own[];
   if constexpr (From == loaded_from::shared) {
     for (unsigned int i = threadIdx.x; i < count * line_words; i += lanes) own[i] = data[i];
   }
-  unsigned int at = 0;
+  unsigned int at = first;
   const auto follow = [&](unsigned int times) {
 #pragma unroll 8
     for (unsigned int k = 0; k < times; ++k) {

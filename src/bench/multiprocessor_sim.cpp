@@ -10,13 +10,54 @@
 
 namespace interlace::bench {
 
+namespace multiprocessor {
+
+// A kernel of so many instructions, each of which needs the result of the one before.
+template <std::uint32_t Instructions>
+struct straight_kernel {
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) { lane.compute(operation::fp32, Instructions); });
+  }
+};
+
+template <std::uint32_t Registers>
+struct gather_kernel {
+  local<const float> data;
+  local<const std::uint32_t> index;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      for (auto i : lane.range(lane.global_index(), index.size, lane.global_count())) {
+        lane.load(data, lane.load_index(index, i));
+        lane.compute(operation::fp32, 1);
+      }
+    });
+  }
+};
+
+}  // namespace multiprocessor
+}  // namespace interlace::bench
+
+namespace interlace {
+template <std::uint32_t Instructions>
+inline constexpr compiled_kernel compiled_as<bench::multiprocessor::straight_kernel<Instructions>>{
+    0, Instructions};
+template <std::uint32_t Registers>
+inline constexpr compiled_kernel compiled_as<bench::multiprocessor::gather_kernel<Registers>>{
+    Registers, 0};
+}  // namespace interlace
+
+namespace interlace::bench {
+
 namespace {
 
 using multiprocessor::lanes;
 using multiprocessor::shape;
 
 constexpr std::uint32_t stream_threads = 256;
-constexpr std::uint32_t stream_blocks = 8;  // of a multiprocessor
+constexpr std::uint32_t stream_blocks = 8;   // of a multiprocessor
+constexpr std::uint32_t few_registers = 32;  // that suffice for all warps of a multiprocessor
 constexpr std::uint32_t line_words = 32;
 constexpr std::uint32_t sector_words = 8;
 constexpr std::uint32_t in_flight = 8;  // loads of a lane
@@ -62,6 +103,7 @@ struct row_loop {
   local<const float> data;
   std::uint32_t rows = 0;
   std::uint32_t passes = 0;
+  std::uint32_t unroll = 1;
   bool apart = false;
   template <class Block>
   void operator()(Block& block) const {
@@ -70,24 +112,27 @@ struct row_loop {
       const std::uint64_t first = owner * rows * lanes + lane.in_warp();
       for (auto pass : lane.range(0U, passes)) {
         (void)pass;
-        for (auto i : lane.range(0U, rows)) lane.load(data, first + i * lanes);
+        for (auto i : lane.carrying(unroll, {.fp32 = 1}, 0U, rows)) {
+          lane.load(data, first + i * lanes);
+        }
       }
-      lane.compute(operation::fp32, passes * rows);
     });
   }
 };
 struct shared_loop {
   std::uint32_t rows = 0;
   std::uint32_t passes = 0;
+  std::uint32_t unroll = 1;
   template <class Block>
   void operator()(Block& block) const {
     const auto own = block.template shared_array<float>(rows * lanes);
     block.each([&](auto lane) {
       for (auto pass : lane.range(0U, passes)) {
         (void)pass;
-        for (auto i : lane.range(0U, rows)) lane.load(own, i * lanes + lane.in_warp());
+        for (auto i : lane.carrying(unroll, {.fp32 = 1}, 0U, rows)) {
+          lane.load(own, i * lanes + lane.in_warp());
+        }
       }
-      lane.compute(operation::fp32, passes * rows);
     });
   }
 };
@@ -102,8 +147,9 @@ std::vector<std::uint32_t> circle(std::uint64_t lines) {
   return data;
 }
 
+template <class View>
 struct load_chain {
-  local<const std::uint32_t> data;
+  View data;
   std::uint32_t count = 0;
   template <class Block>
   void operator()(Block& block) const {
@@ -128,20 +174,6 @@ struct shared_chain {
       for (auto k : lane.range(1U, count)) {
         (void)k;
         at = lane.load_index(own, at);
-      }
-    });
-  }
-};
-
-struct gather_kernel {
-  local<const float> data;
-  local<const std::uint32_t> index;
-  template <class Block>
-  void operator()(Block& block) const {
-    block.each([&](auto lane) {
-      for (auto i : lane.range(lane.global_index(), index.size, lane.global_count())) {
-        lane.load(data, lane.load_index(index, i));
-        lane.compute(operation::fp32, 1);
       }
     });
   }
@@ -220,18 +252,15 @@ multiprocessor_on_sim::multiprocessor_on_sim(machine::machine described,
                                              std::function<void()> check_interrupt)
     : described_(std::move(described)), check_interrupt_(std::move(check_interrupt)) {}
 
-// `prepare` makes the data on a node, and returns a function that enqueues a given amount of work.
-template <class Prepare>
-double multiprocessor_on_sim::run_s(const Prepare& prepare, std::uint32_t amount) const {
-  sim::node node(described_, 1, check_interrupt_);
-  const auto enqueue = prepare(node);
-  return node.run([&] { enqueue(amount); }).time_s;
-}
-
 template <class Prepare>
 double multiprocessor_on_sim::difference_s(const Prepare& prepare, std::uint32_t few,
-                                           std::uint32_t many) const {
-  return run_s(prepare, many) - run_s(prepare, few);
+                                           std::uint32_t many, std::uint32_t gpus) const {
+  const auto time_s = [&](std::uint32_t amount) {
+    sim::node node(described_, gpus, check_interrupt_);
+    const auto enqueue = prepare(node);
+    return node.run([&] { enqueue(amount); }).time_s;
+  };
+  return time_s(many) - time_s(few);
 }
 
 double multiprocessor_on_sim::chain_clocks(const std::string& kind, std::uint32_t warps) const {
@@ -258,7 +287,6 @@ double multiprocessor_on_sim::chain_clocks(const std::string& kind, std::uint32_
 double multiprocessor_on_sim::loop_clocks(loaded_from from, std::uint32_t unroll,
                                           std::uint32_t warps) const {
   constexpr std::uint32_t rows = 32;
-  (void)unroll;
   const shape s = shape::of(warps);
   const std::uint64_t blocks = std::uint64_t{described_.gpu.compute_units} * s.blocks;
   if (from == loaded_from::shared) {
@@ -266,7 +294,7 @@ double multiprocessor_on_sim::loop_clocks(loaded_from from, std::uint32_t unroll
         [&](sim::node& node) {
           return [&](std::uint32_t passes) {
             constexpr std::uint32_t bytes = rows * lanes * sizeof(float);
-            node.launch(0, shared_loop{rows, passes}, {blocks, s.threads, bytes});
+            node.launch(0, shared_loop{rows, passes, unroll}, {blocks, s.threads, bytes});
           };
         },
         1, 3);
@@ -284,7 +312,7 @@ double multiprocessor_on_sim::loop_clocks(loaded_from from, std::uint32_t unroll
         const local<const float> from_here{data.data, data.size};
         const std::uint32_t launches = apart ? count : 1;
         for (std::uint32_t k = 0; k < launches; ++k) {
-          node.launch(0, row_loop{from_here, used, apart ? 1 : count, apart},
+          node.launch(0, row_loop{from_here, used, apart ? 1 : count, unroll, apart},
                       {blocks, s.threads, 0});
         }
       };
@@ -321,12 +349,31 @@ double multiprocessor_on_sim::chase_clocks(loaded_from from, std::uint64_t bytes
     const auto data = node.allocate<std::uint32_t>(0, lines * line_words);
     node.upload(data, values);
     return [&, data](std::uint32_t count) {
+      using chain = load_chain<local<const std::uint32_t>>;
       const local<const std::uint32_t> from_here{data.data, data.size};
-      if (second) node.launch(0, load_chain{from_here, many}, {1, lanes, 0});
-      node.launch(0, load_chain{from_here, count}, {1, lanes, 0});
+      if (second) node.launch(0, chain{from_here, many}, {1, lanes, 0});
+      node.launch(0, chain{from_here, count}, {1, lanes, 0});
     };
   };
   return clocks(difference_s(prepare, few, many)) / (many - few);
+}
+
+// The same with lines on the second GPU. A kernel before the measured one brings them into its L2.
+double multiprocessor_on_sim::peer_chase_clocks(std::uint64_t bytes) const {
+  constexpr std::uint32_t few = 256;
+  constexpr std::uint32_t many = 768;
+  const auto values = circle(lines_of(described_, bytes));
+  const auto prepare = [&](sim::node& node) {
+    const auto data =
+        node.allocate_unified<std::uint32_t>(values.size(), kernel::page_placement::on(1));
+    node.upload(data, values);
+    return [&, data](std::uint32_t count) {
+      using chain = load_chain<unified<std::uint32_t>>;
+      node.launch(0, chain{data, many}, {1, lanes, 0});
+      node.launch(0, chain{data, count}, {1, lanes, 0});
+    };
+  };
+  return clocks(difference_s(prepare, few, many, 2)) / (many - few);
 }
 
 double multiprocessor_on_sim::small_kernel_s(std::uint32_t instructions,
@@ -337,8 +384,27 @@ double multiprocessor_on_sim::small_kernel_s(std::uint32_t instructions,
   const auto prepare = [&](sim::node& node) {
     return [&](std::uint32_t count) {
       for (std::uint32_t k = 0; k < count; ++k) {
-        node.launch(0, operation_chain{{.fp32 = 1}, instructions},
-                    {described_.gpu.compute_units, stream_threads, 0});
+        const grid shape{described_.gpu.compute_units, stream_threads, 0};
+        switch (instructions) {
+          case 0:
+            node.launch(0, multiprocessor::straight_kernel<0>{}, shape);
+            break;
+          case 50:
+            node.launch(0, multiprocessor::straight_kernel<50>{}, shape);
+            break;
+          case 200:
+            node.launch(0, multiprocessor::straight_kernel<200>{}, shape);
+            break;
+          case 500:
+            node.launch(0, multiprocessor::straight_kernel<500>{}, shape);
+            break;
+          case 1000:
+            node.launch(0, multiprocessor::straight_kernel<1000>{}, shape);
+            break;
+          default:
+            throw usage_error("small kernels of " + std::to_string(instructions) +
+                              " instructions; there are 0, 50, 200, 500 and 1000");
+        }
       }
     };
   };
@@ -347,7 +413,6 @@ double multiprocessor_on_sim::small_kernel_s(std::uint32_t instructions,
 
 double multiprocessor_on_sim::gathers_per_s(std::uint32_t registers, std::uint64_t bytes) const {
   constexpr std::uint64_t indexes = std::uint64_t{1} << 20U;
-  (void)registers;
   const std::uint64_t elements = bytes / sizeof(float);
   std::vector<std::uint32_t> at(indexes);
   for (std::uint64_t i = 0; i < indexes; ++i) {
@@ -359,8 +424,17 @@ double multiprocessor_on_sim::gathers_per_s(std::uint32_t registers, std::uint64
     node.upload(index, at);
     return [&, data, index](std::uint32_t launches) {
       for (std::uint32_t k = 0; k < launches; ++k) {
-        node.launch(0, gather_kernel{{data.data, data.size}, {index.data, index.size}},
-                    {described_.gpu.compute_units * stream_blocks, stream_threads, 0});
+        const local<const float> from{data.data, data.size};
+        const local<const std::uint32_t> by{index.data, index.size};
+        const std::uint32_t blocks = stream_blocks * few_registers / registers;
+        const grid shape{std::uint64_t{described_.gpu.compute_units} * blocks, stream_threads, 0};
+        if (registers == few_registers) {
+          node.launch(0, multiprocessor::gather_kernel<few_registers>{from, by}, shape);
+        } else if (registers == 2 * few_registers) {
+          node.launch(0, multiprocessor::gather_kernel<2 * few_registers>{from, by}, shape);
+        } else {
+          node.launch(0, multiprocessor::gather_kernel<4 * few_registers>{from, by}, shape);
+        }
       }
     };
   };

@@ -19,6 +19,7 @@ class multiprocessor_on_sim {
   double chain_clocks(const std::string& kind, std::uint32_t warps) const;
   double loop_clocks(loaded_from from, std::uint32_t unroll, std::uint32_t warps) const;
   double chase_clocks(loaded_from from, std::uint64_t bytes) const;
+  double peer_chase_clocks(std::uint64_t bytes) const;
   double small_kernel_s(std::uint32_t instructions, std::uint32_t kernels) const;
   double gathers_per_s(std::uint32_t registers, std::uint64_t bytes) const;
   double sectors_per_s(std::uint64_t bytes) const;
@@ -26,10 +27,11 @@ class multiprocessor_on_sim {
   double fft_s(bool planes, std::uint32_t length) const;
 
  private:
+  // `prepare` makes the data on a node of `gpus` GPUs, and returns a function that enqueues a given
+  // amount of work. The value is the time of `many` without that of `few`.
   template <class Prepare>
-  double run_s(const Prepare& prepare, std::uint32_t amount) const;
-  template <class Prepare>
-  double difference_s(const Prepare& prepare, std::uint32_t few, std::uint32_t many) const;
+  double difference_s(const Prepare& prepare, std::uint32_t few, std::uint32_t many,
+                      std::uint32_t gpus = 1) const;
   double clocks(double time_s) const { return time_s * described_.gpu.clock_hz; }
 
   machine::machine described_;

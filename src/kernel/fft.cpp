@@ -203,13 +203,23 @@ library_call fft_call(const fft& f) {
   library_call call;
   call.name = "fft";
   call.operations.fp32 = flops(complexes) + flops(reals) / 2;
+  // The call has a kernel for each dimension.
+  const auto sweep = [&](bool spectrum, bool writes, std::uint32_t kernel) {
+    const void* data = spectrum ? static_cast<const void*>(f.spectrum.data) : f.points.data;
+    const std::uint64_t bytes = spectrum ? spectrum_bytes : point_bytes;
+    call.sweeps.push_back({.data = data, .bytes = bytes, .writes = writes, .kernel = kernel});
+    (writes ? call.bytes_written : call.bytes_read) += bytes;
+  };
   if (!planes) {
-    call.bytes_read = call.bytes_written = spectrum_bytes;
+    sweep(true, false, 0);
+    sweep(true, true, 0);
     call.on_cpu = [f] { run_columns(f); };
   } else {
     const bool forward = f.kind == fft_kind::planes_forward;
-    call.bytes_read = spectrum_bytes + (forward ? point_bytes : spectrum_bytes);
-    call.bytes_written = spectrum_bytes + (forward ? spectrum_bytes : point_bytes);
+    sweep(!forward, false, 0);
+    sweep(true, true, 0);
+    sweep(true, false, 1);
+    sweep(forward, true, 1);
     call.on_cpu = [f] { run_planes(f); };
   }
   return call;

@@ -93,6 +93,10 @@ constexpr std::array key_list{
           "The number of blocks that a compute unit holds at a time."),
     whole("gpu", "shared_KiB_per_compute_unit", counts, OF_MACHINE(gpu.shared_bytes),
           "The shared memory of a compute unit."),
+    preset("0", whole("gpu", "registers_per_compute_unit", {0, 1 << 20, false},
+                      OF_MACHINE(gpu.registers),
+                      "The number of 32-bit registers of a compute unit. 0 means that registers do "
+                      "not limit the number of its warps.")),
     whole("gpu", "store_queue_lines_per_compute_unit", counts, OF_MACHINE(gpu.store_queue_lines),
           "The number of a compute unit's remote stores that can wait for a link. If all "
           "places are taken, warps wait."),
@@ -103,6 +107,10 @@ constexpr std::array key_list{
                     OF_MACHINE(gpu.store_bytes_per_s),
                     "The rate at which stores leave a compute unit. If the key is left out, "
                     "they leave as fast as the L1 looks lines up.")),
+
+    optional(number("gpu", "workload_error_percent", {0, 1000, false}, {},
+                    "The mean error of simulated times of workloads on one GPU, as `interlace "
+                    "calibrate --workloads` found it. Tables of simulated times show it.")),
 
     whole("gpu.issue", "instructions_per_clock", counts, OF_MACHINE(gpu.issue.instructions),
           "The number of warp instructions that a compute unit's schedulers issue."),
@@ -116,6 +124,43 @@ constexpr std::array key_list{
           "The number of lanes for reciprocals, square roots and transcendental functions."),
     whole("gpu.issue", "memory_lines_per_clock", counts, OF_MACHINE(gpu.issue.memory_lines),
           "The number of cache lines that the load/store unit can look up."),
+    preset("1", whole("gpu.issue", "sub_cores", {1, 8, false}, OF_MACHINE(gpu.issue.sub_cores),
+                      "The equal parts of a compute unit. Each has its share of the lanes and of "
+                      "the instructions, and a warp stays in one of them.")),
+    preset("0", number("gpu.issue", "fp32_latency_clocks", not_negative,
+                       OF_MACHINE(gpu.issue.fp32_latency),
+                       "The time from a 32-bit floating-point operation to one that needs its "
+                       "result. 0 means the time that the lanes are busy with it.")),
+    preset("0", number("gpu.issue", "fp64_latency_clocks", not_negative,
+                       OF_MACHINE(gpu.issue.fp64_latency),
+                       "The same for 64-bit floating-point operations.")),
+    preset("0", number("gpu.issue", "integer_latency_clocks", not_negative,
+                       OF_MACHINE(gpu.issue.integer_latency), "The same for integer operations.")),
+    preset("0", number("gpu.issue", "special_latency_clocks", not_negative,
+                       OF_MACHINE(gpu.issue.special_latency),
+                       "The same for reciprocals, square roots and transcendental functions.")),
+    preset("0", number("gpu.issue", "shuffle_latency_clocks", not_negative,
+                       OF_MACHINE(gpu.issue.shuffle_latency),
+                       "The time of an exchange of registers in a warp. 0 means `hit_latency_ns` "
+                       "of the L1.")),
+    preset("0", number("gpu.issue", "shared_latency_clocks", not_negative,
+                       OF_MACHINE(gpu.issue.shared_latency),
+                       "The time of a load from shared memory. 0 means `hit_latency_ns` of the "
+                       "L1.")),
+    preset("0", number("gpu.issue", "barrier_latency_clocks", not_negative,
+                       OF_MACHINE(gpu.issue.barrier_latency),
+                       "The time from a block's last warp at a barrier until its warps go on.")),
+    preset("0", number("gpu.issue", "barrier_warp_latency_clocks", not_negative,
+                       OF_MACHINE(gpu.issue.barrier_warp_latency),
+                       "What each warp of the block adds to that time.")),
+    preset("0", number("gpu.issue", "loop_latency_clocks", not_negative,
+                       OF_MACHINE(gpu.issue.loop_latency),
+                       "The time that a warp needs for the end of an iteration, besides the loads "
+                       "and operations, in a loop whose iterations carry a result.")),
+    preset("0", whole("gpu.issue", "load_lanes_per_clock", {0, 64, false},
+                      OF_MACHINE(gpu.issue.load_lanes),
+                      "The number of lanes of a load from global memory whose addresses the "
+                      "load/store unit takes. 0 means all lanes of a warp.")),
 
     whole("gpu.l1", "size_KiB", counts, OF_MACHINE(gpu.l1.bytes), "The size of the cache."),
     whole("gpu.l1", "ways", counts, OF_MACHINE(gpu.l1.ways), "The number of lines in a set."),
@@ -171,6 +216,9 @@ constexpr std::array key_list{
           "The number of lines that can be under way to a bank at a time (MSHRs)."),
     number("gpu.l2", "bandwidth_GB_per_s", rates, OF_MACHINE(gpu.l2.bytes_per_s),
            "The rate of all banks together."),
+    preset("0", number("gpu.l2", "requests_MHz", not_negative, OF_MACHINE(gpu.l2.requests_per_s),
+                       "The rate of requests of all banks together, whatever their size. 0 means "
+                       "that only bytes count.")),
     choice("gpu.l2", "write_policy", "through|back", OF_MACHINE(gpu.l2.write_back),
            "Whether stores go on to the memory at once (`through`), or stay until their line "
            "leaves (`back`)."),
@@ -216,6 +264,11 @@ constexpr std::array key_list{
           "channels."),
     number("gpu.dram", "latency_ns", not_negative, OF_MACHINE(gpu.dram.latency_ps),
            "The time that an idle memory adds to a miss of the L2."),
+
+    preset("0",
+           number("gpu.dram", "requests_MHz", not_negative, OF_MACHINE(gpu.dram.requests_per_s),
+                  "The rate of requests of all channels together, whatever their size. 0 means "
+                  "that only bytes count.")),
 
     whole("gpu.copy", "engines", counts, OF_MACHINE(gpu.copy_engines),
           "The number of copy "
@@ -266,6 +319,13 @@ constexpr std::array key_list{
            "The gap on the device before the first block of a kernel."),
     number("gpu.launch", "block_ns", not_negative, OF_MACHINE(gpu.block_launch_ps),
            "The time between two blocks that start on one compute unit."),
+    preset(
+        "0",
+        number("gpu.launch", "library_kernel_us", not_negative, OF_MACHINE(gpu.library_kernel_ps),
+               "The time of a kernel of a library call, besides its launch and its bytes.")),
+    preset("0", number("gpu.launch", "instruction_ns", not_negative, OF_MACHINE(gpu.instruction_ps),
+                       "The time that the first blocks of a kernel wait for each instruction of "
+                       "the kernel's machine code.")),
     number("gpu.launch", "fence_ns", not_negative, OF_MACHINE(gpu.fence_ps),
            "The time of a release at system scope with nothing outstanding."),
     number("gpu.launch", "device_us", not_negative, OF_MACHINE(gpu.device_launch_ps),
@@ -527,6 +587,16 @@ constexpr std::array table_list{
 constexpr std::array rule_list{
     rule{rule_kind::power_of_two, "gpu.warp_width_lanes", "", 1, "The simulator needs it."},
     rule{rule_kind::power_of_two, "gpu.remote_store_bytes", "", 1, "Stores are aligned."},
+    rule{rule_kind::divides, "gpu.issue.sub_cores", "gpu.issue.instructions_per_clock", 1,
+         "Sub-cores are equal."},
+    rule{rule_kind::divides, "gpu.issue.sub_cores", "gpu.issue.fp32_lanes_per_clock", 1,
+         "Sub-cores are equal."},
+    rule{rule_kind::divides, "gpu.issue.sub_cores", "gpu.issue.fp64_lanes_per_clock", 1,
+         "Sub-cores are equal."},
+    rule{rule_kind::divides, "gpu.issue.sub_cores", "gpu.issue.integer_lanes_per_clock", 1,
+         "Sub-cores are equal."},
+    rule{rule_kind::divides, "gpu.issue.sub_cores", "gpu.issue.special_lanes_per_clock", 1,
+         "Sub-cores are equal."},
     rule{rule_kind::power_of_two, "gpu.l1.sector_bytes", "", 1, "Sectors are aligned."},
     rule{rule_kind::divides, "gpu.l1.sector_bytes", "gpu.l1.line_bytes", 1,
          "A line consists of whole sectors."},

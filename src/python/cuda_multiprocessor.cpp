@@ -30,6 +30,10 @@ std::vector<double> measure_load_chain(const std::string& memory, std::uint64_t 
   return measured::chase_clocks(bench::loaded_from_of(memory), bytes, repeats);
 }
 
+std::vector<double> measure_peer_load_chain(std::uint64_t bytes, std::uint32_t repeats) {
+  return measured::chase_clocks(bench::loaded_from::l2, bytes, repeats, 1);
+}
+
 std::pair<std::uint32_t, std::vector<double>> measure_fft(bool planes, std::uint32_t length,
                                                           std::uint32_t repeats) {
   measured::library_times found = measured::fft_times(planes, length, repeats);
@@ -48,6 +52,9 @@ void bind_cuda_multiprocessor(nb::module_& module) {
              "simulate_load_loop of _core on a GPU, by repeat.");
   module.def("measure_load_chain", &measure_load_chain, nb::arg("memory"), nb::arg("bytes"),
              nb::arg("repeats"), released(), "simulate_load_chain of _core on a GPU, by repeat.");
+  module.def("measure_peer_load_chain", &measure_peer_load_chain, nb::arg("bytes"),
+             nb::arg("repeats"), released(),
+             "simulate_peer_load_chain of _core on GPUs, by repeat.");
   module.def("measure_small_kernels", &measured::small_kernel_s, nb::arg("instructions"),
              nb::arg("kernels"), nb::arg("repeats"), released(),
              "simulate_small_kernels of _core on a GPU, by repeat.");

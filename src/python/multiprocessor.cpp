@@ -52,6 +52,12 @@ void bind_multiprocessor(nb::module_& module) {
       nb::arg("machine"), nb::arg("memory"), nb::arg("bytes"),
       "Clocks of a load whose address is the result of the load before it.");
   module.def(
+      "simulate_peer_load_chain",
+      [](described m, std::uint64_t bytes) {
+        return simulated(m, [&](const benches& on) { return on.peer_chase_clocks(bytes); });
+      },
+      nb::arg("machine"), nb::arg("bytes"), "The same from the second GPU's memory.");
+  module.def(
       "simulate_small_kernels",
       [](described m, std::uint32_t instructions, std::uint32_t kernels) {
         return simulated(

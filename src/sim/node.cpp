@@ -246,8 +246,10 @@ void node::treat_loads(const kernel::remote_load_options& options) {
 }
 
 void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function& block,
-                          std::uint32_t region, const kernel::block_mapping* mapping) {
+                          compiled_kernel code, std::uint32_t region,
+                          const kernel::block_mapping* mapping) {
   recorder::settings record = recorded_by(device);
+  record.code = code;
   if (region == none) {
     parts_->tasks.add_kernel(device, shape, std::move(record), block, parts_->unified_stores);
     return;
@@ -269,24 +271,25 @@ void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function
 }
 
 void node::enqueue_updates(std::uint32_t device, grid shape, const block_function& block,
-                           std::uint32_t partition) {
+                           compiled_kernel code, std::uint32_t partition) {
   const kernel::region_state& state = states_[partition];
   shape.shared_bytes += kernel::packing_bytes(state, shape.threads, warp_width_);
   recorder::settings record = recorded_by(device);
   record.in_turn = true;
+  record.code = code;
   parts_->tasks.add_kernel(device, shape, std::move(record), block,
                            simulated(state.options.mechanism).path());
 }
 
 void node::enqueue_share(std::uint32_t device, grid shape, const block_function& block,
-                         kernel::block_share share) {
+                         compiled_kernel code, kernel::block_share share) {
   shape.blocks = share.count;
   enqueue_kernel(
       device, shape,
       [block, share](std::uint64_t index, recorder& r, kernel::block_memory& m) {
         block(share.first + index * share.stride, r, m);
       },
-      none, nullptr);
+      code, none, nullptr);
 }
 
 void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
@@ -359,7 +362,9 @@ void node::call(std::uint32_t device, kernel::library_call c) {
     return;
   }
   auto& last = parts_->tasks[device].last;
-  last = {parts_->simulated.add_call(device, std::move(c), last)};
+  std::vector<std::uint64_t> swept;
+  for (const kernel::library_sweep& s : c.sweeps) swept.push_back(parts_->memory.address(s.data));
+  last = {parts_->simulated.add_call(device, std::move(c), std::move(swept), last)};
 }
 
 kernel::run_result node::finish() {

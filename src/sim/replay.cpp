@@ -235,7 +235,7 @@ class replayer {
     call.bytes_written = c.bytes_written;
     call.operations = {c.operations[0], c.operations[1], c.operations[2], c.operations[3]};
     call.on_cpu = [] {};
-    tasks_.push_back(simulation_.add_call(c.gpu, std::move(call), after(c.after)));
+    tasks_.push_back(simulation_.add_call(c.gpu, std::move(call), {}, after(c.after)));
   }
   void add(const trace::join&) {
     time_ += simulation_.run();

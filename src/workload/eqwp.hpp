@@ -362,3 +362,21 @@ struct eqwp_problem {
 };
 
 }  // namespace interlace::workload
+
+// What nvcc 13.0 makes of the kernels: registers and instructions.
+namespace interlace {
+
+template <>
+inline constexpr compiled_kernel compiled_as<workload::renew_stresses<workload::point_runs>>{32,
+                                                                                             323};
+template <>
+inline constexpr compiled_kernel compiled_as<workload::renew_stresses<workload::point_tiles>>{32,
+                                                                                              333};
+template <>
+inline constexpr compiled_kernel compiled_as<workload::renew_velocities<workload::point_runs>>{32,
+                                                                                               306};
+template <>
+inline constexpr compiled_kernel compiled_as<workload::renew_velocities<workload::point_tiles>>{
+    32, 315};
+
+}  // namespace interlace

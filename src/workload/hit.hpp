@@ -671,3 +671,27 @@ struct hit_problem {
 };
 
 }  // namespace interlace::workload
+
+// What nvcc 13.0 makes of the kernels: registers and instructions.
+namespace interlace {
+
+template <>
+inline constexpr compiled_kernel compiled_as<workload::advance>{28, 220};
+template <>
+inline constexpr compiled_kernel compiled_as<workload::cross>{24, 52};
+template <>
+inline constexpr compiled_kernel compiled_as<workload::rotate>{30, 128};
+template <>
+inline constexpr compiled_kernel compiled_as<workload::send_lines<workload::point_runs>>{16, 94};
+template <>
+inline constexpr compiled_kernel compiled_as<workload::send_lines<workload::point_tiles>>{14, 102};
+template <>
+inline constexpr compiled_kernel compiled_as<workload::send_planes<workload::point_runs>>{10, 21};
+template <>
+inline constexpr compiled_kernel compiled_as<workload::send_planes<workload::point_tiles>>{10, 47};
+template <>
+inline constexpr compiled_kernel compiled_as<workload::take_lines>{10, 49};
+template <>
+inline constexpr compiled_kernel compiled_as<workload::take_planes>{14, 90};
+
+}  // namespace interlace

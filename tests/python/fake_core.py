@@ -457,6 +457,9 @@ class FakeCuda(Fake):
     def measure_load_chain(self, memory: str, size: int, repeats: int) -> list[float]:
         return self.of_one("load chain", 280, repeats, memory, size)
 
+    def measure_peer_load_chain(self, size: int, repeats: int) -> list[float]:
+        return self.of_one("peer load chain", 1700, repeats, size)
+
     def measure_small_kernels(self, instructions: int, kernels: int, repeats: int) -> list[float]:
         time_s = 1e-6 + 2e-9 * instructions
         return self.of_one("small kernels", time_s, repeats, instructions, kernels)

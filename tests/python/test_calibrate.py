@@ -15,9 +15,11 @@ from interlace.machine.compiled import to_core
 from interlace.machine.reading import load_machine
 from interlace.study import calibrate, calibration
 from interlace.study.calibration_row import FITTED, PREDICTED
+from interlace.study.multiprocessor_rows import multiprocessor_rows
 from study_helpers import Run
 
 SHIPPED = Path(__file__).parents[2] / "bench/results/rows-4xh200.json"
+OF_ONE = SHIPPED.parent / "rows-h200.json"
 SMALL = ("copy of 64 KiB to a peer", "4 B copy, from the host and back", "host to 2 GPUs")
 
 
@@ -34,9 +36,13 @@ def measured(tmp_path: Path, rows: list[Any], **more: Any) -> Path:
 def test_the_shipped_rows_are_all_of_them() -> None:
     keys = [row.key for row in calibration.definitions()]
     assert len(set(keys)) == len(keys)
-    # The rows that one GPU gives are measured on one GPU.
-    of_several = [row.key for row in calibration.definitions() if row.gpus > 1]
+    # The rows of multiprocessors have a file of their own.
+    own = {row.key for row in multiprocessor_rows()}
+    of_several = [row.key for row in calibration.definitions() if row.key not in own]
     assert [row.row for row in calibrate.read_measured(SHIPPED, keys).rows] == of_several
+    missing = {"dependent loads from a peer, 1 MiB", "dependent loads, memory, 1 GiB"}
+    of_one = [row.key for row in multiprocessor_rows() if row.key not in missing]
+    assert [row.row for row in calibrate.read_measured(OF_ONE, keys).rows] == of_one
 
 
 def test_errors_of_small_rows(run: Run, tmp_path: Path) -> None:
@@ -200,10 +206,16 @@ def test_chains_of_operations_are_simulated() -> None:
     core = pytest.importorskip("interlace._core")
     machine = load_machine("hgx-h200-4")
     described = to_core(machine, core)
-    # 16 warps of each sub-core share the 32 lanes of their sub-core.
+    # One warp waits for its own results; 16 warps share the 32 lanes of their sub-core.
+    assert core.simulate_chain(described, "FFMA", 1) == pytest.approx(4.1, rel=0.01)
     assert core.simulate_chain(described, "FFMA", 16) == pytest.approx(16, rel=0.01)
-    assert core.simulate_load_chain(described, "L2", 1 << 20) == pytest.approx(280, rel=0.01)
-    assert core.simulate_small_kernels(described, 0, 1) == pytest.approx(0.7e-6)
+    assert core.simulate_chain(described, "barrier", 8) == pytest.approx(76.6, rel=0.01)
+    assert core.simulate_load_chain(described, "L2", 1 << 20) == pytest.approx(287, rel=0.01)
+    loop = [core.simulate_load_loop(described, "shared memory", n, 1) for n in (1, 4)]
+    assert loop == pytest.approx([43.3, 14.7], rel=0.02)
+    # The link's latency leaves one hit of the L2 to a remote load (855 ns).
+    assert core.simulate_peer_load_chain(described, 1 << 20) == pytest.approx(855 * 1.98, rel=0.01)
+    assert core.simulate_small_kernels(described, 0, 1) == pytest.approx(0.72e-6)
     with pytest.raises(UserError, match="there is no chain of DADD"):
         core.simulate_chain(described, "DADD", 1)
     with pytest.raises(UserError, match="there is no memory 'L3'"):

@@ -78,7 +78,20 @@ def test_opcodes_are_counted() -> None:
 
 
 def compiled(source: Path, folder: Path, arch: str = "sm_90") -> tuple[Path, str]:
-    """The machine code of a source, and the assembler's report on its kernels."""
+    """The machine code of a source, and the assembler's report on its kernels.
+
+    A source is compiled once, although several tests look at it.
+    """
+    text = source.read_text("utf-8")
+    if (text, arch) not in COMPILATIONS:
+        COMPILATIONS[text, arch] = _compiled(source, folder, arch)
+    return COMPILATIONS[text, arch]
+
+
+COMPILATIONS: dict[tuple[str, str], tuple[Path, str]] = {}
+
+
+def _compiled(source: Path, folder: Path, arch: str) -> tuple[Path, str]:
     nvcc = find_nvcc()
     if nvcc is None:
         pytest.skip("no nvcc (in CUDACXX, PATH or /usr/local/cuda/bin)")
@@ -397,3 +410,57 @@ def test_small_kernels_are_straight_and_gathers_hold_their_registers(
         used = int(re.findall(r"Used (\d+) registers", entry)[0])
         assert registers - 8 < used <= registers
         assert "0 bytes spill stores" in entry
+
+
+COMPILED = re.compile(r"compiled_as<([^{]*)>\{(\d+), (\d+)\}")
+GRID = re.compile(r"run_grid<untracked, (.*?) ?>\(")
+GRANULE = 8  # registers are given to threads in such steps
+
+
+def plain_name(text: str) -> str:
+    """The name of a kernel as headers and demangled symbols both have it."""
+    name = re.sub(r"interlace::(device::|workload::)?|workload::|\s", "", text)
+    return re.sub(r"(\d)u\b", r"\1", name)
+
+
+def demangled(symbols: list[str]) -> list[str]:
+    tool = shutil.which("c++filt")
+    if tool is None:
+        pytest.skip("no c++filt")
+    run = subprocess.run(
+        [tool], input="\n".join(symbols), check=True, capture_output=True, text=True
+    )
+    return run.stdout.splitlines()
+
+
+# Other tests compile the first ones anyway. INTERLACE_TEST_KERNELS=all takes all.
+SOME = ("pagerank", "sssp", "jacobi", "ct")
+ALL = (*SOME, "als", "diffusion", "eqwp", "hit")
+
+
+@pytest.mark.parametrize(
+    "workload", ALL if os.environ.get("INTERLACE_TEST_KERNELS") == "all" else SOME
+)
+def test_headers_know_what_the_compiler_makes_of_kernels(workload: str, tmp_path: Path) -> None:
+    """Simulated kernels have the registers and the code of compiled ones."""
+    source = on_gpus(workload, tmp_path)
+    listing = listing_of(source, tmp_path)
+    entries = compiled(source, tmp_path)[1].split("Compiling entry function")[1:]
+    registers = {
+        re.findall(r"'(\w+)'", entry)[0]: int(re.findall(r"Used (\d+) registers", entry)[0])
+        for entry in entries
+    }
+    mixes = opcodes(listing)
+    names = list(registers)
+    found: dict[str, tuple[int, int]] = {}
+    for symbol, name in zip(names, demangled(names), strict=True):
+        if match := GRID.search(name.replace("interlace::device::", "")):
+            found[plain_name(match[1])] = (registers[symbol], sum(mixes[symbol].values()))
+    header = " ".join((ROOT / f"src/workload/{workload}.hpp").read_text("utf-8").split())
+    stated = {
+        plain_name(name): (int(used), int(code)) for name, used, code in COMPILED.findall(header)
+    }
+    assert stated.keys() == found.keys()
+    for name, (used, code) in found.items():
+        assert -(-stated[name][0] // GRANULE) == -(-used // GRANULE), name
+        assert stated[name][1] == pytest.approx(code, rel=0.1), name

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "interlace/base/errors.hpp"
 
@@ -21,8 +22,10 @@ struct operation_counts {
 // tracked.
 //
 // The host and the simulated node call on_cpu once, when it is the call's turn in the stream. The
-// simulated node charges a launch and after it the longer of two times: the time in which the
-// memory moves the bytes, and the time in which the compute units execute the operations.
+// simulated node charges a launch for each of the call's kernels. After it comes the longest of
+// three times: those in which the L2 and the memory move the bytes of the kernel, and that in which
+// the compute units execute its share of the operations. A call that names no sweeps moves its
+// bytes past the L2, as one kernel.
 //
 // The real node calls on_gpu with a cudaStream_t of the device, which is then the current device.
 // on_gpu must enqueue its work in that stream and in no other. It must neither wait nor allocate,
@@ -30,11 +33,20 @@ struct operation_counts {
 // launches early (programmatic dependent launch) must wait before it touches memory. The node calls
 // on_gpu once if it captures a graph. Without graphs, the node calls on_gpu once to load its
 // kernels, and once more for each run.
+// What one kernel of a library call reads or writes: a whole array, once.
+struct library_sweep {
+  const void* data = nullptr;
+  std::uint64_t bytes = 0;
+  bool writes = false;
+  std::uint32_t kernel = 0;  // of the call, from 0 on
+};
+
 struct library_call {
   std::string name;                 // shown in timelines and errors
   std::uint64_t bytes_read = 0;     // bytes that the call reads from the device's own memory
   std::uint64_t bytes_written = 0;  // bytes that the call writes to the device's own memory
   operation_counts operations;
+  std::vector<library_sweep> sweeps;  // in the order of their kernels; they have the bytes above
   std::function<void()> on_cpu;
   std::function<void(void* stream)> on_gpu;
 };

@@ -11,6 +11,9 @@
 //   void on_compute(operations, site)
 //   std::uint64_t enter_loop(site)           leave_loop of the same loop gets this value back
 //   void next_iteration(), leave_loop(std::uint64_t)
+//   void on_iteration_end()                  optional: the previous operations end an iteration of
+//   a
+//                                            loop that carries a result
 //   void on_uniform()                        the previous load is the warp's: its value decides
 //                                            which instructions follow
 //   void on_acquire_release()                the previous atomic acquires and releases what the
@@ -203,6 +206,93 @@ class lane_range {
   std::uint64_t outside_ = 0;
 };
 
+// A range whose iterations each need the result of the one before. The compiler unrolls the loop
+// `unroll` times, so the loads of so many iterations are in flight together. Their operations
+// follow before the next loads.
+struct carried_work {
+  std::uint32_t unroll = 1;
+  operations each;  // of an iteration
+
+  operations of(std::uint32_t iterations) const {
+    return {each.fp32 * iterations, each.fp64 * iterations, each.integer * iterations,
+            each.special * iterations};
+  }
+};
+
+template <class Observer, class I>
+class carrying_range {
+ public:
+  carrying_range(Observer& observer, I begin, I end, I step, std::uint32_t instruction,
+                 const carried_work& work, site_id site)
+      : observer_(observer),
+        begin_(begin),
+        end_(end),
+        step_(step),
+        instruction_(instruction),
+        work_(work),
+        site_(site) {
+    if constexpr (Observer::active) outside_ = observer_.enter_loop(site);
+  }
+  ~carrying_range() {
+    if constexpr (Observer::active) {
+      observer_.leave_loop(outside_);
+      if (taken_ != 0) execute();
+    }
+  }
+  carrying_range(const carrying_range&) = delete;
+  carrying_range& operator=(const carrying_range&) = delete;
+  carrying_range(carrying_range&&) = delete;
+  carrying_range& operator=(carrying_range&&) = delete;
+
+  struct sentinel {};
+  class iterator {
+   public:
+    explicit iterator(carrying_range& range) : range_(range), value_(range.begin_) {}
+    auto operator*() const {
+      if constexpr (Observer::active) {
+        return dependent_index<I>{value_, range_.instruction_};
+      } else {
+        return value_;
+      }
+    }
+    iterator& operator++() {
+      value_ = static_cast<I>(value_ + range_.step_);
+      if constexpr (Observer::active) {
+        range_.observer_.next_iteration();
+        range_.took(value_ < range_.end_);
+      }
+      return *this;
+    }
+    bool operator!=(sentinel) const { return value_ < range_.end_; }
+
+   private:
+    carrying_range& range_;
+    I value_;
+  };
+  iterator begin() { return iterator(*this); }
+  sentinel end() const { return {}; }
+
+ private:
+  // Counts an iteration. A full group of them executes its operations before the next one begins.
+  // The last group does so after the loop, where all lanes meet.
+  void took(bool more) {
+    if (++taken_ == work_.unroll && more) execute();
+  }
+  void execute() {
+    observer_.on_compute(work_.of(taken_), site_);
+    if constexpr (requires { observer_.on_iteration_end(); }) observer_.on_iteration_end();
+    taken_ = 0;
+  }
+
+  Observer& observer_;
+  I begin_, end_, step_;
+  std::uint32_t instruction_;
+  carried_work work_;
+  site_id site_;
+  std::uint32_t taken_ = 0;
+  std::uint64_t outside_ = 0;
+};
+
 // Loads and stores of views. One lane makes them; if `uniform`, a whole warp or block does.
 template <class Observer>
 class accessor {
@@ -325,6 +415,20 @@ class serial_lane : public accessor<Observer> {
   template <class B, class E, class S>
   auto range(const B& begin, const E& end, const S& step, site_id site = INTERLACE_SITE) const {
     return make_range(begin, end, step, site);
+  }
+
+  template <class B, class E, class S>
+  auto carrying(std::uint32_t unroll, const operations& each, const B& begin, const E& end,
+                const S& step, site_id site = INTERLACE_SITE) const {
+    using plain = common_index<B, E>;
+    return carrying_range<Observer, plain>(
+        *observer_, static_cast<plain>(plain_of(begin)), static_cast<plain>(plain_of(end)),
+        static_cast<plain>(step), loaded_by(begin, end), {unroll, each}, site);
+  }
+  template <class B, class E>
+  auto carrying(std::uint32_t unroll, const operations& each, const B& begin, const E& end,
+                site_id site = INTERLACE_SITE) const {
+    return carrying(unroll, each, begin, end, 1U, site);
   }
 
   template <class T, class I>
@@ -465,14 +569,18 @@ class serial_lane : public accessor<Observer> {
     return old;
   }
 
+  // The instruction that loaded a bound of a range.
+  template <class B, class E>
+  static std::uint32_t loaded_by(const B& begin, const E& end) {
+    const std::uint32_t instruction = index_instruction(end);
+    return instruction == no_instruction ? index_instruction(begin) : instruction;
+  }
   template <class B, class E, class S>
   auto make_range(const B& begin, const E& end, const S& step, site_id site) const {
-    std::uint32_t instruction = index_instruction(end);
-    if (instruction == no_instruction) instruction = index_instruction(begin);
-    using plain = std::common_type_t<decltype(plain_of(begin)), decltype(plain_of(end))>;
+    using plain = common_index<B, E>;
     return lane_range<Observer, plain>(*observer_, static_cast<plain>(plain_of(begin)),
                                        static_cast<plain>(plain_of(end)), static_cast<plain>(step),
-                                       instruction, site);
+                                       loaded_by(begin, end), site);
   }
   template <class I>
   static I plain_of(const I& i) {
@@ -482,6 +590,9 @@ class serial_lane : public accessor<Observer> {
   static I plain_of(const dependent_index<I>& i) {
     return i.value;
   }
+  template <class B, class E>
+  using common_index = std::common_type_t<decltype(plain_of(std::declval<B>())),
+                                          decltype(plain_of(std::declval<E>()))>;
 
   update_packer* packer_;
   std::uint32_t lane_;

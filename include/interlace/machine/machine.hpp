@@ -28,6 +28,8 @@ struct cache {
   // L1 only. If true, a miss whose set has only lines in flight waits for one of these lines, and
   // so do later loads. If false, the miss displaces one of these lines.
   bool stalls_on_full_set = false;
+  // L2 only: requests of all banks together, whatever their sectors; 0: only bytes count.
+  double requests_per_s = 0;
 };
 
 // A first-level cache for loads of one element for all lanes of a warp. Several compute units share
@@ -45,16 +47,29 @@ struct dram {
   double bytes_per_s = 0;  // sustained rate of all channels together
   std::uint32_t channels = 1;
   std::uint64_t latency_ps = 0;  // the time that an L2 miss adds if the memory is idle
+  double requests_per_s = 0;  // requests of all channels, whatever their bytes; 0: only bytes count
 };
 
-// Throughput of a compute unit, in lane operations per clock.
+// Throughput of a compute unit, in lane operations per clock, and the latency of its operations.
 struct issue_rates {
+  std::uint32_t sub_cores = 1;     // equal parts of the unit; each warp stays in one of them
   std::uint32_t instructions = 4;  // warp instructions issued per clock (schedulers)
   std::uint32_t fp32 = 64;
   std::uint32_t fp64 = 32;
   std::uint32_t integer = 64;
   std::uint32_t special = 16;      // reciprocal, square root, transcendental
   std::uint32_t memory_lines = 1;  // lines (tags) that the load/store unit looks up per clock
+  // Clocks from an operation to one that needs its result; 0: the time that lanes are busy with it.
+  double fp32_latency = 0;
+  double fp64_latency = 0;
+  double integer_latency = 0;
+  double special_latency = 0;
+  double shuffle_latency = 0;       // 0: the latency of an L1 hit
+  double shared_latency = 0;        // of a load from shared memory; 0: the latency of an L1 hit
+  double barrier_latency = 0;       // from the last warp's arrival until the warps go on
+  double barrier_warp_latency = 0;  // the same, for each warp of the block
+  double loop_latency = 0;          // the end of an iteration of a loop that carries a result
+  std::uint32_t load_lanes = 0;     // lanes of a load whose addresses are taken per clock; 0: all
 };
 
 // Address translation. Each compute unit (and each scalar cache) has an L1 TLB, and the GPU has an
@@ -160,6 +175,7 @@ struct gpu {
   std::uint32_t max_warps = 64;    // warps that a compute unit can hold
   std::uint32_t max_blocks = 32;   // blocks that a compute unit can hold
   std::uint64_t shared_bytes = 0;  // shared memory of a compute unit
+  std::uint32_t registers = 0;     // 32-bit registers of a compute unit; 0: they limit nothing
   issue_rates issue;
   cache l1;
   scalar_cache scalar_l1;
@@ -181,8 +197,10 @@ struct gpu {
   // event. 0: unknown.
   std::uint64_t copy_event_latency_ps = 0;
   graph_costs graph;
-  std::uint64_t kernel_launch_ps = 0;  // device-side gap before the first block of a kernel
-  std::uint64_t block_launch_ps = 0;   // time between the starts of two blocks on one compute unit
+  std::uint64_t kernel_launch_ps = 0;   // device-side gap before the first block of a kernel
+  std::uint64_t block_launch_ps = 0;    // time between the starts of two blocks on one compute unit
+  std::uint64_t library_kernel_ps = 0;  // the least time of a kernel of a library call
+  std::uint64_t instruction_ps = 0;     // the start of a kernel, for each instruction of its code
   block_dispatch dispatch = block_dispatch::round_robin;
   std::uint64_t fence_ps = 0;  // a system-scope release without stores in flight
   // Kernels that kernels launch: the time from the launch to the first block, the time between two

@@ -45,7 +45,7 @@ class node final : public kernel::cpu_node {
   template <class Kernel>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
     if (untimed_) return run_blocks(device, kernel, shape, {.count = shape.blocks});
-    enqueue_kernel(device, shape, runner(kernel, shape), none, nullptr);
+    enqueue_kernel(device, shape, runner(kernel, shape), compiled_as<Kernel>, none, nullptr);
   }
   // Enqueues a kernel that writes region `r`. `mapping` names the elements that each block writes.
   // The mechanism of `r` decides how and when these elements reach the subscribers.
@@ -53,7 +53,7 @@ class node final : public kernel::cpu_node {
   void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
               const kernel::block_mapping& mapping) {
     if (untimed_) return run_blocks(device, kernel, shape, {.count = shape.blocks});
-    enqueue_kernel(device, shape, runner(kernel, shape), r.id, &mapping);
+    enqueue_kernel(device, shape, runner(kernel, shape), compiled_as<Kernel>, r.id, &mapping);
   }
 
   // Enqueues a kernel that updates the partition. The mechanism of `p` decides how and when the
@@ -62,7 +62,7 @@ class node final : public kernel::cpu_node {
   void launch(std::uint32_t device, const Kernel& kernel, grid shape,
               const kernel::partition<T, Op>& p) {
     if (untimed_) return run_blocks(device, kernel, shape, {.count = shape.blocks});
-    enqueue_updates(device, shape, runner(kernel, shape), p.id);
+    enqueue_updates(device, shape, runner(kernel, shape), compiled_as<Kernel>, p.id);
   }
   // Makes a partition. Throws usage_error if partitions lack the mechanism or a parameter is out of
   // its bounds, and model_error if the boundaries do not fit.
@@ -79,7 +79,7 @@ class node final : public kernel::cpu_node {
       if (untimed_) {
         run_blocks(d, kernel, shape, share);
       } else {
-        enqueue_share(d, shape, runner(kernel, shape), share);
+        enqueue_share(d, shape, runner(kernel, shape), compiled_as<Kernel>, share);
       }
     }
   }
@@ -197,11 +197,12 @@ class node final : public kernel::cpu_node {
   kernel::trace_totals trace_blocks(std::uint32_t device, grid shape,
                                     const block_function& block) const;
   void enqueue_kernel(std::uint32_t device, grid shape, const block_function& block,
-                      std::uint32_t region, const kernel::block_mapping* mapping);
+                      compiled_kernel code, std::uint32_t region,
+                      const kernel::block_mapping* mapping);
   void enqueue_updates(std::uint32_t device, grid shape, const block_function& block,
-                       std::uint32_t partition);
+                       compiled_kernel code, std::uint32_t partition);
   void enqueue_share(std::uint32_t device, grid shape, const block_function& block,
-                     kernel::block_share share);
+                     compiled_kernel code, kernel::block_share share);
   // Adds the movement of a partition's contributions to an exchange.
   void add_contributions(std::uint32_t id, region_exchange& work);
   void enqueue_exchange(const std::vector<std::uint32_t>& ids);

@@ -34,6 +34,32 @@ class Issue(Table, frozen=True, kw_only=True):
     special_lanes_per_clock: int
     # The number of cache lines that the load/store unit can look up.
     memory_lines_per_clock: int
+    # The equal parts of a compute unit. Each has its share of the lanes and of the instructions,
+    # and a warp stays in one of them.
+    sub_cores: int = 1
+    # The time from a 32-bit floating-point operation to one that needs its result. 0 means the time
+    # that the lanes are busy with it.
+    fp32_latency_clocks: float = 0
+    # The same for 64-bit floating-point operations.
+    fp64_latency_clocks: float = 0
+    # The same for integer operations.
+    integer_latency_clocks: float = 0
+    # The same for reciprocals, square roots and transcendental functions.
+    special_latency_clocks: float = 0
+    # The time of an exchange of registers in a warp. 0 means `hit_latency_ns` of the L1.
+    shuffle_latency_clocks: float = 0
+    # The time of a load from shared memory. 0 means `hit_latency_ns` of the L1.
+    shared_latency_clocks: float = 0
+    # The time from a block's last warp at a barrier until its warps go on.
+    barrier_latency_clocks: float = 0
+    # What each warp of the block adds to that time.
+    barrier_warp_latency_clocks: float = 0
+    # The time that a warp needs for the end of an iteration, besides the loads and operations, in a
+    # loop whose iterations carry a result.
+    loop_latency_clocks: float = 0
+    # The number of lanes of a load from global memory whose addresses the load/store unit takes. 0
+    # means all lanes of a warp.
+    load_lanes_per_clock: int = 0
 
 
 class L1(Table, frozen=True, kw_only=True):
@@ -97,6 +123,9 @@ class L2(Table, frozen=True, kw_only=True):
     outstanding_lines_per_bank: int
     # The rate of all banks together.
     bandwidth_GB_per_s: float
+    # The rate of requests of all banks together, whatever their size. 0 means that only bytes
+    # count.
+    requests_MHz: float = 0
     # Whether stores go on to the memory at once (`through`), or stay until their line leaves
     # (`back`).
     write_policy: Literal["through", "back"]
@@ -148,6 +177,9 @@ class Dram(Table, frozen=True, kw_only=True):
     channels: int
     # The time that an idle memory adds to a miss of the L2.
     latency_ns: float
+    # The rate of requests of all channels together, whatever their size. 0 means that only bytes
+    # count.
+    requests_MHz: float = 0
 
 
 class Copy(Table, frozen=True, kw_only=True):
@@ -204,6 +236,11 @@ class Launch(Table, frozen=True, kw_only=True):
     kernel_us: float
     # The time between two blocks that start on one compute unit.
     block_ns: float
+    # The time of a kernel of a library call, besides its launch and its bytes.
+    library_kernel_us: float = 0
+    # The time that the first blocks of a kernel wait for each instruction of the kernel's machine
+    # code.
+    instruction_ns: float = 0
     # The time of a release at system scope with nothing outstanding.
     fence_ns: float
     # The time from a launch by a kernel to the first block of the launched kernel.
@@ -336,6 +373,9 @@ class Gpu(Table, frozen=True, kw_only=True):
     blocks_per_compute_unit: int
     # The shared memory of a compute unit.
     shared_KiB_per_compute_unit: int
+    # The number of 32-bit registers of a compute unit. 0 means that registers do not limit the
+    # number of its warps.
+    registers_per_compute_unit: int = 0
     # The number of a compute unit's remote stores that can wait for a link. If all places are
     # taken, warps wait.
     store_queue_lines_per_compute_unit: int
@@ -345,6 +385,9 @@ class Gpu(Table, frozen=True, kw_only=True):
     # The rate at which stores leave a compute unit. If the key is left out, they leave as fast as
     # the L1 looks lines up.
     store_GB_per_s_per_compute_unit: float | UnsetType = UNSET
+    # The mean error of simulated times of workloads on one GPU, as `interlace calibrate
+    # --workloads` found it. Tables of simulated times show it.
+    workload_error_percent: float | UnsetType = UNSET
     issue: Issue
     l1: L1
     scalar_l1: ScalarL1 | UnsetType = UNSET
@@ -457,16 +500,29 @@ KEYS = (
     Key("gpu", "warps_per_compute_unit", "whole", 1, 1, 1048576),
     Key("gpu", "blocks_per_compute_unit", "whole", 1, 1, 1048576),
     Key("gpu", "shared_KiB_per_compute_unit", "whole", 1024, 1, 1048576),
+    Key("gpu", "registers_per_compute_unit", "whole", 1, 0, 1048576, need="preset"),
     Key("gpu", "store_queue_lines_per_compute_unit", "whole", 1, 1, 1048576),
     Key("gpu", "remote_store_bytes", "whole", 1, 1, 128, need="optional"),
     Key("gpu", "store_GB_per_s_per_compute_unit", "number", 1000000000, 0.1, 1000000000,
         need="optional"),
+    Key("gpu", "workload_error_percent", "number", 1, 0, 1000, need="optional", stored=False),
     Key("gpu.issue", "instructions_per_clock", "whole", 1, 1, 1048576),
     Key("gpu.issue", "fp32_lanes_per_clock", "whole", 1, 1, 1048576),
     Key("gpu.issue", "fp64_lanes_per_clock", "whole", 1, 1, 1048576),
     Key("gpu.issue", "integer_lanes_per_clock", "whole", 1, 1, 1048576),
     Key("gpu.issue", "special_lanes_per_clock", "whole", 1, 1, 1048576),
     Key("gpu.issue", "memory_lines_per_clock", "whole", 1, 1, 1048576),
+    Key("gpu.issue", "sub_cores", "whole", 1, 1, 8, need="preset"),
+    Key("gpu.issue", "fp32_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
+    Key("gpu.issue", "fp64_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
+    Key("gpu.issue", "integer_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
+    Key("gpu.issue", "special_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
+    Key("gpu.issue", "shuffle_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
+    Key("gpu.issue", "shared_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
+    Key("gpu.issue", "barrier_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
+    Key("gpu.issue", "barrier_warp_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
+    Key("gpu.issue", "loop_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
+    Key("gpu.issue", "load_lanes_per_clock", "whole", 1, 0, 64, need="preset"),
     Key("gpu.l1", "size_KiB", "whole", 1024, 1, 1048576),
     Key("gpu.l1", "ways", "whole", 1, 1, 1048576),
     Key("gpu.l1", "line_bytes", "whole", 1, 1, 1048576, choices=("64", "128",)),
@@ -489,6 +545,7 @@ KEYS = (
     Key("gpu.l2", "hit_latency_ns", "number", 1000, 0, 1000000000),
     Key("gpu.l2", "outstanding_lines_per_bank", "whole", 1, 1, 65535),
     Key("gpu.l2", "bandwidth_GB_per_s", "number", 1000000000, 0.1, 1000000000),
+    Key("gpu.l2", "requests_MHz", "number", 1000000, 0, 1000000000, need="preset"),
     Key("gpu.l2", "write_policy", "choice", 1, choices=("through", "back",)),
     Key("gpu.l2", "atomics_per_clock_per_bank", "whole", 1, 1, 1048576),
     Key("gpu.l2", "port_latency_ns", "number", 1000, 0, 1000000000, need="optional",
@@ -508,6 +565,7 @@ KEYS = (
     Key("gpu.dram", "bandwidth_GB_per_s", "number", 1000000000, 0.1, 1000000000),
     Key("gpu.dram", "channels", "whole", 1, 1, 1048576),
     Key("gpu.dram", "latency_ns", "number", 1000, 0, 1000000000),
+    Key("gpu.dram", "requests_MHz", "number", 1000000, 0, 1000000000, need="preset"),
     Key("gpu.copy", "engines", "whole", 1, 1, 1048576),
     Key("gpu.copy", "peer_engines", "whole", 1, 1, 1048576, need="optional"),
     Key("gpu.copy", "setup_us", "number", 1000000, 0, 1000000000),
@@ -526,6 +584,8 @@ KEYS = (
     Key("gpu.graph", "launch_node_us", "number", 1000000, 0, 1000000000, need="preset"),
     Key("gpu.launch", "kernel_us", "number", 1000000, 0, 1000000000),
     Key("gpu.launch", "block_ns", "number", 1000, 0, 1000000000),
+    Key("gpu.launch", "library_kernel_us", "number", 1000000, 0, 1000000000, need="preset"),
+    Key("gpu.launch", "instruction_ns", "number", 1000, 0, 1000000000, need="preset"),
     Key("gpu.launch", "fence_ns", "number", 1000, 0, 1000000000),
     Key("gpu.launch", "device_us", "number", 1000000, 0, 1000000000),
     Key("gpu.launch", "device_interval_us", "number", 1000000, 0, 1000000000),
@@ -613,6 +673,11 @@ TABLES = (
 RULES = (
     Rule("power_of_two", "gpu.warp_width_lanes"),
     Rule("power_of_two", "gpu.remote_store_bytes"),
+    Rule("divides", "gpu.issue.sub_cores", ("gpu.issue.instructions_per_clock",)),
+    Rule("divides", "gpu.issue.sub_cores", ("gpu.issue.fp32_lanes_per_clock",)),
+    Rule("divides", "gpu.issue.sub_cores", ("gpu.issue.fp64_lanes_per_clock",)),
+    Rule("divides", "gpu.issue.sub_cores", ("gpu.issue.integer_lanes_per_clock",)),
+    Rule("divides", "gpu.issue.sub_cores", ("gpu.issue.special_lanes_per_clock",)),
     Rule("power_of_two", "gpu.l1.sector_bytes"),
     Rule("divides", "gpu.l1.sector_bytes", ("gpu.l1.line_bytes",)),
     Rule("at_most", "gpu.l1.line_bytes", ("gpu.l1.sector_bytes",), times=6),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlace.base.counts import counted
 from interlace.base.table import (
@@ -176,7 +176,7 @@ def footers(study: Study) -> list[str]:
             f"Simulated {min(rates):.2f} to {max(rates):.2f} million accesses in a second of CPU "
             "time."
         )
-    lines += _sampled(study.rows)
+    lines += _sampled(study.rows) + calibrated(study.machine)
     if any(captured(row.speedup, row.captured) == SLOWER for row in study.rows):
         lines.append(
             f"{SLOWER}: this row is slower than one GPU, so no share of the opportunity is shown."
@@ -199,6 +199,17 @@ def footers(study: Study) -> list[str]:
     shown_notes = ("Profile ", f"{MULTI_PATH} on ")
     lines += [n for n in study.notes if NOT_AVAILABLE in n or n.startswith(shown_notes)]
     return lines
+
+
+def calibrated(machine: Mapping[str, Any]) -> list[str]:
+    """How far simulated times of workloads on this machine are from measured ones, if known."""
+    error = machine.get("gpu", {}).get("workload_error_percent")
+    if error is None:
+        return []
+    return [
+        f"Simulated times of workloads on one GPU of this machine are {error:g} % from measured "
+        "ones in the mean (interlace calibrate --workloads)."
+    ]
 
 
 def _sampled(rows: Sequence[StudyRow]) -> list[str]:

@@ -22,13 +22,13 @@ WARPS = (1, 2, 4, 8, 16)  # of a sub-core
 FEW_WARPS, MANY_WARPS = WARPS[0], WARPS[-1]
 UNROLLED = (1, 2, 4)
 LOOPS = ("shared memory", "L1", "L2")
-LOAD_CHAINS = (
-    ("shared memory", 16 << 10),
-    ("L1", 16 << 10),
-    ("L2", MIB),
-    ("L2", 16 * MIB),
-    ("L2", 32 * MIB),
-    ("L2", 1024 * MIB),
+LOAD_CHAINS = (  # what the data are in, the path of the loads, and the size
+    ("shared memory", "shared memory", 16 << 10),
+    ("L1", "L1", 16 << 10),
+    ("L2", "L2", MIB),
+    ("L2", "L2", 16 * MIB),
+    ("L2", "L2", 32 * MIB),
+    ("memory", "L2", 1024 * MIB),
 )
 INSTRUCTIONS = (0, 50, 200, 500, 1000)  # of a small kernel
 KERNELS = (1, 8)  # different small kernels in turn
@@ -92,10 +92,15 @@ def _loads() -> list[Definition]:
     chains = [
         _row(
             f"dependent loads, {name}, {size_text(size)}", "loads", "clocks", "load_chain", 1.0,
-            name, size,
+            path, size,
         )
-        for name, size in LOAD_CHAINS
+        for name, path, size in LOAD_CHAINS
     ]  # fmt: skip
+    from_peer = Definition(
+        f"dependent loads from a peer, {size_text(MIB)}", "loads", "clocks", ONE_PROPERTY, 2,
+        _simulated("peer_load_chain", 1.0, MIB),
+        partial(Gpus.of_one, name="peer_load_chain", scale=1.0, arguments=(MIB,)),
+    )  # fmt: skip
     loops = [
         _row(
             f"load loop, {name}, unrolled by {unroll}, {_a_sub_core(warps)}", "loads", "clocks",
@@ -105,7 +110,7 @@ def _loads() -> list[Definition]:
         for warps in (FEW_WARPS, MANY_WARPS)
         for unroll in UNROLLED
     ]  # fmt: skip
-    return [*chains, *loops]
+    return [*chains, from_peer, *loops]
 
 
 def _kernel_starts() -> list[Definition]:

@@ -33,7 +33,20 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
       fabric_(links),
       clock_ps_(1e12 / config.clock_hz),
       half_l2_(config.l2.hit_latency_ps / 2),
+      sub_cores_(config.issue.sub_cores),
       rates_{config.issue.fp32, config.issue.fp64, config.issue.integer, config.issue.special},
+      latencies_{config.issue.fp32_latency, config.issue.fp64_latency, config.issue.integer_latency,
+                 config.issue.special_latency},
+      shuffle_latency_(config.issue.shuffle_latency == 0 ? config.l1.hit_latency_ps
+                                                         : clocks(config.issue.shuffle_latency)),
+      shared_latency_(config.issue.shared_latency == 0 ? config.l1.hit_latency_ps
+                                                       : clocks(config.issue.shared_latency)),
+      barrier_latency_(clocks(config.issue.barrier_latency)),
+      barrier_warp_latency_(clocks(config.issue.barrier_warp_latency)),
+      loop_latency_(clocks(config.issue.loop_latency)),
+      load_addresses_(config.issue.load_lanes == 0 ? 0
+                                                   : clocks(static_cast<double>(config.warp_width) /
+                                                            config.issue.load_lanes)),
       lookup_(clocks(1.0 / config.issue.memory_lines)),
       half_port_(config.port_l2_latency_ps == 0 ? half_l2_ : config.port_l2_latency_ps / 2),
       memory_(config) {
@@ -41,10 +54,17 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
   for (std::uint32_t u = 0; u < config.compute_units; ++u) units_.emplace_back(config_);
   for (std::uint32_t n = 0; n < known_counts; ++n) {
     cycle_times_[n] = clocks(static_cast<double>(n));
-    issue_times_[n] = clocks(static_cast<double>(n) / config.issue.instructions);
+    issue_times_[n] = clocks(static_cast<double>(n) * sub_cores_ / config.issue.instructions);
     for (std::size_t pipe = 0; pipe < operation_kinds; ++pipe) {
-      pipe_times_[pipe][n] = clocks(static_cast<double>(n) * config.warp_width / rates_[pipe]);
+      pipe_times_[pipe][n] =
+          clocks(static_cast<double>(n) * config.warp_width * sub_cores_ / rates_[pipe]);
     }
+  }
+  for (std::uint32_t sectors = 0; sectors < hit_times_.size(); ++sectors) {
+    const double bytes = static_cast<double>(sectors) * config.l1.sector_bytes;
+    const double rate = config.l1.bytes_per_s;
+    hit_times_[sectors] =
+        rate == 0 ? lookup_ : std::max(lookup_, static_cast<picoseconds>(bytes / rate * 1e12));
   }
   if (config.store_bytes_per_s > 0) {
     sector_store_ = static_cast<picoseconds>(
@@ -84,8 +104,12 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
     fit = std::clamp<std::uint64_t>(rest, 1, fit);
   }
   if (shape.shared_bytes > 0) fit = std::min(fit, config_.shared_bytes / shape.shared_bytes);
+  if (config_.registers != 0 && record.code.registers != 0) {
+    fit = std::min<std::uint64_t>(fit, blocks_with_registers(record.code.registers, own));
+  }
   if (fit == 0 && shape.blocks > 0) {
-    throw model_error("a block of " + std::to_string(shape.threads) + " threads and " +
+    throw model_error("a block of " + std::to_string(shape.threads) + " threads of " +
+                      std::to_string(record.code.registers) + " registers and " +
                       std::to_string(shape.shared_bytes) +
                       " bytes of shared memory does not fit a compute unit of " + config_.model);
   }
@@ -107,17 +131,29 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   for (compute_unit& u : units_) {
     u.l1.invalidate();
     u.claimed_blocks = 0;
+    u.next_sub_core = 0;
   }
   for (cache& c : scalar_l1_) c.invalidate();
   share_blocks();
-  // Each compute unit starts its blocks one after another, at intervals of block_launch_ps.
+  // Each compute unit starts its blocks one after another, at intervals of block_launch_ps, once it
+  // has the code.
+  const picoseconds begin = queue_.now() + record.code.instructions * config_.instruction_ps;
   for (std::uint64_t k = 0; k < fit; ++k) {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (!claim_block(units_[u])) continue;
-      push(queue_.now() + k * config_.block_launch_ps, event_kind::block_starts, u, 0);
+      push(begin + k * config_.block_launch_ps, event_kind::block_starts, u, 0);
     }
   }
   check_kernel_end();
+}
+
+// The blocks of `warps` warps for which a compute unit has registers. Each sub-core has its share
+// of them, and gives them to warps in granules.
+std::uint32_t gpu::blocks_with_registers(std::uint32_t registers, std::uint32_t warps) const {
+  constexpr std::uint32_t granule = 8;  // registers of a lane
+  const std::uint32_t of_lane = (registers + granule - 1) / granule * granule;
+  const std::uint32_t fitting = config_.registers / sub_cores_ / (of_lane * config_.warp_width);
+  return fitting * sub_cores_ / warps;
 }
 
 void gpu::share_blocks() {
@@ -161,6 +197,8 @@ void gpu::start_block(std::uint32_t unit) {
   b.warps_left = warps_per_block_;
   b.at_barrier = 0;
   compute_unit& own = units_[unit];
+  const std::uint32_t first_sub_core = own.next_sub_core;
+  own.next_sub_core = (first_sub_core + warps_per_block_) % sub_cores_;
   std::uint64_t& next = own.next_block != own.last_block ? own.next_block : next_block_;
   recording_.take(next++, b);
   if (recording_.has_room()) helpers_->wake();
@@ -171,7 +209,8 @@ void gpu::start_block(std::uint32_t unit) {
     warp& w = warps_[id];
     w = warp{};
     w.block = slot;
-    w.unit = unit;
+    w.unit = static_cast<std::uint16_t>(unit);
+    w.sub_core = static_cast<std::uint16_t>((first_sub_core + k) % sub_cores_);
     w.program = p.instructions.data();
     w.lines = p.lines.data();
     w.written = p.written.data();
@@ -306,7 +345,13 @@ void gpu::release_barrier(std::uint32_t block) {
     warps_[id].state = warp_state::ready;
     ++warps_[id].next;
     // The release is an event, because the last warp to arrive is still advancing here.
-    push(queue_.now(), event_kind::warp_wakes, id, 0);
+    // A kernel has no barrier after its last part.
+    const bool ends = warps_[id].next == warps_[id].size;
+    const picoseconds after =
+        ends ? 0 : barrier_latency_ + warps_per_block_ * barrier_warp_latency_;
+    warps_[id].ready = std::max(warps_[id].ready, queue_.now() + after);
+    warps_[id].issues = warps_[id].ready;
+    push(queue_.now() + after, event_kind::warp_wakes, id, 0);
   }
 }
 
@@ -326,17 +371,31 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
     push(w.ready, event_kind::warp_wakes, warp_id, 0);
     return false;
   }
-  compute_unit& u = unit_of(warp_id);
+  sub_core& own = sub_core_of(w);
   switch (i.kind) {
     case instruction_kind::compute: {
       const picoseconds busy = pipe_time_of(i.op, i.count);
-      const picoseconds issued = u.issue.reserve(now, issue_time_of(i.count));
-      w.ready = u.pipes[static_cast<std::size_t>(i.op)].reserve(issued, busy) + busy;
+      const picoseconds issued = own.issue.reserve(now, issue_time_of(i.count));
+      const picoseconds done = own.pipes[static_cast<std::size_t>(i.op)].reserve(issued, busy);
+      // Other warps use the lanes while this one waits for its own results.
+      w.ready = std::max(done + busy, now + latency_of(i.op, i.count));
+      // Instructions issue in order: accesses that follow wait until the last operation is issued.
+      w.issues = now + latency_of(i.op, i.count);
+      if (i.ends_iteration) w.issues += loop_latency_;
       break;
     }
-    case instruction_kind::shuffle:
-      w.ready = u.issue.reserve(now, issue_time_of(i.count)) + i.count * config_.l1.hit_latency_ps;
+    case instruction_kind::shuffle: {
+      const picoseconds issued = own.issue.reserve(now, issue_time_of(i.count));
+      if (config_.issue.shuffle_latency == 0) {
+        w.ready = issued + i.count * shuffle_latency_;
+        break;
+      }
+      // Exchanges take the load/store unit, which the sub-cores share.
+      const picoseconds busy = cycle_time_of(i.count);
+      const picoseconds begun = unit_of(warp_id).load_store.reserve(issued, busy);
+      w.ready = w.issues = std::max(begun + busy, issued + i.count * shuffle_latency_);
       break;
+    }
     case instruction_kind::publish: {
       // The fence ends when the L2 has answered all stores of the block. The addition to the
       // counter then takes half of that round trip. If the stores themselves update the counters,
@@ -407,12 +466,16 @@ void gpu::advance(std::uint32_t warp_id) {
           w.state = warp_state::waiting;
           return;
         }
+        if (w.issues > queue_.now()) {
+          w.state = warp_state::waiting;
+          push(w.issues, event_kind::warp_wakes, warp_id, 0);
+          return;
+        }
         if (i.kind == instruction_kind::shared && i.depends == none) {
           // This instruction can issue at once, and no instruction waits for it yet.
           compute_unit& u = units_[w.unit];
-          u.issue.reserve(queue_.now(), issue_times_[1]);
-          i.ready = u.load_store.reserve(queue_.now(), cycle_time_of(i.count)) +
-                    config_.l1.hit_latency_ps;
+          sub_core_of(w).issue.reserve(queue_.now(), issue_times_[1]);
+          i.ready = u.load_store.reserve(queue_.now(), cycle_time_of(i.count)) + shared_latency_;
           i.issued = true;
           w.ready = std::max(w.ready, i.ready);
           ++w.next;
@@ -461,15 +524,19 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
     return false;
   }
   if (i.next_line == 0) {
-    i.ready = u.issue.reserve(queue_.now(), issue_times_[1]);
+    i.ready = u.sub_cores[w.sub_core].issue.reserve(queue_.now(), issue_times_[1]);
     if (record_.watch_words && load) {
       picoseconds& began = began_of(w, i);
       if (began == 0) began = queue_.now();
     }
   }
+  // The addresses of a load's lanes take the unit for some clocks. Its first line is looked up in
+  // the last of them.
+  if (load && i.next_line == 0 && load_addresses_ > lookup_) {
+    u.load_store.reserve(queue_.now(), load_addresses_ - lookup_);
+  }
   if (i.kind == instruction_kind::shared) {
-    i.ready =
-        u.load_store.reserve(queue_.now(), cycle_time_of(i.count)) + config_.l1.hit_latency_ps;
+    i.ready = u.load_store.reserve(queue_.now(), cycle_time_of(i.count)) + shared_latency_;
   }
   if (load) {
     for (std::uint32_t k = i.next_line; k < i.line_count; ++k) {
@@ -664,8 +731,8 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
     ++counters_.l1_hits;
     const picoseconds latency =
         scalar ? config_.scalar_l1.hit_latency_ps : config_.l1.hit_latency_ps;
-    i.ready =
-        std::max(i.ready, u.load_store.reserve(queue_.now(), lookup_) + translation_ + latency);
+    const picoseconds taken = hit_times_[static_cast<std::size_t>(std::popcount(wanted))];
+    i.ready = std::max(i.ready, u.load_store.reserve(queue_.now(), taken) + translation_ + latency);
     if (record_.watch_words) count_load(warps_[warp_id], i, l, true);
     return true;
   }
@@ -979,8 +1046,10 @@ gpu_counters gpu::counters() const {
 
 picoseconds gpu::issue_time() const {
   picoseconds sum = 0;
-  for (const compute_unit& u : units_) sum += u.issue.busy();
-  return sum;
+  for (const compute_unit& u : units_) {
+    for (const sub_core& s : u.sub_cores) sum += s.issue.busy();
+  }
+  return sum / sub_cores_;
 }
 
 void gpu::check_empty() const {

@@ -94,6 +94,7 @@ class gpu {
   // Records a block of the running kernel ahead (block_recording::record_ahead).
   bool record_ahead() { return recording_.record_ahead(); }
   // Time in which compute units issued instructions, summed over the units.
+  // The sub-cores of a unit count by their share.
   picoseconds issue_time() const;
   std::uint64_t memory_bytes() const { return memory_.dram_bytes(); }
   // Throws model_error unless every entry, place and queue is free again, as they are after a run,
@@ -205,12 +206,18 @@ class gpu {
     const line_access* line = nullptr;
     const written_bytes* written = nullptr;
   };
+  // A part of a compute unit with lanes and issue slots of its own. A warp stays in one of them.
+  struct sub_core {
+    resource issue;
+    resource pipes[operation_kinds];
+  };
+  static constexpr std::uint32_t most_sub_cores = 8;
   struct compute_unit {
     explicit compute_unit(const machine::gpu& g) : l1(g.l1) {}
-    resource issue;
+    std::array<sub_core, most_sub_cores> sub_cores;  // the machine's number of them is used
+    std::uint32_t next_sub_core = 0;                 // of the next warp that starts
     resource load_store;
     resource stores;  // rate at which stores leave the unit
-    resource pipes[4];
     cache l1;
     std::vector<miss> misses;  // entries; the free ones are in free_misses
     std::vector<std::uint32_t> free_misses;
@@ -235,7 +242,8 @@ class gpu {
   enum class warp_state : std::uint8_t { ready, waiting, no_entry, barrier, done };
   struct warp {
     std::uint32_t block = 0;
-    std::uint32_t unit = 0;
+    std::uint16_t unit = 0;
+    std::uint16_t sub_core = 0;
     instruction* program = nullptr;
     const line_access* lines = nullptr;
     const written_bytes* written = nullptr;
@@ -243,7 +251,8 @@ class gpu {
     std::uint32_t next = 0;       // next instruction
     std::uint32_t under_way = 0;  // instructions deferred, stalled or with lines pending
     warp_state state = warp_state::ready;
-    picoseconds ready = 0;  // the time when all work that needs no event is done
+    picoseconds ready = 0;   // the time when all work that needs no event is done
+    picoseconds issues = 0;  // the time when the operations so far are issued, and accesses may be
   };
   struct block_slot : block_recording::block {
     std::uint32_t unit = 0;
@@ -255,11 +264,13 @@ class gpu {
     return warps_[warp_id].program[i];
   }
   compute_unit& unit_of(std::uint32_t warp_id) { return units_[warps_[warp_id].unit]; }
+  sub_core& sub_core_of(const warp& w) { return units_[w.unit].sub_cores[w.sub_core]; }
 
   void start_block(std::uint32_t unit);
   // Gives free places of a unit first to device-launched kernels, then to the next block.
   void fill_unit(std::uint32_t unit);
   bool has_place(const compute_unit& u) const;
+  std::uint32_t blocks_with_registers(std::uint32_t registers, std::uint32_t warps) const;
   // Distributes the blocks over the units as the dispatch says. At most `fit_` blocks fit on a unit
   // at a time.
   void share_blocks();
@@ -302,11 +313,12 @@ class gpu {
 
   // NOLINTNEXTLINE(bugprone-incorrect-roundings): the value is never negative, and lround is slow
   picoseconds clocks(double n) const { return static_cast<picoseconds>(n * clock_ps_ + 0.5); }
-  // The time for which a warp occupies the issue slots with `instructions` instructions, and the
-  // time for which it occupies a pipe with operations of each lane. Small counts come from tables.
+  // The time for which a warp occupies its sub-core's issue slots with `instructions` instructions,
+  // and the time for which it occupies a pipe with operations of each lane. Small counts come from
+  // tables.
   picoseconds issue_time_of(std::uint32_t instructions) const {
     if (instructions < known_counts) return issue_times_[instructions];
-    return clocks(static_cast<double>(instructions) / config_.issue.instructions);
+    return clocks(static_cast<double>(instructions) * sub_cores_ / config_.issue.instructions);
   }
   picoseconds cycle_time_of(std::uint32_t cycles) const {
     return cycles < known_counts ? cycle_times_[cycles] : clocks(static_cast<double>(cycles));
@@ -314,7 +326,12 @@ class gpu {
   picoseconds pipe_time_of(operation op, std::uint32_t count) const {
     const auto pipe = static_cast<std::size_t>(op);
     if (count < known_counts) return pipe_times_[pipe][count];
-    return clocks(static_cast<double>(count) * config_.warp_width / rates_[pipe]);
+    return clocks(static_cast<double>(count) * config_.warp_width * sub_cores_ / rates_[pipe]);
+  }
+  // The time of operations of which each needs the result of the one before it.
+  picoseconds latency_of(operation op, std::uint32_t count) const {
+    const double each = latencies_[static_cast<std::size_t>(op)];
+    return each == 0 ? 0 : clocks(each * count);
   }
   std::uint32_t take_miss(compute_unit& u);
   // The cache that a load uses: the compute unit's own, or the scalar cache that the unit shares.
@@ -357,7 +374,16 @@ class gpu {
   double clock_ps_;
   picoseconds half_l2_;
   static constexpr std::uint32_t known_counts = 256;
+  std::uint32_t sub_cores_;
   std::array<std::uint32_t, operation_kinds> rates_;
+  std::array<double, operation_kinds> latencies_;  // clocks
+  picoseconds shuffle_latency_;
+  picoseconds shared_latency_;
+  picoseconds barrier_latency_;
+  picoseconds barrier_warp_latency_;
+  picoseconds loop_latency_;
+  picoseconds load_addresses_;              // of a load's lanes, in the load/store unit
+  std::array<picoseconds, 7> hit_times_{};  // of the load/store unit, by a line's sectors
   std::array<picoseconds, known_counts> cycle_times_{};
   std::array<picoseconds, known_counts> issue_times_{};
   std::array<std::array<picoseconds, known_counts>, operation_kinds> pipe_times_{};

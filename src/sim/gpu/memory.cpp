@@ -17,6 +17,11 @@ memory::memory(const machine::gpu& g)
   const double sector = g.l2.sector_bytes;
   sector_at_bank_ = ps(sector * static_cast<double>(banks_.size()) / g.l2.bytes_per_s);
   sector_at_channel_ = ps(sector * static_cast<double>(channels_.size()) / g.dram.bytes_per_s);
+  const auto each = [&](double rate, std::size_t parts) {
+    return rate == 0 ? 0 : ps(static_cast<double>(parts) / rate);
+  };
+  request_at_bank_ = each(g.l2.requests_per_s, banks_.size());
+  request_at_channel_ = each(g.dram.requests_per_s, channels_.size());
   atomic_at_bank_ = ps(1.0 / (g.clock_hz * std::max(1U, g.atomic_ops_per_clock_per_bank)));
 }
 
@@ -46,7 +51,7 @@ picoseconds memory::fetch(picoseconds time, std::uint64_t line, std::uint32_t se
     b.misses.pop();
   }
   // A miss without an entry waits for one. In the meantime the channel serves other misses.
-  const picoseconds busy = sectors * sector_at_channel_;
+  const picoseconds busy = at_channel(sectors);
   const picoseconds start = std::max(channel_of(line).reserve(time, busy), entry_free);
   const picoseconds done = start + busy + config_.dram.latency_ps;
   dram_bytes_ += sectors * config_.l2.sector_bytes;
@@ -56,7 +61,8 @@ picoseconds memory::fetch(picoseconds time, std::uint64_t line, std::uint32_t se
 
 picoseconds memory::read(picoseconds time, std::uint64_t line, std::uint8_t sectors) {
   const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
-  const picoseconds start = bank_of(line).port.reserve(time, n * sector_at_bank_);
+  const picoseconds busy = at_bank(n);
+  const picoseconds start = bank_of(line).port.reserve(time, busy);
   cache::line& l = line_for(start, line);
   const auto missing = static_cast<std::uint8_t>(sectors & ~l.valid);
   ++reads_;
@@ -66,12 +72,12 @@ picoseconds memory::read(picoseconds time, std::uint64_t line, std::uint8_t sect
                        fetch(start, line, static_cast<std::uint32_t>(__builtin_popcount(missing))));
     l.valid = static_cast<std::uint8_t>(l.valid | missing);
   }
-  return std::max(start + n * sector_at_bank_, l.ready);
+  return std::max(start + busy, l.ready);
 }
 
 picoseconds memory::write(picoseconds time, std::uint64_t line, std::uint8_t sectors) {
   const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
-  const picoseconds start = bank_of(line).port.reserve(time, n * sector_at_bank_);
+  const picoseconds start = bank_of(line).port.reserve(time, at_bank(n));
   keep(line_for(start, line), sectors);
   if (!config_.l2.write_back) {
     channel_of(line).reserve(start, n * sector_at_channel_);
@@ -131,6 +137,28 @@ picoseconds memory::stream_in(picoseconds time, std::uint64_t address, std::uint
     const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
     done = std::max(done, write(time, line, sectors) + n * sector_at_bank_);
   });
+  return done;
+}
+
+picoseconds memory::sweep(picoseconds time, std::uint64_t address, std::uint64_t bytes, bool writes,
+                          bool& missed) {
+  std::uint64_t fetched = 0;  // sectors
+  each_line(address, bytes, [&](std::uint64_t line, std::uint8_t sectors) {
+    cache::line& l = line_for(time, line);
+    if (writes) {
+      keep(l, sectors);
+      if (config_.l2.write_back) return;
+    }
+    const auto missing = writes ? sectors : static_cast<std::uint8_t>(sectors & ~l.valid);
+    fetched += static_cast<std::uint64_t>(__builtin_popcount(missing));
+    l.valid = static_cast<std::uint8_t>(l.valid | sectors);
+  });
+  if (fetched != 0 && !writes) missed = true;
+  // Many loads in flight keep all banks and channels equally busy.
+  const auto busy = static_cast<picoseconds>(
+      std::llround(static_cast<double>(bytes) / config_.l2.bytes_per_s * 1e12));
+  picoseconds done = stream_all(time, fetched * config_.l2.sector_bytes);
+  for (bank& b : banks_) done = std::max(done, b.port.reserve(time, busy) + busy);
   return done;
 }
 

@@ -2,6 +2,7 @@
 // of its bank's finite entries until its data arrives.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <queue>
 #include <vector>
@@ -30,6 +31,11 @@ class memory {
   // Leaves the cache in the state after stream_in, but takes no time: even write-backs of displaced
   // lines do not occupy the channels.
   void appear(std::uint64_t address, std::uint64_t bytes);
+  // A kernel of a library reads or writes a range through the cache. Returns when banks and
+  // channels have moved the data, without the latency of the memory. `missed` becomes true if some
+  // of it was not in the cache.
+  picoseconds sweep(picoseconds time, std::uint64_t address, std::uint64_t bytes, bool writes,
+                    bool& missed);
   // Adds traffic that is spread evenly over all channels; returns when the last channel has done
   // its part.
   picoseconds stream_all(picoseconds time, std::uint64_t bytes);
@@ -78,6 +84,15 @@ class memory {
   cache tags_;
   std::vector<bank> banks_;
   std::vector<resource> channels_;
+  // The time that a bank or a channel needs for a request of so many sectors.
+  picoseconds at_bank(std::uint32_t sectors) const {
+    return std::max(request_at_bank_, sectors * sector_at_bank_);
+  }
+  picoseconds at_channel(std::uint32_t sectors) const {
+    return std::max(request_at_channel_, sectors * sector_at_channel_);
+  }
+  picoseconds request_at_bank_ = 0;
+  picoseconds request_at_channel_ = 0;
   picoseconds sector_at_bank_ = 0;
   picoseconds sector_at_channel_ = 0;
   picoseconds atomic_at_bank_ = 0;

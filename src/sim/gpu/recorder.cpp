@@ -100,6 +100,7 @@ std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::ui
   n.key = key;
   n.key_in_order = id == cursor_ + 1 && before == none ? key : 0;
   n.kind = kind;
+  n.ends_iteration = false;
   n.bytes = static_cast<std::uint8_t>(bytes);
   n.space = space;
   n.instance_before = before;
@@ -602,7 +603,11 @@ void recorder::flush() {
     const std::uint32_t depends = n.depends == none ? none : nodes_[n.depends].emitted;
     if (n.kind == instruction_kind::compute) {
       emit_compute(&addresses_[std::size_t{id} << lane_bits_], depends);
-      if (n.emitted == program.size()) n.emitted = none;
+      if (n.emitted == program.size()) {
+        n.emitted = none;
+      } else {
+        program.back().ends_iteration = n.ends_iteration;
+      }
       continue;
     }
     instruction& out = program.emplace_back();

@@ -106,7 +106,7 @@ task_id simulation::add_kernel(std::uint32_t device, grid shape, recorder::setti
 }
 
 task_id simulation::add_call(std::uint32_t device, kernel::library_call call,
-                             const std::vector<task_id>& after) {
+                             std::vector<std::uint64_t> swept, const std::vector<task_id>& after) {
   if (log_ != nullptr) {
     const auto& n = call.operations;
     log_->program(trace::call{.gpu = device,
@@ -116,7 +116,7 @@ task_id simulation::add_call(std::uint32_t device, kernel::library_call call,
                               .operations = {n.fp32, n.fp64, n.integer, n.special},
                               .after = after});
   }
-  calls_.push_back({std::move(call), 0, iteration_work_.size() - 1});
+  calls_.push_back({std::move(call), std::move(swept), iteration_work_.size() - 1});
   return add_task(task_kind::call, device, static_cast<std::uint32_t>(calls_.size() - 1), after);
 }
 
@@ -518,29 +518,62 @@ picoseconds simulation::operation_time(const kernel::operation_counts& n) const 
   return static_cast<picoseconds>(std::llround(clocks / g.compute_units / g.clock_hz * 1e12));
 }
 
-// Each slice requests its share of the traffic when its share of the operations is due, but not
-// before the traffic of the previous slice is done. Slice number `call_slices` is the end.
-void simulation::call_step(task_id id, std::uint64_t slice) {
+// Moves a slice of a kernel's traffic, and returns the time when it is moved.
+picoseconds simulation::move_slice(call_work& c, std::uint32_t device, std::uint64_t which,
+                                   std::uint64_t slice) {
+  memory& m = gpus_[device]->second_level();
+  const auto place = [&](std::uint64_t bytes, std::uint64_t of) {
+    return bytes * of / call_slices;
+  };
+  if (c.swept.empty()) {
+    const std::uint64_t bytes = c.call.bytes_read + c.call.bytes_written;
+    return m.stream_all(queue_.now(), place(bytes, slice + 1) - place(bytes, slice));
+  }
+  picoseconds moved = queue_.now();
+  for (std::size_t k = 0; k < c.swept.size(); ++k) {
+    const kernel::library_sweep& s = c.call.sweeps[k];
+    if (s.kernel != which) continue;
+    const std::uint64_t first = place(s.bytes, slice);
+    moved = std::max(moved, m.sweep(queue_.now(), c.swept[k] + first,
+                                    place(s.bytes, slice + 1) - first, s.writes, c.missed));
+  }
+  return moved;
+}
+
+// A call has `call_slices` steps for each of its kernels, and one more for its end. Each step
+// requests a slice of the kernel's traffic when its share of the operations is due, but not before
+// the traffic of the previous slice is done. Data of sweeps come with the latency of the L2, and of
+// the memory if they are there, and each kernel but the first has a launch.
+void simulation::call_step(task_id id, std::uint64_t step) {
   call_work& c = calls_[tasks_[id].work];
   const std::uint32_t device = tasks_[id].device;
-  if (slice == 0) {
-    c.begin = queue_.now();
+  if (step == 0) {
     c.call.on_cpu();
     iteration_work_[c.iteration][device] += c.call.bytes_read + c.call.bytes_written;
     activity_.kernel_begins(device, queue_.now());
   }
-  if (slice == call_slices) {
+  const std::uint64_t kernels = c.swept.empty() ? 1 : c.call.sweeps.back().kernel + 1;
+  if (step == kernels * call_slices) {
     activity_.kernel_ends(device, queue_.now());
     end(id);
     return;
   }
-  const std::uint64_t bytes = c.call.bytes_read + c.call.bytes_written;
-  const std::uint64_t share = bytes * (slice + 1) / call_slices - bytes * slice / call_slices;
-  const picoseconds moved = gpus_[device]->second_level().stream_all(queue_.now(), share);
+  const std::uint64_t kernel = step / call_slices;
+  const std::uint64_t slice = step % call_slices;
+  if (slice == 0) {
+    c.begin = queue_.now();
+    c.missed = false;
+  }
+  const picoseconds moved = move_slice(c, device, kernel, slice);
   const picoseconds computed =
-      c.begin + operation_time(c.call.operations) * (slice + 1) / call_slices;
-  queue_.push(std::max(moved, computed), event_kind::call_steps, static_cast<std::uint16_t>(device),
-              id, slice + 1);
+      c.begin + operation_time(c.call.operations) * (slice + 1) / (kernels * call_slices);
+  picoseconds next = std::max(moved, computed);
+  if (slice + 1 == call_slices && !c.swept.empty()) {
+    const machine::gpu& g = machine_.gpu;
+    next += g.l2.hit_latency_ps + (c.missed ? g.dram.latency_ps : 0) + g.library_kernel_ps;
+    if (kernel + 1 != kernels) next += g.kernel_launch_ps;
+  }
+  queue_.push(next, event_kind::call_steps, static_cast<std::uint16_t>(device), id, step + 1);
 }
 
 // --- Exchanges

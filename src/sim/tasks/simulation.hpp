@@ -60,9 +60,10 @@ class simulation : private message_receiver {
                      std::shared_ptr<tracked_launch> tracked = nullptr,
                      store_path path = store_path::packets);
   // A library call. It runs on the CPU when it starts. Its traffic is spread over its time, and
-  // waits while copies or other devices keep the memory busy. It does not change the L2's contents.
+  // waits while copies or other devices keep the memory busy. `swept` has the device addresses of
+  // the call's sweeps, which go through the L2. Without sweeps, the call leaves the L2 as it is.
   task_id add_call(std::uint32_t device, kernel::library_call call,
-                   const std::vector<task_id>& after);
+                   std::vector<std::uint64_t> swept, const std::vector<task_id>& after);
   // The mover of a copy.
   enum class mover : std::uint8_t {
     engine,       // a copy engine of the sender
@@ -208,8 +209,10 @@ class simulation : private message_receiver {
   };
   struct call_work {
     kernel::library_call call;
-    picoseconds begin = 0;
+    std::vector<std::uint64_t> swept;
     std::size_t iteration = 0;
+    picoseconds begin = 0;  // of the kernel that runs
+    bool missed = false;    // whether that kernel found data outside of the L2
   };
   struct exchange_work {
     std::uint32_t payload = 0;
@@ -243,7 +246,9 @@ class simulation : private message_receiver {
   void segment_departed(std::uint32_t copy);
   void segment_delivered(const message& m);
   picoseconds operation_time(const kernel::operation_counts& n) const;
-  void call_step(task_id id, std::uint64_t slice);
+  void call_step(task_id id, std::uint64_t step);
+  picoseconds move_slice(call_work& c, std::uint32_t device, std::uint64_t which,
+                         std::uint64_t slice);
   void signal(std::uint32_t exchange, std::uint32_t device);
   void flag_arrived(std::uint32_t exchange, std::uint32_t device);
   void note(const task& t);
@@ -261,7 +266,8 @@ class simulation : private message_receiver {
   static constexpr double engine_window_s = 1e-6;
   // The number of chunks that a descriptor unit has in flight.
   static constexpr std::uint32_t descriptors_at_once = 4;
-  // A call's traffic is cut into this many slices; other users of the memory can get in between.
+  // The traffic of each kernel of a call is cut into this many slices; other users of the memory
+  // can get in between.
   static constexpr std::uint64_t call_slices = 64;
 
   machine::machine machine_;

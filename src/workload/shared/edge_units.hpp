@@ -49,6 +49,9 @@ struct edge_units {
   static constexpr std::uint32_t max_rows = 1024;  // rows of a unit
   // A warp reduces rows with at least this many edges.
   static constexpr std::uint32_t long_row = 64;
+  // The compiler unrolls the loop over a short row so often, and other loops that combine.
+  static constexpr std::uint32_t short_unroll = 16;
+  static constexpr std::uint32_t unroll = 4;
   static constexpr std::uint32_t most_parts = 65535;  // blocks that can share a row
   // If a device held all blocks at the same time, it would gather first and store last, so no work
   // would hide the transfers, and it would wait for its longest block. Therefore a device gets at
@@ -138,12 +141,13 @@ struct edge_units {
             return;
           }
           value v = Reduction::identity();
-          for (auto e : lane.range(begin[lane], end[lane])) {
+          for (auto e :
+               lane.carrying(short_unroll, Reduction::combines(1), begin[lane], end[lane])) {
             v = Reduction::combine(v, lane.load(gathered, e));
           }
           result[lane] = v;
           const std::uint32_t own_edges = end[lane] - begin[lane];
-          lane.compute(Reduction::combines(own_edges) + operations{.integer = 32 + own_edges / 2});
+          lane.compute(operation::integer, 32 + own_edges / 2);
         });
         for (std::uint64_t rest = warp.ballot(is_long); rest != 0; rest &= rest - 1) {
           const std::uint32_t owner = lowest_lane(rest);
@@ -151,12 +155,13 @@ struct edge_units {
           const auto to = warp.shuffle(end, owner);
           warp.each([&](auto lane) {
             value v = Reduction::identity();
-            for (auto e : lane.range(from[lane] + lane.in_warp(), to[lane], width)) {
+            for (auto e : lane.carrying(unroll, Reduction::combines(1), from[lane] + lane.in_warp(),
+                                        to[lane], width)) {
               v = Reduction::combine(v, lane.load(gathered, e));
             }
             partial[lane] = v;
             const std::uint32_t mine = (to[lane] - from[lane] + width - 1 - lane.in_warp()) / width;
-            lane.compute(Reduction::combines(mine) + operations{.integer = 30 + mine});
+            lane.compute(operation::integer, 30 + mine);
           });
           const value all = Reduction::over_warp(warp, partial);
           warp.each([&](auto lane) {
@@ -179,13 +184,12 @@ struct edge_units {
     auto partial = lane_state<value>(block);
     block.each([&](auto lane) {
       value v = Reduction::identity();
-      for (auto e : lane.range(first + lane.index(), last, threads)) {
+      for (auto e : lane.carrying(unroll, Reduction::gathers(1) + Reduction::combines(1),
+                                  first + lane.index(), last, threads)) {
         v = Reduction::combine(v, gather(lane, e));
       }
       partial[lane] = v;
-      const std::uint32_t mine = turns(lane, first, last);
-      lane.compute(Reduction::once() + Reduction::gathers(mine) + Reduction::combines(mine) +
-                   operations{.integer = 26});
+      lane.compute(Reduction::once() + operations{.integer = 26});
     });
     block.each_warp([&](auto warp) {
       const value all = Reduction::over_warp(warp, partial);

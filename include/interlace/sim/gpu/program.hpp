@@ -67,6 +67,7 @@ struct instruction {
   bool issued : 1 = false;
   bool uniform : 1 = false;          // a load of one element for all lanes
   bool counted : 1 = false;          // a store that updates counters of chunks
+  bool ends_iteration : 1 = false;   // operations at the end of an iteration that carries a result
   std::uint32_t looked_up : 14 = 0;  // lines whose pages were looked up in a TLB
   // The lines that wait for a translation. Each lane of a warp touches at most two lines.
   std::uint32_t untranslated : 14 = 0;

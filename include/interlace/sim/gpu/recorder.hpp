@@ -63,6 +63,7 @@ class recorder {
     bool in_turn = false;
     trace::sink* log = nullptr;  // receives every action; null: nothing is logged
     std::uint32_t launch = 0;    // number of the launch in the log
+    compiled_kernel code;        // what the compiler made of the kernel
   };
 
   // Clears `programs`, which has one element for each warp of the block.
@@ -130,6 +131,7 @@ class recorder {
       }
     }
   }
+  void on_iteration_end() { nodes_[cursor_].ends_iteration = true; }
   std::uint64_t enter_loop(kernel::site_id site) {
     const std::uint64_t outside = loop_key_;
     loop_key_ = mix(key_of(site) + 1) | key_mark;
@@ -189,6 +191,7 @@ class recorder {
     std::uint32_t kept = none;  // the node's number in the record of a repeated stretch
     instruction_kind kind = instruction_kind::load;
     std::uint8_t bytes = 0;
+    bool ends_iteration = false;
     kernel::memory_space space = kernel::memory_space::local;
   };
 

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Prints the table of docs/explanation/simulator.md: workloads on one simulated and one real H200.
+
+bench/workloads_table.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent / "results"
+SIZES = ("small", "medium")
+
+
+def rows_of(when: str) -> list[dict[str, Any]]:
+    """The rows of the files of all sizes."""
+    files = (FOLDER / f"calibrate-workloads-{size}-{when}h200.json" for size in SIZES)
+    return [row for file in files for row in json.loads(file.read_text(encoding="utf-8"))["rows"]]
+
+
+def main() -> None:
+    """Print the table."""
+    print("| workload | size | measured | simulated before | ratio | simulated now | ratio |")
+    print("|---|---|---|---|---|---|---|")
+    earlier, rows = rows_of("before-"), rows_of("")
+    for old, new in zip(earlier, rows, strict=True):
+        assert (old["workload"], old["size"]) == (new["workload"], new["size"])
+        times = [
+            f"{1e6 * new['measured_s']:.1f} us",
+            f"{1e6 * old['simulated_s']:.1f} us",
+            f"{old['ratio']:.2f}",
+            f"{1e6 * new['simulated_s']:.1f} us",
+            f"{new['ratio']:.2f}",
+        ]
+        print(f"| {' | '.join([new['workload'], new['size'], *times])} |")
+    mean = [
+        f"{100 * sum(abs(row['ratio'] - 1) for row in of) / len(of):.1f} %"
+        for of in (earlier, rows)
+    ]
+    print(f"| mean error | | | | {mean[0]} | | {mean[1]} |")
+
+
+if __name__ == "__main__":
+    main()

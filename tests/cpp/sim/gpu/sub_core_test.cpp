@@ -1,0 +1,217 @@
+// Sub-cores, latencies of dependent operations, registers and code of a simulated GPU.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "interlace/kernel/library_call.hpp"
+#include "interlace/sim/node.hpp"
+#include "sim/described.hpp"
+
+namespace interlace::sim::sub_core_tests {
+
+// `count` dependent operations in each lane.
+template <std::uint32_t Registers>
+struct chain {
+  std::uint32_t count = 0;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) { lane.compute(operation::fp32, count); });
+  }
+};
+
+}  // namespace interlace::sim::sub_core_tests
+
+namespace interlace {
+template <std::uint32_t Registers>
+inline constexpr compiled_kernel compiled_as<sim::sub_core_tests::chain<Registers>>{Registers, 100};
+}  // namespace interlace
+
+namespace interlace::sim::sub_core_tests {
+namespace {
+
+// One compute unit at 1 GHz, with 64 lanes.
+machine::machine unit() {
+  auto m = test::meshed(1, machine::protocol_kind::nvlink2);
+  m.gpu.compute_units = 1;
+  m.gpu.clock_hz = 1e9;
+  m.gpu.kernel_launch_ps = 0;
+  m.gpu.block_launch_ps = 0;
+  m.gpu.issue.fp32 = 64;
+  m.gpu.max_warps = 64;
+  m.gpu.max_blocks = 32;
+  return m;
+}
+
+template <std::uint32_t Registers = 0>
+double clocks(const machine::machine& m, grid shape, std::uint32_t count) {
+  node on(m, 1, [] {});
+  return 1e9 * on.run([&] { on.launch(0, chain<Registers>{count}, shape); }).time_s;
+}
+
+TEST(sub_core, a_warp_has_only_its_own_lanes) {
+  auto m = unit();
+  EXPECT_NEAR(clocks(m, {1, 32, 0}, 1000), 500, 2);
+  EXPECT_NEAR(clocks(m, {1, 128, 0}, 1000), 2000, 2);
+  m.gpu.issue.sub_cores = 4;
+  EXPECT_NEAR(clocks(m, {1, 32, 0}, 1000), 2000, 2);   // 16 lanes
+  EXPECT_NEAR(clocks(m, {1, 128, 0}, 1000), 2000, 2);  // the same on all four
+  EXPECT_NEAR(clocks(m, {4, 32, 0}, 1000), 2000, 2);
+  EXPECT_NEAR(clocks(m, {5, 32, 0}, 1000), 4000, 2);
+}
+
+TEST(sub_core, dependent_operations_wait_and_other_warps_fill_the_gap) {
+  auto m = unit();
+  m.gpu.issue.sub_cores = 4;
+  m.gpu.issue.fp32_latency = 6;
+  EXPECT_NEAR(clocks(m, {1, 32, 0}, 1000), 6000, 2);
+  EXPECT_NEAR(clocks(m, {1, 384, 0}, 1000), 6000, 2);  // three warps of a sub-core take its lanes
+  EXPECT_NEAR(clocks(m, {1, 512, 0}, 1000), 8000, 2);
+}
+
+TEST(sub_core, registers_limit_the_warps_of_a_unit) {
+  auto m = unit();
+  m.gpu.issue.sub_cores = 4;
+  m.gpu.issue.fp32_latency = 100;
+  m.gpu.registers = 65536;
+  const grid shape{16, 128, 0};
+  EXPECT_NEAR(clocks<32>(m, shape, 100), 10'000, 20);   // all 64 warps
+  EXPECT_NEAR(clocks<33>(m, shape, 100), 20'000, 20);   // 40 registers: 12 warps of a sub-core
+  EXPECT_NEAR(clocks<128>(m, shape, 100), 40'000, 20);  // 4 of them
+  m.gpu.registers = 0;
+  EXPECT_NEAR(clocks<128>(m, shape, 100), 10'000, 20);
+}
+
+TEST(sub_core, a_kernel_waits_for_its_code) {
+  auto m = unit();
+  m.gpu.instruction_ps = 2000;
+  EXPECT_NEAR(clocks<32>(m, {1, 32, 0}, 1000), 700, 2);  // 100 instructions of 2 ns
+}
+
+struct barriers {
+  std::uint32_t count = 0;
+  template <class Block>
+  void operator()(Block& block) const {
+    for (std::uint32_t k = 0; k < count; ++k) block.each([](auto) {});
+  }
+};
+
+TEST(sub_core, a_barrier_takes_longer_with_more_warps) {
+  auto m = unit();
+  m.gpu.issue.barrier_latency = 10;
+  m.gpu.issue.barrier_warp_latency = 2;
+  for (const std::uint32_t warps : {1U, 4U}) {
+    node on(m, 1, [] {});
+    const double time_s = on.run([&] { on.launch(0, barriers{100}, {1, 32 * warps, 0}); }).time_s;
+    EXPECT_NEAR(1e9 * time_s, 100 * (10 + 2 * warps), 20) << warps;
+  }
+}
+
+// Sums 64 words of shared memory.
+struct shared_sum {
+  std::uint32_t unroll = 1;
+  template <class Block>
+  void operator()(Block& block) const {
+    const auto words = block.template shared_array<float>(64);
+    block.each([&](auto lane) {
+      for (auto i : lane.carrying(unroll, {.fp32 = 1}, 0U, 64U)) lane.load(words, i);
+    });
+  }
+};
+
+TEST(sub_core, a_loop_that_carries_a_result_waits_for_its_loads) {
+  auto m = unit();
+  m.gpu.issue.shared_latency = 30;
+  m.gpu.issue.fp32_latency = 4;
+  m.gpu.issue.loop_latency = 10;
+  for (const std::uint32_t unroll : {1U, 2U, 8U, 64U}) {
+    node on(m, 1, [] {});
+    const double time_s = on.run([&] { on.launch(0, shared_sum{unroll}, {1, 32, 256}); }).time_s;
+    const double groups = 64.0 / unroll;
+    // The loads of a group take the load/store unit one after another.
+    EXPECT_NEAR(1e9 * time_s, groups * (30 + unroll - 1 + 4 * unroll + 10), 12 + groups) << unroll;
+  }
+}
+
+struct address_loads {
+  local<const float> data;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      for (auto k : lane.range(0U, 64U)) {
+        (void)k;
+        lane.load(data, lane.index() % 32);
+      }
+    });
+  }
+};
+
+TEST(sub_core, addresses_of_lanes_take_the_load_store_unit) {
+  auto m = unit();
+  const auto time_of = [&](std::uint32_t lanes) {
+    m.gpu.issue.load_lanes = lanes;
+    node on(m, 1, [] {});
+    const auto data = on.allocate<float>(0, 32);
+    const local<const float> from{data.data, data.size};
+    return 1e9 * on.run([&] { on.launch(0, address_loads{from}, {1, 512, 0}); }).time_s;
+  };
+  EXPECT_NEAR(time_of(16) - time_of(0), 64 * 16, 120);  // a second clock for each load of 16 warps
+}
+
+// Scattered loads of one sector each.
+struct sectors {
+  local<const float> data;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      for (auto k : lane.range(0U, 8U)) {
+        lane.load(data, (lane.global_index() * 8 + k) * 32);
+      }
+    });
+  }
+};
+
+TEST(sub_core, lone_sectors_take_as_long_as_a_request) {
+  auto m = unit();
+  m.gpu.compute_units = 4;
+  m.gpu.l1.mshrs = 4096;
+  m.gpu.l2.mshrs = 0;
+  const auto time_of = [&](double requests_per_s) {
+    m.gpu.dram.requests_per_s = requests_per_s;
+    node on(m, 1, [] {});
+    const auto data = on.allocate<float>(0, std::uint64_t{32} * 8 * 4096);
+    const local<const float> from{data.data, data.size};
+    return on.run([&] { on.launch(0, sectors{from}, {32, 128, 0}); }).time_s;
+  };
+  const double loads = 8 * 4096;
+  EXPECT_NEAR(time_of(0), loads * 32 / m.gpu.dram.bytes_per_s, 4e-6);
+  EXPECT_NEAR(time_of(2e9), loads / 2e9, 4e-6);
+}
+
+// Two kernels of a call sweep the same megabyte: the first one reads it from memory.
+TEST(sub_core, sweeps_of_a_call_find_data_in_the_l2) {
+  auto m = unit();
+  m.gpu.l2.bytes = 4U << 20U;
+  node on(m, 1, [] {});
+  const auto data = on.allocate<float>(0, 1U << 18U);
+  kernel::library_call c;
+  c.name = "sweeps";
+  c.on_cpu = [] {};
+  const std::uint64_t bytes = data.size * sizeof(float);
+  const auto time_of = [&](std::uint32_t kernels) {
+    c.sweeps.clear();
+    for (std::uint32_t k = 0; k < kernels; ++k) {
+      c.sweeps.push_back({.data = data.data, .bytes = bytes, .writes = false, .kernel = k});
+    }
+    node fresh(m, 1, [] {});
+    (void)fresh.allocate<float>(0, data.size);
+    return fresh.run([&] { fresh.call(0, c); }).time_s;
+  };
+  const double memory_s = static_cast<double>(bytes) / m.gpu.dram.bytes_per_s;
+  const double l2_s = static_cast<double>(bytes) / m.gpu.l2.bytes_per_s;
+  const double one = time_of(1);
+  EXPECT_NEAR(one, std::max(memory_s, l2_s), 0.1 * memory_s);
+  EXPECT_NEAR(time_of(3) - one, 2 * l2_s, 0.3 * l2_s);
+}
+
+}  // namespace
+}  // namespace interlace::sim::sub_core_tests
