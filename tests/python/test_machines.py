@@ -90,8 +90,10 @@ def test_shipped_file_loads_and_reaches_cpp(name: str) -> None:
     assert len(made.links) == len(connections(machine))
     assert made.links[0]["bandwidth_GB_per_s"] == machine.link[0].bandwidth_GB_per_s
     back = from_core(made, core, "back")
+    # The error of workloads is for people alone.
+    described = msgspec.structs.replace(machine.gpu, workload_error_percent=msgspec.UNSET)
     assert (back.gpu, back.host, back.protocol, back.switch) == (
-        machine.gpu,
+        described,
         machine.host,
         machine.protocol,
         machine.switch,
