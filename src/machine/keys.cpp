@@ -319,10 +319,9 @@ constexpr std::array key_list{
            "The gap on the device before the first block of a kernel."),
     number("gpu.launch", "block_ns", not_negative, OF_MACHINE(gpu.block_launch_ps),
            "The time between two blocks that start on one compute unit."),
-    preset(
-        "0",
-        number("gpu.launch", "library_kernel_us", not_negative, OF_MACHINE(gpu.library_kernel_ps),
-               "The time of a kernel of a library call, besides its launch and its bytes.")),
+    preset("0",
+           number("gpu.launch", "library_kernel_us", not_negative, OF_MACHINE(gpu.call_kernel_ps),
+                  "The time of a kernel of a library call, besides its launch and its bytes.")),
     preset("0", number("gpu.launch", "instruction_ns", not_negative, OF_MACHINE(gpu.instruction_ps),
                        "The time that the first blocks of a kernel wait for each instruction of "
                        "the kernel's machine code.")),

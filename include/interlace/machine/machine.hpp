@@ -197,10 +197,10 @@ struct gpu {
   // event. 0: unknown.
   std::uint64_t copy_event_latency_ps = 0;
   graph_costs graph;
-  std::uint64_t kernel_launch_ps = 0;   // device-side gap before the first block of a kernel
-  std::uint64_t block_launch_ps = 0;    // time between the starts of two blocks on one compute unit
-  std::uint64_t library_kernel_ps = 0;  // the least time of a kernel of a library call
-  std::uint64_t instruction_ps = 0;     // the start of a kernel, for each instruction of its code
+  std::uint64_t kernel_launch_ps = 0;  // device-side gap before the first block of a kernel
+  std::uint64_t block_launch_ps = 0;   // time between the starts of two blocks on one compute unit
+  std::uint64_t call_kernel_ps = 0;    // the least time of a kernel of a library call
+  std::uint64_t instruction_ps = 0;    // the start of a kernel, for each instruction of its code
   block_dispatch dispatch = block_dispatch::round_robin;
   std::uint64_t fence_ps = 0;  // a system-scope release without stores in flight
   // Kernels that kernels launch: the time from the launch to the first block, the time between two

@@ -570,7 +570,7 @@ void simulation::call_step(task_id id, std::uint64_t step) {
   picoseconds next = std::max(moved, computed);
   if (slice + 1 == call_slices && !c.swept.empty()) {
     const machine::gpu& g = machine_.gpu;
-    next += g.l2.hit_latency_ps + (c.missed ? g.dram.latency_ps : 0) + g.library_kernel_ps;
+    next += g.l2.hit_latency_ps + (c.missed ? g.dram.latency_ps : 0) + g.call_kernel_ps;
     if (kernel + 1 != kernels) next += g.kernel_launch_ps;
   }
   queue_.push(next, event_kind::call_steps, static_cast<std::uint16_t>(device), id, step + 1);
