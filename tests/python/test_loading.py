@@ -314,7 +314,7 @@ def test_memory_is_made_while_earlier_memory_is_filled(
 def test_rings_by_cores_and_gpus() -> None:
     assert reading.default_ring(1, 1) == (2, 1 << 20)
     assert reading.default_ring(4, 1) == (8, 1 << 20)
-    assert reading.default_ring(8, 1) == (16, 4 << 20)
+    assert reading.default_ring(8, 1) == (8, 8 << 20)
     assert reading.default_ring(16, 1) == (16, 8 << 20)
     assert reading.default_ring(4, 2) == (8, 16 << 20)
 

@@ -72,14 +72,14 @@ def default_ring(threads: int, gpus: int) -> tuple[int, int]:
     """Return the ring that suits the number of threads and of GPUs that the process sees.
 
     Few threads read slower than a link moves, and fastest into small slots of their own, which
-    stay in the caches of their cores. Many threads are faster than a link, which is fastest with
-    large copies. Several GPUs relay copies, and share only large ones.
+    stay in the caches of their cores. Up to eight threads are fastest with few large slots. More
+    threads are faster than a link. Several GPUs relay copies, and share only large ones.
     """
     if gpus > 1:
         return 8, 16 << 20
     if threads <= 4:
         return 2 * threads, 1 << 20
-    return (2 * threads, 4 << 20) if threads <= 8 else (16, 8 << 20)
+    return (8 if threads <= 8 else 16), 8 << 20
 
 
 def bounded_ring(ring: tuple[int, int], most: int | None) -> tuple[int, int]:
