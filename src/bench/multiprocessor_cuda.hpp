@@ -50,8 +50,8 @@ std::vector<double> gathers_per_s(std::uint32_t registers, std::uint64_t bytes,
 // `bytes` bytes, past the L1.
 std::vector<double> sectors_per_s(std::uint64_t bytes, std::uint32_t repeats);
 
-// Bytes that all multiprocessors together read in a second, from `bytes` bytes that they read again
-// and again, past the L1.
+// The number of bytes that all multiprocessors together read in a second. They read the same
+// `bytes` bytes again and again, without use of the L1.
 std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats);
 
 // A call of cuFFT: the kernels that it launches, and its seconds.

@@ -41,7 +41,7 @@ converted_header converted(checkpoint::header found,
   return converted_header(nb::make_tuple(tensors, metadata, found.data_begin));
 }
 
-// Stands in place of a ring if nothing copies to GPUs.
+// A module that does not copy to GPUs uses this in place of a ring of slots.
 struct no_ring {
   static checkpoint::carrier* slots() { return nullptr; }
 };

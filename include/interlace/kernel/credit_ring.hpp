@@ -74,7 +74,7 @@ INTERLACE_HOST_DEVICE bool wait(const Done& done, const Expired& expired) {
   for (std::uint32_t round = 1; !done(); ++round) {
     if (round % polls == 0 && expired()) return false;
 #if defined(__CUDA_ARCH__)
-    // Others need the link, and the far side its memory.
+    // A pause between the polls leaves the link to other threads, and the memory to its own GPU.
     if (round > 4) __nanosleep(round < 64 ? 100 : 1000);
 #endif
   }

@@ -47,7 +47,8 @@ class Class(msgspec.Struct, frozen=True):
     """The times of the ways to move blocks of one size."""
 
     bytes: int
-    ways: dict[str, Time]  # by name; the driver may lack a way
+    # The time of each way, by its name. Ways that the driver does not have are missing.
+    ways: dict[str, Time]
 
 
 class On(msgspec.Struct, frozen=True):

@@ -192,7 +192,7 @@ def energy(modes: NDArray[np.floating]) -> float:
 
 
 def _wavenumbers(side: int) -> NDArray[np.float64]:
-    """kx, ky, kz of each coefficient; half a side counts as positive."""
+    """The wavenumbers kx, ky, kz of each coefficient. The wavenumber side / 2 is positive."""
     import numpy as np
 
     index = np.arange(side)

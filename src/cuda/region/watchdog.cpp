@@ -106,7 +106,7 @@ void let_go(const std::vector<watched_device>& devices) {
 
 bool await_streams(const std::vector<watched_device>& devices, double deadline_s) {
   const current_device restore(devices.front().ordinal);
-  constexpr seconds eager{0.01};  // looks follow each other without a pause for this long
+  constexpr seconds eager{0.01};  // for this long, the host checks the streams without pauses
   constexpr std::chrono::microseconds pause{50};
   const seconds between{deadline_s / 4};
   const auto begun = clock::now();

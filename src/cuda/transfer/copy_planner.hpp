@@ -50,7 +50,8 @@ class copy_planner {
   std::size_t class_number(const copy_message& one) const;
 
   const copy_routes& routes_;
-  std::uint32_t chunks_;  // the options' number; 0: the profile or the planner decides
+  std::uint32_t chunks_;  // the number of chunks that the options state; 0: the profile or the
+                          // planner decides
   std::optional<engine_profile> profile_;
   std::vector<std::atomic<bool>> known_direct_;  // one for each pair of places and class of sizes
   plan_cache plans_;
