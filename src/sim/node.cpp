@@ -59,9 +59,10 @@ struct node::parts {
   // The end of an iteration on all devices.
   struct iteration_end {
     picoseconds time = 0;  // time since the run began
-    totals counted;        // each GPU's counts at the end of the iteration on this GPU
-    std::uint32_t devices = 0;
+    totals counted;        // the counts at the end of the iteration
   };
+  // The same for each device. Devices can end an iteration at the same time, in several threads.
+  using device_ends = std::vector<iteration_end>;
 
   parts(const machine::machine& described, std::uint32_t devices,
         std::function<void()> check_interrupt, std::vector<kernel::region_state>& states,
@@ -83,18 +84,19 @@ struct node::parts {
   std::vector<std::unique_ptr<subscribed_pages>> subscribed;
   streams tasks;
   std::vector<iteration_end> iterations;  // the ends of all runs' iterations, in order
+  std::deque<device_ends> ending;         // of the iterations of this run
   iteration_end run;                      // the end of the last run
   std::string record_to;                  // the file's path; empty: nothing is recorded
   std::unique_ptr<trace::writer> recording;
 
-  // Adds all counts except `gpus`, which the caller has filled.
-  totals counted(const std::vector<kernel::region_state>& states, const gpu_counters& gpus) const {
+  // Everything that a device has counted. What all devices count together is the same for each.
+  totals counted_by(std::uint32_t device, const std::vector<kernel::region_state>& states) const {
     totals found;
-    found.gpus = gpus;
-    found.copies = simulated.copies();
-    found.flags = simulated.flags();
-    found.walk_wire = found.gpus.translations.wire + simulated.walked().wire;
-    found.copy_stores = simulated.copy_stores();
+    found.gpus = simulated.counters_of(device);
+    found.copies = simulated.sent_by(device).copies;
+    found.flags = simulated.sent_by(device).flags;
+    found.copy_stores = simulated.sent_by(device).copy_stores;
+    found.walk_wire = simulated.walked().wire;
     for (std::uint32_t id = 0; id < states.size(); ++id) {
       if (states[id].is_partition) {
         for (const update_counts& c : updates[id]) {
@@ -107,6 +109,35 @@ struct node::parts {
       if (trackers[id]) found.used_bytes += trackers[id]->used() * states[id].element_bytes;
     }
     return found;
+  }
+  static void add(totals& sum, const totals& of_device) {
+    add_counts(sum.gpus, of_device.gpus);
+    sum.copies.payload += of_device.copies.payload;
+    sum.copies.wire += of_device.copies.wire;
+    sum.flags.payload += of_device.flags.payload;
+    sum.flags.wire += of_device.flags.wire;
+    sum.copy_stores += of_device.copy_stores;
+    // These are the same for all devices, or grow until the last device counts.
+    sum.walk_wire = std::max(sum.walk_wire, of_device.walk_wire);
+    sum.used_bytes = std::max(sum.used_bytes, of_device.used_bytes);
+    sum.packing_bytes = std::max(sum.packing_bytes, of_device.packing_bytes);
+  }
+  totals counted_of_all(const std::vector<kernel::region_state>& states) const {
+    totals sum;
+    for (std::uint32_t d = 0; d < tasks.devices(); ++d) add(sum, counted_by(d, states));
+    sum.walk_wire += sum.gpus.translations.wire;
+    return sum;
+  }
+  void end_iterations() {
+    for (const device_ends& of_devices : ending) {
+      iteration_end& all = iterations.emplace_back();
+      for (const iteration_end& one : of_devices) {
+        all.time = std::max(all.time, one.time);
+        add(all.counted, one.counted);
+      }
+      all.counted.walk_wire += all.counted.gpus.translations.wire;
+    }
+    ending.clear();
   }
   void add_counts_to(kernel::run_result& result, const totals& all) const;
 };
@@ -379,7 +410,8 @@ kernel::run_result node::finish() {
     s.tracked.clear();
   }
   if (open) throw model_error("a run ends with a launch whose region is not exchanged");
-  parts_->run = {time, parts_->counted(states_, parts_->simulated.counters()), devices()};
+  parts_->end_iterations();
+  parts_->run = {time, parts_->counted_of_all(states_)};
   kernel::run_result result;
   result.time_s = seconds_of(time);
   result.timeline = parts_->simulated.take_timeline();
@@ -395,14 +427,9 @@ void node::end_iteration() {
     after.back().insert(after.back().end(), parts_->tasks[d].copies.begin(),
                         parts_->tasks[d].copies.end());
   }
-  parts_->iterations.emplace_back();
-  const auto ended = [this, index = parts_->iterations.size() - 1](std::uint32_t device,
-                                                                   picoseconds time) {
-    parts::iteration_end& end = parts_->iterations[index];
-    add_counts(end.counted.gpus, parts_->simulated.counters_of(device));
-    if (++end.devices != devices()) return;
-    end.time = time;
-    end.counted = parts_->counted(states_, end.counted.gpus);
+  parts::device_ends& ends = parts_->ending.emplace_back(devices());
+  const auto ended = [this, &ends](std::uint32_t device, picoseconds time) {
+    ends[device] = {time, parts_->counted_by(device, states_)};
   };
   parts_->simulated.end_iteration(after, ended);
 }

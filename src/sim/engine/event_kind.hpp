@@ -6,12 +6,13 @@
 
 namespace interlace::sim {
 
-enum class event_kind : std::uint16_t {
+enum class event_kind : std::uint8_t {
   // Messages. The device of the first two kinds of event is the sender; the device of the third is
   // the receiver.
   message_at_link,  // the message requests the next link of its route
   message_departed,
   message_delivered,
+  link_held,  // the buffer at the end of link direction `a` is full until time `b`
 
   // Events inside a GPU.
   block_starts,
@@ -38,6 +39,7 @@ enum class event_kind : std::uint16_t {
   copy_noticed,     // the copy's mover has noticed that the copy may start
   copy_steps,
   segment_read,
+  copy_arrives,  // a copy's last byte arrives at one of its destinations
   copy_ends,
   call_steps,
   exchange_signals,

@@ -1,5 +1,6 @@
-// Pending events in order of (time, insertion). Events are kept in time buckets. A push appends a
-// near event to its bucket, and the queue sorts only the bucket that it is reading.
+// Pending events of one device in order of (time, source, insertion). The source of an event is the
+// device that sent it, or 0 for the device's own events. Events are kept in time buckets. A push
+// appends a near event to its bucket, and the queue sorts only the bucket that it is reading.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace interlace::sim {
 struct event {
   picoseconds time = 0;
   event_kind kind = event_kind::message_at_link;
+  std::uint8_t source = 0;
   std::uint16_t device = 0;
   std::uint32_t a = 0;
   std::uint64_t b = 0;
@@ -25,25 +27,33 @@ struct event {
 class event_queue {
  public:
   event_queue() : buckets_(bucket_count) {}
+  event_queue(const event_queue&) = delete;
+  event_queue& operator=(const event_queue&) = delete;
 
-  picoseconds now() const { return now_; }
+  static constexpr picoseconds never = ~picoseconds{0};
+
+  picoseconds now() const { return *clock_; }
+  // Queues whose events are handled in one order share one clock. Null: the queue's own clock.
+  void use_clock(picoseconds* clock) {
+    const picoseconds time = now();
+    clock_ = clock != nullptr ? clock : &own_clock_;
+    *clock_ = std::max(*clock_, time);
+  }
+  // From now on, what is pushed here goes to another queue, which then has the events of several
+  // devices in order of (time, insertion). Null: it stays here. The queue must be empty.
+  void forward(event_queue* to) { target_ = to != nullptr ? to : this; }
+  bool goes_with(const event_queue& other) const { return target_ == other.target_; }
+  // Moves the clock to `time`. No event before that time may be pending.
+  void pass_to(picoseconds time) { *clock_ = time; }
+  // The time of the next event; `never` if the queue is empty.
+  picoseconds next() const { return next_; }
   bool empty() const { return size_ == 0; }
   std::uint64_t processed() const { return processed_; }
 
   // `time` must not be before now().
   void push(picoseconds time, event_kind kind, std::uint16_t device, std::uint32_t a,
-            std::uint64_t b) {
-    ++size_;
-    const std::uint64_t slot = time >> bucket_shift;
-    if (slot <= current_) {
-      const std::uint64_t key = key_of(time, open_.size());
-      open_.push_back({time, kind, device, a, b});
-      order_.insert(std::lower_bound(order_.begin(), order_.end(), key, std::greater<>()), key);
-    } else if (slot < current_ + bucket_count) {
-      enter(slot, {time, kind, device, a, b});
-    } else {
-      far_.push({{time, kind, device, a, b}, sequence_++});
-    }
+            std::uint64_t b, std::uint8_t source = 0) {
+    target_->enter({time, kind, source, device, a, b});
   }
 
   // `ahead` sees all events of a bucket before the first of them is handled. The data of these
@@ -58,7 +68,8 @@ class event_queue {
     order_.pop_back();
     --size_;
     ++processed_;
-    now_ = e.time;
+    next_ = order_.empty() ? next_unopened() : open_[order_.back() & index_mask].time;
+    *clock_ = e.time;
     return e;
   }
 
@@ -69,6 +80,7 @@ class event_queue {
   // The number of events from which counting is faster than sorting.
   static constexpr std::size_t counted_from = 64;
   static constexpr std::uint32_t index_bits = 40;
+  static constexpr std::uint32_t source_bits = 8;
   static constexpr std::uint64_t index_mask = (std::uint64_t{1} << index_bits) - 1;
 
   struct far_event {
@@ -83,11 +95,26 @@ class event_queue {
 
   // Orders the events of one bucket. A bucket holds its events in insertion order: far events are
   // moved in as soon as the bucket becomes near, before any other event is added.
-  static std::uint64_t key_of(picoseconds time, std::size_t index) {
-    return (time % bucket_ps) << index_bits | index;
+  static std::uint64_t key_of(const event& e, std::size_t index) {
+    return ((e.time % bucket_ps) << source_bits | e.source) << index_bits | index;
   }
 
-  void enter(std::uint64_t slot, const event& e) {
+  void enter(const event& e) {
+    ++size_;
+    next_ = std::min(next_, e.time);
+    const std::uint64_t slot = e.time >> bucket_shift;
+    if (slot <= current_) {
+      const std::uint64_t key = key_of(e, open_.size());
+      open_.push_back(e);
+      order_.insert(std::lower_bound(order_.begin(), order_.end(), key, std::greater<>()), key);
+    } else if (slot < current_ + bucket_count) {
+      put(slot, e);
+    } else {
+      far_.push({e, sequence_++});
+    }
+  }
+
+  void put(std::uint64_t slot, const event& e) {
     const std::uint64_t k = slot % bucket_count;
     buckets_[k].push_back(e);
     occupied_[k / 64] |= std::uint64_t{1} << (k % 64);
@@ -108,12 +135,19 @@ class event_queue {
     return current_ + 1 + (k + bucket_count - begin) % bucket_count;
   }
 
+  picoseconds next_unopened() const {
+    if (size_ == far_.size()) return far_.empty() ? never : far_.top().what.time;
+    picoseconds first = never;
+    for (const event& e : buckets_[next_slot() % bucket_count]) first = std::min(first, e.time);
+    return first;
+  }
+
   // Opens the next bucket that has events. There must be such a bucket.
   void advance() {
     current_ = next_slot();
     while (!far_.empty() && (far_.top().what.time >> bucket_shift) < current_ + bucket_count) {
       const event& e = far_.top().what;
-      enter(e.time >> bucket_shift, e);
+      put(e.time >> bucket_shift, e);
       far_.pop();
     }
     const std::uint64_t k = current_ % bucket_count;
@@ -128,17 +162,32 @@ class event_queue {
     if (open_.size() < counted_from) {
       // The bucket is mostly in order already. The list holds the latest event first, so the loop
       // builds it from the back, and the sort has little to do.
-      for (std::size_t i = open_.size(); i-- > 0;) order_.push_back(key_of(open_[i].time, i));
+      for (std::size_t i = open_.size(); i-- > 0;) order_.push_back(key_of(open_[i], i));
       std::sort(order_.begin(), order_.end(), std::greater<>());
       return;
     }
     // If many events share few times, the place of an event is the number of events at later times.
     std::array<std::uint32_t, bucket_ps + 1> place{};
-    for (const event& e : open_) ++place[bucket_ps - 1 - e.time % bucket_ps + 1];
+    std::uint32_t sources = 0;
+    for (const event& e : open_) {
+      ++place[bucket_ps - 1 - e.time % bucket_ps + 1];
+      sources |= e.source;
+    }
     for (std::size_t t = 1; t < bucket_ps; ++t) place[t] += place[t - 1];
     order_.resize(open_.size());
     for (std::size_t i = open_.size(); i-- > 0;) {
-      order_[place[bucket_ps - 1 - open_[i].time % bucket_ps]++] = key_of(open_[i].time, i);
+      order_[place[bucket_ps - 1 - open_[i].time % bucket_ps]++] = key_of(open_[i], i);
+    }
+    if (sources == 0) return;
+    // Events of one time stand together, and only these can be in the wrong order.
+    constexpr std::uint32_t time_shift = index_bits + source_bits;
+    for (std::size_t begin = 0; begin < order_.size();) {
+      std::size_t end = begin + 1;
+      while (end < order_.size() && order_[end] >> time_shift == order_[begin] >> time_shift) ++end;
+      const auto from = order_.begin() + static_cast<std::ptrdiff_t>(begin);
+      const auto to = order_.begin() + static_cast<std::ptrdiff_t>(end);
+      if (end - begin > 1) std::sort(from, to, std::greater<>());
+      begin = end;
     }
   }
 
@@ -152,7 +201,10 @@ class event_queue {
   std::uint64_t sequence_ = 0;  // the insertion number of the next far event
   std::uint64_t size_ = 0;
   std::uint64_t processed_ = 0;
-  picoseconds now_ = 0;
+  picoseconds next_ = never;
+  picoseconds own_clock_ = 0;
+  picoseconds* clock_ = &own_clock_;
+  event_queue* target_ = this;
 };
 
 // A server that does one piece of work after another.

@@ -1,6 +1,12 @@
 // Messages between the devices of a machine. Each direction of a link is a server of bytes.
 // Switches are cut-through, and a full buffer stalls the link that feeds it. Devices are numbered:
 // first the GPUs, then the host.
+//
+// Each device owns the links that lead to it and from it; the host also owns those between
+// switches. An event belongs to one device, and its handling changes only what that device owns.
+// Everything that one device does to another is a message or an event that arrives at least
+// look_ahead() later, so threads may handle the events of different devices at the same time
+// (docs/explanation/simulator.md).
 #pragma once
 
 #include <cstdint>
@@ -22,18 +28,42 @@ class message_receiver {
   // The first link has taken the message, so the message's place in the sender's queue is free.
   virtual void departed(const message& m) = 0;
   virtual void delivered(const message& m) = 0;
+  // The last segment of a copy (message::lanes) will arrive at `time`. Device `at` knows it now.
+  virtual void will_arrive(std::uint32_t at, picoseconds time, const message& m) {
+    (void)at, (void)time, (void)m;
+  }
 };
 
 class fabric {
  public:
+  // All devices share a queue.
   fabric(const machine::machine& described, event_queue& queue, message_receiver& receiver);
+  // Each device has a queue; devices beyond the host may follow, which get events by post().
+  fabric(const machine::machine& described, std::vector<event_queue*> queues,
+         message_receiver& receiver);
 
   void send(picoseconds time, const message& m);
-  // Handles an event of a message.
+  // Handles an event of a message or a link.
   void handle(const event& e);
   // Prefetches the message of an event that handle() will receive later.
-  void prefetch(const event& e) const { __builtin_prefetch(&messages_[e.a], 1); }
-  const message& message_of(const event& e) const { return messages_[e.a]; }
+  void prefetch(const event& e) const {
+    if (e.kind != event_kind::link_held) __builtin_prefetch(&tables_[e.device].messages[e.a], 1);
+  }
+  const message& message_of(const event& e) const { return tables_[e.device].messages[e.a]; }
+
+  // Sends an event from device `from`, whose event is being handled, to device `to`.
+  void post(std::uint32_t from, std::uint32_t to, picoseconds time, event_kind kind,
+            std::uint32_t device, std::uint32_t a, std::uint64_t b);
+  // The least time until an event of one device can concern another one; 0: it can at once.
+  picoseconds look_ahead() const;
+  // From now on, messages and events to other devices wait for receive(), because each device's
+  // events may be handled by a thread of its own. Or no longer.
+  void keep_apart(bool apart) { apart_ = apart; }
+  // Ends a stretch of time: what was sent in it can be received. Returns the earliest time of that.
+  picoseconds end_stretch();
+  // Whether something can be received, and receives it: it enters the device's queue.
+  bool has_mail(std::uint32_t device) const;
+  void receive(std::uint32_t device);
 
   std::uint32_t host() const { return count_ - 1; }  // the host's device number
   bool reaches(std::uint32_t from, std::uint32_t to) const {
@@ -46,9 +76,9 @@ class fabric {
   }
   std::uint32_t ports() const { return static_cast<std::uint32_t>(directions_.size()); }
   std::uint64_t port_bytes(std::uint32_t port) const { return directions_[port].queue_bytes; }
-  // Makes the receiver accept nothing more from the last link of the route before `until`.
+  // Makes the receiver `to` accept nothing more from the last link of the route before `until`.
   void hold_last(std::uint32_t from, std::uint32_t to, picoseconds until) {
-    directions_[routes_[from * count_ + to].back().direction].server.hold_until(until);
+    hold(to, routes_[from * count_ + to].back().direction, until);
   }
   // The protocol of the first link of the route.
   const machine::protocol& protocol(std::uint32_t from, std::uint32_t to) const;
@@ -62,8 +92,9 @@ class fabric {
   void check_delivered() const;
 
  private:
-  struct direction {
+  struct alignas(64) direction {  // directions share no cache line
     resource server;
+    std::uint32_t owner = 0;
     picoseconds per_byte_q16 = 0;  // picoseconds for a byte, times 65536
     picoseconds latency = 0;
     std::uint64_t queue_bytes = 0;  // size of the sender's buffer for this link
@@ -76,20 +107,49 @@ class fabric {
   picoseconds duration(const direction& d, std::uint32_t bytes) const {
     return (bytes * d.per_byte_q16 + 32768) >> 16U;
   }
-  void hop(std::uint32_t id);
+  // The messages of which events of one device tell.
+  struct alignas(64) table {
+    std::vector<message> messages;
+    std::vector<std::uint32_t> free;
+    picoseconds earliest = event_queue::never;  // of the mail that the device sent in this stretch
+  };
+  struct mail {
+    picoseconds time = 0;
+    event_kind kind = event_kind::message_at_link;
+    std::uint16_t device = 0;
+    std::uint32_t a = 0;
+    std::uint64_t b = 0;
+    message what;  // only for events of messages
+  };
+  using box = std::vector<mail>;
+  box& box_to(std::uint32_t stretch, std::uint32_t from, std::uint32_t to) {
+    return boxes_[(stretch % 2 * queues_.size() + to) * queues_.size() + from];
+  }
+
+  void hop(std::uint32_t at, std::uint32_t id);
+  std::uint32_t keep(std::uint32_t at, const message& m);
+  // Passes a message on from one device's table to another device's, with its next event.
+  void pass(std::uint32_t from, std::uint32_t to, picoseconds time, event_kind kind,
+            const message& m);
+  void push(std::uint32_t from, std::uint32_t to, const mail& what);
+  // Tells the owner of a direction that the buffer behind it is full. As credits do, the news takes
+  // the link's latency, unless all devices share a queue.
+  void hold(std::uint32_t at, std::uint32_t way, picoseconds until);
 
   // Marks a slot of messages_ whose message was delivered.
   static constexpr std::uint8_t gone = 0xff;
 
-  event_queue& queue_;
+  std::vector<event_queue*> queues_;  // one for each device
   message_receiver& receiver_;
   std::uint32_t count_;
   std::vector<direction> directions_;         // index: link * 2, plus 1 for the backward direction
   std::vector<std::string> names_;            // the index is that of directions_
   std::vector<std::vector<step>> routes_;     // index: from * count + to
   std::vector<machine::protocol> protocols_;  // index: from * count + to
-  std::vector<message> messages_;
-  std::vector<std::uint32_t> free_;
+  std::vector<table> tables_;                 // one for each device
+  bool apart_ = false;
+  std::uint32_t stretch_ = 0;  // the number of the stretch of time
+  std::vector<box> boxes_;     // by stretch modulo 2, receiver, sender
   ledger ledger_;
 };
 

@@ -3,6 +3,7 @@
 // duplicated.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -34,32 +35,34 @@ class ledger {
     picoseconds longest = 0;
   };
 
+  // Threads may call these functions at the same time: sent() for messages of different senders,
+  // delivered() for messages to different receivers, carried() for different directions.
   void sent(const message& m) {
-    pair& p = pairs_[m.from * devices_ + m.to];
-    add(p.sent, m);
-    p.packets += m.packets;
+    departure& d = departures_[m.from * devices_ + m.to];
+    add(d.sent, m);
+    d.packets += m.packets;
   }
   void delivered(const message& m, picoseconds now) {
-    pair& p = pairs_[m.from * devices_ + m.to];
-    add(p.delivered, m);
+    arrival& a = arrivals_[m.to * devices_ + m.from];
+    add(a.delivered, m);
     const picoseconds latency = now - m.sent;
-    p.latency += latency;
-    if (latency > p.longest) p.longest = latency;
+    a.latency += latency;
+    if (latency > a.longest) a.longest = latency;
   }
   // Notes that the direction passes on `wire` bytes. They keep the direction busy for `duration`
   // from `start` on.
   void carried(std::uint32_t direction, std::uint32_t wire, picoseconds start,
                picoseconds duration) {
-    wire_[direction] += wire;
+    way& w = ways_[direction];
+    w.wire += wire;
     if (duration == 0) return;
     const picoseconds last = start + duration - 1;
-    while (last >> shift_ >= bins) widen();
-    std::uint64_t* row = &busy_[direction * bins];
-    const std::uint64_t first_bin = start >> shift_;
-    if (first_bin == last >> shift_) {
-      row[first_bin] += duration;
+    while (last >> w.shift >= bins) widen(w);
+    const std::uint64_t first_bin = start >> w.shift;
+    if (first_bin == last >> w.shift) {
+      w.busy[first_bin] += duration;
     } else {
-      spread(row, start, last + 1);
+      spread(w, start, last + 1);
     }
   }
 
@@ -68,35 +71,53 @@ class ledger {
   // bytes of the messages whose routes use it. `name` returns a direction's name for the error.
   void check(const std::function<std::string(std::size_t)>& name) const;
 
-  const pair& between(std::uint32_t from, std::uint32_t to) const {
-    return pairs_[from * devices_ + to];
+  pair between(std::uint32_t from, std::uint32_t to) const {
+    const departure& d = departures_[from * devices_ + to];
+    const arrival& a = arrivals_[to * devices_ + from];
+    return {d.sent, a.delivered, d.packets, a.latency, a.longest};
   }
   totals all() const;
-  std::uint64_t wire(std::size_t direction) const { return wire_[direction]; }
+  std::uint64_t wire(std::size_t direction) const { return ways_[direction].wire; }
   picoseconds busy(std::size_t direction) const;
   // The fraction of each bin up to `end` in which the direction was busy. The last bin ends at
   // `end`.
   std::vector<float> busy_by_bin(std::size_t direction, picoseconds end) const;
-  picoseconds bin_width() const { return picoseconds{1} << shift_; }
+  picoseconds bin_width() const { return picoseconds{1} << shift(); }
 
   static constexpr std::size_t bins = 128;
 
  private:
+  struct departure {
+    totals sent;
+    std::uint64_t packets = 0;
+  };
+  struct arrival {
+    totals delivered;
+    std::uint64_t latency = 0;
+    picoseconds longest = 0;
+  };
+  struct alignas(64) way {  // a direction; directions share no cache line
+    std::uint64_t wire = 0;
+    std::uint32_t shift = 16;  // log2 of a bin's picoseconds; at first a bin has 66 ns
+    std::array<std::uint64_t, bins> busy{};  // busy picoseconds by bin
+  };
+
   static void add(totals& t, const message& m) {
     ++t.messages;
     t.payload += m.payload;
     t.wire += m.wire;
   }
   // Doubles the width of a bin by merging neighbours.
-  void widen();
-  void spread(std::uint64_t* row, picoseconds start, picoseconds end) const;
+  static void widen(way& w);
+  static void spread(way& w, picoseconds start, picoseconds end);
+  // The shift of the direction with the widest bins. All directions are shown with such bins.
+  std::uint32_t shift() const;
 
   std::uint32_t devices_;
   std::vector<std::vector<std::uint32_t>> steps_;
-  std::vector<pair> pairs_;
-  std::vector<std::uint64_t> wire_;
-  std::vector<std::uint64_t> busy_;  // busy picoseconds; index: direction * bins + bin
-  std::uint32_t shift_ = 16;         // log2 of a bin's picoseconds; at first a bin has 66 ns
+  std::vector<departure> departures_;  // index: from * devices + to
+  std::vector<arrival> arrivals_;      // index: to * devices + from
+  std::vector<way> ways_;
 };
 
 }  // namespace interlace::sim

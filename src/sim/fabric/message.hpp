@@ -19,7 +19,7 @@ enum class message_kind : std::uint8_t {
   translation_request,  // a request to the host; the address holds the page number
   translation_reply,
   flag,  // a release that one device signals to another; it arrives after everything sent before it
-  copy_segment,  // part of a copy-engine transfer
+  copy_segment,  // part of a transfer; `lanes` is 1 for the last part to its destination
 };
 
 struct message {

@@ -76,11 +76,9 @@ class gpu {
   void prefetch_targets(const event& e) const;
   void prefetch_departure(const message& m) const;
 
-  // Handle messages of the fabric: loads, stores and atomics to which no special rules apply. The
-  // sender of a store gets `received`.
+  // Handle messages of the fabric: loads, stores and atomics to which no special rules apply.
   void departed(const message& m);
   void delivered(const message& m);
-  void received(const message& m) { counters_.stores.delivered += m.payload; }
 
   // The range of an event range_announced. It is valid until the next forget_announced.
   const kernel::element_range& announced(std::uint32_t which) const { return announced_[which]; }
@@ -97,8 +95,7 @@ class gpu {
   // The sub-cores of a unit count by their share.
   picoseconds issue_time() const;
   std::uint64_t memory_bytes() const { return memory_.dram_bytes(); }
-  // Throws model_error unless every entry, place and queue is free again, as they are after a run,
-  // and every stored byte has arrived or was overwritten before it was sent.
+  // Throws model_error unless every entry, place and queue is free again, as they are after a run.
   void check_empty() const;
 
   // --- For the objects that handle remote accesses in special ways (sim/gpu/remote_accesses.hpp).

@@ -28,6 +28,11 @@ class memory {
   // A copy engine's data arrives at a range; returns when the banks have taken the data. The data
   // is then in the cache, so that every reader finds it there.
   picoseconds stream_in(picoseconds time, std::uint64_t address, std::uint64_t bytes);
+  // The time that a free bank needs to take the first line of `bytes` bytes.
+  picoseconds line_time(std::uint32_t bytes) const {
+    const std::uint32_t in_line = std::min(bytes, config_.l2.line_bytes);
+    return (in_line + config_.l2.sector_bytes - 1) / config_.l2.sector_bytes * sector_at_bank_;
+  }
   // Leaves the cache in the state after stream_in, but takes no time: even write-backs of displaced
   // lines do not occupy the channels.
   void appear(std::uint64_t address, std::uint64_t bytes);

@@ -24,7 +24,7 @@ enum class flush_reason : std::uint8_t {
 struct store_counts : kernel::remote_store_counts {
   std::uint64_t payload = 0;    // data in packets, including the unwritten bytes of whole lines
   std::uint64_t enabled = 0;    // bytes of the payload that stores wrote
-  std::uint64_t delivered = 0;  // enabled bytes that have arrived
+  std::uint64_t delivered = 0;  // enabled bytes that have arrived from other GPUs
 
   void count(std::uint32_t written) {
     ++stores;

@@ -51,6 +51,7 @@ egress::egress(std::uint32_t index, const machine::gpu& config, std::uint32_t de
       fabric_(links),
       destinations_(devices),
       port_waiting_(links.ports(), 0),
+      given_back_(devices),
       counts_(counts) {
   for (std::uint32_t to = 0; to < devices; ++to) {
     if (to != index && links.reaches(index, to)) destinations_[to].port = links.port(index, to);
@@ -245,6 +246,7 @@ void egress::send_window(std::uint32_t to, destination& d, std::uint32_t slot_id
   m.from = static_cast<std::uint8_t>(index_);
   m.to = static_cast<std::uint8_t>(to);
   m.unit = slot_id;
+  m.address = reinterpret_cast<std::uintptr_t>(&s.window);
   m.payload = cost.payload;
   m.wire = cost.wire;
   m.packets = cost.packets;
@@ -336,18 +338,25 @@ bool egress::release() {
   return true;
 }
 
-void egress::received(const message& m) {
-  if (m.kind == message_kind::combined) {
-    counts_.delivered += m.entry;
-    if (check_ == nullptr) return;
+std::uint32_t egress::received(const message& m) {
+  const bool is_line = m.kind == message_kind::combined;
+  if (is_line && check_ == nullptr) return m.entry;
+  if (is_line) {
     const queued_line& l = slots_[m.unit].window.lines.front();
     check_->received(l.line, l.bytes);
-  } else {
-    counts_.delivered += m.payload;
+  } else if (check_ != nullptr) {
     const slot& s = slots_[m.unit];
-    if (check_ != nullptr) check_->received(s.encoded, destinations_[m.to].format, s.window.lines);
+    check_->received(s.encoded, destinations_[m.to].format, s.window.lines);
   }
-  free_slots_.push_back(m.unit);
+  given_back_[m.to].slots.push_back(m.unit);
+  return is_line ? m.entry : m.payload;
+}
+
+void egress::take_back() {
+  for (given_back& g : given_back_) {
+    free_slots_.insert(free_slots_.end(), g.slots.begin(), g.slots.end());
+    g.slots.clear();
+  }
 }
 
 void egress::check_empty() const {

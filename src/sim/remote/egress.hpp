@@ -62,10 +62,16 @@ class egress final : public store_queues {
   // on their way to a queue; call it again after the next event or departure.
   bool release();
 
-  // The lines of a packed message of this GPU, for the receiver. `received` forgets these lines and
-  // counts the bytes that arrived.
-  const flushed_window& window(std::uint32_t id) const { return slots_[id].window; }
-  void received(const message& m);
+  // The lines of a packed message, which the receiver reads in the sender's queues.
+  static const flushed_window& window(const message& m) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): send_window put the address there
+    return *reinterpret_cast<const flushed_window*>(m.address);
+  }
+  // Forgets the lines of a message of this GPU that has arrived. Returns how many of its bytes were
+  // stored. The thread of the receiver calls it.
+  std::uint32_t received(const message& m);
+  // Makes the places of messages that have arrived free. Call it while no other thread is here.
+  void take_back();
 
   // Throws model_error unless the queues are empty and no store is on its way to them.
   void check_empty() const;
@@ -131,8 +137,12 @@ class egress final : public store_queues {
   std::vector<waiting> waiting_;
   std::vector<std::uint32_t> free_waiting_;
   std::uint64_t not_taken_ = 0;  // stores and messages that are blocked or on their way to a queue
-  std::vector<slot> slots_;
+  std::deque<slot> slots_;       // receivers read the slots while others are added
   std::vector<std::uint32_t> free_slots_;
+  struct alignas(64) given_back {
+    std::vector<std::uint32_t> slots;
+  };
+  std::vector<given_back> given_back_;  // by receiver
   std::vector<std::uint32_t> freed_;
   store_counts& counts_;
   delivery_check* check_ = nullptr;

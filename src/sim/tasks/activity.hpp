@@ -20,32 +20,36 @@ class activity {
     picoseconds idle_while_others = 0;  // part of idle_time in which another device runs a kernel
   };
 
-  explicit activity(std::uint32_t devices) : devices_(devices) {}
+  explicit activity(std::uint32_t devices) : devices_(devices), changes_(devices) {}
 
-  void kernel_begins(std::uint32_t d, picoseconds now) {
-    settle(now);
-    ++devices_[d].kernels;
-  }
-  void kernel_ends(std::uint32_t d, picoseconds now) {
-    settle(now);
-    --devices_[d].kernels;
-  }
-  void copy_begins(std::uint32_t d, picoseconds now) {
-    settle(now);
-    ++devices_[d].copies;
-  }
-  void copy_ends(std::uint32_t d, picoseconds now) {
-    settle(now);
-    --devices_[d].copies;
-  }
+  // Note a change. Threads may note changes of different devices at the same time. The times of one
+  // device must not decrease.
+  void kernel_begins(std::uint32_t d, picoseconds now) { note(d, now, 1, 0); }
+  void kernel_ends(std::uint32_t d, picoseconds now) { note(d, now, -1, 0); }
+  void copy_begins(std::uint32_t d, picoseconds now) { note(d, now, 0, 1); }
+  void copy_ends(std::uint32_t d, picoseconds now) { note(d, now, 0, -1); }
 
-  // Accumulates the time up to `now`. `now` must not decrease from call to call.
+  // Accumulates the time up to `now`, from the changes that were noted. `now` must not be before a
+  // noted change, and must not decrease from call to call.
   void settle(picoseconds now);
 
+  // What was settled.
   const device& operator[](std::uint32_t d) const { return devices_[d]; }
 
  private:
+  struct change {
+    picoseconds time = 0;
+    std::uint32_t device = 0;
+    std::int32_t kernels = 0;
+    std::int32_t copies = 0;
+  };
+  void note(std::uint32_t d, picoseconds now, std::int32_t kernels, std::int32_t copies) {
+    changes_[d].push_back({now, d, kernels, copies});
+  }
+  void pass(picoseconds now);
+
   std::vector<device> devices_;
+  std::vector<std::vector<change>> changes_;  // by device; not settled
   picoseconds since_ = 0;
 };
 

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <thread>
 
 #include "base/units.hpp"
 #include "interlace/base/errors.hpp"
@@ -21,14 +25,17 @@ simulation::simulation(const machine::machine& described, address_map addresses,
     : machine_(described),
       addresses_(std::move(addresses)),
       check_interrupt_(std::move(check_interrupt)),
-      fabric_(machine_, queue_, *this),
+      queues_(described.gpu_count + 2),
+      fabric_(machine_, each_queue(), *this),
       running_kernel_(described.gpu_count, none),
       running_tracked_(described.gpu_count, nullptr),
       iteration_work_(1, std::vector<std::uint64_t>(described.gpu_count)),
       worked_(described.gpu_count),
       lanes_(std::size_t{3} * described.gpu_count),
       launchers_(described.gpu_count),
-      activity_(described.gpu_count) {
+      activity_(described.gpu_count),
+      sent_(described.gpu_count),
+      timelines_(described.gpu_count) {
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
     // All copies of a simulation go to other GPUs.
     const std::uint32_t peers = machine_.gpu.copy_peer_engines;
@@ -36,17 +43,23 @@ simulation::simulation(const machine::machine& described, address_map addresses,
     lanes_[2 * described.gpu_count + d].at_once = descriptors_at_once;
   }
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
-    gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_));
-    queued_stores_.push_back(std::make_unique<queued_stores>(*gpus_[d], queue_, fabric_));
+    gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queues_[d], fabric_));
+    queued_stores_.push_back(std::make_unique<queued_stores>(*gpus_[d], queues_[d], fabric_));
   }
   if (machine_.gpu.tlb.page_bytes == 0) return;
-  iommu_ = std::make_unique<iommu>(machine_.gpu.tlb, machine_.gpu_count, queue_, fabric_);
+  iommu_ = std::make_unique<iommu>(machine_.gpu.tlb, machine_.gpu_count, queues_[host()], fabric_);
+}
+
+std::vector<event_queue*> simulation::each_queue() {
+  std::vector<event_queue*> found;
+  for (event_queue& q : queues_) found.push_back(&q);
+  return found;
 }
 
 hardware simulation::parts() {
   hardware parts{.described = machine_,
                  .addresses = addresses_,
-                 .queue = queue_,
+                 .queue = queues_[host()],
                  .links = fabric_,
                  .gpus = {},
                  .page_walks = iommu_.get()};
@@ -64,6 +77,7 @@ task_id simulation::add_task(task_kind kind, std::uint32_t device, std::uint32_t
   t.waits_for = holds;
   for (const task_id before : after) {
     if (tasks_[before].ended) continue;
+    if (tasks_[before].device != device) crossing_ = true;
     tasks_[before].next.push_back(id);
     ++t.waits_for;
   }
@@ -95,6 +109,7 @@ task_id simulation::add_kernel(std::uint32_t device, grid shape, recorder::setti
                                 .name = "",
                                 .after = after});
   }
+  if (record.in_turn) crossing_ = true;
   kernels_.push_back({.shape = shape,
                       .record = std::move(record),
                       .block = std::move(block),
@@ -166,6 +181,8 @@ task_id simulation::add_copy(copy_request request, const std::vector<task_id>& a
   }
   const std::uint32_t holds = request.held ? 1 : 0;
   c.what = std::move(request);
+  c.arriving = static_cast<std::uint32_t>(c.what.to.size());
+  c.arrived_bytes.assign(c.arriving, 0);
   copies_.push_back(std::move(c));
   const auto work = static_cast<std::uint32_t>(copies_.size() - 1);
   copies_[work].task = add_task(task_kind::copy, from, work, after, holds);
@@ -223,20 +240,20 @@ void simulation::end_iteration(
 picoseconds simulation::run() {
   if (failed_) throw model_error("this simulated node cannot be used after a run that failed");
   failed_ = true;
-  const picoseconds begin = queue_.now();
+  picoseconds begin = 0;
+  for (const event_queue& q : queues_) begin = std::max(begin, q.now());
   timeline_start_ = begin;
   std::vector<task_id> first;
   first.swap(startable_);
-  for (const task_id id : first) start(id);
-  picoseconds end_time = begin;
-  if (threads_ > 1 && !check_) {
-    crew helpers(threads_ - 1, [this](std::uint32_t helper) { return record_ahead(helper); });
-    for (const auto& g : gpus_) g->use_helpers(&helpers);
-    end_time = run_events();
-  } else {
-    for (const auto& g : gpus_) g->use_helpers(nullptr);
-    end_time = run_events();
+  // Pages that devices share, and a treatment of remote loads, concern several devices at once.
+  const bool together = loads_ || iommu_ || !addresses_.homes.empty();
+  for (event_queue& q : queues_) {
+    q.use_clock(nullptr);
+    q.pass_to(begin);
+    q.forward(together ? &queues_.front() : nullptr);
   }
+  for (const task_id id : first) start(id);
+  const picoseconds end_time = std::max(begin, run_events());
   check_announcements();
   if (unfinished_ != 0) throw model_error("the simulation stopped with tasks that cannot start");
   check_conservation();
@@ -249,53 +266,199 @@ picoseconds simulation::run() {
   exchanges_.clear();
   calls_.clear();
   marks_.clear();
+  crossing_ = false;
   std::fill(running_tracked_.begin(), running_tracked_.end(), nullptr);
   for (const auto& g : gpus_) g->forget_announced();
   failed_ = false;
   return end_time - begin;
 }
 
+// --- The order of events
+
+bool simulation::can_run_apart() const {
+  return gpus_.size() > 1 && stretch() != 0 && !loads_ && !iommu_ && addresses_.homes.empty() &&
+         log_ == nullptr && !check_ && !crossing_;
+}
+
+picoseconds simulation::stretch() const {
+  return std::min(fabric_.look_ahead(), machine_.gpu.kernel_launch_ps);
+}
+
 picoseconds simulation::run_events() {
-  picoseconds end_time = queue_.now();
+  std::optional<crew> helpers;
+  if (threads_ > 1 && !check_) {
+    helpers.emplace(threads_ - 1, [this](std::uint32_t helper) { return help(helper); });
+  }
+  crew* const crew_or_none = helpers ? &*helpers : nullptr;
+  for (const auto& g : gpus_) g->use_helpers(crew_or_none);
+  return can_run_apart() ? run_apart(crew_or_none) : run_in_order();
+}
+
+picoseconds simulation::run_in_order() {
+  picoseconds end_time = 0;
   const bool outlasted = loads_ && loads_->outlasts_tasks();
-  while (!queue_.empty()) {
-    const event e = queue_.pop([this](const std::vector<event>& events) { prefetch(events); });
+  picoseconds clock = 0;
+  for (event_queue& q : queues_) q.use_clock(&clock);
+  std::uint64_t handled = 0;
+  while (true) {
+    // Meetings come before all other events of their time, and lower devices before higher ones.
+    event_queue* first = &queues_[meeting()];
+    for (std::uint32_t d = 0; d <= host(); ++d) {
+      if (queues_[d].next() < first->next()) first = &queues_[d];
+    }
+    if (first->empty()) break;
+    const event e = first->pop([this](const std::vector<event>& events) { prefetch(events); });
     // A timer for which nothing waits does not lengthen the run, and pages that still move at the
     // end do not either.
     if (e.kind != event_kind::store_queue_idle && !(outlasted && unfinished_ == 0))
       end_time = e.time;
     handle(e);
-    if ((queue_.processed() & 0xfffffU) == 0) check_interrupt_();
+    if ((++handled & 0xfffffU) == 0) check_interrupt_();
   }
+  for (event_queue& q : queues_) q.use_clock(nullptr);
   return end_time;
 }
 
+picoseconds simulation::run_apart(crew* helpers) {
+  const picoseconds length = stretch();
+  ended_at_.assign(queues_.size(), {});
+  picoseconds mail = event_queue::never;
+  picoseconds met = 0;
+  std::uint64_t unchecked = 0;
+  while (true) {
+    picoseconds first = mail;
+    for (std::uint32_t d = 0; d <= host(); ++d) first = std::min(first, queues_[d].next());
+    const picoseconds meets = queues_[meeting()].next();
+    if (first == event_queue::never && meets == event_queue::never) break;
+    if (meets <= first) {
+      for (std::uint32_t d = 0; d <= host(); ++d) fabric_.receive(d);
+      mail = event_queue::never;
+      meet(meets);
+      met = meets;
+      continue;
+    }
+    run_stretch(std::min(meets, first + length), helpers);
+    mail = fabric_.end_stretch();
+    fabric_.receive(meeting());
+    for (const auto& q : queued_stores_) q->queues().take_back();
+    unchecked += handled_;
+    if (unchecked > 0xfffffU) {
+      check_interrupt_();
+      unchecked = 0;
+    }
+  }
+  for (const device_run& d : ended_at_) met = std::max(met, d.ended);
+  return met;
+}
+
+// Everybody waits while the events of a meeting are handled.
+void simulation::meet(picoseconds time) {
+  for (event_queue& q : queues_) q.pass_to(time);
+  while (queues_[meeting()].next() == time) {
+    handle(queues_[meeting()].pop([](const std::vector<event>&) {}));
+  }
+}
+
+void simulation::run_stretch(picoseconds end, crew* helpers) {
+  stretch_end_ = end;
+  active_.clear();
+  for (std::uint32_t d = 0; d <= host(); ++d) {
+    if (queues_[d].next() < end || fabric_.has_mail(d)) active_.push_back(d);
+  }
+  // Devices with much to do come first, so that no thread is left alone with one of them.
+  std::sort(active_.begin(), active_.end(), [this](std::uint32_t x, std::uint32_t y) {
+    return ended_at_[x].handled != ended_at_[y].handled
+               ? ended_at_[x].handled > ended_at_[y].handled
+               : x < y;
+  });
+  apart_ = true;
+  fabric_.keep_apart(true);
+  left_.store(static_cast<std::uint32_t>(active_.size()), std::memory_order_relaxed);
+  const std::uint64_t number = (claims_.load(std::memory_order_relaxed) >> 32U) + 1;
+  claims_.store(number << 32U | active_.size() << 16U, std::memory_order_release);
+  // Waking a thread costs more than few events do.
+  if (helpers != nullptr && active_.size() > 1 && handled_ > few_events) helpers->wake();
+  while (run_next_device()) {
+  }
+  for (std::uint32_t waits = 0; left_.load(std::memory_order_acquire) != 0; ++waits) {
+    if (waits < 1000) {
+      pause_briefly();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  apart_ = false;
+  fabric_.keep_apart(false);
+  handled_ = 0;
+  device_run* failed = nullptr;
+  picoseconds failed_at = event_queue::never;
+  for (const std::uint32_t d : active_) {
+    handled_ += ended_at_[d].handled;
+    if (!ended_at_[d].failed) continue;
+    if (failed != nullptr && failed_at <= queues_[d].now()) continue;
+    failed = &ended_at_[d];
+    failed_at = queues_[d].now();
+  }
+  if (failed != nullptr) std::rethrow_exception(failed->failed);
+}
+
+bool simulation::run_next_device() {
+  std::uint64_t claim = claims_.load(std::memory_order_acquire);
+  while (true) {
+    const std::uint64_t place = claim & 0xffffU;
+    if (place >= (claim >> 16U & 0xffffU)) return false;
+    if (claims_.compare_exchange_weak(claim, claim + 1, std::memory_order_acq_rel)) {
+      run_device(active_[place]);
+      left_.fetch_sub(1, std::memory_order_acq_rel);
+      return true;
+    }
+  }
+}
+
+void simulation::run_device(std::uint32_t device) {
+  device_run& run = ended_at_[device];
+  run.handled = 0;
+  try {
+    fabric_.receive(device);
+    event_queue& queue = queues_[device];
+    while (queue.next() < stretch_end_) {
+      const event e = queue.pop([this](const std::vector<event>& events) { prefetch(events); });
+      if (e.kind != event_kind::store_queue_idle) run.ended = e.time;
+      handle(e);
+      ++run.handled;
+    }
+  } catch (...) {
+    run.failed = std::current_exception();
+  }
+}
+
 // Each helper begins with another GPU, so that two helpers rarely want the same one.
-bool simulation::record_ahead(std::uint32_t helper) {
+bool simulation::help(std::uint32_t helper) {
+  if (run_next_device()) return true;
   for (std::size_t k = 0; k < gpus_.size(); ++k) {
     if (gpus_[(helper + k) % gpus_.size()]->record_ahead()) return true;
   }
   return false;
 }
 
+// --- Tasks
+
 void simulation::start(task_id id) {
   task& t = tasks_[id];
-  t.started = queue_.now();
-  const auto device = static_cast<std::uint16_t>(t.device);
+  const picoseconds now = queues_[t.device].now();
+  t.started = now;
   if (t.kind == task_kind::kernel) {
-    queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, event_kind::kernel_begins, device, id,
-                0);
+    push(now + machine_.gpu.kernel_launch_ps, event_kind::kernel_begins, t.device, id);
   } else if (t.kind == task_kind::call) {
-    queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, event_kind::call_steps, device, id,
-                0);
+    push(now + machine_.gpu.kernel_launch_ps, event_kind::call_steps, t.device, id);
   } else if (t.kind == task_kind::copy && copies_[t.work].lane == none) {
     launch_child(t.work);
   } else if (t.kind == task_kind::copy && copies_[t.work].notice != 0) {
-    queue_.push(queue_.now() + copies_[t.work].notice, event_kind::copy_noticed, device, t.work, 0);
+    push(now + copies_[t.work].notice, event_kind::copy_noticed, t.device, t.work);
   } else if (t.kind == task_kind::copy) {
     enter_lane(t.work);
   } else if (t.kind == task_kind::mark) {
-    marks_[t.work](t.device, queue_.now() - timeline_start_);
+    marks_[t.work](t.device, now - timeline_start_);
     end(id);
   } else {
     // A small kernel combines values, signals and waits. Before it sends flags, it releases earlier
@@ -303,12 +466,14 @@ void simulation::start(task_id id) {
     const exchange_work& x = exchanges_[t.work];
     const bool alone = x.instant || x.flags.size() == 1;
     const picoseconds cost = machine_.gpu.kernel_launch_ps + (alone ? 0 : machine_.gpu.fence_ps);
-    queue_.push(queue_.now() + cost, event_kind::exchange_signals, device, t.work, 0);
+    fabric_.post(t.device, meeting(), now + cost, event_kind::exchange_signals, t.device, t.work,
+                 0);
   }
 }
 
 void simulation::note(const task& t) {
-  if (timeline_.size() >= timeline_limit_ || t.kind == task_kind::mark) return;
+  std::vector<kernel::timeline_event>& timeline = timelines_[t.device];
+  if (timeline.size() >= timeline_limit_ || t.kind == task_kind::mark) return;
   static constexpr const char* tracks[] = {"kernel", "copy", "exchange", "kernel"};
   std::string name = tracks[static_cast<std::size_t>(t.kind)];
   if (t.kind == task_kind::copy) {
@@ -317,11 +482,11 @@ void simulation::note(const task& t) {
     for (std::size_t k = 1; k < to.size(); ++k) name += ", " + std::to_string(to[k].to);
   }
   if (t.kind == task_kind::call) name = calls_[t.work].call.name;
-  timeline_.push_back({.device = t.device,
-                       .track = tracks[static_cast<std::size_t>(t.kind)],
-                       .name = std::move(name),
-                       .start_s = seconds_of(t.started - timeline_start_),
-                       .end_s = seconds_of(queue_.now() - timeline_start_)});
+  timeline.push_back({.device = t.device,
+                      .track = tracks[static_cast<std::size_t>(t.kind)],
+                      .name = std::move(name),
+                      .start_s = seconds_of(t.started - timeline_start_),
+                      .end_s = seconds_of(queues_[t.device].now() - timeline_start_)});
 }
 
 void simulation::end(task_id id) {
@@ -362,29 +527,31 @@ void simulation::leave_lane(std::uint32_t copy) {
 
 void simulation::begin_copy(std::uint32_t copy) {
   copy_work& c = copies_[copy];
-  tasks_[c.task].started = queue_.now();
-  activity_.copy_begins(c.what.from, queue_.now());
-  c.next_step = queue_.now() + c.setup;
+  const picoseconds now = queues_[c.what.from].now();
+  tasks_[c.task].started = now;
+  activity_.copy_begins(c.what.from, now);
+  c.next_step = now + c.setup;
   if (c.what.moves) {
     schedule_step(copy);
     return;
   }
-  queue_.push(c.next_step, event_kind::copy_ends, static_cast<std::uint16_t>(c.what.from), copy, 0);
+  push(c.next_step, event_kind::copy_ends, c.what.from, copy);
 }
 
 // An engine reads ahead of the link as far as its buffer allows. It sends one segment after
 // another.
 void simulation::copy_step(std::uint32_t copy) {
   copy_work& c = copies_[copy];
+  const picoseconds now = queues_[c.what.from].now();
   c.stepping = false;
   const auto bytes =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes, c.what.bytes - c.asked));
   const picoseconds read =
-      gpus_[c.what.from]->second_level().stream_out(queue_.now(), c.what.address + c.asked, bytes);
+      gpus_[c.what.from]->second_level().stream_out(now, c.what.address + c.asked, bytes);
   c.asked += bytes;
   ++c.buffered;
-  c.next_step = queue_.now() + static_cast<picoseconds>(std::llround(bytes / c.bytes_per_s * 1e12));
-  queue_.push(read, event_kind::segment_read, static_cast<std::uint16_t>(c.what.from), copy, 0);
+  c.next_step = now + static_cast<picoseconds>(std::llround(bytes / c.bytes_per_s * 1e12));
+  push(read, event_kind::segment_read, c.what.from, copy);
   schedule_step(copy);
 }
 
@@ -392,8 +559,8 @@ void simulation::schedule_step(std::uint32_t copy) {
   copy_work& c = copies_[copy];
   if (c.stepping || c.asked == c.what.bytes || c.buffered > c.window) return;
   c.stepping = true;
-  queue_.push(std::max(queue_.now(), c.next_step), event_kind::copy_steps,
-              static_cast<std::uint16_t>(c.what.from), copy, 0);
+  push(std::max(queues_[c.what.from].now(), c.next_step), event_kind::copy_steps, c.what.from,
+       copy);
 }
 
 std::uint32_t simulation::copy_wire_bytes(const copy_work& c, std::uint32_t to,
@@ -418,21 +585,25 @@ void simulation::send_segment(std::uint32_t copy) {
   m.payload =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes, c.what.bytes - c.sent));
   const std::uint32_t line = machine_.gpu.l1.line_bytes;
+  const bool last = c.sent + m.payload == c.what.bytes;
+  m.lanes = last ? 1 : 0;
+  sent_counts& by = sent_[c.what.from];
   m.packets = c.stores ? (m.payload + line - 1) / line : 0;
-  for (const destination& d : c.what.to) {
+  for (m.entry = 0; m.entry < c.what.to.size(); ++m.entry) {
+    const destination& d = c.what.to[m.entry];
     m.to = static_cast<std::uint8_t>(d.to);
     m.wire = copy_wire_bytes(c, d.to, m.payload);
     m.address = d.address + c.sent;
-    copy_traffic_.payload += m.payload;
-    copy_traffic_.wire += m.wire;
+    by.copies.payload += m.payload;
+    by.copies.wire += m.wire;
     if (c.stores) {
-      copy_stores_ += m.packets;
+      by.copy_stores += m.packets;
     } else {
       const std::uint32_t most = fabric_.protocol(c.what.from, d.to).max_payload_bytes;
       m.packets = (m.payload + most - 1) / most;
     }
     ++c.sending;
-    fabric_.send(queue_.now(), m);
+    fabric_.send(queues_[c.what.from].now(), m);
   }
   c.sent += m.payload;
 }
@@ -441,7 +612,7 @@ void simulation::end_copy(std::uint32_t copy) {
   const copy_request& what = copies_[copy].what;
   const bool held_to_the_end = !copies_[copy].posted || !what.moves;
   if (what.arrived) what.arrived();
-  activity_.copy_ends(what.from, queue_.now());
+  activity_.copy_ends(what.from, queues_[what.from].now());
   const task_id id = copies_[copy].task;
   if (held_to_the_end) leave_lane(copy);
   end(id);
@@ -453,7 +624,7 @@ void simulation::begin_kernel(task_id id) {
   const task& t = tasks_[id];
   if (running_kernel_[t.device] != none) throw model_error("two kernels of one device overlap");
   running_kernel_[t.device] = id;
-  activity_.kernel_begins(t.device, queue_.now());
+  activity_.kernel_begins(t.device, queues_[t.device].now());
   const kernel_work& k = kernels_[t.work];
   if (k.tracked) running_tracked_[t.device] = k.tracked.get();
   queued_stores_[t.device]->begin(k.path);
@@ -463,16 +634,16 @@ void simulation::begin_kernel(task_id id) {
 
 void simulation::end_kernel(std::uint32_t device) {
   gpu& g = *gpus_[device];
-  if (g.stores_arrived() > queue_.now()) {
-    queue_.push(g.stores_arrived(), event_kind::kernel_ends, static_cast<std::uint16_t>(device), 0,
-                0);
+  const picoseconds now = queues_[device].now();
+  if (g.stores_arrived() > now) {
+    push(g.stores_arrived(), event_kind::kernel_ends, device, 0);
     return;
   }
   // If not, the event comes again once the queues have taken all stores.
   if (!queued_stores_[device]->release()) return;
   const task_id id = running_kernel_[device];
   running_kernel_[device] = none;
-  activity_.kernel_ends(device, queue_.now());
+  activity_.kernel_ends(device, now);
   iteration_work_[kernels_[tasks_[id].work].iteration][device] += g.work() - worked_[device];
   worked_[device] = g.work();
   end(id);
@@ -497,9 +668,9 @@ void simulation::launch_child(std::uint32_t copy) {
   }
   ++l.pending;
   c.pending = true;
-  const picoseconds start = l.starts.reserve(queue_.now(), g.device_launch_interval_ps);
-  queue_.push(start + g.device_launch_ps, event_kind::copy_noticed,
-              static_cast<std::uint16_t>(c.what.from), copy, 0);
+  const picoseconds start =
+      l.starts.reserve(queues_[c.what.from].now(), g.device_launch_interval_ps);
+  push(start + g.device_launch_ps, event_kind::copy_noticed, c.what.from, copy);
 }
 
 // --- Library calls
@@ -522,20 +693,21 @@ picoseconds simulation::operation_time(const kernel::operation_counts& n) const 
 picoseconds simulation::move_slice(call_work& c, std::uint32_t device, std::uint64_t which,
                                    std::uint64_t slice) {
   memory& m = gpus_[device]->second_level();
+  const picoseconds now = queues_[device].now();
   const auto place = [&](std::uint64_t bytes, std::uint64_t of) {
     return bytes * of / call_slices;
   };
   if (c.swept.empty()) {
     const std::uint64_t bytes = c.call.bytes_read + c.call.bytes_written;
-    return m.stream_all(queue_.now(), place(bytes, slice + 1) - place(bytes, slice));
+    return m.stream_all(now, place(bytes, slice + 1) - place(bytes, slice));
   }
-  picoseconds moved = queue_.now();
+  picoseconds moved = now;
   for (std::size_t k = 0; k < c.swept.size(); ++k) {
     const kernel::library_sweep& s = c.call.sweeps[k];
     if (s.kernel != which) continue;
     const std::uint64_t first = place(s.bytes, slice);
-    moved = std::max(moved, m.sweep(queue_.now(), c.swept[k] + first,
-                                    place(s.bytes, slice + 1) - first, s.writes, c.missed));
+    moved = std::max(moved, m.sweep(now, c.swept[k] + first, place(s.bytes, slice + 1) - first,
+                                    s.writes, c.missed));
   }
   return moved;
 }
@@ -547,21 +719,22 @@ picoseconds simulation::move_slice(call_work& c, std::uint32_t device, std::uint
 void simulation::call_step(task_id id, std::uint64_t step) {
   call_work& c = calls_[tasks_[id].work];
   const std::uint32_t device = tasks_[id].device;
+  const picoseconds now = queues_[device].now();
   if (step == 0) {
     c.call.on_cpu();
     iteration_work_[c.iteration][device] += c.call.bytes_read + c.call.bytes_written;
-    activity_.kernel_begins(device, queue_.now());
+    activity_.kernel_begins(device, now);
   }
   const std::uint64_t kernels = c.swept.empty() ? 1 : c.call.sweeps.back().kernel + 1;
   if (step == kernels * call_slices) {
-    activity_.kernel_ends(device, queue_.now());
+    activity_.kernel_ends(device, now);
     end(id);
     return;
   }
   const std::uint64_t kernel = step / call_slices;
   const std::uint64_t slice = step % call_slices;
   if (slice == 0) {
-    c.begin = queue_.now();
+    c.begin = now;
     c.missed = false;
   }
   const picoseconds moved = move_slice(c, device, kernel, slice);
@@ -573,7 +746,7 @@ void simulation::call_step(task_id id, std::uint64_t step) {
     next += g.l2.hit_latency_ps + (c.missed ? g.dram.latency_ps : 0) + g.call_kernel_ps;
     if (kernel + 1 != kernels) next += g.kernel_launch_ps;
   }
-  queue_.push(next, event_kind::call_steps, static_cast<std::uint16_t>(device), id, step + 1);
+  push(next, event_kind::call_steps, device, id, step + 1);
 }
 
 // --- Exchanges
@@ -590,8 +763,7 @@ void simulation::signal(std::uint32_t exchange, std::uint32_t device) {
   for (std::uint32_t step = 1; step < devices; ++step) {
     const std::uint32_t to = (device + step) % devices;
     if (x.instant) {
-      queue_.push(queue_.now(), event_kind::flag_arrives, static_cast<std::uint16_t>(to), exchange,
-                  0);
+      push(queues_[device].now(), event_kind::flag_arrives, to, exchange);
       continue;
     }
     message m;
@@ -605,9 +777,9 @@ void simulation::signal(std::uint32_t exchange, std::uint32_t device) {
     m.wire = static_cast<std::uint32_t>(
         bulk_write_bytes(fabric_.protocol(device, to), x.payload) +
         write_packet_bytes(fabric_.protocol(device, to), 0, flag_bytes, false));
-    flag_traffic_.payload += m.payload;
-    flag_traffic_.wire += m.wire;
-    fabric_.send(queue_.now(), m);
+    sent_[device].flags.payload += m.payload;
+    sent_[device].flags.wire += m.wire;
+    fabric_.send(queues_[device].now(), m);
   }
   flag_arrived(exchange, device);
 }
@@ -662,13 +834,15 @@ void simulation::check_conservation() const {
   for (const copy_work& c : copies_) {
     const std::uint64_t bytes = c.what.moves ? c.what.bytes : 0;
     const std::uint64_t all = bytes * c.what.to.size();
-    if (c.asked == bytes && c.sent == bytes && c.arrived_bytes == all && c.buffered == 0 &&
-        c.ready == 0 && c.sending == 0 && !c.stepping) {
+    const std::uint64_t arrived =
+        std::accumulate(c.arrived_bytes.begin(), c.arrived_bytes.end(), std::uint64_t{0});
+    if (c.asked == bytes && c.sent == bytes && arrived == all && c.buffered == 0 && c.ready == 0 &&
+        c.sending == 0 && !c.stepping) {
       continue;
     }
     throw model_error("a copy of " + std::to_string(bytes) + " bytes from gpu" +
                       std::to_string(c.what.from) + " read " + std::to_string(c.asked) + ", sent " +
-                      std::to_string(c.sent) + " and delivered " + std::to_string(c.arrived_bytes) +
+                      std::to_string(c.sent) + " and delivered " + std::to_string(arrived) +
                       " of " + std::to_string(all));
   }
   for (std::size_t k = 0; k < lanes_.size(); ++k) {
@@ -682,6 +856,13 @@ void simulation::check_conservation() const {
                       " ends a run while launches still wait for a place");
   }
   const gpu_counters c = counters();
+  const store_counts& stores = c.stores;
+  if (stores.bytes != stores.delivered + stores.overwritten || stores.enabled != stores.delivered) {
+    throw model_error(std::to_string(stores.bytes) + " bytes were stored, " +
+                      std::to_string(stores.overwritten) + " of them overwritten before " +
+                      std::to_string(stores.enabled) + " were sent, and " +
+                      std::to_string(stores.delivered) + " have arrived");
+  }
   const page_traffic pages = loads_ ? loads_->found(ended_).moved : page_traffic{};
   const ledger::totals all = fabric_.counts().all();
   const auto expect = [](std::uint64_t sent, std::uint64_t counted, const char* what) {
@@ -690,11 +871,11 @@ void simulation::check_conservation() const {
                       " were sent, but the devices counted " + std::to_string(counted));
   };
   expect(all.payload,
-         c.stored_payload() + c.read_payload + copy_traffic_.payload + flag_traffic_.payload +
-             pages.payload + c.translations.payload + walked().payload,
+         c.stored_payload() + c.read_payload + copies().payload + flags().payload + pages.payload +
+             c.translations.payload + walked().payload,
          "bytes of payload");
   expect(all.wire,
-         c.stored_wire() + c.read_wire + copy_traffic_.wire + flag_traffic_.wire + pages.wire +
+         c.stored_wire() + c.read_wire + copies().wire + flags().wire + pages.wire +
              c.translations.wire + walked().wire,
          "bytes with protocol");
   if (loads_ && !loads_->empty()) throw model_error("a run ends while a page moves");
@@ -711,7 +892,7 @@ kernel::observation simulation::observe() const {
   o.bin_s = seconds_of(counts.bin_width());
   for (std::uint32_t from = 0; from < machine_.gpu_count; ++from) {
     for (std::uint32_t to = 0; to < machine_.gpu_count; ++to) {
-      const ledger::pair& p = counts.between(from, to);
+      const ledger::pair p = counts.between(from, to);
       if (p.sent.messages == 0) continue;
       o.pairs.push_back(
           {.from = from,
@@ -773,8 +954,6 @@ void simulation::departed(const message& m) {
 void simulation::delivered(const message& m) {
   switch (m.kind) {
     case message_kind::store:
-      gpus_[m.to]->delivered(m);
-      return gpus_[m.from]->received(m);
     case message_kind::atomic:
     case message_kind::read_request:
     case message_kind::read_reply:
@@ -785,15 +964,15 @@ void simulation::delivered(const message& m) {
     case message_kind::flag: {
       // Packed stores that arrived before the flag may still be on their way to the L2.
       const picoseconds unpacked = queued_stores_[m.to]->unpacked();
-      if (unpacked <= queue_.now()) return flag_arrived(m.unit, m.to);
-      return queue_.push(unpacked, event_kind::flag_arrives, m.to, m.unit, 0);
+      if (unpacked <= queues_[m.to].now()) return flag_arrived(m.unit, m.to);
+      return push(unpacked, event_kind::flag_arrives, m.to, m.unit);
     }
     case message_kind::combined:
       gpus_[m.to]->delivered(m);
-      return queued_stores_[m.from]->queues().received(m);
+      return packet_arrived(m);
     case message_kind::packed:
-      queued_stores_[m.to]->unpack(m, queued_stores_[m.from]->queues().window(m.unit));
-      return queued_stores_[m.from]->queues().received(m);
+      queued_stores_[m.to]->unpack(m, egress::window(m));
+      return packet_arrived(m);
     case message_kind::translation_request:
       return iommu_->delivered(m);
     case message_kind::coalesced_reply:
@@ -813,14 +992,21 @@ void simulation::segment_departed(std::uint32_t copy) {
 }
 
 void simulation::segment_delivered(const message& m) {
-  copy_work& c = copies_[m.unit];
-  c.written = std::max(c.written,
-                       gpus_[m.to]->second_level().stream_in(queue_.now(), m.address, m.payload));
-  c.arrived_bytes += m.payload;
-  if (c.arrived_bytes == c.what.bytes * c.what.to.size()) {
-    queue_.push(c.written, event_kind::copy_ends, static_cast<std::uint16_t>(c.what.from), m.unit,
-                0);
-  }
+  gpus_[m.to]->second_level().stream_in(queues_[m.to].now(), m.address, m.payload);
+  copies_[m.unit].arrived_bytes[m.entry] += m.payload;
+}
+
+// The sender knows when its data has arrived as soon as the last link takes the last segment. It
+// does not wait for a busy L2 of the receiver.
+void simulation::will_arrive(std::uint32_t at, picoseconds time, const message& m) {
+  fabric_.post(at, m.from, time + gpus_[m.from]->second_level().line_time(m.payload),
+               event_kind::copy_arrives, m.from, m.unit, 0);
+}
+
+void simulation::packet_arrived(const message& m) {
+  egress& sender = queued_stores_[m.from]->queues();
+  gpus_[m.to]->counted().stores.delivered += sender.received(m);
+  if (!apart_) sender.take_back();
 }
 
 void simulation::check_deliveries(const std::byte* memory) {
@@ -851,6 +1037,7 @@ void simulation::handle(const event& e) {
     case event_kind::message_at_link:
     case event_kind::message_departed:
     case event_kind::message_delivered:
+    case event_kind::link_held:
       return fabric_.handle(e);
     case event_kind::kernel_begins:
       return begin_kernel(e.a);
@@ -871,6 +1058,9 @@ void simulation::handle(const event& e) {
     case event_kind::segment_read:
       ++copies_[e.a].ready;
       return send_segment(e.a);
+    case event_kind::copy_arrives:
+      if (--copies_[e.a].arriving == 0) end_copy(e.a);
+      return;
     case event_kind::copy_ends:
       return end_copy(e.a);
     case event_kind::call_steps:
@@ -890,6 +1080,42 @@ void simulation::handle(const event& e) {
     default:
       return gpus_[e.device]->handle(e);
   }
+}
+
+traffic simulation::copies() const {
+  traffic sum;
+  for (const sent_counts& s : sent_) {
+    sum.payload += s.copies.payload;
+    sum.wire += s.copies.wire;
+  }
+  return sum;
+}
+
+traffic simulation::flags() const {
+  traffic sum;
+  for (const sent_counts& s : sent_) {
+    sum.payload += s.flags.payload;
+    sum.wire += s.flags.wire;
+  }
+  return sum;
+}
+
+std::uint64_t simulation::copy_stores() const {
+  std::uint64_t sum = 0;
+  for (const sent_counts& s : sent_) sum += s.copy_stores;
+  return sum;
+}
+
+std::vector<kernel::timeline_event> simulation::take_timeline() {
+  std::vector<kernel::timeline_event> all;
+  for (auto& of_device : timelines_) {
+    std::move(of_device.begin(), of_device.end(), std::back_inserter(all));
+    of_device.clear();
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& x, const auto& y) { return x.end_s < y.end_s; });
+  if (all.size() > timeline_limit_) all.resize(timeline_limit_);
+  return all;
 }
 
 gpu_counters simulation::counters() const {

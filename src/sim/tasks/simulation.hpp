@@ -3,8 +3,10 @@
 // a device.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -144,15 +146,22 @@ class simulation : private message_receiver {
   // memory, which begins at `memory`. For tests: it makes runs much slower.
   void check_deliveries(const std::byte* memory);
   const delivery_check* deliveries() const { return check_.get(); }
-  const traffic& copies() const { return copy_traffic_; }
-  const traffic& flags() const { return flag_traffic_; }
+  traffic copies() const;
+  traffic flags() const;
   // Packets that agents and device-launched kernels stored to other devices.
-  std::uint64_t copy_stores() const { return copy_stores_; }
+  std::uint64_t copy_stores() const;
+  // What a device sent besides the accesses of its kernels.
+  struct alignas(64) sent_counts {
+    traffic copies;
+    traffic flags;
+    std::uint64_t copy_stores = 0;
+  };
+  const sent_counts& sent_by(std::uint32_t device) const { return sent_[device]; }
   // Counts over all runs so far.
   kernel::observation observe() const;
   // Starts recording kernels, copies and exchanges; at most `limit` of them.
   void record_timeline(std::size_t limit) { timeline_limit_ = limit; }
-  std::vector<kernel::timeline_event> take_timeline() { return std::move(timeline_); }
+  std::vector<kernel::timeline_event> take_timeline();
 
  private:
   enum class task_kind : std::uint8_t { kernel, copy, exchange, call, mark };
@@ -191,7 +200,8 @@ class simulation : private message_receiver {
     bool posted = false;  // the mover goes on when the links have taken everything
     std::uint64_t asked = 0;  // number of read requests that were made
     std::uint64_t sent = 0;
-    std::uint64_t arrived_bytes = 0;  // number of bytes that arrived, over all destinations
+    std::vector<std::uint64_t> arrived_bytes;  // number of bytes that arrived, by destination
+    std::uint32_t arriving = 0;  // number of destinations that the last byte has not reached
     std::uint32_t buffered = 0;  // number of segments that were requested and are not yet on the
                                  // link
     std::uint32_t ready = 0;     // number of segments that were read and wait for the link
@@ -199,7 +209,6 @@ class simulation : private message_receiver {
     std::uint32_t sending = 0;  // number of destinations whose first link has not taken the segment
     bool stepping = false;      // whether a step is due
     picoseconds next_step = 0;  // the earliest time that the engine's own rate allows
-    picoseconds written = 0;    // the time when everything that has arrived is in memory
     task_id task = 0;
   };
   // Launches of kernels by a device's kernels.
@@ -253,13 +262,36 @@ class simulation : private message_receiver {
   void flag_arrived(std::uint32_t exchange, std::uint32_t device);
   void note(const task& t);
   void log_copy(const copy_request& request, const std::vector<task_id>& after) const;
+  void packet_arrived(const message& m);
   void departed(const message& m) override;
   void delivered(const message& m) override;
+  void will_arrive(std::uint32_t at, picoseconds time, const message& m) override;
   void prefetch(const std::vector<event>& events) const;
   void handle(const event& e);
-  picoseconds run_events();  // returns the time when the run ends
-  bool record_ahead(std::uint32_t helper);
 
+  // The numbers of the queues beyond the GPUs'.
+  std::uint32_t host() const { return machine_.gpu_count; }
+  std::uint32_t meeting() const { return machine_.gpu_count + 1; }
+  std::vector<event_queue*> each_queue();
+  void push(picoseconds time, event_kind kind, std::uint32_t device, std::uint32_t a,
+            std::uint64_t b = 0) {
+    queues_[device].push(time, kind, static_cast<std::uint16_t>(device), a, b);
+  }
+  // These functions return the time when the run ends.
+  picoseconds run_events();
+  picoseconds run_in_order();
+  picoseconds run_apart(crew* helpers);
+  bool can_run_apart() const;
+  // The time for which devices can run apart. 0: they cannot.
+  picoseconds stretch() const;
+  void run_stretch(picoseconds end, crew* helpers);
+  bool run_next_device();
+  void run_device(std::uint32_t device);
+  void meet(picoseconds time);
+  bool help(std::uint32_t helper);
+
+  // A stretch with at most this many events does not wake threads that sleep.
+  static constexpr std::uint64_t few_events = 2000;
   static constexpr std::uint32_t segment_bytes = 4096;
   // An engine keeps this many seconds' worth of its rate in flight, which covers the latency of a
   // busy memory.
@@ -273,7 +305,8 @@ class simulation : private message_receiver {
   machine::machine machine_;
   address_map addresses_;
   std::function<void()> check_interrupt_;
-  event_queue queue_;
+  // One for each device and the host, then one for meetings: events that concern all devices.
+  std::deque<event_queue> queues_;
   fabric fabric_;
   std::vector<std::unique_ptr<gpu>> gpus_;
   std::unique_ptr<delivery_check> check_;
@@ -294,19 +327,34 @@ class simulation : private message_receiver {
   std::vector<lane> lanes_;            // [kind * GPUs + device]: engines, agents,
                                        // descriptor units
   std::vector<launcher> launchers_;    // one for each device
-  std::uint64_t unfinished_ = 0;
+  std::atomic<std::uint64_t> unfinished_ = 0;
   std::uint32_t threads_ = 1;
   trace::sink* log_ = nullptr;
   std::uint32_t logged_launches_ = 0;
   bool failed_ = false;
   activity activity_;
-  picoseconds ended_ = 0;  // the time when the last run ended
-  traffic copy_traffic_;
-  traffic flag_traffic_;
-  std::uint64_t copy_stores_ = 0;
+  picoseconds ended_ = 0;          // the time when the last run ended
+  std::vector<sent_counts> sent_;  // one for each device
   std::size_t timeline_limit_ = 0;
-  std::vector<kernel::timeline_event> timeline_;
+  std::vector<std::vector<kernel::timeline_event>> timelines_;  // one for each device
   picoseconds timeline_start_ = 0;
+
+  // Whether a task of the next run follows a task of another device, or writes its memory.
+  bool crossing_ = false;
+  bool apart_ = false;  // whether threads may handle events of different devices
+  // The stretch of time in which devices run apart.
+  struct alignas(64) device_run {
+    std::uint64_t handled = 0;  // events of the stretch
+    picoseconds ended = 0;      // time of the last event that counts
+    std::exception_ptr failed;
+  };
+  std::vector<device_run> ended_at_;   // by device
+  std::vector<std::uint32_t> active_;  // devices with events in the stretch
+  picoseconds stretch_end_ = 0;
+  std::uint64_t handled_ = 0;  // events of all devices in the last stretch
+  // The stretch's number << 32 | devices << 16 | devices that threads have claimed.
+  std::atomic<std::uint64_t> claims_ = 0;
+  std::atomic<std::uint32_t> left_ = 0;  // devices that have not reached the end of the stretch
 };
 
 }  // namespace interlace::sim

@@ -121,13 +121,18 @@ struct outcome {
   std::vector<std::vector<float>> fronts;
 };
 
+// With 0 threads, one thread handles the events of all devices in one order.
 outcome run(std::uint64_t seed, std::uint32_t threads, kernel::mechanism how) {
   std::mt19937_64 random(seed);
   const machine::machine m = random_machine(random);
   const std::uint32_t devices = m.gpu_count;
   const std::uint64_t n = 3000 + random() % 9000;
   sim::node node(m, devices, [] {});
-  node.use_threads(threads);
+  if (threads == 0) {
+    node.check_deliveries();
+  } else {
+    node.use_threads(threads);
+  }
   kernel::region_options options;
   for (std::uint32_t d = 0; d <= devices; ++d) options.boundaries.push_back(n * d / devices);
   options.mechanism = how;
@@ -174,7 +179,7 @@ TEST(sim_threads, any_number_gives_the_same_bits) {
     if (row.not_on_sim != nullptr || row.packs_updates) continue;
     ++seed;
     const outcome one = run(seed, 1, row.value);
-    for (const std::uint32_t threads : {2U, 4U, 16U}) {
+    for (const std::uint32_t threads : {0U, 2U, 4U, 16U}) {
       const outcome several = run(seed, threads, row.value);
       ASSERT_EQ(one.result, several.result) << row.name << " with " << threads << " threads";
       ASSERT_EQ(one.fronts, several.fronts) << row.name << " with " << threads << " threads";
