@@ -134,6 +134,11 @@ class _Gpu:
         self._call("cuStreamSynchronize", ctypes.c_void_p(stream.cuda_stream))
 
 
+def _scattered(chance: np.random.Generator, end: int, size: int, count: int) -> Any:
+    """Addresses of `count` blocks at random places of the memory at `end`."""
+    return end + size * chance.permutation(SPREAD * MOST_BYTES // size)[:count]
+
+
 def _times(
     gpu: _Gpu, lists: tuple[Any, Any], size: int, stream: Any, repeats: int
 ) -> dict[str, float]:
@@ -170,9 +175,9 @@ def tune_blocks(repeats: int = REPEATS) -> BlockProfile:
             for name, (to, source) in zip(DIRECTIONS, (ends[::-1], ends), strict=True):
                 measured = []
                 for count in batch_sizes(size):
-                    lists = tuple(
-                        end + size * chance.permutation(SPREAD * MOST_BYTES // size)[:count]
-                        for end in (to, source)
+                    lists = (
+                        _scattered(chance, to, size, count),
+                        _scattered(chance, source, size, count),
                     )
                     measured.append((count, _times(gpu, lists, size, stream, repeats)))
                 (few, small), (many, large) = measured
