@@ -108,9 +108,11 @@ class SimulatedNode(Node):
     def attempts(
         self, workload: Workload, cases: Sequence[Case]
     ) -> Iterator[tuple[Case, Outcome | UserError]]:
-        threads = threads_of_each(self.jobs, len(cases))
-        run = partial(workload.simulate, self.core, self.machine, whole=self.whole, threads=threads)
-        work = [partial(_attempt, run, case) for case in cases]
+        run = partial(workload.simulate, self.core, self.machine, whole=self.whole)
+        work = [
+            partial(_attempt, partial(run, threads=threads_of(case, self.jobs, len(cases))), case)
+            for case in cases
+        ]
         yield from in_processes(work, cases, self.jobs)
 
 
@@ -262,9 +264,12 @@ class CudaNode(Node):
         return found
 
 
-def threads_of_each(cores: int, simulations: int) -> int:
-    """The threads that each of these simulations gets. Fewer simulations than cores share them."""
-    return max(1, cores // max(1, simulations))
+def threads_of(case: Case, cores: int, simulations: int) -> int:
+    """The threads of this simulation. Fewer simulations than cores share the cores.
+
+    A run on one GPU has one thread: recording ahead alone makes some workloads slower.
+    """
+    return 1 if case.gpus == 1 else max(1, cores // max(1, simulations))
 
 
 def _attempt(run: Callable[[Case], Outcome], case: Case) -> tuple[Case, Outcome | UserError]:

@@ -11,7 +11,7 @@ from interlace.machine.reading import load_machine
 from interlace.machine.schema import Machine
 from interlace.model.mechanisms import BASELINE
 from interlace.model.run import Case, Outcome
-from interlace.nodes.nodes import CudaNode, in_processes, threads_of_each
+from interlace.nodes.nodes import CudaNode, in_processes, threads_of
 from interlace.reproduce.rows import Run
 from interlace.workloads import Workload
 
@@ -76,9 +76,8 @@ class Runner:
             for _, name, _, _ in runs
         }
 
-        threads = threads_of_each(self.jobs, len(runs))
-
         def run(index: int, workload: Workload, name: str, case: Case) -> tuple[int, Outcome]:
+            threads = threads_of(case, self.jobs, len(runs))
             return index, workload.simulate(self.core, described[name], case, threads=threads)
 
         work = [partial(run, index, *one[:3]) for index, one in enumerate(runs)]
