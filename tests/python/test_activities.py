@@ -129,6 +129,7 @@ def test_without_a_place_the_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> No
 
 PROGRAM = """
 import signal, sys, time
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell may have started the tests in background
 from interlace.base.activities import Activity, shown
 with shown(lambda: Activity("long work")):
     print("begun", flush=True)

@@ -164,7 +164,7 @@ def on_gpus(workload: str, folder: Path) -> Path:
     return source
 
 
-EARLY = re.compile(r"run_grid|run_ranged|exchange_kernel")
+EARLY = re.compile(r"run_grid|run_ranged|run_packing|exchange_kernel")
 
 
 @pytest.mark.parametrize("source", ["pagerank", "sssp", "jacobi", "ct", "exchange"])
