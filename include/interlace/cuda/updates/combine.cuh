@@ -41,7 +41,7 @@ __device__ __forceinline__ void combine_at(T* p, T value) {
       atomicMax(reinterpret_cast<wide*>(p), static_cast<wide>(value));
     }
   } else {
-    device::atomic_combine_relaxed<Op>(p, value);
+    ::interlace::device::atomic_combine_relaxed<Op>(p, value);
   }
 }
 
