@@ -132,8 +132,8 @@ class fabric {
   void pass(std::uint32_t from, std::uint32_t to, picoseconds time, event_kind kind,
             const message& m);
   void push(std::uint32_t from, std::uint32_t to, const mail& what);
-  // Tells the owner of a direction that the buffer at its end is full. As credits do, the news takes
-  // the link's latency, unless all devices share a queue.
+  // Tells the owner of a direction that the buffer at its end is full. As credits do, the news
+  // takes the link's latency, unless all devices share a queue.
   void hold(std::uint32_t at, std::uint32_t way, picoseconds until);
 
   // Marks a slot of messages_ whose message was delivered.
