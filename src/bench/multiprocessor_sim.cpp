@@ -322,7 +322,7 @@ double multiprocessor_on_sim::loop_clocks(loaded_from from, std::uint32_t unroll
   // What is left of the start of a kernel drops out with a second difference.
   const double long_s = difference_s(of_rows(rows), 1, 2);
   const double short_s = difference_s(of_rows(rows / 2), 1, 2);
-  return clocks(long_s - short_s) / (rows / 2);
+  return clocks(long_s - short_s) / static_cast<double>(rows / 2);
 }
 
 double multiprocessor_on_sim::chase_clocks(loaded_from from, std::uint64_t bytes) const {

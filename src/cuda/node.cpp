@@ -36,6 +36,7 @@ struct node::parts {
   executor runs{gpus, arrays, regions, kernels, issues, records, remarks};
 };
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 node::node(options o) : parts_(std::make_unique<parts>(o)) {}
 
 // Restores the caller's current device.

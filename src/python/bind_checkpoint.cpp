@@ -38,6 +38,7 @@ converted_header converted(checkpoint::header found,
   for (const auto& [key, text] : found.metadata) {
     metadata[nb::str(key.c_str(), key.size())] = nb::str(text.c_str(), text.size());
   }
+  // NOLINTNEXTLINE(modernize-return-braced-init-list)
   return converted_header(nb::make_tuple(tensors, metadata, found.data_begin));
 }
 

@@ -70,7 +70,8 @@ class embedding {
     constexpr std::uint64_t each = embedding_update::threads * embedding_update::numbers_a_lane;
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       const embedding_update k{node_.view(table_, d), rows_[d], gradients_[d], width_bits_};
-      node_.launch(d, k, {(gradients_[d].size + each - 1) / each, k.threads}, table_);
+      node_.launch(d, k, {(gradients_[d].size + each - 1) / each, embedding_update::threads},
+                   table_);
     }
     node_.exchange(table_);
   }
@@ -91,6 +92,7 @@ class embedding {
   std::vector<local<float>> gradients_;
 };
 
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): views are always given
 struct embedding_problem {
   static constexpr const char* summary = "gradients added to an embedding table";
   static constexpr std::array arguments{"table_rows", "rows", "gradients"};

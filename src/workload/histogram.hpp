@@ -59,7 +59,7 @@ class histogram {
     constexpr std::uint64_t each = histogram_count::threads * histogram_count::keys_a_lane;
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       const histogram_count k{node_.view(bins_, d), keys_[d]};
-      node_.launch(d, k, {(keys_[d].size + each - 1) / each, k.threads}, bins_);
+      node_.launch(d, k, {(keys_[d].size + each - 1) / each, histogram_count::threads}, bins_);
     }
     node_.exchange(bins_);
   }
@@ -78,6 +78,7 @@ class histogram {
   std::vector<local<std::uint32_t>> keys_;
 };
 
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): views are always given
 struct histogram_problem {
   static constexpr const char* summary = "a histogram";
   static constexpr std::array arguments{"bins", "keys"};

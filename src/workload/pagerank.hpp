@@ -315,9 +315,11 @@ class pagerank_by_push {
                                damping_,
                                static_cast<double>(graph_.vertices),
                                track_residual};
+      // NOLINTBEGIN(readability-static-accessed-through-instance)
       node_.launch(d, ranks,
                    {(p.contribution.size + ranks.threads - 1) / ranks.threads, ranks.threads,
                     ranks.shared_bytes});
+      // NOLINTEND(readability-static-accessed-through-instance)
     }
     node_.exchange(totals_);
   }

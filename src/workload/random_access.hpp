@@ -122,6 +122,7 @@ class random_access {
   std::vector<local<std::uint64_t>> words_;
 };
 
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): views are always given
 struct random_access_problem {
   static constexpr const char* summary = "random updates of a table";
   static constexpr std::array arguments{"entries", "starts", "updates", "operation"};

@@ -310,6 +310,7 @@ class sssp_by_push {
                                node_.view(totals_, d), boundaries_[d]};
       node_.launch(
           d, next,
+          // NOLINTNEXTLINE(readability-static-accessed-through-instance)
           {(p.known.size + next.threads - 1) / next.threads, next.threads, next.shared_bytes});
     }
     node_.exchange(totals_);

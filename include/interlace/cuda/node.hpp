@@ -309,6 +309,7 @@ class node {
   void exchange(const Item&... items) {
     const std::vector<std::uint32_t> ids{items.id...};
     std::vector<std::uint32_t> parities;
+    parities.reserve(ids.size());
     for (const std::uint32_t id : ids) parities.push_back(state(id).parity);
     add_exchange(ids);
     for (std::size_t k = 0; k < ids.size(); ++k) {

@@ -60,7 +60,7 @@ node_gpus::node_gpus(const node_options& o) : ordinals_(o.ordinals), deadline_s_
     INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     if (shares_gpu_) {
       INTERLACE_CUDA_CHECK(
-          cudaStreamCreateWithPriority(&copy_streams_[d][0], cudaStreamNonBlocking, greatest));
+          cudaStreamCreateWithPriority(copy_streams_[d].data(), cudaStreamNonBlocking, greatest));
       copy_streams_[d].assign(2 * std::size_t{n}, copy_streams_[d][0]);
     }
     for (std::uint32_t k = 0; k < 2 * n && !shares_gpu_; ++k) {

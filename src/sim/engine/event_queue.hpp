@@ -29,6 +29,7 @@ class event_queue {
   event_queue() : buckets_(bucket_count) {}
   event_queue(const event_queue&) = delete;
   event_queue& operator=(const event_queue&) = delete;
+  ~event_queue() = default;
 
   static constexpr picoseconds never = ~picoseconds{0};
 

@@ -365,8 +365,8 @@ void recorder::emit_loads(std::uint32_t bytes, const std::uint64_t* addresses, s
     }
     return;
   }
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only elements that were written are
-  // read
+  // Only elements that were written are read.
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
   std::array<std::uint64_t, 64> lines;  // with sectors, in line_access's format
   std::size_t found = 0;
   std::uint64_t line = 1;  // no line has this address
@@ -412,8 +412,8 @@ void recorder::emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, 
     return;
   }
   const std::size_t first = to.written.size();
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only elements that were written are
-  // read
+  // Only elements that were written are read.
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
   std::array<std::uint64_t, 64> lines;
   std::size_t found = 0;
   std::uint64_t line = 1;  // no line has this address
