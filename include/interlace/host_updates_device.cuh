@@ -38,7 +38,7 @@
 
 namespace interlace {
 
-// What a caller may choose; zeros: the library decides.
+// The options of a caller. The library decides where a number is zero.
 struct host_update_options {
   std::uint64_t pool_bytes = 0;    // of the GPU's memory for bins; 0: a quarter of the table
   std::uint64_t window_bytes = 0;  // of the table for each bin; 0: 2 MiB, or as small as can be
@@ -166,7 +166,8 @@ class host_table_updates {
     cuda::updates::ring_readers<Record, Apply> readers(
         rings_, static_cast<const unsigned char*>(slots_.data()), apply);
     bins_.append_all(producer, count, send_, stream);
-    // A group's bins go to all threads, so the groups are emptied one after the other.
+    // The bins of one group keep all threads of the host busy. So one group is emptied after
+    // another.
     for (std::uint32_t g = 0; g < s.groups; ++g) {
       bins_.plan(bins_.first_bin(g), bins_.first_bin(g + 1), false, true, stream);
       bins_.round(producer, 0, 0, send_, stream);
@@ -179,9 +180,10 @@ class host_table_updates {
       readers.stop();
       throw device_error("a kernel waited " + std::to_string(options_.deadline_s) +
                          " s for room in ring " + std::to_string(failure_->ring) + " of " +
-                         std::to_string(threads_) + ": ticket " + std::to_string(failure_->ticket) +
-                         ", of which the host has read " + std::to_string(failure_->consumed) +
-                         ", and " + std::to_string(options_.slots) + " slots");
+                         std::to_string(threads_) + ", which has " +
+                         std::to_string(options_.slots) + " slots: it wanted to write ticket " +
+                         std::to_string(failure_->ticket) + ", and the host has read " +
+                         std::to_string(failure_->consumed) + " tickets");
     }
     readers.finish(tickets_read_);
     applied_ = readers.applied();

@@ -131,8 +131,8 @@ struct operations {
   }
 };
 
-// What the compiler makes of a kernel for GPUs of compute capability 9.0. tests/python/test_sass.py
-// compares these numbers with the machine code.
+// Numbers of a kernel that is compiled for compute capability 9.0. tests/python/test_sass.py
+// compares them with the machine code.
 struct compiled_kernel {
   std::uint32_t registers = 0;     // of a lane; 0: not known, and registers limit nothing
   std::uint32_t instructions = 0;  // of the machine code; 0: not known
@@ -295,7 +295,7 @@ INTERLACE_HOST_DEVICE constexpr T combine_values(T a, T b) {
   }
 }
 
-// What the host and the simulated node count of the updates of one device.
+// The counts of one device's updates. The host node and the simulated node fill them.
 struct update_counts {
   std::uint64_t remote = 0;        // updates of other devices' elements
   std::uint64_t combined = 0;      // of these, updates that left together with another one
@@ -304,9 +304,10 @@ struct update_counts {
   std::uint64_t without_room = 0;  // updates that left one by one, because a queue was full
 };
 
-// The queues of packets under `packed`. A packet begins with 16 bytes, of which the first 4 are the
-// number of its updates. Then follow the values and, as 4-byte numbers, the elements' places in the
-// owner's part. Both lists have room for a full packet.
+// The queues of packets under the mechanism `packed`. A packet begins with a header of 16 bytes.
+// The first 4 bytes are the number of updates in the packet. The values follow, and after them the
+// places of the elements in the owner's part, as 4-byte numbers. Both lists have room for a full
+// packet.
 struct update_queues {
   std::uint32_t packet_bytes = 0;       // 0: updates are not packed
   std::uint32_t packets = 0;            // room of a queue

@@ -41,7 +41,7 @@
 
 namespace interlace {
 
-// What a caller may choose; zeros: the library decides.
+// The options of a caller. The library decides where a number is zero.
 struct update_options {
   std::uint64_t buffer_bytes = 0;  // the most memory for bins; 0: a quarter of the table
   std::uint64_t window_bytes = 0;  // of the table for each bin; bins are then used in any case

@@ -24,8 +24,8 @@
 
 namespace interlace::kernel {
 
-// Where the words of a ring lie. All words start as zero. Put `ready` where the consumer polls it
-// cheaply, and `consumed` where the producers do.
+// The addresses of a ring's words. All words start as zero. The consumer polls `ready`, so put that
+// into memory near the consumer. The producers poll `consumed`, so put that near the producers.
 struct credit_ring {
   std::uint64_t* ready = nullptr;     // [slots]: the last ticket published in this slot, plus 1
   std::uint64_t* consumed = nullptr;  // the number of tickets that the consumer has returned

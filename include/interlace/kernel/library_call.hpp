@@ -33,7 +33,7 @@ struct operation_counts {
 // launches early (programmatic dependent launch) must wait before it touches memory. The node calls
 // on_gpu once if it captures a graph. Without graphs, the node calls on_gpu once to load its
 // kernels, and once more for each run.
-// What one kernel of a library call reads or writes: a whole array, once.
+// An array that one kernel of a library call reads or writes once, from its first to its last byte.
 struct library_sweep {
   const void* data = nullptr;
   std::uint64_t bytes = 0;

@@ -95,6 +95,7 @@ def _steps_of(index: Any, shape: Sequence[int]) -> list[_Steps]:
     given = list(index) if isinstance(index, tuple) else [index]
     if isinstance(index, list):
         if index:
+            # safetensors refuses them as well, and its own tests compare these words.
             raise UserError("Non empty lists are not implemented")
         given = [slice(0, 0)]
     dots = sum(one is Ellipsis for one in given)

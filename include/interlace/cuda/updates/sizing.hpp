@@ -16,7 +16,7 @@
 
 namespace interlace::cuda::updates {
 
-// What a caller can ask. Zero: the library decides.
+// The options of a caller. The library decides where a number is zero.
 struct sizing_request {
   std::uint64_t elements = 0;         // of the table
   std::uint32_t value_bytes = 8;      // of an element of the table
