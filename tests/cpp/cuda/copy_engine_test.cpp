@@ -183,6 +183,7 @@ TEST(copy_engine, a_driver_that_fails_anywhere_is_an_error_and_the_next_message_
       "event_create",        "event_record",   "copy",          "set_bytes",
       "graph_create",        "graph_add_copy", "graph_launch",  "graph_instantiate",
       "graph_exec_set_copy", "event_query",    "push",          "graph_exec_destroy"};
+  constexpr std::uint64_t bytes = four_gpus::bytes / 4;
   std::size_t failed = 0;
   for (const std::string& function : functions)
     for (const copy_executor executor : {copy_executor::streams, copy_executor::graphs})
@@ -195,8 +196,8 @@ TEST(copy_engine, a_driver_that_fails_anywhere_is_an_error_and_the_next_message_
         in.driver.fail(function, nth, 1);
         for (int message = 0; message < 4; ++message) {
           try {
-            in.copy(in.gpu[1].memory, in.gpu[0].memory, four_gpus::bytes, stream);
-            in.copy(in.gpu[3].memory, in.gpu[2].memory, four_gpus::bytes - 1, second);
+            in.copy(in.gpu[1].memory, in.gpu[0].memory, bytes, stream);
+            in.copy(in.gpu[3].memory, in.gpu[2].memory, bytes - 1, second);
           } catch (const device_error& error) {
             EXPECT_NE(std::string(error.what()).find("failed: FAKE"), std::string::npos);
             ++failed;

@@ -15,7 +15,7 @@ namespace interlace::copy_engine_tests {
 namespace {
 
 TEST(copy_runner, messages_of_one_shape_on_many_streams_have_an_executable_each) {
-  constexpr std::size_t window = 16;
+  constexpr std::size_t window = 8;
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
     copy_options options = options_of(copy_executor::graphs);
     options.staging_bytes = std::uint64_t{8} << 20U;
@@ -122,7 +122,7 @@ TEST(copy_runner, no_more_executables_are_kept_than_are_allowed) {
 
 // Launches a captured graph while other messages run, and ends it.
 TEST(copy_runner, captured_messages_own_their_staging_memory_until_their_graph_ends) {
-  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(seed);
     four_gpus in(options_of(copy_executor::automatic), seed);
     const auto& table = in.driver.table();

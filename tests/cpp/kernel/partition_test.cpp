@@ -87,8 +87,8 @@ TEST(partition, small_queues_and_packets_lose_nothing) {
       options.packet_bytes = packet_bytes;
       options.queued_updates = 50;
       options.combine_in_packets = combines;
-      check<std::uint64_t, combine::add>(3, 32, 1000, 3000, options);
-      check<std::uint32_t, combine::store>(3, 32, 1000, 3000, options);
+      check<std::uint64_t, combine::add>(3, 32, 400, 1200, options);
+      check<std::uint32_t, combine::store>(3, 32, 400, 1200, options);
     }
   }
 }

@@ -209,7 +209,7 @@ auto make_als(Node& node, const ratings& r, std::uint32_t devices, kernel::mecha
 
 template <std::uint32_t F>
 void compare_als(std::uint32_t iterations) {
-  const auto r = skewed(80, 40, 1);
+  const auto r = skewed(48, 24, 1);
   const auto start = start_factors<F>(r);
   auto users = widened(start.users);
   auto items = widened(start.items);
@@ -264,7 +264,7 @@ TEST(als, the_error_falls) {
 template <std::uint32_t F, template <class, std::uint32_t> class Sgd>
 void compare_sgd(std::uint32_t steps, std::uint32_t iterations) {
   constexpr float rate = 0.02F;
-  const auto r = skewed(80, 40, 2);
+  const auto r = skewed(48, 24, 2);
   const auto start = start_factors<F>(r);
   auto users = widened(start.users);
   auto items = widened(start.items);

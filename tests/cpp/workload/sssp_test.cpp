@@ -127,7 +127,7 @@ std::uint32_t iterate_to_the_end(Node& node, Work& work) {
 template <class Rows>
 void find_the_shortest_paths() {
   const std::uint32_t source = 3;
-  const auto g = skewed(1000, 1);
+  const auto g = skewed(400, 1);
   const auto expected = dijkstra(g, source);
   EXPECT_GT(std::count(expected.begin(), expected.end(), HUGE_VAL), g.vertices() / 5);
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
