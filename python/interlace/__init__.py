@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# The module of each public name. A name is imported at its first use, so that the command line
-# starts without all modules.
+# The module of each public name. A name is imported at its first use, so the command line starts
+# without loading all modules.
 _HOMES = {
     "Candidate": "tuning.search",
     "DeviceArray": "runtime.regions",

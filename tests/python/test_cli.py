@@ -263,9 +263,9 @@ def test_help_and_version(run: Run) -> None:
         ran = run(*words)
         assert ran.code == 0
         lines = [line.split(maxsplit=1) for line in ran.out.splitlines() if line]
-        assert ["bench", "Measure copies, costs of mechanisms and the simulator."] in lines
+        assert ["bench", "Measure copies, loads and the simulator's speed."] in lines
         assert "..." not in ran.out.partition("Commands:")[2]  # every line fits 80 columns
-        assert ["study", "Run a workload by every mechanism and compare."] in lines
+        assert ["study", "Run a workload by every mechanism, and compare them."] in lines
     ran = run("study", "--help")
     assert ran.code == 0
     assert "-n, --iterations N" in ran.out

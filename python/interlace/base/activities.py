@@ -1,4 +1,4 @@
-"""What this process does and waits for, shown by `interlace ps`.
+"""What this process does and what it waits for, as `interlace ps` shows it.
 
 From the first entry on, a thread of the process waits at a socket that only its user can open, and
 answers with all entries. The thread costs nothing while nobody asks. SIGQUIT prints the same to
@@ -64,8 +64,8 @@ class Activity:
 class _Told:
     """All activities of this process, all its waits, and the thread that reports them.
 
-    Entering and leaving take no lock: the garbage collector may end an activity at any moment, also
-    in the thread that tells.
+    Entering and leaving take no lock: the garbage collector may end an activity at any moment, even
+    in the thread that reports.
     """
 
     def __init__(self) -> None:
@@ -97,14 +97,14 @@ class _Told:
 
 def _copied(entries: dict[int, Any]) -> list[Any]:
     while True:
-        with suppress(RuntimeError):  # an entry was added or removed meanwhile
+        with suppress(RuntimeError):  # another thread added or removed an entry during the loop
             return list(entries.values())
 
 
 def _described(describe: Callable[[], Activity]) -> Activity:
     try:
         return describe()
-    except Exception as error:  # the other activities are reported all the same
+    except Exception as error:  # one activity that fails must not hide the other activities
         return Activity("unknown", note=f"{type(error).__name__}: {error}")
 
 
@@ -210,7 +210,7 @@ def shown(describe: Callable[[], Activity]) -> Iterator[None]:
 
 @contextmanager
 def waiting_for(who: str) -> Iterator[None]:
-    """Show that this process waits for somebody while the block runs."""
+    """Show that this process waits for another process while the block runs."""
     with _entered(_told.waits, (who, time.time())):
         yield
 
@@ -227,7 +227,10 @@ def _entered(entries: dict[int, Any], entry: Any) -> Iterator[None]:
 
 
 def _after_fork() -> None:
-    """A forked child has no such thread, and shows nothing until it makes an entry itself."""
+    """A forked child has no reporting thread.
+
+    It shows nothing until it makes an entry of its own.
+    """
     global _told
     if _told.server is not None:
         if signal.getsignal(signal.SIGQUIT) is _ignore:
@@ -293,7 +296,8 @@ def _ask(folder: int, name: str, process: int) -> dict[str, Any] | None:
 
 
 def lines_of(answers: list[dict[str, Any]], now: float | None = None) -> list[str]:
-    """The activities and waits of processes as lines: each process, and below it its own lines."""
+    """Return the activities and waits of processes as lines: a line for each process, followed
+    by the lines of its activities."""
     now = time.time() if now is None else now
     lines = []
     for answer in answers:
@@ -334,10 +338,7 @@ def duration(seconds: float) -> str:
 
 
 def _place(undo: ExitStack) -> tuple[int, str]:
-    """A descriptor of the folder of sockets, and the name of this process's socket there.
-
-    Raises OSError.
-    """
+    """Return a descriptor of the folder of sockets and the name of this process's socket in it."""
     for parent in own_folders():
         with suppress(OSError):
             with suppress(FileExistsError):
@@ -352,7 +353,9 @@ def _place(undo: ExitStack) -> tuple[int, str]:
 def _listen(listener: socket.socket, folder: int, name: str) -> None:
     """Listen at a socket whose name appears only once it listens."""
     hidden = f".{name}"
-    with suppress(FileNotFoundError):  # a socket of a killed process with the same number
+    with suppress(
+        FileNotFoundError
+    ):  # an earlier process with the same number was killed and left its socket
         os.unlink(hidden, dir_fd=folder)
     listener.bind(_address(folder, hidden))
     listener.listen(16)
@@ -360,5 +363,6 @@ def _listen(listener: socket.socket, folder: int, name: str) -> None:
 
 
 def _address(folder: int, name: str) -> str:
-    """A path of a socket that is short enough for the system, whatever the folder is called."""
+    """Return a path of the socket that the system accepts, even if the folder's own path is too
+    long."""
     return f"/proc/self/fd/{folder}/{name}"

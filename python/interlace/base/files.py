@@ -55,7 +55,7 @@ def check_writable(path: Path, option: str) -> None:
 def check_outputs(
     outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None] | None = None
 ) -> None:
-    """Raise UserError unless all files that options name can be written, and differ.
+    """Raise UserError unless all files that options name can be written and no two are the same.
 
     The files must also differ from `inputs`, the files that the command reads.
     """
@@ -124,7 +124,7 @@ class _Part:
             opened.pop_all()
 
     def _open(self) -> int:
-        # The file may never be open to more people than the file that it replaces.
+        # At no moment may the new file be readable by more people than the file that it replaces.
         mode = 0o666 if self._old is None else stat.S_IMODE(self._old.st_mode) & 0o777
         if Path("/proc/self/fd").is_dir():
             try:
@@ -201,7 +201,7 @@ def _lock(descriptor: int) -> None:
 
 
 def _remove_dead_parts(folder: int, name: str) -> None:
-    """Remove this user's parts of a file if the processes that wrote them were killed."""
+    """Remove the parts of a file that killed processes of this user left."""
     like = re.compile(rf"{re.escape(_beginning(name))}[0-9a-f]{{16}}{re.escape(PART_ENDS)}")
     try:
         with _readable(folder) as listed:
@@ -222,8 +222,8 @@ def _remove_dead_parts(folder: int, name: str) -> None:
 def _refuse_strange_link(path: Path) -> None:
     """Raise UserError for a link that another user made in a folder where everybody may write.
 
-    Linux has the same rule if fs.protected_symlinks is set, but not for links through which a file
-    is only read.
+    Linux enforces the same rule if fs.protected_symlinks is set, but only for links through which a
+    file is written.
     """
     for _ in range(MOST_LINKS):
         if not path.is_symlink():
@@ -299,7 +299,7 @@ def whole_file(path: Path) -> Iterator[int]:
 
 
 def write_all(contents: Mapping[Path, str]) -> None:
-    """Write every file that can be written. Each file is written as a whole or not at all.
+    """Write every file that can be written, each as a whole or not at all.
 
     A device, a pipe or standard output is written to directly. Raises UserError if a disk is full
     or a path cannot be written. The error names all files that are missing; all other files are

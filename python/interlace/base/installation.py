@@ -1,4 +1,5 @@
-"""Files of this installation that are not Python modules, such as shared libraries and headers."""
+"""Finds files of this installation that are not Python modules, such as shared libraries and
+headers."""
 
 from __future__ import annotations
 

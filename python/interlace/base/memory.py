@@ -37,8 +37,8 @@ def _cgroup_limits() -> list[int]:
         else:
             continue
         place = root / group.lstrip("/")
-        # A container may see its own group as the root, although its path names folders that do
-        # not exist there.
+        # In a container, the process's own group can appear as the root. Its path then names
+        # folders that do not exist inside the container.
         for folder in (place, *place.parents):
             with suppress(OSError, ValueError):  # "max" means no limit
                 found.append(int((folder / name).read_text()))

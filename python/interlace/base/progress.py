@@ -38,7 +38,9 @@ def say(line: str) -> None:
 
 @contextmanager
 def progress(what: str, steps: int, unit: str = "runs") -> Iterator[Steps]:
-    """Show a bar with the time left on standard error, or lines if that is not a terminal.
+    """Show a bar with the remaining time on standard error.
+
+    Print lines if standard error is not a terminal.
 
     The caller must call the yielded function once for each finished step. `interlace ps` shows it,
     too.
@@ -83,7 +85,7 @@ def _printed(activity: Activity) -> Iterator[Callable[[], None]]:
 
 
 class _Lines:
-    """Long work prints a line now and then."""
+    """Long work prints a line at intervals."""
 
     def __init__(self, activity: Activity) -> None:
         self._activity = activity

@@ -21,7 +21,8 @@ BEST = "bold green"  # the style of the fastest row
 
 
 class Column(NamedTuple):
-    """A column: two lines of header (name and unit), cells, and whether the cells are numbers.
+    """A column: its name and unit (two lines of header), its cells, and whether the cells are
+    numbers.
 
     A column with `wraps` may hold sentences, which break into lines on a narrow terminal.
     """
@@ -53,8 +54,10 @@ SECONDS = ((1e-6, "us"), (1e-3, "ms"), (1.0, "s"))
 
 
 def fixed(values: Sequence[float | None], digits: int = 4) -> list[str]:
-    """The numbers of a column, all with the same number of decimals: as many as give the largest
-    number `digits` digits."""
+    """Format the numbers of a column with the same number of decimals.
+
+    The largest number has `digits` digits.
+    """
     known = [abs(value) for value in values if value is not None and math.isfinite(value)]
     largest = max(known, default=0.0)
     places = digits - 1 - math.floor(math.log10(largest)) if largest > 0 else 0
@@ -130,7 +133,8 @@ def _line(cut: Sequence[Column], cells: Sequence[str], gap: str) -> str:
 def _blocks(cut: Sequence[Column], width: int) -> list[list[Column]]:
     """The columns, in blocks that fit on the terminal. Each block begins with the row's name.
 
-    If the columns do not fit in one block, the columns of bytes on the wire begin a new block.
+    If one block cannot hold all columns, the columns of bytes on the wire begin a block of their
+    own.
     """
     if _table_width(cut) <= width:
         return [list(cut)]

@@ -49,7 +49,9 @@ def read_text(path: Path, what: str, most: int = MAX_FILE_BYTES) -> str:
 def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
     """The document of any format. `where` names the file in errors."""
     deep = f"{where}: this is not a {what} file: too deeply nested"
-    if _LONG_KEY.search(text):  # tomllib's memory grows with the square of the parts of a key
+    if _LONG_KEY.search(
+        text
+    ):  # the memory that tomllib takes grows with the square of the number of parts of a key
         raise UserError(deep)
     try:
         document = tomllib.loads(text)

@@ -16,7 +16,7 @@ from interlace.base import activities
 from interlace.base.user_folder import is_own, own_folders
 
 LOCK = "interlace-gpus.lock"
-PATIENCE_S = 1.0  # seconds until a message names the command for which this one waits
+PATIENCE_S = 1.0  # seconds before a message says which command this one waits for
 _told = False
 
 

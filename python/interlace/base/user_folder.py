@@ -1,7 +1,7 @@
-"""Folders that only their user may enter, for what the processes of one user share.
+"""Folders that only their user may enter. They hold what the processes of one user share.
 
-They do not depend on TMPDIR. They are XDG_RUNTIME_DIR, /run/user/UID, /tmp/interlace-UID and
-~/.cache/interlace, as far as they belong to this user alone.
+They do not depend on TMPDIR. The candidates are XDG_RUNTIME_DIR, /run/user/UID, /tmp/interlace-UID
+and ~/.cache/interlace. A folder is used only if it belongs to this user alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ SHARED = Path("/tmp")
 
 
 def own_folders(*, make: bool = True) -> Iterator[int]:
-    """Yield a descriptor of each folder, the best first; it is closed when the loop goes on.
+    """Yield a descriptor of each folder, the best first.
+
+    The generator closes it when the caller asks for the next one.
 
     Args:
         make: Make those folders that this program may make and that are missing.
@@ -35,7 +37,7 @@ def own_folders(*, make: bool = True) -> Iterator[int]:
 
 
 def _places() -> Iterator[tuple[Path, bool]]:
-    """Yield the folders, each with whether this program makes it."""
+    """Yield each folder, and whether this program may make it."""
     user = os.geteuid()
     stated = os.environ.get("XDG_RUNTIME_DIR", "")
     if stated.startswith("/"):

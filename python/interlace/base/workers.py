@@ -1,7 +1,7 @@
 """Runs each piece of work in its own process, on all cores.
 
-The processes are forked. So they see the caller's data without a copy, and their peak of resident
-memory is counted from the fork on.
+The processes are forked. They therefore see the caller's data without a copy, and the system counts
+their peak resident memory from the fork on.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def run_all(
         while True:
             interrupts.check()
             while len(running) < jobs and (index := next(waiting, None)) is not None:
-                sys.stdout.flush()  # otherwise the child would print the buffered text again
+                sys.stdout.flush()  # else the child would print the buffered text, too
                 sys.stderr.flush()
                 receiver, sender = context.Pipe(duplex=False)
                 process: BaseProcess = context.Process(
@@ -95,7 +95,7 @@ def _receive(receiver: Connection, index: int, process: BaseProcess) -> Any:
     try:
         kind, value = receiver.recv()
     except (EOFError, OSError):
-        receiver.close()  # otherwise a child that still sends would wait forever for a reader
+        receiver.close()  # a child that still sends would otherwise wait forever for a reader
         process.join()
         raise WorkerLost(index, process.exitcode) from None
     if kind == "result":

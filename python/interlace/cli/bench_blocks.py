@@ -44,8 +44,8 @@ def blocks_command(
         typer.Option(
             "--beside-kernels",
             metavar="LIST",
-            help="Also measure how much batches slow a kernel, with at most so "
-            "many thread blocks for a batch; 0: no limit.",
+            help="Also measure how much batches slow a kernel, for each of these "
+            "limits on a batch's thread blocks; 0: no limit.",
         ),
     ] = None,
     repeats: Annotated[
@@ -57,9 +57,9 @@ def blocks_command(
 ) -> None:
     """Compare batches of blocks with the driver's batches, plain copies and PyTorch's gather.
 
-    The blocks are scattered at random in 1 GiB of page-locked memory and 1 GiB of the GPU's.
-    Batches of more than 256 MiB are left out. Methods take turns, and the bytes of each are
-    verified.
+    The blocks lie at random places in 1 GiB of page-locked memory and in 1 GiB of GPU memory.
+    Batches of more than 256 MiB are left out. The methods take turns. The bytes that each method
+    copies are verified.
     """
     wanted = directions.split(",")
     if not set(wanted) <= set(DIRECTIONS):

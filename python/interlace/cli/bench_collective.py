@@ -61,7 +61,7 @@ def collective_command(
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """Compare collectives as jointly planned copies, as plain copies, and by NCCL.
+    """Compare three ways to run a collective: jointly planned copies, plain copies, and NCCL.
 
     An all-reduce adds float32 numbers and has no plain copies. Methods take turns. The first and
     the last repeat are verified. Sums are compared with the host's sums in double precision.

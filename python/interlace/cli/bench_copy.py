@@ -67,8 +67,8 @@ def copy_command(
         str | None,
         count_option(
             "--window",
-            "Messages of a pair that are in flight together, each on "
-            "its own stream; with NCCL in one group.",
+            "Messages that each pair of GPUs has in flight at a time. Each has its own stream; "
+            "NCCL sends them as one group.",
             1,
         ),
     ] = None,
@@ -91,7 +91,7 @@ def copy_command(
         bool,
         typer.Option(
             "--beside-kernels",
-            help="Measure only how much relaying and kernels slow each other. Messages "
+            help="Measure only how much relayed copies and kernels slow each other. Messages "
             "go from the host to GPU 0, and all other GPUs but the last one relay "
             "them. All GPUs but GPU 0 run a memory-bound kernel.",
         ),

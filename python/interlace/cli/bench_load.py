@@ -1,4 +1,4 @@
-"""`interlace bench load`: loads of a checkpoint, by every loader that is installed."""
+"""`interlace bench load`: loads a checkpoint with every installed loader."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ def load_command(
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--folder", metavar="DIR", help="For the file.  [default: the temporary one]"),
+        typer.Option(
+            "--folder",
+            metavar="DIR",
+            help="The folder for the file.  [default: that of temporary files]",
+        ),
     ] = None,
     places: Annotated[
         str | None,
@@ -57,18 +61,21 @@ def load_command(
         str | None, list_option("--methods", f"Loaders, of: {', '.join(BY_NAME)}", "all")
     ] = None,
     cores: Annotated[
-        str | None, list_option("--cores", "Also load with so many cores, by interlace", "none")
+        str | None,
+        list_option("--cores", "Also measure interlace with this number of cores", "none"),
     ] = None,
     threads: Annotated[
         str | None,
         typer.Option(
-            "--threads", metavar="N", help="That read, of interlace.  [default: the cores]"
+            "--threads", metavar="N", help="Reading threads of interlace.  [default: one per core]"
         ),
     ] = None,
     slots: Annotated[
         str | None,
         typer.Option(
-            "--slots", metavar="N", help="Of page-locked memory.  [default: what suits the cores]"
+            "--slots",
+            metavar="N",
+            help="Slots of page-locked memory.  [default: as many as suit the cores]",
         ),
     ] = None,
     slot: Annotated[
@@ -80,15 +87,18 @@ def load_command(
     ] = None,
     limit: Annotated[
         str | None,
-        typer.Option("--limit", metavar="S", help="Measure nothing new after so many seconds."),
+        typer.Option(
+            "--limit", metavar="S", help="Start no new measurement after this number of seconds."
+        ),
     ] = None,
     json_file: ResultsFile = None,
     html_file: ChartsFile = None,
 ) -> None:
-    """Compare loads of a transformer's checkpoint, by interlace and by all loaders installed.
+    """Compare interlace with all other installed loaders on a transformer's checkpoint.
 
-    Each loader has a process of its own; the loaders take turns. The bytes of each one's first load
-    are verified. A loader that takes three times as long as the fastest one is repeated once.
+    Each loader runs in a process of its own, and the loaders take turns. The bytes of each loader's
+    first load are verified. A loader that takes three times as long as the fastest one is repeated
+    once.
     """
     most = size_between("--bytes", size, LEAST, MOST)
     request = Request(

@@ -43,13 +43,13 @@ def overlap_command(
         typer.Option(
             "--peers",
             metavar="LIST",
-            help="Numbers of GPUs that receive, such as 1,3.  [default: 1 and all others]",
+            help="Numbers of receiving GPUs, such as 1,3.  [default: 1 and all others]",
         ),
     ] = None,
     size: Annotated[
         str,
         typer.Option(
-            "--bytes", "-b", metavar="SIZE", help="Bytes that each peer gets in an epoch."
+            "--bytes", "-b", metavar="SIZE", help="Bytes that each receiving GPU gets in an epoch."
         ),
     ] = DEFAULT_BYTES,
     mechanisms: Annotated[
@@ -94,7 +94,8 @@ def overlap_command(
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """Measure how much of a transfer each mechanism hides, with a kernel of equal length."""
+    """Measure how much of a transfer each mechanism hides behind a kernel that takes as long as
+    the transfer."""
     if mechanisms is not None:
         mechanism_names("--mechanisms", mechanisms, measured=True)
     if peers is not None:
@@ -110,7 +111,7 @@ def overlap_command(
     )
     if (
         chunks is not None
-    ):  # all requested configurations run; a refused one is a row with the reason
+    ):  # every requested configuration has a row; if it is refused, the row has the reason
         tuning = replace(tuning, most_waits=None)
     asked = (
         whole("--epochs", epochs, 1) or DEFAULT_EPOCHS,

@@ -21,7 +21,10 @@ DEFAULT_REPEATS = 5
 
 def park_command(
     size: Annotated[
-        str, typer.Option("--bytes", "-b", metavar="SIZE", help="The largest sum of all tensors.")
+        str,
+        typer.Option(
+            "--bytes", "-b", metavar="SIZE", help="Upper limit on the total size of all tensors."
+        ),
     ] = DEFAULT_BYTES,
     methods: Annotated[
         str, typer.Option("--methods", metavar="LIST", help="Separated by commas.")
@@ -37,7 +40,11 @@ def park_command(
     ] = None,
     limit: Annotated[
         str | None,
-        typer.Option("--limit", metavar="S", help="End a method that runs after so many seconds."),
+        typer.Option(
+            "--limit",
+            metavar="S",
+            help="End a method that still runs after this number of seconds.",
+        ),
     ] = None,
     json_file: ResultsFile = None,
     html_file: ChartsFile = None,

@@ -28,11 +28,13 @@ def simulator_command(
     threads: Annotated[
         str | None, count_option("--threads", "Threads of a simulation.", DEFAULT_THREADS)
     ] = None,
-    long: Annotated[bool, typer.Option("--long", help="Also make a run of 10^8 accesses.")] = False,
+    long: Annotated[
+        bool, typer.Option("--long", help="Also simulate a run of 10^8 accesses.")
+    ] = False,
     json_file: ResultsFile = None,
 ) -> None:
-    """Measure how many accesses and remote transactions the simulator makes in a second of CPU
-    time, for each workload."""
+    """Measure, for each workload, how many accesses and remote transactions the simulator
+    handles in a second of CPU time."""
     runs = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     of_each = whole("--threads", threads, 1) or DEFAULT_THREADS
     if json_file is not None:

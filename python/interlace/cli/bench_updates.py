@@ -1,4 +1,5 @@
-"""`interlace bench updates`: compares random updates by bins with plain atomics."""
+"""`interlace bench updates`: compares random updates that are sorted into bins with plain
+atomics."""
 
 from __future__ import annotations
 
@@ -35,11 +36,11 @@ def _sizes(option: str, text: str) -> list[int]:
 
 def updates_command(
     tables: Annotated[
-        str, list_option("--tables", "Bytes of tables in the GPU's memory; or none.", TABLES)
+        str, list_option("--tables", "Sizes of tables in GPU memory, or none.", TABLES)
     ] = TABLES,
     host_tables: Annotated[
         str,
-        list_option("--host-tables", "Bytes of tables in the host's memory; or none.", HOST_TABLES),
+        list_option("--host-tables", "Sizes of tables in host memory, or none.", HOST_TABLES),
     ] = HOST_TABLES,
     updates: Annotated[
         str | None,
@@ -51,11 +52,12 @@ def updates_command(
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """Compare random updates of large tables by bins with plain atomics, and measure the stages.
+    """Compare two ways to update random elements of large tables: sorting the updates into bins,
+    and plain atomics. Also measure the stages of the first way.
 
-    The updates are those of HPCC's RandomAccess. A table is verified after both methods have run
-    the same updates. Tables of the host are compared with stores and atomics over the link and
-    with the host alone.
+    The updates are those of HPCC's RandomAccess. After both methods have run the same updates, the
+    table is verified. For tables in host memory, the other ways are stores and atomics over the
+    link, and updates by the host itself.
     """
     sizes, host_sizes = _sizes("--tables", tables), _sizes("--host-tables", host_tables)
     if not sizes and not host_sizes:

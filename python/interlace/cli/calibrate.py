@@ -33,7 +33,7 @@ def calibrate_command(
         typer.Option(
             "--measured",
             metavar="FILE",
-            help="A file of measured rows. Without it: what the GPUs of this computer give.",
+            help="A file of measured rows. [default: rows measured on this computer's GPUs]",
         ),
     ] = None,
     save_measured: Annotated[
@@ -41,14 +41,14 @@ def calibrate_command(
         typer.Option(
             "--save-measured",
             metavar="FILE",
-            help="Keep what the GPUs of this computer give, as a file for --measured.",
+            help="Save the rows measured on this computer's GPUs in this file, for --measured.",
         ),
     ] = None,
     workloads: Annotated[
         bool,
         typer.Option(
             "--workloads",
-            help="Compare the times of workloads on one GPU instead. --measured and "
+            help="Compare the times of whole workloads on one GPU instead of rows. --measured and "
             "--save-measured then name a file of measured workloads.",
         ),
     ] = False,
@@ -71,7 +71,7 @@ def calibrate_command(
     given, reasons, failed = (
         measure_here(rows) if measured is None else (read_measured(measured, known), {}, False)
     )
-    if save_measured is not None:  # before the simulations, which take long
+    if save_measured is not None:  # write the file before the simulations, which take long
         files.write_all({save_measured: json_text(given)})
     missing = f"not in {measured}"
     with failure_ends():
@@ -103,7 +103,7 @@ def _workloads(
             given, reasons = workload_calibration.measure_here(jobs)
         else:
             given, reasons = workload_calibration.read_measured(measured), {}
-        if save_measured is not None:  # before the simulations, which take long
+        if save_measured is not None:  # write the file before the simulations, which take long
             files.write_all({save_measured: json_text(given)})
         results = workload_calibration.compare(machine, given, reasons, jobs)
     texts = {} if json_file is None else {json_file: partial(json_text, results)}

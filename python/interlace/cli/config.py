@@ -29,7 +29,7 @@ from interlace.show.environment import print_variables
 def config_command(
     json_file: ResultsFile = None,
     cflags: Annotated[
-        bool, typer.Option("--cflags", help="Print the compiler flags for interlace's headers.")
+        bool, typer.Option("--cflags", help="Print the compiler flags for Interlace's headers.")
     ] = False,
     libs: Annotated[
         bool, typer.Option("--libs", help="Print the linker flags for libinterlace.so.")

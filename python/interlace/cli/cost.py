@@ -1,4 +1,4 @@
-"""`interlace cost`: prints the storage that simulated hardware would take in a GPU."""
+"""`interlace cost`: prints how much storage in a GPU the simulated hardware would need."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cost_command(
             "--gpus",
             "-g",
             metavar="N",
-            help="GPUs that exchange data with each other.  [default: all]",
+            help="Number of GPUs that exchange data.  [default: all]",
         ),
     ] = None,
     json_file: Annotated[

@@ -25,8 +25,8 @@ def doctor_command(
     """Say what Interlace can do on this machine, feature by feature, and why some do not work.
 
     It needs no GPU, and ends after 15 seconds even if a driver hangs. The exit code is 1 if
-    something is broken. Something that is installed and does not work is broken; something that
-    is missing is not.
+    something is broken. A feature is broken if it is installed but does not work. A missing feature
+    is not broken.
     """
     if json_file is not None:
         check_writable(json_file, "--json")

@@ -40,14 +40,16 @@ def locality_command(
         str,
         typer.Option(
             "--times", metavar="N",
-            help="Sizes of inputs. 1: those of MGPUSim, or our own; 4: four times as large.",
+            help="Factors on the sizes of inputs. 1: the inputs of MGPUSim, and ours for other "
+            "programs; 4: four times as large.",
         ),
     ] = "1",
     pages: Annotated[
         str | None,
         typer.Option(
             "--pages", metavar="HOW",
-            help="round-robin, contiguous, a GPU such as gpu0, or own: as each array asks.  "
+            help="Where pages lie: round-robin, contiguous, on a GPU such as gpu0, or own (where "
+            "each array asks for).  "
             "[default: own; gpu0 if pages move]",
         ),
     ] = None,
@@ -59,13 +61,13 @@ def locality_command(
         typer.Option(
             "--mechanism", "-m", metavar="LIST",
             help="How remote loads are handled: direct, page-migration, griffin, bypass, "
-            "fine-grained, coalesced, rdma-cache, dualopt, dualopt-adaptive, dualopt-pages; "
-            "finepack packs stores, dualopt-finepack does both. These two need packets with room "
-            "for more than a line.",
+            "fine-grained, coalesced, rdma-cache, dualopt, dualopt-adaptive or dualopt-pages. "
+            "finepack packs stores; dualopt-finepack does both. finepack and dualopt-finepack "
+            "need packets that hold more than a line.",
         ),
     ] = DIRECT,
     jobs: Annotated[
-        str | None, typer.Option("--jobs", "-j", metavar="N", help="Runs at the same time.")
+        str | None, typer.Option("--jobs", "-j", metavar="N", help="Simulations that run at once.")
     ] = None,
     measured: Annotated[
         bool,

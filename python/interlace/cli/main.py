@@ -45,7 +45,7 @@ COMMANDS = {
     "study": Command(
         "interlace.cli.study",
         "study_command",
-        "Run a workload by every mechanism and compare.",
+        "Run a workload by every mechanism, and compare them.",
     ),
     "sweep": Command(
         "interlace.cli.sweep",
@@ -60,7 +60,7 @@ COMMANDS = {
     "bench": Command(
         "interlace.cli.bench",
         "COMMANDS",
-        "Measure copies, costs of mechanisms and the simulator.",
+        "Measure copies, loads and the simulator's speed.",
     ),
     "calibrate": Command(
         "interlace.cli.calibrate",
@@ -70,7 +70,7 @@ COMMANDS = {
     "reproduce": Command(
         "interlace.cli.reproduce",
         "reproduce_command",
-        "Print a paper's figures beside simulated and measured.",
+        "Compare a paper's figures with ours.",
     ),
     "plan": Command(
         "interlace.cli.plan",
@@ -95,7 +95,7 @@ COMMANDS = {
     "ps": Command(
         "interlace.cli.ps",
         "ps_command",
-        "Say what your processes do, and whom they wait for.",
+        "Say what your processes do, and what they wait for.",
     ),
     "locality": Command(
         "interlace.cli.locality",
@@ -130,12 +130,12 @@ VARIANTS = {
     ("tune", "copy"): Command(
         "interlace.cli.tune_copy",
         "tune_copy_command",
-        "Find the fastest way to copy on this machine, for all later copies.",
+        "Find the fastest way to copy on this machine. Later copies use it.",
     ),
     ("tune", "blocks"): Command(
         "interlace.cli.tune_blocks",
         "tune_blocks_command",
-        "Measure how batches of blocks are fastest here, for all later batches.",
+        "Find the fastest way to move batches of blocks. Later batches use it.",
     ),
 }
 
@@ -266,8 +266,8 @@ def run(arguments: Sequence[str]) -> int:
         if not hasattr(error, "format_message"):  # errors of typer's parser have this method
             raise
         return _complain(_usage_sentence(error))
-    # Typer's own exit prints nothing. A program of `interlace run` may also have ended with this
-    # code.
+    # Typer's own exit prints nothing. The code can also be that of the program that `interlace run`
+    # ran.
     if code == interrupts.INTERRUPTED and interrupts.seen():
         return _stop(interrupts.INTERRUPTED)
     return code if isinstance(code, int) else 0
@@ -323,7 +323,9 @@ def _leave_output() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open every closed descriptor from 0 to 2; otherwise the next file would get its number.
+    """Open every closed descriptor from 0 to 2.
+
+    Otherwise the next opened file would get one of these numbers.
 
     Text that is printed to a closed stream is dropped.
     """
@@ -331,7 +333,7 @@ def _open_standard_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
+            os.open(os.devnull, os.O_RDWR)  # the new descriptor gets the lowest free number
     for name, number in (("stdout", 1), ("stderr", 2)):
         if getattr(sys, name) is None:
             opened = open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -342,7 +344,7 @@ def main() -> None:
     """The entry point of the command line."""
     _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # the locale may be unable to print a file name
+        if isinstance(stream, io.TextIOWrapper):  # the locale may lack a character of a file name
             stream.reconfigure(errors="replace")
     sys.exit(run(sys.argv[1:]))
 

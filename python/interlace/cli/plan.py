@@ -1,4 +1,4 @@
-"""`interlace plan`: explains how messages would be divided among the paths of a machine."""
+"""`interlace plan`: explains how a machine's paths would share messages."""
 
 from __future__ import annotations
 
@@ -71,14 +71,16 @@ def plan_command(
         typer.Option(
             "--dealing",
             metavar="HOW",
-            help="How chunks are distributed: by-share (each path "
-            "carries one part) or round-robin.",
+            help="How the chunks are distributed over the paths: by-share (each "
+            "path carries one contiguous part) or round-robin.",
         ),
     ] = "by-share",
     staging: Annotated[
         str | None,
         typer.Option(
-            "--staging", metavar="SIZE", help="Most staging memory of a message.  [default: 64M]"
+            "--staging",
+            metavar="SIZE",
+            help="Upper limit on the staging memory of a message.  [default: 64M]",
         ),
     ] = None,
     traffic: Annotated[

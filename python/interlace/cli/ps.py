@@ -1,4 +1,4 @@
-"""`interlace ps`: says what this user's processes do, and whom they wait for."""
+"""`interlace ps`: says what this user's processes do, and what they wait for."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def ps_command(
     """Say what your processes do on this computer, and what they wait for.
 
     It lists commands of Interlace, programs under `interlace run`, and groups of regions in Python.
-    It says since when each runs, how far it is, when it made its last step, and whom it waits for.
-    Run it in any terminal of the same user. SIGQUIT (kill -QUIT, or Ctrl-backslash) makes a process
-    print the same about itself; the process continues.
+    For each it says when it began, how many steps are done, when the last step ended, and which
+    process it waits for. Run it in any terminal of the same user. A process that gets SIGQUIT (kill
+    -QUIT, or Ctrl-backslash) prints the same about itself and continues.
     """
     if json_file is not None:
         check_writable(json_file, "--json")

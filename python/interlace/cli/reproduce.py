@@ -24,7 +24,8 @@ def reproduce_command(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="Use smaller inputs and fewer runs: minutes in place of an hour."
+            "--quick",
+            help="Use smaller inputs and fewer runs. This takes minutes instead of an hour.",
         ),
     ] = False,
     jobs: Jobs = None,
@@ -35,8 +36,8 @@ def reproduce_command(
 ) -> None:
     """Make the runs of a paper's figures, and print each published figure beside ours.
 
-    Runs are simulated on the paper's machines, and also measured if this computer has GPUs. Every
-    result is verified first. A wrong result ends the command with exit code 1.
+    The runs are simulated on the paper's machines. If this computer has GPUs, they are also
+    measured. Every result is verified first. A wrong result ends the command with exit code 1.
     """
     if paper is None:
         raise UserError(f"reproduce needs the name of a paper; there are {', '.join(PAPERS)}")

@@ -1,7 +1,7 @@
-"""`interlace run`: runs an unchanged program. Its copies take several paths if that is faster.
+"""`interlace run`: runs an unchanged program.
 
-The program runs in the foreground. libinterlace_preload.so is loaded before the program's
-libraries.
+The program's copies take several paths if that is faster. The program runs in the foreground. The
+dynamic linker loads libinterlace_preload.so before the program's own libraries.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def run_command(
         typer.Option(
             "--report",
             help="List the places in the program that copy, the time "
-            "that they lose, and what to change.",
+            "that each loses, and what to change there.",
         ),
     ] = False,
     timeline_file: Annotated[
@@ -54,10 +54,10 @@ def run_command(
 ) -> int:
     """Run an unchanged program, and send its CUDA copies over several paths if that is faster.
 
-    At the end, a report on standard error lists the copies that were taken over and those that were
-    passed through, and the estimated gain of time. The exit code is the program's. Four variables
-    control the library: INTERLACE_PRELOAD_THRESHOLD (2M) is the smallest copy or batch that is
-    taken over, INTERLACE_PRELOAD_AFTER (256M) the bytes of copies before the engine starts,
+    At the end, a report on standard error lists the copies that Interlace took over, the copies
+    that it passed to the driver, and the estimated time saved. The exit code is the program's. Four
+    variables control the library: INTERLACE_PRELOAD_THRESHOLD (2M) is the smallest copy or batch
+    that is taken over, INTERLACE_PRELOAD_AFTER (256M) the bytes of copies before the engine starts,
     INTERLACE_PRELOAD_START (background, wait, never) says whether copies wait for the start, and
     INTERLACE_PRELOAD_BLOCKS (auto) bounds the multiprocessors that a batch of blocks takes.
     """

@@ -58,7 +58,10 @@ Jobs = Annotated[
 
 
 def profile_option(who: str) -> Any:
-    """The option --out of a profile that `who` look for in the user's folder."""
+    """The option --out: where to write a profile.
+
+    `who` names the programs that look for it in the user's folder.
+    """
     return typer.Option(
         "--out",
         "-o",
@@ -98,7 +101,7 @@ def known_workload(command: str, name: str | None) -> str:
 
 
 def refuse_measuring_options(given: Mapping[str, str | None]) -> None:
-    """Raise UserError if the user gave an option that is only for the repeats of measured runs."""
+    """Raise UserError if the user gave an option that only measured runs have."""
     for option, value in given.items():
         if value is not None:
             raise UserError(

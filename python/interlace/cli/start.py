@@ -47,7 +47,5 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         command_line()
-    except (
-        KeyboardInterrupt
-    ):  # Ctrl-C came before the command line handles it itself, or after that
+    except KeyboardInterrupt:  # Ctrl-C came while the command line did not handle it
         _end(signal.SIGINT, None)

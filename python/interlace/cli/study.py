@@ -126,9 +126,9 @@ def study_command(
         bool,
         typer.Option(
             "--whole",
-            help="Simulated: simulate every iteration. By default, iterations that "
-            "repeat earlier ones run only for their results, and "
-            "count like the two iterations before them.",
+            help="Simulated: simulate every iteration. By default, an iteration that "
+            "repeats earlier ones is computed but not simulated. Its "
+            "time is that of the two iterations before it.",
         ),
     ] = False,
     jobs: Jobs = None,
@@ -154,12 +154,12 @@ def study_command(
         ),
     ] = None,
 ) -> None:
-    """Run a workload by every mechanism and compare.
+    """Run a workload by every mechanism, and compare them.
 
     Prints a table with a row for each mechanism and number of GPUs. Every result is verified first.
     A wrong result ends the study with exit code 1.
     """
-    # All checks of the command line come before slow steps.
+    # All checks of the command line come before the slow steps.
     workload = known_workload("study", workload)
     chosen = WORKLOADS[workload]
     given_inputs = inputs()

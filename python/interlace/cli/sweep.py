@@ -49,8 +49,8 @@ def sweep_command(
 ) -> None:
     """Run a workload on every machine of a design space.
 
-    Finished runs are kept. The same command resumes a stopped sweep, and after a change of the file
-    it makes only the changed runs.
+    Finished runs are kept, so the same command resumes a stopped sweep. After you change the file,
+    the command makes only the runs that changed.
     """
     if file is None:
         raise UserError("sweep needs a file that describes the design space, FILE.toml")

@@ -26,7 +26,7 @@ def topo_command(
     ] = None,
     measure: Annotated[
         bool,
-        typer.Option("--measure", help="Measure the rates that the links of this machine reach."),
+        typer.Option("--measure", help="Measure how fast the links of this machine are."),
     ] = False,
     save: Annotated[
         Path | None, typer.Option("--save", metavar="FILE", help="Write the description as TOML.")
@@ -36,7 +36,8 @@ def topo_command(
         typer.Option(
             "--header",
             metavar="FILE.hpp",
-            help="Write a C++ header, whose function FILE() returns the machine.",
+            help="Write a C++ header. Its function, which is named "
+            "after the file, returns the machine.",
         ),
     ] = None,
     json_file: Annotated[

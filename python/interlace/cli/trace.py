@@ -41,12 +41,13 @@ MapOption = Annotated[
     typer.Option(
         "--map",
         metavar="FILE",
-        help="accel-sim, nvbit: which addresses are on which GPU (TOML, docs/how-to/traces.md).",
+        help="For accel-sim and nvbit: a TOML file that says on which GPU "
+        "each address lies (docs/how-to/traces.md).",
     ),
 ]
 GpusOption = Annotated[
     str | None,
-    typer.Option("--gpus", "-g", metavar="N", help="mgpusim: the number of GPUs in the trace."),
+    typer.Option("--gpus", "-g", metavar="N", help="For mgpusim: the number of GPUs in the trace."),
 ]
 FormatOption = Annotated[
     str | None,
@@ -62,7 +63,7 @@ ComponentOption = Annotated[
     typer.Option(
         "--component",
         metavar="NAME",
-        help="mgpusim: a part of the names of the components that "
+        help="For mgpusim: a part of the names of the components that "
         f"receive accesses.  [default: {COMPONENT}]",
     ),
 ]
@@ -153,7 +154,7 @@ def replay(
         typer.Option(
             "--mechanism",
             metavar="NAME",
-            help=f"How stores go to other GPUs: {', '.join(REPLAYED)}.",
+            help=f"How stores reach other GPUs: {', '.join(REPLAYED)}.",
         ),
     ] = REPLAYED[0],
     json_file: ResultsFile = None,

@@ -111,12 +111,14 @@ def tune_command(
     warmup: Annotated[
         str | None,
         count_option(
-            "--warmup", "Real GPUs: unmeasured runs before samples.", DEFAULT_WARMUP, "-w"
+            "--warmup", "Real GPUs: unmeasured runs before the samples.", DEFAULT_WARMUP, "-w"
         ),
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Real GPUs: samples of a candidate in a round.", DEFAULT_REPEATS),
+        count_option(
+            "--repeats", "Real GPUs: samples that each round takes of a candidate.", DEFAULT_REPEATS
+        ),
     ] = None,
     jobs: Jobs = None,
     out: Annotated[
@@ -133,8 +135,8 @@ def tune_command(
     """Find a workload's fastest mechanism and parameters, and keep them for later runs.
 
     Candidates are eliminated step by step, from a coarse grid to a fine one. bulk-copy and split
-    are measured to the end, and one of them is picked unless another candidate is faster. Every
-    result is verified. `interlace tune copy` tunes copies and has options of its own.
+    are never eliminated. The faster one is picked unless another candidate beats it. Every result
+    is verified. `interlace tune copy` tunes copies and has options of its own.
     """
     if explained is not None:
         if workload is not None:

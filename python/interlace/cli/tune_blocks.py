@@ -27,8 +27,9 @@ def tune_blocks_command(
 ) -> None:
     """Measure the ways to move batches of blocks on GPU 0, and save them for all later batches.
 
-    The ways are one kernel, one batch of the driver and plain copies. A batch takes the way whose
-    predicted time is the least; without a profile, the predictions come from an H200.
+    The ways are one kernel, one batch call of the driver, and plain copies. A later batch takes the
+    way with the shortest predicted time. Without a profile, the predictions come from measurements
+    of an H200.
     """
     count = whole("--repeats", repeats, 1) or REPEATS
     if out is not None:

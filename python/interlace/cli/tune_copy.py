@@ -53,9 +53,9 @@ def tune_copy_command(
 ) -> None:
     """Measure the fastest way to copy on this machine, and save it for all later copies.
 
-    For each direction and size it measures one plain copy, and paths through other GPUs, the host
-    or both, by streams and by graphs, with several numbers of chunks. All bytes are verified.
-    Later copies in directions that are left out are plain copies.
+    For each direction and size, it measures one plain copy and copies over several paths: through
+    other GPUs, the host or both, by streams and by graphs, with several numbers of chunks. All
+    bytes are verified. If you leave a direction out, later copies in it are plain copies.
     """
     wanted = names_of("--directions", directions, tuple(PAIRS), "direction")
     sizes = sizes_between(begin, end, factor, DEFAULT_FACTOR)

@@ -14,8 +14,8 @@ from interlace.model.options import number, whole
 from interlace.workloads import WORKLOADS, options_of_all
 from interlace.workloads.options import Taken, option_of
 
-# Commands receive this function in place of the options. It returns the given options by the
-# names of their fields, and raises UserError for a value that is not a number.
+# Commands receive this function instead of the options. It returns the options that the user gave,
+# keyed by field name. It raises UserError for a value that is not a number.
 ReadInputs = Callable[[], Mapping[str, Any]]
 
 

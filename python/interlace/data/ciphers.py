@@ -1,6 +1,6 @@
-"""AES-256 of many blocks, computed from its definition (FIPS 197), as reference of `aes`.
+"""Computes AES-256 of many blocks from its definition (FIPS 197). This is the reference of `aes`.
 
-Bytes are elements of GF(2^8). This module multiplies them by logarithms, whereas the program's
+Bytes are elements of GF(2^8). This module multiplies them by adding logarithms; the program's
 kernel doubles and adds.
 """
 

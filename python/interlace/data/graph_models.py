@@ -1,4 +1,5 @@
-"""Graphs that resemble published ones: of DNA electrophoresis, a web crawl, random points.
+"""Generates graphs that resemble published ones: of DNA electrophoresis, a web crawl and random
+points.
 
 Random numbers are the upper bits of PCG64's output for the seed, so a graph is the same on every
 computer.
@@ -75,13 +76,13 @@ def cage(rows: int) -> Graph:
 def crawl(pages: int, seed: int = 1) -> Graph:
     """A graph like a web crawl with pages in the order of their addresses.
 
-    The pages of a host are consecutive, and the sizes of hosts have a power law. A quarter of the
-    pages has no links. Each other page draws a log-normal number of links, 30 on average;
-    duplicate links count once. One link in five goes to a nearby page; distances of 2 to 4 pages
-    are as frequent as distances of 20 to 40. Three links in four go to one of the first pages of a
-    folder that contains the page. Folders are aligned blocks of 64 pages, 128, and so on up to the
-    host, so the first pages of large folders are popular. One link in twenty goes to a popular
-    page of any host.
+    The pages of a host are consecutive, and the sizes of hosts follow a power law. A quarter of the
+    pages have no links. Each other page draws a log-normal number of links, 30 on average;
+    duplicate links count once. One link in five goes to a nearby page. The logarithm of the
+    distance is uniform: 2 to 4 pages are as frequent as 20 to 40 pages. Three links in four go to
+    one of the first pages of a folder that contains the page. Folders are aligned blocks of 64
+    pages, 128, and so on up to the host, so the first pages of large folders are popular. One link
+    in twenty goes to a popular page of any host.
 
     Raises UserError for fewer than 8 pages, a negative seed, or more than memory can hold.
     """
@@ -125,10 +126,10 @@ def crawl(pages: int, seed: int = 1) -> Graph:
 def rgg(vertices: int, seed: int = 1) -> Graph:
     """A random geometric graph like rgg_n_2_* of the tenth DIMACS challenge.
 
-    Vertices are random points of a square. Two points that are nearer than 0.55 sqrt(ln n / n)
-    have edges in both directions: 0.95 ln n edges for each point on average, which is just enough
-    to connect the graph. Vertices are numbered along the strips of the square, so nearly all edges
-    are in a narrow band of the matrix.
+    Vertices are random points of a square. Two points that are nearer than 0.55 sqrt(ln n / n) have
+    edges in both directions. Each point has 0.95 ln n edges on average, just enough to connect the
+    graph. Vertices are numbered along the strips of the square, so nearly all edges are in a narrow
+    band of the matrix.
 
     Raises UserError for fewer than 8 vertices, a negative seed, or more than memory can hold.
     """

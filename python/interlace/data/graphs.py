@@ -253,11 +253,11 @@ def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
 def partition(offsets: NDArray[np.int64], parts: int) -> list[int]:
     """Cut rows into contiguous parts of nearly equal computation and communication.
 
-    The cut is that of `partition_by_edges`, unless a part then sends for longer than any part
-    computes. A row is stored to each other part. A value on a link takes about as long as an edge
-    in memory: a link has a tenth of the memory's rate, and an edge takes a sector of 32 bytes and
-    its number. In that case the cut makes the maximum of work and stores as small as contiguous
-    parts allow.
+    The cut is that of `partition_by_edges`, unless some part would then send for longer than any
+    part computes. Each row's value is stored to every other part. A value on a link takes about as
+    long as an edge in memory: a link has a tenth of the memory's rate, and an edge takes a sector
+    of 32 bytes and its number. If a part would send for longer, the cut minimises the maximum of
+    work and stores over contiguous parts.
 
     Raises ValueError if parts is less than 1.
     """
@@ -281,7 +281,7 @@ def partition(offsets: NDArray[np.int64], parts: int) -> list[int]:
         last = cut(limit)[-2]
         return max(int(work[rows] - work[last]), stores * (rows - last)) <= limit
 
-    # `low` fits every single row, `high` fits all rows.
+    # The limit `low` is enough for every single row, and the limit `high` for all rows together.
     low, high = max(int(np.diff(work).max()), stores), most
     while low < high:
         middle = (low + high) // 2
@@ -463,7 +463,7 @@ def _load_edge_list(
 def _refuse_gaps(
     file: Path, rows: int, sources: NDArray[np.int64], targets: NDArray[np.int64], first: int
 ) -> None:
-    """Refuse vertex numbers with large gaps: in such a graph hardly any vertex has an edge."""
+    """Refuse vertex numbers with large gaps. In such a graph almost no vertex has an edge."""
     if rows <= _SPARSE_VERTICES or 2 * sources.size * _SPARSE_FACTOR > rows:
         return
     used = np.unique(np.concatenate([sources, targets])).size
@@ -476,8 +476,8 @@ def _refuse_gaps(
 def _fast_edge_list(data: bytes, columns: int | None) -> _EdgeList | None:
     """Return the edges, read by numpy, or None if numpy found an error.
 
-    `columns` is 3 if lines have weights, 2 if no line may have a third column, and None if both
-    are allowed.
+    `columns` is 3 if every line has a weight, 2 if no line may have a third column, and None if
+    lines may have one.
     """
     kinds: Any = [("source", np.int64), ("target", np.int64), ("weight", np.float64)]
     try:

@@ -41,7 +41,7 @@ def _pattern(side: int) -> csr_array:
     line = diags_array([ones[1:], ones, ones[1:]], offsets=[-1, 0, 1], dtype=np.int8)
     cube = kron(kron(line, line), line)
     found = csr_array(kron(cube, np.ones((UNKNOWNS, UNKNOWNS), dtype=np.int8), format="csr"))
-    found.eliminate_zeros()  # kron stores zeros if a factor is nearly full
+    found.eliminate_zeros()  # kron stores explicit zeros if a factor is nearly dense
     found.sort_indices()
     return found
 

@@ -21,7 +21,7 @@ from interlace.base.errors import UserError
 from interlace.data import reading
 from interlace.data.graphs import Graph
 
-MOST_ROWS = 2**27 - 1  # most users or items: kernels count all numbers of factors in 32 bits
+MOST_ROWS = 2**27 - 1  # most users or items: kernels index the numbers of all factors with 32 bits
 _SOLVED_AT_ONCE = 4096
 _PREDICTED_AT_ONCE = 1 << 18
 
@@ -30,10 +30,10 @@ Floats = NDArray[np.floating]
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Ratings by users or by items. Row r has the ratings offsets[r] .. offsets[r + 1] - 1."""
+    """Ratings sorted by user or by item. Row r holds ratings offsets[r] .. offsets[r + 1] - 1."""
 
     offsets: NDArray[np.int64]
-    # The item of each rating (or the user, by items), ascending in a row.
+    # The item of each rating, or the user if the ratings are sorted by item. Ascending in each row.
     others: NDArray[np.uint32]
     values: NDArray[np.float32]
 
@@ -50,7 +50,7 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """The same ratings twice: by users and by items."""
+    """The same ratings twice: sorted by user, and sorted by item."""
 
     name: str
     users: Side
@@ -81,14 +81,15 @@ def load_ratings(path: str | os.PathLike[str]) -> Ratings:
 
 
 def generate(users: int, items: int, ratings: int, seed: int = 1) -> Ratings:
-    """Generate random ratings from 1 to 5. A few users and items have many of them.
+    """Generate random ratings from 1 to 5.
 
-    With n users or items, a rating belongs to number floor(n * u**3), so that the first eighth of
-    them has half of all ratings. Each user and each item has two hidden numbers in -1 .. 1: p for
-    the user, q for the item. A rating is 3 + p . q + a disturbance in -0.5 .. 0.5. All random
+    A few users and items have many ratings. Of n users or items, a rating belongs to number floor(n
+    * u**3), so the first eighth has half of all ratings. Each user has a vector p of two hidden
+    numbers in -1 .. 1, and each item has such a vector q. A rating is 3 + p . q + noise in -0.5 ..
+    0.5. All random
     numbers are uniform and come from the upper 24 bits of PCG64's output for the seed. Their order
-    is: u for the users of all ratings, u for their items, the disturbances, the users' hidden
-    numbers, the items' hidden numbers.
+    is: u for the users of all ratings, u for their items, the noise, the users' hidden numbers, the
+        items' hidden numbers.
     """
     what = f"{ratings} ratings"
     reading.require_memory(_needed_bytes(users, items, ratings), what, "number of them")
@@ -111,8 +112,8 @@ def on_pattern(
 ) -> Ratings:
     """Generate ratings at the entries of a square matrix. Rows are users, and columns are items.
 
-    A rating is 3 + p . q + a disturbance in -0.5 .. 0.5. Each user has two hidden numbers p in -1
-    .. 1, and each item has two hidden numbers q. All random numbers are uniform, from PCG64 of the
+    A rating is 3 + p . q + noise in -0.5 .. 0.5. Each user has a vector p of two hidden numbers in
+    -1 .. 1, and each item has such a vector q. All random numbers are uniform, from PCG64 of the
     seed.
     """
     random = np.random.Generator(np.random.PCG64(seed))
@@ -157,7 +158,9 @@ def factorise(
     iterations: int,
     renew: Callable[[Side, Floats, Floats], Floats],
 ) -> tuple[Floats, Floats]:
-    """Run iterations, which renew the users' factors from the items', then the items' factors.
+    """Run iterations.
+
+    Each iteration computes new users' factors from the items' factors, then new items' factors.
 
     `renew(side, own, other)` returns the new factors of a side. The result has the type of the
     initial factors.
@@ -170,7 +173,8 @@ def factorise(
 
 
 def by_equations(damping: float) -> Callable[[Side, Floats, Floats], Floats]:
-    """Alternating least squares: solve (Y^T Y + damping n I) x = Y^T r for rows of n ratings."""
+    """Alternating least squares: for each row of n ratings, solve (Y^T Y + damping n I) x = Y^T
+    r."""
 
     def renew(side: Side, own: Floats, other: Floats) -> Floats:
         rank = own.shape[1]
@@ -248,7 +252,7 @@ def from_entries(
 ) -> Ratings:
     """Make ratings from arrays of users, items and values.
 
-    The ratings of a row ascend by the other index.
+    The ratings of a row are sorted by the other index.
     """
 
     def side(rows: int, row: NDArray[np.int64], other: NDArray[np.int64]) -> Side:

@@ -1,4 +1,5 @@
-"""Common parts of the loaders: a file's bytes, Matrix Market files, and checks of memory."""
+"""What the loaders share: reading a file's bytes, reading Matrix Market files, and checks of
+memory."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _INTEGER = re.compile(rb"[+-]?[0-9]+")
 
 
 def read(file: Path) -> bytes:
-    """The file's bytes. They are unpacked if the file's name ends in .gz."""
+    """Return the file's bytes, unpacked if the file's name ends in .gz."""
     files.require_regular(file)
     packed = file.name.endswith(".gz")
     try:
@@ -71,8 +72,10 @@ def _read_all(file: Path, stream: gzip.GzipFile | io.BufferedReader) -> bytes:
 
 
 def _most_bytes(beginning: bytes) -> int:
-    """Return the most bytes that a Matrix Market file with this beginning can have; without one,
-    no bound."""
+    """Return the most bytes that a Matrix Market file with this head can have.
+
+    There is no bound if the head is not complete.
+    """
     if beginning[: len(_BANNER)].lower() != _BANNER:
         return sys.maxsize
     for line in beginning.splitlines():
@@ -85,7 +88,7 @@ def _most_bytes(beginning: bytes) -> int:
 
 
 def shown(line: bytes) -> str:
-    """A line in a form for messages, short and printable."""
+    """Return a line for messages, cut to a short length and printable."""
     text = line.strip().decode("ascii", "replace")
     text = "".join(ch if ch.isprintable() else "?" for ch in text)
     return f"'{text[:40]}...'" if len(text) > 40 else f"'{text}'"
@@ -138,7 +141,7 @@ def matrix_market_header(
 ) -> Header:
     """Return the head of a coordinate file. `use` names the matrix in messages.
 
-    A matrix that need not be `square` must be stored as a general matrix.
+    Unless `square` is set, the matrix must be stored as general.
     """
     stream = io.BytesIO(data)
     first = stream.readline()
@@ -200,7 +203,7 @@ def matrix_market_entries(
 
 def _fast_matrix_market(data: bytes, header: Header) -> Entries | None:
     """Return the entries, read by scipy, or None if scipy found an error."""
-    # The reader finds line ends with strchr. It crashes on a NUL byte, and on a last line that has
+    # scipy's reader finds line ends with strchr. It crashes on a NUL byte, and on a last line with
     # extra text and no newline.
     if b"\0" in data:
         return None

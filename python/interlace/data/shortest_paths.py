@@ -11,7 +11,7 @@ from interlace.data.graphs import Graph, load_with_weights
 
 
 def seeded_weights(edges: int, seed: int) -> NDArray[np.float32]:
-    """Weights above 0 and at most 1, in the order of a graph's edges.
+    """Return weights above 0 and up to 1, in the order of a graph's edges.
 
     The weight is (u + 1) / 2**24, where u is the upper 24 bits of PCG64's output for the seed.
     """
@@ -20,7 +20,9 @@ def seeded_weights(edges: int, seed: int) -> NDArray[np.float32]:
 
 
 def load_weighted(file: Path, seed: int) -> tuple[Graph, NDArray[np.float32], bool]:
-    """Read a graph and the weights of its edges, and say whether the weights are the file's.
+    """Read a graph and the weights of its edges.
+
+    The third result says whether the file has the weights.
 
     If the file has no weights, the edges get seeded ones. Raises UserError like
     `load_with_weights`.
@@ -36,7 +38,7 @@ def bellman_ford(
 ) -> NDArray[np.float64]:
     """Return the shortest lengths of paths with a limited number of edges, or infinity.
 
-    Computes in float64. Each step uses all edges at once.
+    Computes in float64. A step relaxes all edges.
     """
     lengths = weights.astype(np.float64)
     rows = np.flatnonzero(np.diff(graph.offsets))
@@ -48,7 +50,7 @@ def bellman_ford(
         closer = distance.copy()
         closer[rows] = np.minimum(closer[rows], least)
         if np.array_equal(closer, distance):
-            break  # no later step changes anything either
+            break  # the distances no longer change, so no later step changes them
         distance = closer
     return distance
 
@@ -61,8 +63,8 @@ def dijkstra(graph: Graph, weights: NDArray[np.float32], source: int) -> NDArray
     if graph.edges == 0:
         return bellman_ford(graph, weights, source, 0)
     targets = np.repeat(np.arange(graph.rows, dtype=np.int64), np.diff(graph.offsets))
-    # Of adjacent edges between the same two vertices, this keeps the shortest, because scipy may
-    # add entries at one place.
+    # Keep only the shortest of several edges between the same two vertices, because scipy may add
+    # up such entries.
     first = np.ones(graph.edges, dtype=bool)
     first[1:] = (targets[1:] != targets[:-1]) | (graph.columns[1:] != graph.columns[:-1])
     starts = np.flatnonzero(first)

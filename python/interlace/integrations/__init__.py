@@ -1,5 +1,5 @@
 """Interlace inside other programs: each module is a plug-in for one of them.
 
-A module imports its program, so it is imported by the program or by a user of it, and by no other
-module.
+A module imports the program that it plugs into. Therefore only that program and its users import
+the module.
 """

@@ -6,8 +6,8 @@
     checkpoint.save(state, storage_writer=InterlaceWriter("folder", save_distributed=True))
     checkpoint.load(state, storage_reader=InterlaceReader("folder"))
 
-The files are those of DCP's HuggingFaceStorageWriter, in both directions: safetensors files, in
-whose metadata DCP notes where a shard begins.
+Interlace reads and writes the files of DCP's HuggingFaceStorageWriter. They are safetensors files;
+DCP notes in their metadata where each shard begins.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class InterlaceReader(hf_storage.HuggingFaceStorageReader):
         files = open_each(map(Path, per_file))
         filled: list[
             tuple[Any, Any, Any]
-        ] = []  # the item, its tensor, and the place of the tensor's bytes
+        ] = []  # each entry: the item, its tensor, and the place of the tensor's bytes
         segments: list[Segment] = []
         gpus: set[int] = set()
         for number, (file, items) in enumerate(zip(files, per_file.values(), strict=True)):
@@ -166,7 +166,7 @@ def _done(result: Any) -> Any:
 
 
 def _offsets_of(file: File) -> dict[str, list[int]]:
-    """Where the parts in a file begin, by the names of their tensors."""
+    """Return where the part of each tensor in this file begins, by the tensor's name."""
     text = file.header.metadata.get(CUSTOM_METADATA_KEY)
     if text is None:
         return {}

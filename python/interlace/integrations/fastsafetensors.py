@@ -35,23 +35,24 @@ class InterlaceCopier(CopierInterface):
         self._moved: Future[Any] | None = None
 
     def set_byte_ranges(self, byte_ranges: Any) -> None:
-        """Read these ranges of the file alone."""
+        """Read only these ranges of the file."""
         self._ranges = validated_byte_ranges(self.metadata, byte_ranges)
 
     def set_chunk(self, byte_ranges: Any, names: Any, allocation_size: int | None = None) -> None:
-        """Read and allocate these ranges alone, for the tensors of these names."""
+        """Read only these ranges, which hold the named tensors, and allocate memory only for
+        them."""
         self._ranges = validated_byte_ranges(self.metadata, byte_ranges)
         self._names = names
         self._allocation = validated_chunk_allocation_size(self._ranges, allocation_size)
 
     @classmethod
     def chunk_transient_multiplier(cls, paths: list[str]) -> int:  # noqa: ARG003
-        """A chunk takes only its own bytes of a device."""
+        """Return the factor from a chunk's bytes to the device memory that it takes."""
         return 1
 
     @classmethod
     def fixed_device_overhead(cls, paths: list[str]) -> int:  # noqa: ARG003
-        """The ring is in host memory."""
+        """Return 0: the ring is in host memory, not on the device."""
         return 0
 
     def submit_io(self, use_buf_register: bool, max_copy_block_size: int) -> Any:  # noqa: ARG002

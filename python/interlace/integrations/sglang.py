@@ -1,9 +1,9 @@
 """SGLang: `SGLANG_PLUGINS=interlace python -m sglang.launch_server ...`.
 
-SGLang calls `register` in every process (entry point `sglang.srt.plugins`). It also loads plug-ins
-that nobody named, and its load formats are a closed list. So this one changes nothing unless
-SGLANG_PLUGINS names it. Then Interlace reads the safetensors files of the formats `auto` and
-`safetensors`.
+SGLang calls `register` in every process (entry point `sglang.srt.plugins`). SGLang also loads
+plug-ins that the user did not name. Therefore this plug-in changes nothing unless SGLANG_PLUGINS
+names it. SGLang's load formats are a closed list, so there is no format "interlace": Interlace
+reads the safetensors files of the formats `auto` and `safetensors`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ READERS = (
 
 
 def register() -> None:
-    """Replace SGLang's readers by Interlace, if the user asked for that."""
+    """Make SGLang read with Interlace if SGLANG_PLUGINS names it."""
     if NAME not in (name.strip() for name in os.environ.get("SGLANG_PLUGINS", "").split(",")):
         return
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType

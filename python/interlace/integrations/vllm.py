@@ -29,14 +29,17 @@ def register() -> None:
 
 
 def _loader() -> type[Any]:
-    """The class of the loader. It is made only when needed, because importing vLLM takes long."""
+    """Return the loader's class.
+
+    It is defined only when needed, because importing vLLM takes long.
+    """
     from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
     from vllm.model_executor.model_loader.ep_weight_filter import should_skip_weight
 
     from interlace.integrations.weights import stream_weights
 
     class InterlaceModelLoader(DefaultModelLoader):
-        """vLLM's default loader, with Interlace to read safetensors files."""
+        """vLLM's default loader, which reads safetensors files with Interlace."""
 
         counter_before_loading_weights: float
 

@@ -1,4 +1,5 @@
-"""vLLM's key-value cache in host memory: an offloading spec whose copies are Interlace's.
+"""Moves vLLM's key-value cache to and from host memory: an offloading spec that copies with
+Interlace.
 
     --kv-transfer-config '{"kv_connector": "OffloadingConnector", "kv_role": "kv_both",
       "kv_connector_extra_config": {"spec_name": "InterlaceSpec", "cpu_bytes_to_use": 64000000000,
@@ -18,10 +19,10 @@ from interlace.runtime.blocks import copy_blocks
 
 
 def swap_blocks(sources: Any, destinations: Any, sizes: Any, **_: Any) -> None:
-    """Copy blocks in PyTorch's current stream; the lists are tensors of addresses and bytes.
+    """Copy blocks in PyTorch's current stream.
 
-    vLLM also says whether the sources may be read in any order. They are read in the stream's
-    order.
+    The lists are tensors of addresses and of sizes in bytes. vLLM also says whether the sources may
+    be read in any order. This function always reads them in stream order.
     """
     copy_blocks(destinations, sources, sizes=sizes)
 

@@ -1,8 +1,8 @@
 """vLLM's sleep mode: `vllm serve MODEL --enable-sleep-mode --sleep-mode-backend interlace`.
 
 vLLM's own allocator maps and unmaps the memory. Interlace moves the contents, which takes most of
-the time. They go to page-locked memory, which several threads touch first and which is kept for the
-next sleep.
+the time. The contents go to page-locked memory. Several threads touch this memory first, and it is
+kept for the next sleep.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class InterlaceBackend(CuMemBackend):  # type: ignore[misc]
         allocator.wake_up(tags)
         there = allocator.pointer_to_data
         for asleep, contents in self._kept:
-            # Memory that was freed in the meantime has another owner or none.
+            # If memory was freed in the meantime, another owner or nobody has it.
             for address in [at for at, data in asleep.items() if there.get(at) is not data]:
                 del asleep[address]
             awake = [address for address, data in asleep.items() if not data.is_asleep]

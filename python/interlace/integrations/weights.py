@@ -15,14 +15,14 @@ from interlace.runtime.streaming import stream
 def stream_weights(
     files: list[str], only: Callable[[str], bool] | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """The tensors of files on PyTorch's current GPU, or in the host's memory without a GPU."""
+    """Yield the tensors of files, on PyTorch's current GPU or, without a GPU, in host memory."""
     device = f"cuda:{torch.cuda.current_device()}" if torch.cuda.is_available() else "cpu"
     ordered = sorted(files, key=_natural)
     return stream(ordered, device, framework="torch", only=only)
 
 
 def _natural(file: str) -> list[tuple[int, str]]:
-    """Part 10 comes after part 9."""
+    """Sort names by their numbers, so that part 10 comes after part 9."""
     return [
         (int(part), "") if part.isdigit() else (0, part)
         for part in re.split(r"(\d+)", Path(file).name)

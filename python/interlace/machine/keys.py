@@ -25,7 +25,7 @@ class Key(NamedTuple):
     most: float = 0
     need: Need = "required"
     choices: tuple[str, ...] = ()
-    above_least: bool = False  # whether `least` itself is excluded
+    above_least: bool = False  # whether the value must be greater than `least`
     stored: bool = True  # the form in the C++ struct
 
     @property

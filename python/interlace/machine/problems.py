@@ -14,7 +14,7 @@ LONGEST_VALUE = 40  # the most characters of a value that a sentence shows
 
 
 class Problem(NamedTuple):
-    """A sentence without the file's name, and the keys that it is about."""
+    """A problem: a sentence without the file's name, and the keys that the sentence is about."""
 
     sentence: str
     keys: tuple[str, ...] = ()
@@ -56,9 +56,9 @@ def problems_of(document: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _problems_of_table(table: str, value: Any, where: str) -> Iterator[Problem]:
-    """The problems of a table.
+    """Return the problems of a table.
 
-    `where` is the table's name in sentences; a key's name follows it.
+    `where` is the table's name as sentences put it in front of a key's name.
     """
     if not isinstance(value, dict):
         yield Problem(f"{where.rstrip('.: ')} must be a table, not {_kind(value)}", (table,))

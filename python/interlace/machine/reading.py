@@ -56,7 +56,10 @@ class _Comments:
         self.first = True  # the section has no key yet
 
     def gap(self) -> None:
-        """An empty line. A comment above it belongs to no key, or to the file."""
+        """Note an empty line.
+
+        A comment above it belongs to no key; at the top, it belongs to the file.
+        """
         if self.first and self.above:
             self.found[""] = " ".join(self.above)
         self.above = []

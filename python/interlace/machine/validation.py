@@ -36,7 +36,7 @@ def machine_of(
     """
     for problem in problems_of(document):
         raise UserError(f"{where}: {problem.sentence}")
-    # Lists become tuples. Whole numbers become floats if the key is a number.
+    # Lists become tuples. Whole numbers become floats if the key's type is a number.
     return msgspec.convert({**document, "name": name, "sources": dict(sources)}, Machine)
 
 
@@ -46,7 +46,7 @@ def validate(machine: Machine) -> list[Problem]:
 
 
 def problems_between(machine: Machine) -> Iterator[Problem]:
-    """The problems between keys of a machine whose single keys are valid."""
+    """Return the problems between keys. Every single key must be valid."""
     found = False
     for problem in itertools.chain(_broken_rules(machine), _problems_of_tables(machine)):
         found = True
@@ -113,7 +113,7 @@ def _is_power_of_two(value: float) -> bool:
 
 
 def _broken(rule: Rule, key: _Value, others: list[_Value]) -> str:
-    """The end of a sentence about a broken rule. Empty if the rule holds."""
+    """Return the rest of the sentence that names a broken rule. It is empty if the rule holds."""
     value = key.in_struct
     product = math.prod(other.in_struct for other in others)
     which = f"{others[0].name}, which is {others[0].text}" if others else ""

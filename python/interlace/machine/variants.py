@@ -62,9 +62,9 @@ def _targets(document: dict[str, Any], key: str, where: str) -> tuple[list[dict[
 
 
 def _together(problems: Sequence[Problem], values: Mapping[str, Any]) -> str:
-    """A hint at the keys that must change together, if the first problem is about several keys.
+    """Return a hint at keys that must change together, if the first problem is about several keys.
 
-    Other problems may be about the same key, and add further keys.
+    Other problems about the same key add further keys.
     """
     given = {_in_list(key): key for key in values}
     cause = next((key for key in problems[0].keys if key in given), None)
@@ -78,13 +78,14 @@ def _together(problems: Sequence[Problem], values: Mapping[str, Any]) -> str:
 
 
 def _in_list(key: str) -> str:
-    """Return a key in schema.py's form: link.latency_ns for link.nvlink2.latency_ns."""
+    """Return the key as schema.py names it, such as link.latency_ns for link.nvlink2.latency_ns."""
     table, *_, last = key.split(".")
     return f"{table}.{last}" if table in ("link", "switch", "protocol") else key
 
 
 def _as_given(key: str, like: str) -> str:
-    """A key of schema.py, in the user's form for the same links: link.nvlink2.copy_GB_per_s."""
+    """Return a key of schema.py as the user would name it for the same links, such as
+    link.nvlink2.copy_GB_per_s."""
     table = like.partition(".")[0]
     if table not in ("link", "switch", "protocol") or not key.startswith(f"{table}."):
         return key

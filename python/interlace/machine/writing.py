@@ -43,7 +43,7 @@ class _Writer:
     def __init__(self, sources: dict[str, str], file: Container) -> None:
         self.sources = sources
         self.file = self.last = file
-        file.parsing(True)  # keep order and empty lines
+        file.parsing(True)  # keep the order of keys, and empty lines
 
     def top(self, values: dict[str, Any]) -> None:
         """Add the keys that come before all tables."""

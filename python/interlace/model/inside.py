@@ -38,7 +38,8 @@ class LinkUse(msgspec.Struct, frozen=True):
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """A GPU's activity, as shares of the time, of its issue slots and of its memory bandwidth."""
+    """A GPU's activity: the shares that it used of the time, of its issue slots and of its
+    memory bandwidth."""
 
     kernel: float
     copy: float

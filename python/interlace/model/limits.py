@@ -1,5 +1,5 @@
-"""The least time of a run's kernels: their bytes over the rate of the memory, or their
-operations over the rate of operations.
+"""Computes the shortest possible time of a run's kernels: their bytes divided by the rate of the
+memory, or their operations divided by the rate of operations.
 
 The reference node counts the bytes and operations of each launch. A measurement on the GPU gives
 the rates of its memory and multiprocessors. No kernel can be faster, whatever the order of its
@@ -51,19 +51,20 @@ class Work(NamedTuple):
         return Work(*(a + b for a, b in zip(self, other, strict=True)))
 
     def after(self, earlier: Work, more: int) -> Work:
-        """The work if the part after `earlier` is repeated `times` more times."""
+        """Return the work of a run that repeats the part after `earlier` this number of times
+        more."""
         return Work(*(b + more * (b - a) for a, b in zip(earlier, self, strict=True)))
 
     def memory_s(self, rates: Rates) -> float:
-        """The seconds that memory needs for the bytes."""
+        """Return the seconds that the memory needs for the bytes."""
         read = self.loaded_bytes / rates.read_bytes_per_s
         return read + self.stored_bytes / rates.write_bytes_per_s
 
     def operations_s(self, rates: Rates) -> tuple[float, str]:
         """The seconds that the operations need, and the kind that limits them, or TOGETHER.
 
-        Each kind has its own units, and all kinds share the issue slots. The special operations
-        share units with different rates, so they count only for the issue slots.
+        Each kind of operation has its own units, and all kinds share the issue slots. Special
+        operations use units whose rates differ, so they count only for the issue slots.
         """
         every = self.fp32 + self.fp64 + self.integer + self.special
         needs = {
@@ -80,7 +81,7 @@ Works = Mapping[str, Work]  # the key is the name of a kernel or of a library ca
 
 
 def work_of(launches: Iterable[Mapping[str, Any]], cache_bytes: int) -> dict[str, Work]:
-    """The work of all devices' launches for each kernel, as the compiled module counted it."""
+    """The work of each kernel over all launches and devices, as the compiled module counted it."""
     found: dict[str, Work] = {}
     for one in launches:
         cached = one["touched_bytes"] <= cache_bytes
@@ -111,9 +112,10 @@ class KernelLimit(msgspec.Struct, frozen=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """The least time of a run's kernels on one GPU, and the share of it that the run reached."""
+    """The shortest possible time of a run's kernels on one GPU, and that time as a share of the
+    run's time."""
 
-    time_s: float  # the sum over kernels of the longer of their two times
+    time_s: float  # the longer of a kernel's two times, summed over kernels
     reached: float  # time_s as a part of the run's time
     memory_s: float
     operations_s: float
@@ -160,11 +162,11 @@ def limit_of(works: Works, rates: Rates, time_s: float) -> Limit | None:
 
 
 def exchange_memory_s(works: Works, gpus: int, received_bytes: float, rates: Rates) -> float:
-    """The least seconds that a GPU's memory needs, if all GPUs move equally many bytes.
+    """Return the least seconds that a GPU's memory needs if all GPUs move the same number of bytes.
 
-    The function counts the bytes of the GPU's kernels, and the received bytes, which are stored.
-    Sent bytes may come from the L2. The time is 0 if all data that the launches touch fits in the
-    L2.
+    The function counts the bytes of the GPU's kernels, and the bytes that the GPU receives and
+    stores. It leaves out sent bytes, because they may come from the L2. The time is 0 if all data
+    that the launches touch fits in the L2.
     """
     if all(work.cached_launches == work.launches for work in works.values()):
         return 0.0

@@ -39,7 +39,7 @@ DEFAULTS = _those(lambda row: row.by_default and not row.peer and not row.packs_
 # The mechanisms that partitioned arrays have, and those of a study by default.
 OF_UPDATES = _those(lambda row: row.updates_owner or row.updates_partials or row.packs_updates)
 UPDATE_DEFAULTS = _those(lambda row: row.by_default and row.name in OF_UPDATES)
-# Mechanisms that combine contributions, so that an update must not replace the old value.
+# Mechanisms that combine contributions. Under these, an update must not replace the old value.
 COMBINING = _those(lambda row: row.updates_partials)
 ONLY_UPDATES = _those(lambda row: row.packs_updates)  # mechanisms that regions do not have
 QUEUED = _those(lambda row: row.queues_stores)  # mechanisms with a queue of remote stores
@@ -62,8 +62,8 @@ RECORDED = _those(
     )
 )
 
-# A suffix of a mechanism that tracks chunks. Such a run does everything except the transfers. It
-# shows the cost of tracking and of starting transfers, not a reachable speedup.
+# A suffix of the name of a mechanism that tracks chunks. A run with this suffix does everything but
+# the transfers. It shows what tracking and starting transfers cost, not a reachable speedup.
 WITHOUT_TRANSFERS = "-without-transfers"
 
 NOT_AVAILABLE = ": not available: "  # text between the name of a library and the reason
@@ -72,7 +72,8 @@ NOT_AVAILABLE = ": not available: "  # text between the name of a library and th
 # receive.
 COLLECTIVES = COLLECTIVE.tried
 RANGE_COLLECTIVES = ("send-receive",)
-# The collectives to try if one GPU owns all data: an all-gather would pad every other part.
+# The collectives to try if one GPU owns all data. An all-gather would pad the parts of all other
+# GPUs.
 OWNER_COLLECTIVES = ("broadcast", "send-receive")
 
 BULK = AGENT_COPY.names[1]  # the way in which bulk_threads copy
@@ -82,8 +83,8 @@ MIB = 1 << 20
 GIB = 1 << 30
 ELEMENT_BYTES = 4  # the size of float32, the type of every region of a workload
 
-# The real node refuses to wait for more than 256 chunks of a part. The chunks at the ends of a
-# part are smaller, so there are a few more of them.
+# The real node refuses to wait for more than 256 chunks of a part. This number is lower, because a
+# part begins and ends with smaller chunks and so has a few chunks more.
 MOST_WAITS = 250
 
 
@@ -170,8 +171,8 @@ class Tuning:
     ranges: tuple[int, ...]
     chunks: tuple[int, ...]
     threads: tuple[int, ...]
-    # The least chunk size for `copy-engine`, which pays for each wait. Smaller sizes are tried
-    # only if none of the others fits.
+    # The least chunk size for `copy-engine`, which pays for each wait. Smaller sizes are tried only
+    # if no larger size fits.
     least_copied: int = 256 * KIB
     most_waits: int | None = MOST_WAITS
     collectives: tuple[str, ...] = COLLECTIVES

@@ -118,7 +118,7 @@ def agent_threads(option: str, text: str) -> tuple[int, ...]:
 def refuse_simulated(option: str, names: Sequence[str], *, bound: bool) -> None:
     """Raise UserError for mechanisms that no real GPU runs.
 
-    `bound` allows the bound, which is derived.
+    `bound` allows the mechanism that is only a bound, because it is derived and does not run.
     """
     for name in names:
         if name in SIMULATED and not (bound and name == BOUND):

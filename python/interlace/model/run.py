@@ -58,7 +58,8 @@ class Counted(NamedTuple):
     sent_bytes: list[float]  # for each exchange of an iteration, bytes summed over all iterations
 
     def after(self, earlier: Counted, more: int) -> Counted:
-        """The counts if the part after `earlier` is repeated `times` more times."""
+        """Return the counts of a run that repeats the part after `earlier` this number of times
+        more."""
 
         def then(now: int | None, before: int | None) -> int | None:
             return None if now is None or before is None else now + more * (now - before)
@@ -77,9 +78,9 @@ class Counted(NamedTuple):
 
 
 def by_exchange(values: Sequence[float], iterations: int) -> list[float]:
-    """For each exchange of an iteration, sum its values over all iterations of a run.
+    """Sum the values of each exchange of an iteration over all iterations of a run.
 
-    If iterations have different numbers of exchanges, the result is one sum over all exchanges.
+    If the iterations have different numbers of exchanges, return one sum over all exchanges.
     """
     if len(values) % max(1, iterations) != 0:
         return [sum(values)]
@@ -106,7 +107,7 @@ class Outcome:
     copy_s: float
     iterations: int
     timed_iterations: (
-        int  # the number of simulated iterations; the other iterations repeat the last two of these
+        int  # the number of simulated iterations; all others repeat the last two of them
     )
     warm_iteration_s: float  # sampled runs: the mean time of the iterations that repeat
     residual: float
@@ -123,13 +124,13 @@ class Outcome:
     times_s: list[float] = field(default_factory=list)  # the times of a measured run's repeats
     raw_tx_bytes: float | None = None  # NVLink counters, averaged over the runs
     data_tx_bytes: float | None = None
-    # One sentence for each request that was fulfilled in another way.
+    # A sentence for each request that the run fulfilled in another way than asked.
     remarks: list[str] = field(default_factory=list)
     # Work of each launch; only on the reference node.
     work: list[dict[str, Any]] = field(default_factory=list)
-    # One value for each exchange of an iteration, summed over iterations: the bytes that it
-    # delivered (on the reference node), and the time of the epoch before it with events in between
-    # (measured).
+    # Each list has a value for each exchange of an iteration, summed over iterations. On the
+    # reference node, it is the bytes that the exchange delivered. In measured runs with events, it
+    # is the time of the epoch before the exchange.
     sent_bytes: list[float] = field(default_factory=list)
     epoch_s: list[float] = field(default_factory=list)
 
@@ -205,7 +206,7 @@ def core_errors(run: Case | str | None = None) -> Iterator[None]:
 
 
 def check_time(outcome: Outcome) -> None:
-    """Raise RunFailure for an impossible time."""
+    """Raise RunFailure if a run's time is impossible."""
     if not (math.isfinite(outcome.time_s) and outcome.time_s > 0):
         raise RunFailure(
             f"{outcome.case}: the run's time is {outcome.time_s} s, which no run can have"

@@ -1,4 +1,4 @@
-"""Runs simulations on a Dask cluster in place of this machine's cores.
+"""Runs simulations on a Dask cluster instead of this machine's cores.
 
 All workers need the same build of Interlace, so each task names its compiled simulator.
 """
@@ -28,7 +28,10 @@ SILENT_S = 60.0  # a live worker sends its scheduler a message every few seconds
 
 
 def core_build() -> str:
-    """The SHA-256 of the compiled simulator. Machines with the same hash give the same results."""
+    """The SHA-256 of the compiled simulator.
+
+    Simulators with the same hash give the same results.
+    """
     from pathlib import Path
 
     from interlace.base.files import file_hash
@@ -164,7 +167,9 @@ def _connect(address: str) -> Any:
             "--scheduler needs Dask, which is not installed; pip install distributed, here and "
             "on the workers"
         ) from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it would repeat the errors below
+    logging.getLogger("distributed").setLevel(
+        logging.CRITICAL
+    )  # distributed's log would repeat the errors that are raised below
     try:
         client = distributed.Client(address, timeout=CONNECT_S)
     except (OSError, ValueError, TypeError) as error:  # a timeout is an OSError

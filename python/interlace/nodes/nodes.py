@@ -70,7 +70,8 @@ class Node:
     ) -> tuple[tuple[str, ...], dict[str, str]]:
         """The default mechanisms that can run here, and notes about those that cannot.
 
-        `defaults` are the workload's. Only workloads with the usual ones have peers.
+        `defaults` are the workload's default mechanisms. Only workloads that have the usual ones
+        are compared with other vendors' libraries.
         """
         return defaults, {}
 
@@ -116,7 +117,8 @@ class SimulatedNode(Node):
         yield from in_processes(work, cases, self.jobs)
 
 
-# The bytes of the exchange that measures the rate: so many that start and end weigh little.
+# The bytes of the exchange that measures the rate. They are so many that the start and the end
+# hardly count.
 RATE_BYTES = 64 * MIB
 RATE_REPEATS = 3
 
@@ -141,7 +143,7 @@ class CudaNode(Node):
         share_gpu: bool = False,
     ) -> None:
         self.cuda = cuda
-        self.share_gpu = share_gpu  # true if a GPU may stand for several devices
+        self.share_gpu = share_gpu  # whether a GPU may stand for several devices
         if share_gpu:  # the agents of all devices must fit on one GPU at the same time
             self.default_threads = (512,)
         self.by_processes = by_processes  # true if runs may use a process for each GPU
@@ -237,7 +239,7 @@ class CudaNode(Node):
                 self.cuda, case, self.warmup, self.repeats, share_gpu=self.shares(case.gpus)
             )
 
-        # Cases that may be refused for the size of their data run first, before long ones.
+        # Cases whose data may be too large run first, so that a refusal comes before long runs.
         for case in sorted(cases, key=lambda case: case.mechanism != UNIFIED_MEMORY):
             with turn():
                 found = _attempt(run, case)
@@ -265,9 +267,11 @@ class CudaNode(Node):
 
 
 def threads_of(case: Case, cores: int, simulations: int) -> int:
-    """The threads of this simulation. Fewer simulations than cores share the cores.
+    """The threads of this simulation.
 
-    A run on one GPU has one thread: recording ahead alone makes some workloads slower.
+    If there are fewer simulations than cores, they share the cores. A run on one GPU has one
+    thread, because with one GPU a second thread can only record ahead, and that makes some
+    workloads slower.
     """
     return 1 if case.gpus == 1 else max(1, cores // max(1, simulations))
 
@@ -299,12 +303,14 @@ def real_node(
     by_processes: bool = False,
     sharing: int = 0,
 ) -> CudaNode:
-    """Return this computer's GPUs. If there is none, UserError gives `hint` as the alternative.
+    """Return this computer's GPUs.
+
+    If there is none, raise UserError, which suggests `hint` instead.
 
     With `by_processes`, mechanisms that need a process for each GPU may use one. With `sharing`,
     this number of devices may share the GPUs if there are fewer GPUs.
     """
-    if sharing:  # each stream of the devices needs a hardware queue
+    if sharing:  # each stream of each device needs a hardware queue
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     if hint is None:
         from interlace.machine.shipped import shipped_machines
@@ -332,7 +338,7 @@ def real_node(
 
 
 def measured_by(benchmark: str, node: CudaNode) -> dict[str, Any]:
-    """The head of the results file of a benchmark that has just run."""
+    """Return the head of the results file for a benchmark that has just run."""
     return {
         "format": BENCHMARK_FORMAT,
         "benchmark": benchmark,

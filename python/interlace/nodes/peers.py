@@ -1,4 +1,4 @@
-"""Libraries of other vendors for comparison: their paths, or the reason why they cannot be used."""
+"""Finds libraries of other vendors for comparison, or the reason why a library cannot be used."""
 
 from __future__ import annotations
 

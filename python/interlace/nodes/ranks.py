@@ -95,7 +95,7 @@ def measure(
 
 
 def _together(found: Sequence[dict[str, Any]], values: list[NDArray[np.float32]]) -> dict[str, Any]:
-    """Combine the results of all ranks. The run ends when its last rank ends."""
+    """Combine the results of all ranks. The time of the run is that of its slowest rank."""
     import numpy as np
 
     first = found[0]

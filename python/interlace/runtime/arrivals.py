@@ -17,12 +17,12 @@ BATCH = 128 << 20  # bytes of a batch; a larger tensor is a batch of its own
 class Arrivals:
     """Hands out each wanted tensor once.
 
-    The object keeps the files open. Memory on GPUs comes from the streams that are
-    current in the call that allocates it: the constructor, or `next` and `take` with a bound.
+    The object keeps the files open. GPU memory is allocated in the stream that is current in the
+    allocating call: the constructor, or with a bound also `next` and `take`.
 
-    A batch has one allocation on each device, which lives as long as one of its tensors. Beyond the
-    tensors that the caller holds, at most `ahead` bytes of such memory are in use, or one batch if
-    a batch is larger. None: no bound.
+    A batch has one allocation on each device, which lives as long as one of its tensors. `ahead`
+    bounds the bytes of this memory beyond the tensors that the caller holds. A single larger batch
+    may exceed the bound. None: no bound.
     """
 
     def __init__(
@@ -59,7 +59,8 @@ class Arrivals:
             raise
 
     def _begin_batches(self, until: int = -1) -> None:
-        """Begin to read batches: as many as the bound allows, and in any case all up to `until`."""
+        """Begin to read as many batches as the bound allows, but at least all batches up to
+        `until`."""
         while self._begun < len(self._batches):
             batch = self._batches[self._begun]
             size = self._bytes_of(self._begun)
@@ -100,8 +101,8 @@ class Arrivals:
         with naming_tensors(self._files):
             self._reader.wait(number)
         tensor = self._arriving[number].pop(name)
-        # When the caller gets this tensor, it drops the one before, and earlier batches are then
-        # freed.
+        # Callers usually drop the previous tensor when they get this one, which frees earlier
+        # batches.
         self._held = {n: size for n, size in self._held.items() if n in self._arriving}
         if not self._arriving[number]:
             del self._arriving[number]
@@ -118,7 +119,8 @@ class Arrivals:
         """Stop reading, and free every tensor that was not handed out."""
         self._closed = True
         if self._reader is not None:
-            self._reader.close()  # closed before the memory to which it reads is freed
+            # The reader must be closed before the memory that it writes to is freed.
+            self._reader.close()
             self._reader = None
         self._arriving.clear()
         self._files = []

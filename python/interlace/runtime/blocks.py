@@ -50,7 +50,8 @@ class _Blocks(ctypes.Structure):
     )
 
 
-# Sets all members of _Blocks in one call, which takes a fifth of the time of single assignments.
+# Sets all members of _Blocks in one call. This takes a fifth of the time that single assignments
+# take.
 _MEMBERS = struct.Struct("@PNPNN PNPNN PNN iIii")
 assert _MEMBERS.size == ctypes.sizeof(_Blocks)
 _Nothing = ctypes.c_char * 0
@@ -72,8 +73,8 @@ def _numbers(given: Any, which: str) -> _Numbers:
     if isinstance(given, np.ndarray) and given.flags.c_contiguous:
         width = NUMPY_NUMBERS.get(given.dtype)
         if width is not None:
-            # Reading the address from a buffer takes a quarter of the time that the array's
-            # interface takes.
+            # Getting the address through the buffer protocol takes a quarter of the time of the
+            # array's interface.
             if given.flags.writeable:
                 memory: Any = given
                 address = ctypes.addressof(_Nothing.from_buffer(memory))
@@ -118,7 +119,7 @@ def copy_blocks(
 ) -> str:
     """Copy many blocks between the host's memory and a GPU, or inside a GPU, by one call.
 
-    The call enqueues the batch by the way that is predicted to be the fastest: one kernel that
+    The call enqueues the batch in the way that is predicted to be the fastest: one kernel that
     reads or writes the host's memory over the link, one batch of the driver, or plain copies. The
     host does not wait, and spends no time in Python for each block. The batch runs after all
     earlier work of its stream and before all later work. Blocks are copied in any order. If two

@@ -22,11 +22,13 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 class _Opened:
-    """A file that is closed when its last reference goes, so that a Ctrl-C at any point leaves
-    no open file."""
+    """A file that closes when its last reference goes.
+
+    A Ctrl-C at any point therefore leaves no open file.
+    """
 
     def __init__(self, path: Path) -> None:
-        # otherwise opening a pipe without a writer would wait
+        # opening a pipe that has no writer would wait otherwise
         self.file = open(  # noqa: SIM115
             path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | OPEN)
         )
@@ -79,7 +81,7 @@ def open_each(paths: Iterable[Path]) -> list[File]:
 
 
 def _find(paths: Paths) -> tuple[list[Path], list[_Index]]:
-    """The files in the order given, and the indexes that named some of them."""
+    """Return the files in the given order, and the indexes that name some of them."""
     several = isinstance(paths, Iterable) and not isinstance(paths, (str, bytes, os.PathLike))
     given: list[Any] = list(paths) if several else [paths]  # type: ignore[arg-type]
     for path in given:
@@ -108,7 +110,7 @@ def _find(paths: Paths) -> tuple[list[Path], list[_Index]]:
 
 
 def _index_at(path: Path) -> Path | None:
-    """The index that a path names, or the index in the folder that the path names."""
+    """Return the index that `path` names. If `path` is a folder, return the index in it."""
     if path.name.endswith(safetensors_index.ENDS):
         return path
     inside = sorted(path.glob("*" + safetensors_index.ENDS)) if path.is_dir() else []
@@ -130,7 +132,7 @@ def _open(path: Path) -> File:
         text = _pread(descriptor, length, safetensors_header.PREFIX)
         with suppress(
             OSError
-        ):  # lets the kernel read further ahead, because several threads read one file
+        ):  # makes the kernel read further ahead, which helps when several threads read one file
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None

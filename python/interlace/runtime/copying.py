@@ -54,7 +54,7 @@ class _Statistics(ctypes.Structure):
 
 @cache
 def open_library() -> Any:
-    """Return the library, of which each caller describes the functions that it calls."""
+    """Return the library. Each caller declares the types of the functions that it calls."""
     file = installed(SHARED_OBJECT)
     if file is None:
         raise UserError(
@@ -273,7 +273,7 @@ def gpu_of_stream(stream: Any) -> int | None:
     device = getattr(stream, "device", None)  # PyTorch's streams have a device
     index = getattr(device, "index", None)
     if not isinstance(index, int):
-        # CuPy's streams have this; below 0 if CuPy does not know it.
+        # CuPy's streams have this; CuPy gives a negative number if it does not know the GPU.
         index = getattr(stream, "device_id", None)
     return index if isinstance(index, int) and index >= 0 else None
 
@@ -318,22 +318,21 @@ def _is_capturing(library: Any, number: int, gpu: int) -> bool:
 
 # --- the host's memory ----------------------------------------------------------------------------
 
-# When page-locked memory is freed, frameworks give it to its next user at once, even if a copy
-# still uses it.
+# Frameworks reuse freed page-locked memory at once, even if a copy still uses it.
 _kept: list[tuple[_Event, Any]] = []  # arrays that copies use until the event
 _kept_lock = threading.Lock()
 
 
 def _keep(event: _Event, array: Any) -> None:
     with _kept_lock:
-        _kept.append((event, array))  # kept first, because the next steps may fail
+        _kept.append((event, array))  # keep the array first, because the next steps may fail
         _kept[:] = [one for one in _kept if not one[0].done()]
 
 
 def keep_until_done(arrays: list[Any], stream: int, gpu: int) -> None:
     """Keep host memory alive until all work that is on the stream now is complete.
 
-    For a captured stream nothing is kept: its arrays must live as long as the graph.
+    Nothing is kept for a captured stream: its arrays must live as long as the graph.
     """
     library = _library()
     if not arrays or _is_capturing(library, stream, gpu):
@@ -420,7 +419,7 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
     library = _library()
     end = source if to.gpu is None else to
     assert end.gpu is not None
-    across = False  # the source's framework works in another stream
+    across = False  # the source's framework has another current stream
     if number is None:
         gpu, number = end.gpu, current_stream(end)
         if to.gpu is not None and source.gpu is not None:
@@ -506,9 +505,10 @@ def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[Array], li
 def _collect(
     name: str, to: list[Array], sent: list[Array], of: tuple[int, ...], stream: Any
 ) -> None:
-    """Call the library's collective, ordered after one stream or after all current ones.
+    """Call the library's collective.
 
-    `of` lists the values that the collective needs about the arrays, beginning with their size.
+    It is ordered with `stream`, or with all current streams if there is none. `of` holds the
+    arguments that describe the arrays; the first is their size.
     """
     if of[0] == 0:
         return

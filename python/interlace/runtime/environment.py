@@ -41,20 +41,21 @@ def _absolute(name: str, value: str) -> None:
         raise UserError(f"{name}={value!r} is not an absolute path; give one, or leave it unset")
 
 
-# Variables that other files read. The compiled module knows the variables of copies, and
-# preload.py knows those of `interlace run`.
+# Variables that other files read. The compiled module has the variables of copies, and preload.py
+# those of `interlace run`.
 OTHERS = {
     "INTERLACE_CUFFT": Variable(
         "study hit",
         None,
-        "cuFFT's libcufft.so.12; unset: the loader's, else that of the CUDA toolkit",
+        "cuFFT's libcufft.so.12; unset: the one that the dynamic linker finds, else that of the "
+        "CUDA toolkit",
         partial(_library_file, "INTERLACE_CUFFT"),
     ),
     "INTERLACE_NCCL": Variable(
         "mechanism nccl",
         None,
         "NCCL's libnccl.so.2; unset: the loaded one, else that of the Python package, else the "
-        "loader's",
+        "one that the dynamic linker finds",
         partial(_library_file, "INTERLACE_NCCL"),
     ),
     "INTERLACE_NVSHMEM": Variable(
@@ -69,7 +70,7 @@ OTHERS = {
         "ON, OFF, or AUTO: the build has CUDA where an nvcc of CUDA 13 is found",
     ),
     "INTERLACE_COMMIT": Variable(
-        "files of results", None, "the commit that the files name if git does not know it"
+        "files of results", None, "the commit that result files name if git does not know it"
     ),
     "CXX": Variable("build-workload", "g++", "the C++ compiler, with options"),
     "CUDA_VISIBLE_DEVICES": Variable(
@@ -78,7 +79,7 @@ OTHERS = {
         "the GPUs that the process may use; other GPUs do not relay copies either",
     ),
     "CUDA_DEVICE_MAX_CONNECTIONS": Variable(
-        "devices that share a GPU",
+        "the number of devices that share a GPU",
         None,
         "hardware queues that a process has on a GPU, 1 to 32; unset: 8, and 32 for --share-gpu",
     ),
@@ -90,7 +91,7 @@ OTHERS = {
         partial(_absolute, "XDG_CONFIG_HOME"),
     ),
     "XDG_RUNTIME_DIR": Variable(
-        "regions of processes, measurements",
+        "what uses the folder: regions of several processes, and measurements",
         "/tmp",
         "the folder for sockets by which processes meet, and for the lock of measurements",
     ),

@@ -135,7 +135,7 @@ def _read(files: list[File], devices: Devices, pin_memory: bool, how: How) -> di
 
 
 def _checksums(file: File) -> dict[str, str]:
-    """Return the checksums of the tensors that the file's metadata states."""
+    """Return the checksums of the tensors, which the file's metadata states."""
     text = file.header.metadata.get(CHECKSUMS)
     if text is None:
         raise UserError(
@@ -281,7 +281,9 @@ def _write(path: Path, size: int, fill: Callable[[int, str], None]) -> None:
     """
     if path.is_dir():
         raise UserError(f"{path} is a folder; give the name of a file")
-    with suppress(OSError, ValueError):  # if the free space is not known, writing finds out
+    with suppress(
+        OSError, ValueError
+    ):  # if the free space is unknown, the write itself fails when the disk is full
         folder = Path(os.path.realpath(path)).parent
         room = os.statvfs(folder)
         if room.f_frsize * room.f_bavail < size:

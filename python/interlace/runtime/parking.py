@@ -68,7 +68,7 @@ class PoolState(NamedTuple):
     """A pool of parkable memory."""
 
     allocations: int
-    bytes: int  # bytes of all allocations
+    bytes: int  # the bytes of all allocations
     parked: bool
     place: str | None  # the place of parked contents: "host", "gpu:1" or "drop"
     host_bytes: int  # page-locked memory that the contents occupy
@@ -129,7 +129,8 @@ def _torch_allocator() -> Any:
         "interlace_park_torch_allocate",
         "interlace_park_torch_free",
     )
-    # PyTorch's pools do not own their allocator, and can outlive this module at the process's end.
+    # A pool of PyTorch does not own its allocator. At the end of the process it can outlive this
+    # module.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
     return made
 
@@ -229,7 +230,7 @@ def _address(tensor: Any) -> int:
 
 
 def _pools(what: Any) -> list[str]:
-    """The names of the pools: the named pool, or the pools that have the tensors."""
+    """Return the names of the pools: of the named pool, or of the pools that hold the tensors."""
     if isinstance(what, str):
         _encoded(what)
         return [what]
@@ -253,7 +254,7 @@ def _pools(what: Any) -> list[str]:
 
 
 def _without_contents(name: str) -> list[int]:
-    """The segments that no tensor uses and that PyTorch keeps for later tensors."""
+    """Return the segments that PyTorch keeps for later tensors although no tensor uses them."""
     return [
         int(segment["address"])
         for pool in _torch_pools.get(name, {}).values()
@@ -392,7 +393,7 @@ def parked_memory() -> dict[str, PoolState]:
 
 
 class Contents:
-    """Contents of memory on GPUs, kept in page-locked host memory.
+    """Keeps the contents of GPU memory in page-locked host memory.
 
     This class is for programs that map and unmap memory themselves. Its functions wait for all work
     on the GPUs.
@@ -414,7 +415,7 @@ class Contents:
         self.report = _sum([report])
 
     def restore(self, addresses: Iterable[int]) -> ParkReport:
-        """Copy the contents of ranges back; each address is that of a kept range."""
+        """Copy the contents of ranges back. Each address must be that of a kept range."""
         wanted = list(addresses)
         report = _Report()
         array = (ctypes.c_void_p * len(wanted))(*wanted)
@@ -439,5 +440,5 @@ def idle_host_bytes() -> int:
 
 
 def free_idle_host_memory() -> None:
-    """Give the page-locked memory that is kept back to the system."""
+    """Return the kept page-locked memory to the system."""
     _call("park_free_idle")

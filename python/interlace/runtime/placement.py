@@ -12,7 +12,7 @@ Device = Any  # "cpu", "cuda", "cuda:1", 1, torch.device, cupy.cuda.Device
 
 
 class Devices:
-    """The devices of tensors: one device for all tensors, or one for each prefix of their names."""
+    """Assigns tensors to devices: all to one device, or each by the prefix of its name."""
 
     def __init__(self, device: Device | Mapping[str, Device], framework: str | None) -> None:
         by_prefix = dict(device) if isinstance(device, Mapping) else {"": device}

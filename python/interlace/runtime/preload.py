@@ -42,8 +42,8 @@ SETTINGS = {
     ),
     "INTERLACE_PRELOAD_BLOCKS": Setting(
         "auto",
-        "the most multiprocessors that the kernel for a batch of small blocks takes; 0: it takes "
-        "over no batch; auto: the fewest that fill the link",
+        "the most multiprocessors that the kernel for a batch of small blocks takes; 0: batches "
+        "are not taken over; auto: as few as fill the link",
     ),
 }
 MOST_BLOCKS = 1024
@@ -129,7 +129,8 @@ class Tally(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """Predicted times of the copies that were taken over: with their plans, and as plain copies."""
+    """The predicted time of the copies that were taken over, and the predicted time of the same
+    copies as plain copies."""
 
     direction: str
     predicted_s: float
@@ -147,17 +148,22 @@ class SiteTally(NamedTuple):
 
 
 class Site(NamedTuple):
-    """A place in the program that copies; its counts are estimated where calls were sampled."""
+    """A place in the program that copies.
+
+    If only a sample of its calls was recorded, its counts are estimates.
+    """
 
     process: int
     function: str  # the driver's function
     module: str  # the library whose code calls, or the program
     symbol: str
-    outer_module: str  # the module of the next caller outwards
+    outer_module: str  # the module of that code's caller
     outer_symbol: str
     sampled: int  # the number of sampled calls
     taken_over_bytes: int
-    sizes: dict[int, int]  # copies by the largest power of two that is not larger than their bytes
+    sizes: dict[
+        int, int
+    ]  # numbers of copies, by their size in bytes rounded down to a power of two
     tallies: list[SiteTally]
 
 
@@ -222,8 +228,8 @@ class Counted(NamedTuple):
 def make_counters(file: Path, *, sites: int = 0, calls: int = 0) -> None:
     """Make the file of counters, with disk space for all its bytes.
 
-    Raises OSError. The program maps the file, and SIGBUS would kill it if the disk filled up before
-    each page had its space.
+    Raises OSError. The program maps the file. If the disk became full before every page had its
+    space, SIGBUS would kill the program.
     """
     with file.open("wb") as out:
         out.write(HEADER.pack(MAGIC, SLOTS, 0, 0, 0, sites, 0, calls, 0))
@@ -233,7 +239,7 @@ def make_counters(file: Path, *, sites: int = 0, calls: int = 0) -> None:
 
 
 class _Names(NamedTuple):
-    """The words that numbers in the file stand for."""
+    """The words that the numbers in the file stand for."""
 
     directions: list[str]
     taken_over: list[str]

@@ -23,7 +23,7 @@ from interlace.runtime.preload import COUNTERS, Counted, make_counters, read_cou
 NOT_EXECUTABLE = 126  # exit codes that shells use
 NOT_FOUND = 127
 PASSED_ON = ("SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH")
-FROM_TERMINAL = ("SIGINT", "SIGQUIT")  # the terminal sends these to the program itself
+FROM_TERMINAL = ("SIGINT", "SIGQUIT")  # the terminal sends these signals to the program, too
 
 
 class _Signals:
@@ -155,14 +155,14 @@ def run_counted(
         counted = read_counters(counters) if failed is None else None
         return Ended(code, failed or "", elapsed_s, counted)
     finally:
-        # Neither call may need a descriptor, because none may be free.
+        # Neither call may open a descriptor, because the process may have none left.
         with suppress(OSError):
             (folder / "counters").unlink(missing_ok=True)
             folder.rmdir()
 
 
 def _with_copies(activity: Activity, counters: Path) -> Activity:
-    """The copies so far of all processes of the program."""
+    """Count the copies that all processes of the program have made so far."""
     try:
         counted = read_counters(counters)
     except OSError:  # the program has ended

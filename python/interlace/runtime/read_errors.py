@@ -15,7 +15,7 @@ AT_BYTE = re.compile(r"\bbyte (\d+)\)?$")  # the end of the engine's errors
 
 @contextmanager
 def naming_tensors(files: Sequence[File]) -> Iterator[None]:
-    """Let an error of the engine, which names a file and a byte, also name the tensor there."""
+    """Add a tensor's name to errors of the engine, which name only a file and a byte."""
     try:
         yield
     except (UserError, DeviceError) as error:

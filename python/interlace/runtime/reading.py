@@ -25,9 +25,11 @@ Segment = tuple[int, int, int, int, int, int]
 MOST_THREADS = 32  # the default limit, because more threads are not faster than the links
 MOST_NAMED_THREADS = 1024
 ALIGNMENT = 256  # alignment of a tensor; a smaller tensor is aligned to its size
-BLOCK = 512 << 20  # about the bytes of an allocation; threads read while the next one is made
-# So many allocations are made beyond the one that is complete. While the driver makes one, nothing
-# else can be enqueued, and what is enqueued bridges the time of one alone.
+# About the bytes of an allocation. Threads read into one while the driver makes the next one.
+BLOCK = 512 << 20
+# The number of allocations that are made ahead of the one that is complete. While the driver makes
+# an allocation, nothing else can be enqueued. The work that is already enqueued covers the time of
+# only one.
 LEAD = 2
 LEAST_SLOT, MOST_RING = 4096, 1 << 40  # least bytes of a slot, and most bytes of all slots
 
@@ -71,9 +73,10 @@ def ring_of(asked: tuple[int, int] | None) -> tuple[int, int] | None:
 def default_ring(threads: int, gpus: int) -> tuple[int, int]:
     """Return the ring that suits the number of threads and of GPUs that the process sees.
 
-    Few threads read slower than a link moves, and fastest into small slots of their own, which
-    stay in the caches of their cores. Up to eight threads are fastest with few large slots. More
-    threads are faster than a link. Several GPUs relay copies, and share only large ones.
+    Few threads read slower than a link copies. They are fastest with small slots of their own,
+    which stay in the caches of their cores. Up to eight threads are fastest with few large slots.
+    More threads are faster than a link. If there are several GPUs, they relay copies, but only
+    large ones.
     """
     if gpus > 1:
         return 8, 16 << 20
@@ -172,7 +175,7 @@ def read(
         if how.direct:
             _warn(reader.direct_problem())
     finally:
-        reader.close()  # before memory is freed that it may read to
+        reader.close()  # close the reader before the memory that it may write to is freed
     return tensors, checksums if how.checksums else []
 
 
@@ -182,8 +185,8 @@ Numbered = tuple[int, Wanted]  # a tensor and its place in the caller's list
 def _batches(wanted: Sequence[Wanted], block: int) -> list[list[Numbered]]:
     """The order of reads: the tensors of each device come in the order of the files.
 
-    Every batch has the same share of each device's tensors, so that all devices are complete at
-    the same time. It has about `block` bytes of the device that has the most.
+    Every batch has the same share of each device's tensors, so all devices are complete at the same
+    time. A batch has about `block` bytes of the device with the most bytes.
     """
     totals: dict[int | None, int] = {}
     for one in wanted:
@@ -201,7 +204,7 @@ def _batches(wanted: Sequence[Wanted], block: int) -> list[list[Numbered]]:
 def _bounded(
     batches: list[list[Numbered]], wanted: Sequence[Wanted], framework: str, how: How
 ) -> tuple[list[list[Numbered]], How]:
-    """Keep to `how.most_device`: with larger allocations, which are fewer, if necessary.
+    """Keep within `how.most_device`. If necessary, make the allocations larger and fewer.
 
     Return the batches, and `how` with the bytes that relayed copies may use on each GPU. Raises
     UserError if one allocation on each GPU is too much.
@@ -223,7 +226,7 @@ def _bounded(
 
 
 def _beyond(batches: Iterable[Sequence[Numbered]], framework: str) -> dict[int, int]:
-    """The bytes on each GPU that allocations for the batches take beyond the tensors."""
+    """Return, for each GPU, how many bytes the batches' allocations take beyond the tensors."""
     found: dict[int, int] = {}
     for batch in batches:
         by_gpu: dict[int, list[Entry]] = {}
@@ -238,7 +241,7 @@ def _beyond(batches: Iterable[Sequence[Numbered]], framework: str) -> dict[int, 
 
 
 def reader_of(files: Sequence[File], wanted: Sequence[Wanted], how: How) -> Any:
-    """Return a reader of the engine for what is wanted."""
+    """Return a reader of the engine for the wanted tensors."""
     report = _report(how, sum(one.entry.end - one.entry.begin for one in wanted))
     named = [(file.descriptor, file.name) for file in files]
     if all(one.gpu is None for one in wanted):
@@ -257,7 +260,7 @@ def reader_of(files: Sequence[File], wanted: Sequence[Wanted], how: How) -> Any:
 
 
 def _warn(problem: str) -> None:
-    """If the page cache was used in spite of direct reads, say why."""
+    """Say why reads went through the page cache although the caller asked for direct reads."""
     if problem:
         warnings.warn(
             f"files are not read around the page cache ({problem}); it was used",

@@ -103,8 +103,8 @@ def _kind_and_bits(name: str) -> tuple[int, int]:
 class DeviceArray:
     """GPU memory for torch.from_dlpack, cupy.from_dlpack, cupy.asarray, numba.cuda and others.
 
-    The array orders no work: the caller must enqueue its readers and writers after the work on
-    which they depend. The array keeps its region alive.
+    The array orders no work. The caller must enqueue kernels that read or write it after the work
+    on which they depend. The array keeps its region alive.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class Group:
     def __init__(self, made: Any, gather: AllGather | None = None) -> None:
         self._group = made
         self._gather = gather
-        self._calls: list[_Calls] = []  # counts each region's calls
+        self._calls: list[_Calls] = []  # the calls of each region, counted
         _show(self)
 
     @classmethod
@@ -412,7 +412,8 @@ def _ranges(
 def _told_to_all(group: Group) -> Iterator[None]:
     """Run the block.
 
-    If it raises, report this rank's error to all other ranks, which wait for it to make the region.
+    If it raises, report this rank's error to all other ranks, because they wait for this rank to
+    make the region.
     """
     try:
         yield
@@ -425,7 +426,8 @@ def _told_to_all(group: Group) -> Iterator[None]:
 def _replicas(
     fronts: Sequence[Any], backs: Sequence[Any], devices: int
 ) -> tuple[list[tuple[int, int]], tuple[int, ...], str]:
-    """The addresses of fronts and backs, as a pair for each device, and their shape and dtype."""
+    """Return a pair of addresses (front, back) for each device, and the shape and dtype of all
+    buffers."""
     if len(fronts) != devices or len(backs) != devices:
         raise UserError(
             f"{len(fronts)} fronts and {len(backs)} backs for {devices} devices of this process"

@@ -31,7 +31,7 @@ FRAMEWORKS = {
     "cupy": "cupy",
 }
 BACKENDS = ("mmap", "pread")
-FEW_BYTES = 4 << 20  # up to this number of bytes, one thread reads as fast as several
+FEW_BYTES = 4 << 20  # up to this size in bytes, one thread reads as fast as several
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -40,7 +40,7 @@ _Result = TypeVar("_Result")
 def _as_safetensors_raises(
     function: Callable[_Arguments, _Result],
 ) -> Callable[_Arguments, _Result]:
-    """Make a UserError also an error of safetensors, if the program has imported safetensors."""
+    """Make a UserError that is also a SafetensorError, if the program has imported safetensors."""
 
     @functools.wraps(function)
     def call(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
@@ -330,7 +330,8 @@ def _how(size: int) -> How:
 
 
 class TensorSlice:
-    """A tensor. An index reads only a part of it, and gaps of less than 4 KiB in this part.
+    """A tensor that reads only what an index selects, and gaps of less than 4 KiB between the
+    selected bytes.
 
     An index is like `[2:5, ..., 0]`: slices with positive steps, whole numbers, and an ellipsis. A
     bound beyond the tensor is an error.

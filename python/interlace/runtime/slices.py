@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
 
-PAGE = 4096  # a shorter gap is read, too, because a disk and the page cache read whole pages
+PAGE = 4096  # shorter gaps are read, too, because the disk and the page cache read whole pages
 
 
 class _Steps(NamedTuple):
@@ -23,7 +23,10 @@ class _Steps(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The places of a part's bytes in the tensor. Runs of bytes follow each other in a buffer."""
+    """The places of a part's bytes in the tensor.
+
+    A reader puts the runs of bytes into a buffer one after another.
+    """
 
     runs: list[int]  # the offset in the tensor at which each run begins
     run_bytes: int
@@ -32,9 +35,10 @@ class Part(NamedTuple):
 
 
 def part_of(index: Any, shape: Sequence[int], width: int, gap: int = PAGE) -> Part:
-    """Return the part that an index selects of a tensor whose elements have `width` bytes.
+    """Return the part of a tensor that an index selects.
 
-    Slices and numbers are those of Python, except that steps must be positive. Raises UserError
+    The tensor's elements have `width` bytes. Slices and numbers mean what they mean in Python,
+    except that steps must be positive. Raises UserError
     for a bound beyond the tensor. Gaps of less than `gap` bytes are read too.
     """
     steps = _steps_of(index, shape)
@@ -42,12 +46,12 @@ def part_of(index: Any, shape: Sequence[int], width: int, gap: int = PAGE) -> Pa
     if 0 in kept or 0 in shape:
         return Part([], 0, kept, (0,) * len(kept))
     strides = [prod(shape[k + 1 :]) for k in range(len(shape))]
-    # spans[k]: the number of elements from the first to the last one that dimensions k and later
-    # select
+    # spans[k]: the number of elements between the first and the last element that dimensions k and
+    # later select, both included
     spans = [1] * (len(shape) + 1)
     for k in reversed(range(len(shape))):
         spans[k] = (steps[k].number - 1) * steps[k].step * strides[k] + spans[k + 1]
-    # dimensions before `single` are read index by index
+    # a separate run is read for each index of the dimensions before `single`
     single = 0
     for k, one in enumerate(steps):
         unused = one.step * strides[k] - spans[k + 1]
@@ -95,7 +99,7 @@ def _steps_of(index: Any, shape: Sequence[int]) -> list[_Steps]:
     given = list(index) if isinstance(index, tuple) else [index]
     if isinstance(index, list):
         if index:
-            # safetensors refuses them as well, and its own tests compare these words.
+            # safetensors also refuses them, and its own tests compare these words.
             raise UserError("Non empty lists are not implemented")
         given = [slice(0, 0)]
     dots = sum(one is Ellipsis for one in given)

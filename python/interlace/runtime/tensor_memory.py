@@ -68,10 +68,8 @@ def framework_named(name: str | None, *, gpu: bool) -> str:
 
 
 def gpu_of(device: object) -> int | None:
-    """The GPU that "cuda:1", 1, or a device of PyTorch or CuPy means. None for "cpu".
-
-    The result is -1 for "cuda", the current GPU.
-    """
+    """Return the GPU that "cuda:1", 1, or a device of PyTorch or CuPy means. "cpu" gives None,
+    and "cuda" (the current GPU) gives -1."""
     if isinstance(device, int) and not isinstance(device, bool) and device >= 0:
         return device
     if type(device).__module__.startswith("cupy") and isinstance(getattr(device, "id", None), int):
@@ -94,7 +92,8 @@ LEAST_LARGE, LARGE = (
 
 
 def taken_by(framework: str, size: int) -> int:
-    """The most bytes of a GPU that the framework's allocator takes for one allocation."""
+    """Return the most bytes of GPU memory that the framework's allocator takes for an allocation
+    of this size."""
     if framework == "torch" and PAGE // 2 < size < LEAST_LARGE:
         return LARGE
     return -(-size // PAGE) * PAGE
@@ -177,7 +176,7 @@ def count_gpus(framework: str) -> int:
 
 
 def current_gpu(framework: str) -> int:
-    """The GPU that "cuda" means now."""
+    """Return the current GPU, which "cuda" means."""
     module: Any = importlib.import_module(framework)
     return int(module.cuda.current_device() if framework == "torch" else module.cuda.Device().id)
 

@@ -10,7 +10,7 @@ from interlace.tuning.block_tuning import WAYS, BlockProfile
 
 
 def print_block_profile(profile: BlockProfile, path: Path) -> None:
-    """Print the start of each way and its time for a block."""
+    """Print the fixed cost of each way, and its cost for a block."""
     rows = [
         (direction, one) for direction, classes in profile.directions.items() for one in classes
     ]
@@ -33,7 +33,8 @@ def print_block_profile(profile: BlockProfile, path: Path) -> None:
     names = list(profile.directions)
     sections = [names.index(name) for name, _ in rows]
     foot = [
-        "A batch takes the time of its start and of its blocks. The times are medians of "
+        "The time of a batch is its fixed cost plus the cost of its blocks. The times are medians "
+        "of "
         f"{profile.repeats}.",
         f"Profile: {path}",
     ]

@@ -55,7 +55,7 @@ def _foot(results: BlocksResults) -> list[str]:
     foot = [
         f"The link, by one copy of 256 MiB: {links}.",
         f"time: the median of {results.repeats}, from the call on an idle stream until all bytes "
-        "have arrived; in a row: time of a batch if eight batches follow each other.",
+        "have arrived; in a row: time of a batch if eight batches run back to back.",
         f"interlace's time is at most {100 * (slowest.slower or 0):+.1f} % from the fastest other "
         f"one: {slowest.blocks} x {size_text(slowest.block_bytes)} {slowest.direction}.",
     ]
@@ -81,14 +81,14 @@ def print_blocks(results: BlocksResults) -> None:
 
 
 def page(results: BlocksResults) -> str:
-    """A page with a chart for each direction and number of blocks, and the table."""
+    """Return a page with a chart for each direction and number of blocks, and with the table."""
     rows = html_table(_columns(results.rows), _keys(results))
     return measured_page(results, _head(results), _charts(results), rows, _foot(results))
 
 
 def _charts(results: BlocksResults) -> list[Chart]:
     charts: list[Chart] = []
-    caption = "The bytes of a batch over the time from the call until all bytes have arrived."
+    caption = "The bytes of a batch divided by the time from the call until all bytes have arrived."
     for direction in dict.fromkeys(row.direction for row in results.rows):
         for blocks in dict.fromkeys(row.blocks for row in results.rows):
             rows = [r for r in results.rows if (r.direction, r.blocks) == (direction, blocks)]
@@ -146,7 +146,7 @@ def _print_beside(results: BlocksResults) -> None:
     keys = [(row.kernel, row.direction) for row in rows]
     groups = [sorted(set(keys)).index(key) for key in keys]
     table.print_table(
-        "how much a kernel on the GPU slows down while batches of 4 KiB blocks follow each other",
+        "how much a kernel on the GPU slows down while batches of 4 KiB blocks run back to back",
         columns,
         groups,
         ["" for _ in rows],

@@ -19,7 +19,8 @@ BATCH = "cuMemcpyBatchAsync"
 
 
 class Loss(NamedTuple):
-    """The host's time in copies beyond the time that the link needs, and how to avoid this loss."""
+    """A loss: the host's time in copies beyond the time that the link needs, and how to avoid
+    it."""
 
     seconds: float
     why: str
@@ -102,7 +103,8 @@ def _name(site: Site) -> str:
 
 
 def lines_of_sites(counted: Counted, bytes_per_s: float | None) -> list[str]:
-    """The call sites by bytes, each with its copies, its losses and what to change."""
+    """Return lines about the call sites, sorted by bytes: the copies and losses of each, and
+    what to change."""
     if not counted.sites:
         return []
     rows = sorted(counted.sites, key=lambda site: -sum(one.bytes for one in site.tallies))

@@ -50,12 +50,10 @@ def print_copies(results: CopyResults) -> None:
 
 
 def osu_lines(rows: Sequence[CopyRow], window: int) -> list[str]:
-    """Tables in the output format of the OSU micro-benchmarks, between GPU 0 and GPU 1.
-
-    They show the latency of one message, and the bandwidth of windows in one direction and in both.
-    MB/s are 1e6 bytes a second. The bandwidth is that of one window, from the first call to the
-    arrival of the last byte.
-    """
+    """Return tables in the output format of the OSU micro-benchmarks, for messages between GPU 0
+    and GPU 1. They show the latency of one message, and the bandwidth of a window of messages in
+    one direction and in both. 1 MB/s is 1e6 bytes a second. The time of a window runs from the
+    first call to the arrival of the last byte."""
     lines: list[str] = []
     for method in dict.fromkeys(row.method for row in rows):
         for name, unit, pattern, count in (

@@ -81,9 +81,9 @@ def _seconds(seconds: float) -> str:
 
 
 def spark(parts: Sequence[float]) -> str:
-    """Shares as blocks whose height grows with the share.
+    """Draw shares as block characters of different heights.
 
-    Each character shows the mean of some time bins.
+    Each character shows the mean of several time bins.
     """
     width = min(SPARK_WIDTH, len(parts))
     cuts = [len(parts) * k // width for k in range(width + 1)] if width else [0]

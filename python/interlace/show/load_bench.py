@@ -1,4 +1,4 @@
-"""Measured loads of a checkpoint as a table, and as a page with a chart."""
+"""Shows measured loads of a checkpoint as a table, and as a page with a chart."""
 
 from __future__ import annotations
 
@@ -54,13 +54,17 @@ def _head(results: LoadResults) -> str:
 
 def _foot(results: LoadResults) -> list[str]:
     foot = [
-        f"bandwidth: by the median of {results.repeats} repeats, with the memory's allocation; "
+        f"bandwidth: by the median of {results.repeats} repeats, which includes the allocation of "
+        "memory; "
         f"{results.threads} threads. memory: fresh from the driver, or reused by the allocator.",
         "first: the first call of a process that has a context; no context: of one that has none. "
         "host, GPU: peak of memory beyond the tensors.",
     ]
     if results.device == "cpu":
-        foot.append("The time includes a touch of every page, because safetensors maps the file.")
+        foot.append(
+            "The time of safetensors includes touching every "
+            "page, because safetensors maps the file."
+        )
     foot += [f"Left out: {note}." for note in results.notes]
     wrong = wrong_tensors(results)
     foot.append(f"{wrong} tensors wrong." if wrong else "All bytes right.")
@@ -68,7 +72,7 @@ def _foot(results: LoadResults) -> list[str]:
 
 
 def wrong_tensors(results: LoadResults) -> int:
-    """The number of tensors that differ, of the first loads of all methods."""
+    """Return how many tensors differ, over the first loads of all methods."""
     return sum(row.wrong or 0 for row in results.rows if row.memory == "fresh")
 
 
@@ -113,7 +117,7 @@ def _charts(results: LoadResults) -> list[Chart]:
             "xaxis": {"title": {"text": "GB/s"}},
             "yaxis": {"ticksuffix": " "},
         }
-        caption = "The bytes of the file over the time from the call to the last byte."
+        caption = "The bytes of the file divided by the time from the call to the last byte."
         figure = {"data": [t for t in traces if any(t["x"])], "layout": layout}
         charts.append((f"load-{place}", f"From the {PLACES[place]}", caption, figure))
     return charts

@@ -12,7 +12,7 @@ from interlace.study.locality import MGPUSIM_SPEED, Locality, LocalityRow, share
 
 
 def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
-    """Our figures, with MGPUSim's figures beside them if MGPUSim ran the program."""
+    """Return lines with our figures, beside those of MGPUSim if MGPUSim ran the program."""
     lines = [
         f"  {row.program}, {row.gpus} GPU{'s' if row.gpus > 1 else ''}: accesses of the vector L1 "
         f"{row.loads.vector_accesses:,} and {row.mgpusim['vector_accesses']:,.0f}, remote reads "
@@ -42,7 +42,8 @@ def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
 
 
 def _speeds(rows: Sequence[LocalityRow]) -> list[str]:
-    """Accesses and remote transactions in a CPU second, divided by MGPUSim's in the same runs."""
+    """Return our accesses and remote transactions in a CPU second, divided by MGPUSim's for the
+    same runs."""
     accesses, remote = [], []
     for row in rows:
         if row.mgpusim is None or not row.cpu_s:

@@ -42,11 +42,11 @@ HEAT = [
     [1, "#001d33"],
 ]  # the colour of 0 is nearly white
 INSIDE_HEIGHT = 300
-MOST_NUMBERED = 8  # a heat map of more GPUs has no numbers in its cells
+MOST_NUMBERED = 8  # if there are more GPUs, a heat map has no numbers in its cells
 MAX_BARS = 1500  # the most events of a timeline; the page says how many it leaves out
 
 GLOSSARY = (
-    ("speedup", "The time of one GPU of the same node over that of the row."),
+    ("speedup", "The time on one GPU of the same node, divided by the row's time."),
     (
         "opportunity",
         f"The speedup if transfers took no time ({BOUND}): what communication costs at most. On "
@@ -71,9 +71,10 @@ GLOSSARY = (
     *((row.name, row.sentence) for row in ROWS),
     (
         "inside",
-        "The traffic between the GPUs of a simulated run. A message is routed as a whole: "
-        "the stores of a warp to a line, a read request, a reply, a flag, a segment of a copy. Its "
-        "latency runs from its request for the first link to its delivery.",
+        "The traffic between the GPUs of a simulated run. A message is what the simulator routes "
+        "as a whole: the stores of a warp to a line, a read request, a reply, a flag, or a "
+        "segment of a copy. Its latency is the time from its request for the first link to its "
+        "delivery.",
     ),
     (
         "simulated, measured",
@@ -130,7 +131,8 @@ def frame(drawn: Sequence[Chart], /, **parts: str) -> str:
 def measured_page(
     results: BenchmarkFile, head: str, charts: Sequence[Chart], rows: str, foot: Sequence[str]
 ) -> str:
-    """The page of a benchmark: charts, the table `rows`, which is HTML, and the notes below it."""
+    """Return the page of a benchmark: charts, the table `rows` (as HTML), and the notes below
+    the table."""
     machine = str(results.machine["name"])
     facts = {
         "Machine": machine,
@@ -340,9 +342,9 @@ def _charts(study: Study) -> list[tuple[str, str, str, dict[str, Any]]]:
 
 
 def _first_of_each(rows: list[StudyRow]) -> list[StudyRow]:
-    """One row for each number of GPUs.
+    """Return one row for each number of GPUs.
 
-    If there are both, the derived row is used and not the measured one.
+    If there are a derived and a measured row, return the derived one.
     """
     found: dict[int, StudyRow] = {}
     for row in rows:
@@ -361,7 +363,7 @@ def _speedup_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
         "yaxis": {"title": {"text": "speedup over one GPU (x)"}, "rangemode": "tozero"},
         "shapes": [_level(1)],
     }
-    caption = "Over one GPU (the thin line); higher is better."
+    caption = "The speedup over one GPU, whose speedup is the thin line; higher is better."
     return "speedup", "Speedup by mechanism", caption, {"data": traces, "layout": layout}
 
 
@@ -411,11 +413,11 @@ def _scaling_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
     highest = max(max(row.speedup, row.opportunity or 0) for row in rows)
     layout = {
         "xaxis": {"title": {"text": "GPUs"}, "tickvals": counts},
-        # The linear speedup may leave the chart. If it fitted, the other lines would be too
-        # close together.
+        # The line of linear speedup may leave the chart. If all of it were shown, the other lines
+        # would be too close together.
         "yaxis": {"title": {"text": "speedup (x)"}, "range": [0, 1.4 * highest]},
     }
-    caption = "Speedup over the number of GPUs, from one GPU on."
+    caption = "Return the chart of speedups by number of GPUs, starting with one GPU."
     return "scaling", "Scaling", caption, {"data": traces, "layout": layout}
 
 
@@ -452,7 +454,7 @@ def _wire_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]:
     caption = "The bytes of all devices in the whole run, by kind."
     if any(row.wire.protocol is None for row in rows):
         caption += (
-            " Where no protocol bytes are drawn, they are unknown, because there are no counters."
+            " If a bar has no protocol bytes, they are unknown, because there are no counters."
         )
     return "wire", "Bytes on the wire", caption, {"data": traces, "layout": layout}
 

@@ -86,7 +86,8 @@ def _chart(results: ParkResults) -> Chart:
         "yaxis": {"ticksuffix": " "},
     }
     caption = (
-        "The bytes of the tensors over the time of the call. One copy of page-locked memory moves "
+        "The bytes of the tensors divided by the time of the call. One copy of page-locked memory "
+        "moves "
         f"{results.link_to_host_gb_per_s:.1f} GB/s to the host."
     )
     figure = {"data": traces, "layout": layout}

@@ -45,7 +45,7 @@ def _headline(planned: Planned) -> str:
 
 
 def _one_message(planned: Planned) -> list[str]:
-    """A line for each path, whether it is used or not."""
+    """Return a line for each path, used or not."""
     width = max(len(name) for name in ["path", *planned.path_names])
     lines = [f"{'path':{width}}       why"]
     for name, path in zip(planned.path_names, planned.plan.paths, strict=True):
@@ -54,7 +54,8 @@ def _one_message(planned: Planned) -> list[str]:
 
 
 def _several_messages(planned: Planned) -> list[str]:
-    """A line for each message, with its paths, and the reasons against the other paths."""
+    """Return a line for each message with the paths that it uses, and lines with the reasons
+    against the other paths."""
     plan = planned.plan
     starts = max(len("from"), *(len(m.start) for m in planned.messages))
     ends = max(len("to"), *(len(m.end) for m in planned.messages))

@@ -12,7 +12,10 @@ def _plural(count: int, word: str, words: str | None = None) -> str:
 
 
 def warnings(counted: Counted, program: str) -> list[str]:
-    """Reasons, besides those of single copies, why the library took over no copy."""
+    """Return the reasons why the library took over no copy at all.
+
+    Single copies have reasons of their own.
+    """
     if counted.loaded == 0:
         return [
             f"warning: the library was never called: {program} is statically linked, runs with "
@@ -28,7 +31,8 @@ def warnings(counted: Counted, program: str) -> list[str]:
 
 
 def lines_of(counted: Counted) -> list[str]:
-    """The lines of the report: copies that were taken over, other copies and why, and the gain."""
+    """Return the lines of the report: the copies that were taken over, the other copies with the
+    reasons, and the time saved."""
     rows: list[tuple[str, int, int]] = []
     tallies = counted.tallies()
     taken = [one for one in tallies if one.outcome in counted.taken_over]
@@ -38,7 +42,7 @@ def lines_of(counted: Counted) -> list[str]:
             copies, size = passed.get(one.outcome, (0, 0))
             passed[one.outcome] = (copies + one.copies, size + one.bytes)
     rows.append(("taken over", sum(o.copies for o in taken), sum(o.bytes for o in taken)))
-    first = counted.taken_over[:1]  # copies of their own, over several paths
+    first = counted.taken_over[:1]  # each copy was taken over by itself, over several paths
     rows += [
         (
             f"  {one.direction}"

@@ -227,7 +227,7 @@ def _sampled(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def _communication(rows: Sequence[StudyRow]) -> list[str]:
-    """The copies' share of the time of the bulk-copy row."""
+    """Return the share of the bulk-copy row's time that its copies take."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     shown = [
         f"{max(0.0, 1 - bound[row.gpus] / row.time_s):.0%} of {BASELINE}'s time on {row.gpus} GPUs"
@@ -249,7 +249,8 @@ def _alone_s(row: StudyRow, bound: Mapping[int, float]) -> float | None:
 
 
 def phases(rows: Sequence[StudyRow]) -> list[str]:
-    """A table of an iteration's times for kernels and copies, if copies follow kernels."""
+    """Return a table with the times of an iteration's kernels and copies, if the copies follow
+    the kernels."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     bulk = {row.gpus: row for row in rows if row.mechanism == BASELINE}
     split = [
@@ -323,7 +324,8 @@ def _limit(row: StudyRow) -> list[str]:
 
 
 def _packing(rows: Sequence[StudyRow]) -> list[str]:
-    """The packets that queues of remote stores sent, on the most GPUs."""
+    """Return notes on the packets that queues of remote stores sent, for the largest number of
+    GPUs."""
     most = max(row.gpus for row in rows)
     lines = []
     for row in rows:

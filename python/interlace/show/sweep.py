@@ -22,7 +22,10 @@ SHOWN = 20  # the most points in the table
 
 
 def _best(rows: Sequence[SweepRow]) -> SweepRow:
-    """The fastest row on the most GPUs. The bound is taken only if there is no other row."""
+    """Return the fastest row on the largest number of GPUs.
+
+    The bound counts only if there is no other row.
+    """
     most = max(row.gpus for row in rows)
     mechanisms = [row for row in rows if row.gpus == most and row.mechanism != BOUND]
     return min(mechanisms or [row for row in rows if row.gpus == most], key=lambda r: r.time_s)
@@ -62,14 +65,15 @@ def _by_point(rows: Sequence[SweepRow]) -> list[SweepRow]:
 
 
 class _AxisValue(NamedTuple):
-    """The runs on the most GPUs of all points that have this value of a key."""
+    """Return the runs on the largest number of GPUs, for all points at which the key has this
+    value."""
 
     key: str
     value: Any
     rows: list[SweepRow]
 
     def mean_s(self, mechanism: str) -> float:
-        """The geometric mean of the mechanism's fastest times over the points."""
+        """Return the geometric mean over the points of the mechanism's fastest time."""
         own = [row for row in self.rows if row.mechanism == mechanism]
         points = itertools.groupby(own, key=lambda row: row.point)
         return statistics.geometric_mean(min(r.time_s for r in group) for _, group in points)
@@ -92,7 +96,7 @@ def _order(value: Any) -> tuple[bool, Any]:
 
 
 def print_sweep(result: SweepResult) -> None:
-    """Print the best run for each value of an axis, and the points, the fastest first."""
+    """Print the best run for each value of an axis, then the points from fastest to slowest."""
     from interlace.base import table
 
     keys = list(result.rows[0].point)

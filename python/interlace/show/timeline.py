@@ -32,9 +32,11 @@ def track_order(track: str) -> tuple[int, str]:
 
 
 def lanes(events: Iterable[Event]) -> dict[str, list[Event]]:
-    """A device's events by lane. A lane is a track, or `copy 2` for events that overlap others.
+    """Divide a device's events among lanes.
 
-    The events of a lane ascend and do not overlap. Lanes are in the order of display.
+    A lane is a track; events that overlap others of their track get a further lane, such as `copy
+    2`. The events of a lane are in order of time and do not overlap. The lanes are in the order of
+    display.
     """
     found: dict[tuple[tuple[int, str], int], list[Event]] = {}
     for event in sorted(events, key=lambda e: (e.start_s, e.end_s, e.track, e.name)):
@@ -148,7 +150,10 @@ def _span(
 
 
 def _link_counters(process: int, name: str, seen: Inside) -> list[dict[str, Any]]:
-    """A counter for each link direction: the percentage of each time bin in which it was busy."""
+    """Return a counter for each direction of a link.
+
+    It shows the percentage of each time bin in which the link was busy.
+    """
     events = [
         _named("process_name", process, 0, {"name": name}),
         _named("process_sort_index", process, 0, {"sort_index": process}),

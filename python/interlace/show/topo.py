@@ -135,7 +135,7 @@ def _draw_links(console: Console, machine: Machine) -> None:
 
 
 def _draw_routes(console: Console, topology: Topology) -> None:
-    """Rows of equal routes. Each row shows one route as an example."""
+    """Return rows of the table. Equal routes share a row, which shows one of them as an example."""
     shapes: dict[tuple[Any, ...], list[Route]] = {}
     for route in topology.routes.values():
         if route.start == "host":
@@ -197,7 +197,7 @@ def draw(topology: Topology, measured: Sequence[dict[str, Any]] | None, console:
 
 
 def _draw_measured(console: Console, measured: Sequence[dict[str, Any]]) -> None:
-    """Two matrices with the rates of every pair at the largest size."""
+    """Return two matrices with the rate of every pair at the largest size."""
     largest: dict[tuple[str, str], dict[str, Any]] = {}
     for row in measured:
         key = (device_name(row["from"]), device_name(row["to"]))

@@ -24,7 +24,7 @@ Gpu = Annotated[int, Meta(ge=0, lt=MAX_GPUS)]
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The addresses [begin, begin + bytes).
 
-    They belong to one GPU, or page by page to all GPUs in turn.
+    Either one GPU owns them, or the GPUs own their pages in turn.
     """
 
     begin: Annotated[int, Meta(ge=0)]
@@ -61,7 +61,7 @@ class AddressMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Places(NamedTuple):
-    """The owners of memory and the GPUs of kernels, in the form that the conversion needs."""
+    """What the conversion needs to know: who owns each address, and which GPU ran each kernel."""
 
     file: str
     gpus: int

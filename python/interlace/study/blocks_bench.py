@@ -1,8 +1,8 @@
 """Batches of blocks between page-locked memory and a GPU, compared with other ways to copy them.
 
-The blocks are rows of two arrays, chosen at random. A time begins at the call on an idle stream,
-and ends when all bytes have arrived. Methods take turns. The bytes of each method's first batch
-are verified.
+The blocks are rows of two arrays, chosen at random. A measured time begins at the call on an idle
+stream, and ends when all bytes have arrived. The methods take turns. The bytes of each method's
+first batch are verified.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ DIRECTIONS = ("to-gpu", "to-host")
 POOL = 1024 * MIB  # bytes of each array
 MOST_BATCH = 256 * MIB
 IN_A_ROW = 8  # batches in a row, for the rate without the wait between two batches
-MOST_LOOP = 4096  # most blocks for the loop; more take long and show nothing new
+MOST_LOOP = (
+    4096  # most blocks for the loop of plain copies; more blocks take long and show nothing new
+)
 WORK_SHAPE = 4096  # rows and columns of the matrices that a kernel multiplies beside a batch
 WORK_TIMES = 400
 
 
 class BlocksRow(msgspec.Struct):
-    """A method for batches of one size, number of blocks and direction."""
+    """The measurements of a method with batches of one block size, one number of blocks and one
+    direction."""
 
     method: str
     direction: str
@@ -54,13 +57,13 @@ class BlocksRow(msgspec.Struct):
 
 
 class BesideRow(msgspec.Struct):
-    """The rate that a kernel loses while batches of blocks are copied."""
+    """How much slower a kernel runs while batches of blocks are copied."""
 
     kernel: str  # compute: products of matrices; memory: reads and writes the GPU's memory
     direction: str
     block_bytes: int
     method: str
-    most_thread_blocks: int  # the bound; 0: no limit
+    most_thread_blocks: int  # the limit on a batch's thread blocks; 0: no limit
     alone_ms: float
     beside_ms: float
     lost: float  # the lost share of the kernel's rate
@@ -107,7 +110,7 @@ class Machine:
         self.gpu.copy_(self.host)
         self.gpu = self.gpu.flip(0)
         self.driver: Any = ctypes.CDLL("libcuda.so.1")
-        # CUDA 13's form has no index of a failure.
+        # In CUDA 13, the function has no parameter for the index of a failed copy.
         self.newer = hasattr(self.driver, "cuMemcpyBatchAsync_v2")
         self.batches = self.newer or hasattr(self.driver, "cuMemcpyBatchAsync")
 
@@ -131,7 +134,7 @@ class _Attributes(ctypes.Structure):
 
 
 class Batch:
-    """Rows of both arrays, and a method for each way to copy them."""
+    """The chosen rows of both arrays, and a method for each way to copy them."""
 
     def __init__(self, on: Machine, direction: str, size: int, count: int, seed: int) -> None:
         import numpy as np
@@ -183,7 +186,7 @@ class Batch:
             raise UserError(f"cuMemcpyBatchAsync returned {result}")
 
     def torch(self) -> None:
-        """Gather the rows, copy them at once, and scatter them."""
+        """Gather the rows into one buffer, copy the buffer, and scatter its rows."""
         torch, (host, gpu), (stage, gpu_stage) = self.on.torch, self.words, self.stages
         with torch.cuda.stream(self.on.stream):
             if self.direction == "to-gpu":
@@ -205,7 +208,7 @@ class Batch:
         return {**found, TORCH: self.torch}
 
     def wrong(self, method: Callable[[], Any]) -> tuple[int, Any]:
-        """The number of blocks that the method copies wrongly, and the method's result."""
+        """Return the number of blocks that the method copies wrongly, and the method's result."""
         torch = self.on.torch
         up = self.direction == "to-gpu"
         to, source = reversed(self.words) if up else self.words
@@ -240,10 +243,11 @@ def measure(batch: Batch, repeats: int) -> list[BlocksRow]:
     wrong = {name: batch.wrong(method) for name, method in methods.items()}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in methods}
     for _ in range(repeats):
-        # The order changes each time, because PyTorch's threads still use the cores after its turn.
+        # The order of methods changes in each round, because PyTorch's threads still use the cores
+        # for a while after PyTorch's turn.
         for name in chance.permutation(list(methods)).tolist():
             method = methods[name]
-            method()  # so that the previous method leaves nothing in the caches
+            method()  # empties the caches of what the previous method left
             times[name].append(_timed(on, method))
     total = batch.size * batch.count
     rows = []
@@ -277,7 +281,8 @@ def measure(batch: Batch, repeats: int) -> list[BlocksRow]:
 def _beside(
     on: Machine, batch: Batch, method: str, bound: int, kernel: str, work: Callable[[], None]
 ) -> BesideRow:
-    """Time a kernel on its own stream alone, and while batches follow each other on another."""
+    """Time a kernel on a stream of its own: first alone, then while batches run back to back on
+    another stream."""
     torch = on.torch
     other = torch.cuda.Stream(on.device)
 
@@ -313,7 +318,7 @@ def _beside(
     while len(copies) < 3 or not end.query():
         copy()
         copies.append(event(on.stream))
-        copies[-2].synchronize()  # one batch runs, and the next one waits
+        copies[-2].synchronize()  # keep one batch running and the next one waiting
     on.wait()
     beside_ms = float(begin.elapsed_time(end))
     seconds = 1e-3 * float(copies[0].elapsed_time(copies[-1]))
@@ -331,7 +336,7 @@ def _beside(
 
 
 def measure_beside(on: Machine, size: int, bounds: Sequence[int]) -> list[BesideRow]:
-    """Measure the losses of a kernel that computes and of one that moves memory, beside batches."""
+    """Measure how much batches slow a kernel that computes and a kernel that moves memory."""
     torch = on.torch
     left, right = (
         torch.randn(WORK_SHAPE, WORK_SHAPE, device=on.device, dtype=torch.bfloat16)

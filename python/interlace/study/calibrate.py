@@ -64,7 +64,7 @@ class CalibrationRow(msgspec.Struct):
 
 
 class Missing(msgspec.Struct):
-    """A row without a measured value."""
+    """A row that was not measured, and the reason."""
 
     row: str
     reason: str
@@ -111,7 +111,7 @@ def measure_rows(
 ) -> tuple[list[MeasuredRow], dict[str, str], bool]:
     """Measure the rows on these GPUs.
 
-    Returns them, the reasons for missing rows, and whether a row failed.
+    Return the measured rows, the reasons for missing rows, and whether a measurement failed.
     """
     found: list[MeasuredRow] = []
     reasons: dict[str, str] = {}
@@ -175,7 +175,7 @@ def simulate(
 
 
 def families(rows: Sequence[CalibrationRow]) -> list[Family]:
-    """The errors of each group and family, in the order of the rows."""
+    """Summarise the errors by group and family, in the order of the rows."""
     found = []
     for group in GROUPS:
         of_group = [row for row in rows if row.group == group]

@@ -146,7 +146,8 @@ def _stores() -> list[Definition]:
         "128 B scattered stores, 32 lanes": (4, 4 * MIB, 32),
         "contiguous stores, 16 B a lane": (16, 4 * MIB, 0),
     }
-    # Fewer stores suffice to count bytes on the wire, because these are the same each time.
+    # Fewer stores suffice to count bytes on the wire, because every run sends the same number of
+    # bytes.
     few = 256 * KIB
     return [
         *(

@@ -21,7 +21,7 @@ Copies = Sequence[
 ]  # source, destination, bytes and stream; -1 is the host
 
 REPEATS = 5
-CALL_REPEATS = 200  # number of copies that the host starts and for which it waits
+CALL_REPEATS = 200  # number of copies that the host starts one by one, waiting for each
 # Epochs run back to back. Their start and end take less than a hundredth of the time.
 KERNEL_EPOCHS = 128
 OVERLAP_EPOCHS = 5
@@ -112,7 +112,8 @@ class Gpus:
         return 1e-9 * int(payload) / _median(time_s)
 
     def of_one(self, name: str, scale: float, arguments: tuple[Any, ...]) -> float:
-        """A value that one GPU gives: the median of what `measure_NAME` returns, times `scale`."""
+        """Return a value that one GPU gives: the median of the results of `measure_NAME`,
+        multiplied by `scale`."""
         with turn(), core_errors():
             found = getattr(self.cuda, f"measure_{name}")(*arguments, repeats=REPEATS)
         return scale * _median(found)

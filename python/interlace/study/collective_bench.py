@@ -19,9 +19,9 @@ FLOAT32 = 4  # bytes of a float32
 
 
 def messages_of(pattern: str, gpus: int) -> int:
-    """The number of blocks that go from GPU to GPU.
+    """Return the number of blocks that go from GPU to GPU.
 
-    An all-reduce sends first summands and then sums.
+    An all-reduce sends the summands, then the sums.
     """
     return gpus * (gpus - 1) * (2 if pattern == REDUCE else 1)
 

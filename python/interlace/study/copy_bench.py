@@ -38,7 +38,7 @@ PATTERNS = (
 
 
 def messages(pattern: str, gpus: int) -> Pairs:
-    """The messages (from, to) of a pattern, which are in flight at the same time."""
+    """Return the messages (from, to) of a pattern. All of them are in flight at the same time."""
     every = range(gpus)
     if pattern == "all-h2d":
         return [(HOST, gpu) for gpu in every]
@@ -63,7 +63,10 @@ def has_host(pattern: str) -> bool:
 
 
 class CopyRow(msgspec.Struct):
-    """A method with a pattern and a size. Times are in seconds, one for each repeat."""
+    """The measurements of a method with a pattern and a size.
+
+    There is a time, in seconds, for each repeat.
+    """
 
     pattern: str
     bytes: int  # the bytes of each message
@@ -115,7 +118,7 @@ def rows_of(pattern: str, size: int, count: int, found: Sequence[Any]) -> list[C
 
 
 def methods_here(node: CudaNode, named: list[str] | None) -> tuple[list[str], str | None]:
-    """The named methods, or the default ones, and the reason if NCCL is not one of them."""
+    """Return the named methods, or the default ones. If NCCL is missing, also return the reason."""
     by = list(DEFAULT_METHODS) if named is None else named
     left_out = node.why_not(NCCL) if NCCL in by else None
     if left_out is None:
@@ -140,9 +143,9 @@ def nccl_lines(rows: Sequence[CopyRow], left_out: str | None) -> list[str]:
 
 
 def patterns_of(wanted: Sequence[str] | None, window: int, *, osu: bool) -> list[tuple[str, int]]:
-    """The patterns, each with `window` messages of each pair in flight.
+    """Return the patterns.
 
-    `osu`: those of the OSU benchmarks.
+    Each pair has `window` messages in flight. `osu` selects the patterns of the OSU benchmarks.
     """
     if osu:
         return list(dict.fromkeys((("p2p", 1), ("p2p", window), ("both-ways", window))))

@@ -1,10 +1,10 @@
 """Computes the storage that the hardware of simulated mechanisms would take in a GPU.
 
-The number of bits follows from the machine's description. It covers the remote write queue and the
-de-packetizer of FinePack (HPCA 2023, section IV-B) and the queue of GPS (MICRO 2021). If the
-machine describes them, it also covers the structures of DualOpt (PACT 2022, Table 1). The result
-is compared with the data bits of the caches. Logic, ports and the area of a fully associative
-search are not counted.
+The number of bits follows from the machine's description. It includes the remote write queue and
+the de-packetizer of FinePack (HPCA 2023, section IV-B) and the queue of GPS (MICRO 2021). If the
+machine describes DualOpt (PACT 2022, Table 1), it also includes DualOpt's structures. The result is
+compared with the data bits of the caches. Logic, ports and the area of a fully associative search
+are not counted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Part(msgspec.Struct, frozen=True):
     count: int  # number of equal structures in a GPU
     bits_each: int
     bits: int
-    of_caches: float  # the bits, divided by the data bits of L1 and L2
+    of_caches: float  # the structure's bits, divided by the data bits of the L1 and L2 caches
 
 
 class Figure(NamedTuple):
@@ -89,7 +89,8 @@ OF_DUALOPT = (
         "3 bits cannot hold the number 10; our packets have 4 bits",
     ),
 )
-# For each scheme: unchanged programs, granularity of transfers, no replicas, simple hardware.
+# Each scheme's entries: does it run unchanged programs, the granularity of its transfers, does it
+# need no replicas, is its hardware simple.
 NEEDS = (
     ("CARVE", "yes", "line", "no", "no"),
     ("Griffin", "yes", "page or line", "yes", "no"),
@@ -121,8 +122,8 @@ def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[st
     piece_bits = 8 * added.granularity_bytes
     lines = added.rdma_cache_KiB * 1024 // gpu.l2.line_bytes
     sets = lines // added.rdma_cache_ways
-    # A tag has the bits of an address without those of a byte in the line. If the number of sets is
-    # a power of two, it also lacks the bits of the set.
+    # A tag is an address without the bits that select a byte of the line. If the number of sets is
+    # a power of two, the tag also omits the bits that select the set.
     tag = ADDRESS_BITS - (gpu.l2.line_bytes.bit_length() - 1)
     tag -= sets.bit_length() - 1 if sets & (sets - 1) == 0 else 0
     watched = added.monitored_accesses
@@ -147,13 +148,14 @@ def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[st
 
 
 def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[str, str, int, int]]:
-    """The additional storage of dualopt-adaptive, and of dualopt-pages, which extends TLBs."""
+    """The storage that dualopt-adaptive adds, and that dualopt-pages adds to the TLBs."""
     choice = 2  # bits for one of three choices
     turn, agreeing = added.looking_compute_units - 1, added.agreeing_windows
     found = [
         (
             "dualopt-adaptive",
-            "counters of loads and of agreeing windows; the number of the compute unit that looks",
+            "counters of loads and of agreeing windows; the number of the compute unit that keeps "
+            "looking into its L1",
             1,
             choice + sum(map(_bits_for, (added.monitored_accesses, agreeing, turn))),
         )
@@ -162,7 +164,7 @@ def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[s
         counts = (added.page_loads, added.page_loads, added.page_loads * pieces)
         counters = choice + sum(map(_bits_for, counts))
         found.append(
-            ("dualopt-pages", "counters and choice of a page", gpu.tlb.l2_entries, counters)
+            ("dualopt-pages", "a page's counters and its choice", gpu.tlb.l2_entries, counters)
         )
     return found
 

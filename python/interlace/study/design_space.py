@@ -1,7 +1,7 @@
 """Sweep files: a machine with axes, a workload, mechanisms and numbers of GPUs.
 
-The whole file is read and checked before the first run. This includes making and validating the
-machine of every point.
+The whole file is read and checked before the first run. The check makes and validates the machine
+of every point.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ MOST_IN_KEY, MOST_IN_TEXT, MOST_SHOWN = 100, 1000, 40  # numbers of characters
 
 
 def _check_words(value: Any, where: str) -> None:
-    """Refuse keys and strings that are long or cannot be printed, because errors show them on
+    """Refuse keys and strings that are too long or not printable, because an error shows them on
     one line."""
     if isinstance(value, list):
         for one in value:
@@ -196,7 +196,7 @@ def _string(document: Mapping[str, Any], key: str, where: str) -> str:
 def _listed(
     document: Mapping[str, Any], key: str, where: str, kind: type, read: Any
 ) -> tuple[Any, ...]:
-    """A list in the file, by the rules of the command-line option that takes such a list."""
+    """Read a list in the file, by the rules of the command-line option for the same list."""
     if key not in document:
         return ()
     value = document[key]
@@ -265,7 +265,7 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
                 f"same number of values for each: {counts}"
             )
         steps = tuple(zip(*group.values(), strict=True))
-        # Values are compared by value: 100 equals 100.0, but 1 does not equal true.
+        # Equal values are refused. 100 equals 100.0, but 1 does not equal true.
         alike = [tuple((isinstance(value, bool), value) for value in step) for step in steps]
         twice, count = Counter(alike).most_common(1)[0]
         if count > 1:
@@ -284,7 +284,7 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
 
 
 def _flat(table: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
-    """Values by dotted key. Keys may have quotes in the file."""
+    """Return the values by dotted key. In the file, keys may be in quotes."""
     found: list[tuple[str, Any]] = []
     for key, value in table.items():
         inner = f"{path}.{key}" if path else key

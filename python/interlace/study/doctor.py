@@ -1,4 +1,4 @@
-"""Finds out which features work on this computer, and why others do not (`interlace doctor`).
+"""Finds out which features work on this computer, and why the rest does not (`interlace doctor`).
 
 Probes (doctor_probes.py) collect facts. Each probe runs in its own process with a deadline, so a
 driver that hangs or crashes is reported and does not end the command. `findings` turns the facts
@@ -80,7 +80,7 @@ def _ask(words: list[str], deadline_s: float) -> Answer:
     try:
         out, err = process.communicate(timeout=deadline_s)
     except subprocess.TimeoutExpired:
-        process.kill()  # no wait follows, because a process in a driver call may not end even then
+        process.kill()  # do not wait: a process in a driver call may survive this
         return Answer(None, f"it did not answer within {deadline_s:g} s")
     return _answer(process.returncode, out, err)
 
@@ -271,14 +271,14 @@ def _gpus(answers: Mapping[str, Answer]) -> list[Finding]:
         )
     if gpus.facts is None:
         core = _problem_of_module(answers["_core"])
-        state = NO if core else BROKEN  # without _core, no probe could ask the driver
+        state = NO if core else BROKEN  # without _core, no probe can ask the driver
         return [*found, Finding(GPUS, "driver", state, gpus.problem)]
     problem = str(gpus.get("problem") or "")
     versions = f"{gpus.get('driver') or 'unknown version'}, CUDA {gpus.get('cuda') or 'unknown'}"
     if not problem:
         found.append(Finding(GPUS, "driver", WORKS, versions))
     else:
-        # The driver's library exists on a machine with a GPU, but does not work.
+        # The machine has a GPU and the driver's library, but the library does not work.
         state = BROKEN if gpus.get("present") and (installed or kernel) else NO
         hidden = "hides all GPUs" in problem
         found.append(Finding(GPUS, "driver", NOTE if hidden else state, problem))

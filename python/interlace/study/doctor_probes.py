@@ -33,9 +33,7 @@ Facts = dict[str, Any]
 NVIDIA = "0x10de"
 DISPLAY = "0x03"  # the class code of GPUs in PCI
 ACS = 0x0D  # PCI Express: the extended capability "access control services"
-ACS_REDIRECTS = (
-    0b1100  # requests or completions between devices below the bridge go to the processor
-)
+ACS_REDIRECTS = 0b1100  # set if traffic between devices below the bridge goes to the processor
 CAP_SYS_PTRACE = 19
 # The dependencies in pyproject.toml.
 REQUIRED = ("msgspec", "numpy", "plotly", "rich", "scipy", "tomlkit", "typer", "zstandard")
@@ -70,7 +68,8 @@ class Host(NamedTuple):
 
 
 def system(host: Host) -> Facts:
-    """The kernel, the limits of a container, and PCI's handling of copies between GPUs."""
+    """Return facts about the kernel, the limits of a container, and how PCI handles copies
+    between GPUs."""
     release = host.text("/etc/os-release") or ""
     named = re.search(r'^PRETTY_NAME="?([^"\n]*)', release, re.MULTILINE)
     kernel_driver = re.search(
@@ -179,7 +178,10 @@ def _acs(host: Host, functions: list[str]) -> Facts:
 
 
 def _acs_control(host: Host, device: str) -> int | None:
-    """A bridge's ACS control register. 0: the bridge has none; None: it cannot be read."""
+    """Return a bridge's ACS control register.
+
+    0 means that the bridge has none, and None that it cannot be read.
+    """
     try:
         space = host.at(f"/sys/bus/pci/devices/{device}/config").read_bytes()
     except OSError:
@@ -239,9 +241,7 @@ def _loaded(name: str) -> Facts:
     file = installed(name)
     if file is None:
         return {"file": None, "problem": "it is not there"}
-    if name.endswith(
-        "_preload.so"
-    ):  # this library is for other programs; this process must not load it
+    if name.endswith("_preload.so"):  # must not be loaded here: it takes over copies of its process
         return {"file": str(file), "problem": None}
     try:
         ctypes.CDLL(str(file))
@@ -334,7 +334,10 @@ def folders(host: Host) -> Facts:
 
 
 def _folder(path: Path) -> Facts:
-    """Whether `path` can be written. The nearest existing folder decides."""
+    """Return whether `path` can be written.
+
+    If it does not exist, the nearest existing folder decides.
+    """
     at = path
     while not at.exists() and at != at.parent:
         at = at.parent

@@ -27,8 +27,8 @@ class Plan:
     gpus: tuple[int, ...]  # numbers of GPUs above 1, ascending
     mechanisms: tuple[str, ...]
     tuning: Tuning
-    # By number of GPUs: the configurations of profiles, which replace the tuning, and additional
-    # mechanisms with a configuration.
+    # By number of GPUs: configurations from profiles, which replace the tuning, and additional
+    # mechanisms with their configuration.
     profiled: Mapping[int, Mapping[str, Config]] = field(default_factory=dict)
     besides: Mapping[int, tuple[str, Config]] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ class Plan:
         return [Case(gpus, BASELINE) for gpus in self.gpus if BASELINE in self.names(gpus)]
 
     def may_do_without(self, case: Case) -> bool:
-        """Whether the study can leave this case out: the user did not name it, and it may not
+        """Whether the study may leave this case out: the user did not name it, and it may not
         fit on a GPU.
 
         An agent of `polling` that copies in bulk needs much shared memory."""
@@ -63,9 +63,10 @@ class Plan:
         return case.config.bulk_threads is not None and not named
 
     def cases(self, runs: Callable[[str], bool], largest_part: Callable[[int], int]) -> list[Case]:
-        """Every run whose mechanism the node `runs`; the first is the single GPU's.
+        """Return every run whose mechanism the node `runs`.
 
-        `largest_part` is the workload's.
+        The first run is that of the single GPU. `largest_part` is the workload's function for the
+        largest part.
         """
         return [
             Case(1, BASELINE),
@@ -104,13 +105,14 @@ def _choose(
 
 
 class Times:
-    """The values from which a row's figures are computed, for each number of GPUs."""
+    """For each number of GPUs, the values from which the rows' figures are computed."""
 
     def __init__(self, single_s: float) -> None:
         self.single_s = single_s
         self.bulk_s: dict[int, float] = {}
         self.bound_s: dict[int, float] = {}
-        # A lower bound of the transfer time: a GPU's links or its memory need at least this.
+        # A lower bound of the transfer time: the links or the memory of a GPU need at least this
+        # time.
         self.transfer_s: dict[int, float] = {}
 
     def speedup(self, time_s: float) -> float:
@@ -208,7 +210,8 @@ class _Rows:
         )
 
     def derived(self, checked: Checked, times: Times) -> StudyRow:
-        """The bound on a node that cannot run it, derived from the run without transfers."""
+        """Derive the row of the bound from the run without transfers, for a node that cannot run
+        the bound."""
         row = self.row(checked, times, Wire())
         return msgspec.structs.replace(
             row,
@@ -226,7 +229,8 @@ def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
     The host node counts the bytes that a kernel sends and the bytes that its receivers read. The
     NVLink counters' `raw` counts every byte that left the GPUs. All bytes beyond our payload are
     protocol: headers, and the padding of stores that are smaller than a data flit (which the `data`
-    counter counts as data). Null without counters, or if they count less than the payload.
+    counter counts as data). The result is None without counters, or if the counters show less than
+    the payload.
     """
     protocol = None
     if None not in (outcome.raw_tx_bytes, counted.useful, counted.wasted):
@@ -243,13 +247,13 @@ def _add_transfers(
 ) -> None:
     """The least time that links and memory need for the payload, at the rates of this study.
 
-    It assumes that all GPUs send, receive and compute equally much, so the time is a lower bound.
-    No transfer outlasts the exchange that delivers it. Each epoch of an iteration therefore takes
-    the time of its links, or its time without transfers, whichever is longer.
+    It assumes that all GPUs send, receive and compute the same amount, so the time is a lower
+    bound. No transfer outlasts the exchange that delivers it. Each epoch of an iteration therefore
+    takes the time of its links, or its time without transfers, whichever is longer.
     """
     for gpus, bound in bounds.items():
         if node.shares(gpus):
-            continue  # devices of one GPU have no links between them
+            continue  # devices that share a GPU have no links between them
         of = counted[Case(gpus, BASELINE)]
         if of.wire.useful is None or of.wire.wasted is None:
             continue
@@ -264,7 +268,7 @@ def _add_transfers(
 
 
 def _hidden_s(time_s: float, epoch_s: Sequence[float], transfer_s: Sequence[float]) -> float:
-    """The time of a run whose transfers are each hidden by their own epoch.
+    """Return the time of a run in which each epoch hides its own transfers.
 
     `epoch_s` divides the time among the epochs. Without it the run counts as one epoch.
     """
@@ -282,9 +286,10 @@ def _count(
     jobs: int,
     tick: Callable[[], None],
 ) -> dict[Case, Counted]:
-    """The host node's counts of each case; wire bytes include the measured protocol bytes.
+    """Return the host node's counts for each case.
 
-    The counts of deliveries and kernel work are the same for every mechanism.
+    The wire bytes include the measured protocol bytes. Deliveries and kernel work are the same for
+    every mechanism.
     """
     core = load_core()
     cache_bytes = node.gpu_rates().cache_bytes

@@ -1,4 +1,4 @@
-"""GPUs that wait for other GPUs in a simulated run."""
+"""Finds GPUs that wait for other GPUs in a simulated run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from interlace.model.mechanisms import BOUND
 from interlace.model.results import StudyRow
 
-IDLE_SHARE = 0.2  # share of the time; a GPU that waits longer is worth a warning
+IDLE_SHARE = 0.2  # a GPU that waits for a larger share of the time is worth a warning
 
 
 def warnings(rows: Sequence[StudyRow]) -> list[str]:
-    """A sentence for each number of GPUs with a GPU that waits long for the others."""
+    """Return a sentence for each number of GPUs at which some GPU waits long for the other GPUs."""
     worst: dict[int, tuple[float, int, StudyRow]] = {}
     for row in rows:
         inside = row.inside

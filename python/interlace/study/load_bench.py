@@ -1,4 +1,5 @@
-"""Loads of a transformer's checkpoint into tensors, by interlace and by every loader installed.
+"""Measures loads of a transformer's checkpoint into tensors, by interlace and by every other
+installed loader.
 
 Each loader has a process of its own (`load_child`), and the loaders take turns.
 """
@@ -45,15 +46,16 @@ from interlace.study.load_methods import (
 
 PLACES = ("cache", "tmpfs", "cold")
 TMPFS = Path("/dev/shm")
-# A loader that takes longer than this, and than the file at this rate, is given up.
+# A loader is given up if it takes longer than this time and is slower than this rate.
 ANSWER_S, LEAST_BYTES_PER_S = 20, 5e8
 SLOW = 3  # a loader that takes this many times the fastest one's time is repeated once
 
 
 class LoadRow(msgspec.Struct):
-    """A loader, from one place. A time begins at the call and ends when all bytes have arrived.
+    """The measurements of a loader with the file in one place.
 
-    For host memory, every page has been touched by then.
+    A time begins at the call and ends when all bytes have arrived. In host memory, all pages have
+    been touched at that time.
     """
 
     method: str
@@ -61,7 +63,7 @@ class LoadRow(msgspec.Struct):
     place: str  # cache: the page cache; tmpfs; cold: the disk
     memory: str  # fresh: the allocator asks the driver for it; reused: the allocator had it
     cores: int
-    first_s: float | None  # the first call in a process with a context, into fresh memory
+    first_s: float | None  # the first call in a process that has a context, into fresh memory
     first_without_context_s: float | None
     first_tensor_s: float | None  # time until the first tensor could be used; the median
     time_s: list[float]
@@ -114,7 +116,7 @@ class _Failed(Exception):  # noqa: N818
 
 
 class _TimeIsOver(Exception):  # noqa: N818
-    """The time is over. All measurements until now count."""
+    """Raised when the time is over. All measurements made so far count."""
 
 
 class _Loader:
@@ -244,7 +246,7 @@ class _Place:
             loaders = self._start(running, self.methods, context=True)
             users = [m for m in self.methods if m.name not in LIMITS and gpu and not cold]
             without = self._start(running, users, context=False)
-            self.write()  # while the processes start
+            self.write()  # the processes start in the meantime
             loaders = self._ready(loaders)
             self._first(loaders, all_cores, cold=cold)
             if cold:
@@ -286,7 +288,7 @@ class _Place:
                     row.repeats, row.peaks = [found], found
 
     def _sample(self, loaders: dict[str, _Loader], loader: _Loader, cores: int) -> None:
-        """Load once for the peaks of memory alone: to sample them takes time."""
+        """Load once only to find the peaks of memory, because sampling them slows a load."""
         found = self._try(loader.method.name, partial(loader.load, memory=True))
         self.tick()
         if found is None:
@@ -435,8 +437,8 @@ def _write(file: Path, data: Path, of: load_model.Shapes, framework: str, *, war
     """Write the checkpoint, and the random bytes of its tensors."""
     data.write_bytes(random := load_model.random_bytes(of))
     loading.save(load_model.tensors_of(of, random, framework), file, metadata={"format": "pt"})
-    # The kernel's work for the first and the second read of a page takes longer than all later
-    # reads. No loader shall pay it for the others.
+    # The kernel takes longer for the first and the second read of a page than for later reads. Read
+    # the file twice, so that no loader pays for this.
     for _ in range(2 if warm else 0):
         list(BY_NAME[LIMIT].load(Asked(file, "cpu", framework, None, None)))
 

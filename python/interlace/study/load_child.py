@@ -1,9 +1,10 @@
-"""A process that measures one loader, as `interlace bench load` tells it line by line.
+"""A process that measures one loader. `interlace bench load` sends it requests line by line.
 
     python -m interlace.study.load_child '{"method": "interlace", "file": ..., ...}'
 
-It imports the loader, makes a context on the GPU if it shall, and writes "ready". For each line of
-standard input, a JSON object, it loads the file once and writes what it measured, as JSON.
+It imports the loader, makes a context on the GPU if the loader needs one, and writes "ready". Each
+line of standard input is a JSON object. For each, the process loads the file once and writes what
+it measured as JSON.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from interlace.study import load_model
 from interlace.study.load_methods import BY_NAME, LIMITS, Asked
 
 PAGE = 4096
-SETTLE_S = 0.2  # until memory that any process has freed no longer takes the GPU's time
+SETTLE_S = 0.2  # wait so long, because memory that a process frees takes the GPU's time for a while
 SAMPLE_S = 0.005
-SLACK = 1 << 30  # bytes of memory to be used again, beyond the tensors
+SLACK = 1 << 30  # bytes of reusable memory beyond the size of the tensors
 
 
 class _Child:
@@ -52,7 +53,9 @@ class _Child:
         if self.gpu and given["context"]:
             self._empty(1)
             self._synchronize()
-        self.idle = _status("VmRSS")  # what a loader keeps from its first load counts as its own
+        self.idle = _status(
+            "VmRSS"
+        )  # memory that a loader keeps from its first load counts as memory of the loader
 
     def _empty(self, size: int) -> Any:
         if self.asked.framework == "torch":
@@ -74,7 +77,7 @@ class _Child:
             return
         if self.asked.framework == "torch":
             if not self.framework.cuda.is_initialized():
-                return  # its first use is part of what is measured
+                return  # do not import it earlier: its first use is part of what is measured
             self._synchronize()
             self.framework.cuda.empty_cache()
         else:
@@ -112,7 +115,7 @@ class _Child:
         return result
 
     def _touch(self, found: dict[str, Any]) -> None:
-        """Touch every page: safetensors maps the file and reads pages when they are touched."""
+        """Touch every page. safetensors maps the file, and reads a page only when it is touched."""
         for tensor in found.values():
             flat = tensor.reshape(-1)
             if not isinstance(flat, np.ndarray):
@@ -148,7 +151,10 @@ class _Child:
         return bool((tensor.reshape(-1).view("uint8") == expected).all())
 
     def drop(self) -> float:
-        """Drop the file from the page cache; the share of its pages that are still there."""
+        """Drop the file from the page cache.
+
+        Return the share of its pages that stayed in the cache.
+        """
         descriptor = os.open(self.asked.file, os.O_RDONLY)
         try:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -182,7 +188,7 @@ def _nothing() -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def _peaks(child: _Child) -> Iterator[dict[str, Any]]:
-    """The peaks of memory beyond the tensors, in bytes; filled in at the end."""
+    """Yield a table that receives, at the end, the peaks of memory beyond the tensors, in bytes."""
     peaks: dict[str, Any] = {}
     ended = threading.Event()
     least = [free := _free(child)]
@@ -192,7 +198,7 @@ def _peaks(child: _Child) -> Iterator[dict[str, Any]]:
             least[0] = min(least[0], _free(child))
 
     with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # VmHWM begins again
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets VmHWM
     thread = threading.Thread(target=sample)
     if child.gpu:
         thread.start()
@@ -225,9 +231,9 @@ def _status(key: str) -> int:
 
 
 def main() -> None:
-    """Measure as standard input says."""
+    """Make the measurements that standard input asks for."""
     results = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # a loader may print
+    os.dup2(2, 1)  # answers keep the real output, because a loader may print to standard output
 
     def tell(result: dict[str, Any]) -> None:
         results.write(json.dumps(result) + "\n")

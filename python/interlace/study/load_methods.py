@@ -23,12 +23,12 @@ class Asked(NamedTuple):
     file: Path
     device: str
     framework: str
-    threads: int | None  # None: as many as the loader takes by default, or the cores
+    threads: int | None  # None: the loader's default, or the number of cores
     ring: tuple[int, int] | None  # for interlace: the number of slots, and a slot's bytes
 
     @property
     def cores(self) -> int:
-        """The number of threads to name to a loader that must be told."""
+        """The number of threads for a loader that needs one named."""
         return self.threads or allowed_cores()
 
 
@@ -45,7 +45,7 @@ class Method(NamedTuple):
     warm: bool = True
 
     def why_not(self, framework: str, gpu: bool) -> str | None:
-        """Return why it cannot load, or None."""
+        """Return why this loader cannot load, or None if it can."""
         if framework not in self.frameworks:
             return f"it has no tensors of {framework}"
         if self.gpu and not gpu:
@@ -59,7 +59,7 @@ class Method(NamedTuple):
         return None
 
     def version(self) -> str | None:
-        """Return the version of its package."""
+        """Return the version of the loader's package."""
         try:
             return importlib.metadata.version(self.package)
         except importlib.metadata.PackageNotFoundError:
@@ -115,7 +115,7 @@ def _instant_tensor(backend: str) -> Callable[[Asked], Arrived]:
             device=int(asked.device.partition(":")[2] or 0),
             backend=module.Backend[backend],
         ) as opened:
-            # its tensors are views of a buffer that the next ones overwrite
+            # the tensors of this loader are views of a buffer that later tensors overwrite
             yield from ((name, tensor.clone()) for name, tensor in opened.tensors())
 
     return load
@@ -140,7 +140,9 @@ def _checkpoint_reader(asked: Asked) -> Arrived:
     torch: Any = importlib.import_module("torch")
     dcp: Any = importlib.import_module("torch.distributed.checkpoint")
     module: Any = importlib.import_module("safetensors")
-    with module.safe_open(asked.file, "pt") as opened:  # for the shapes, which it must be given
+    with module.safe_open(
+        asked.file, "pt"
+    ) as opened:  # this loader must be given the shapes of the tensors
         state = {
             name: torch.empty(
                 opened.get_slice(name).get_shape(), dtype=torch.bfloat16, device=asked.device
@@ -152,7 +154,7 @@ def _checkpoint_reader(asked: Asked) -> Arrived:
     yield from state.items()
 
 
-PIECE = 1 << 20  # bytes that a limit reads at once
+PIECE = 1 << 20  # bytes of one read of a limit
 
 
 def _limit(flags: int) -> Callable[[Asked], Arrived]:
@@ -164,7 +166,9 @@ def _limit(flags: int) -> Callable[[Asked], Arrived]:
         share = -(-size // asked.cores // PIECE) * PIECE
 
         def read(begin: int) -> None:
-            buffer = mmap.mmap(-1, PIECE)  # it begins at a page, which direct reads need
+            buffer = mmap.mmap(
+                -1, PIECE
+            )  # mapped memory begins at a page boundary, which direct reads need
             for offset in range(begin, min(begin + share, size), PIECE):
                 os.preadv(descriptor, [buffer], offset)
 
@@ -182,7 +186,7 @@ def _limit(flags: int) -> Callable[[Asked], Arrived]:
 OWN = "interlace"
 OWN_STREAM = "interlace stream"
 THEIRS = "safetensors load_file"
-LIMIT = "pread"  # this is not a loader, but the limit of loaders
+LIMIT = "pread"  # this is not a loader, but a limit that no loader can exceed
 DISK_LIMIT = "direct reads"
 LIMITS = (LIMIT, DISK_LIMIT)
 _ALL = ("torch", "cupy", "numpy")

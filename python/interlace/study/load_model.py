@@ -14,14 +14,15 @@ from typing import Any
 
 LAYERS, HIDDEN, FORWARD, KEYS, VOCABULARY = 32, 4096, 14336, 1024, 128256
 ELEMENT = 2  # bytes of an element
-STEP = 4096  # bytes between the starts of two tensors in the random bytes that all tensors share
+STEP = 4096  # bytes between the starts of two tensors in the shared random bytes
 
 Tensors = dict[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 def shapes(most: int) -> tuple[dict[str, tuple[int, ...]], int, int]:
-    """The tensors of the largest checkpoint that fits, and its numbers of layers and halvings."""
+    """Return the tensors of the largest checkpoint that fits, its number of layers, and how
+    often its sizes were halved."""
     halvings = 0
     while True:
         hidden, forward, keys, vocabulary = (
@@ -73,7 +74,7 @@ def random_bytes(of: Shapes, seed: int = 0) -> bytearray:
 
 
 def tensors_of(of: Shapes, data: bytearray, framework: str) -> Tensors:
-    """Tensors in the host's memory that share these bytes, and start at different offsets."""
+    """Make tensors in host memory that share these bytes and start at different offsets."""
     import numpy as np
 
     made: Tensors = {}

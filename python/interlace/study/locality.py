@@ -1,8 +1,6 @@
-"""The locality of loads in programs on shared pages.
-
-It measures how many loads are remote, how much of a remote line is used, and how often the L1 has
-the line. These decide whether finer transfers or a cache would help (DualOpt, PACT 2022, Fig. 11).
-"""
+"""Measures the locality of loads in programs on shared pages: how many loads are remote, how
+much of a remote line they use, and how often the L1 has the line. These figures decide whether
+finer transfers or a cache would help (DualOpt, PACT 2022, Fig. 11)."""
 
 from __future__ import annotations
 
@@ -95,10 +93,14 @@ class Loads(msgspec.Struct, frozen=True):
     coalesced_pages: int
     cached_pages: int
     migrated_pages: int
-    migrated_again: int  # migrated pages that had moved before, or had been accessed at home
+    migrated_again: (
+        int  # migrated pages that had migrated before, or whose own GPU had accessed them
+    )
     delayed_touches: int
     migration_batches: int
-    remote_by_words: list[int]  # index: 4-byte words that lanes want, minus one
+    remote_by_words: list[
+        int
+    ]  # entry i counts loads that want i + 1 words of 4 bytes from the line
     l2_loads: int
     l2_hits: int
     mean_wait_s: float  # time that a load instruction waits
@@ -114,9 +116,9 @@ class Loads(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """A decision of an engine, with its measurements and its time.
+    """A decision of an engine, with the measurements that led to it, and its time.
 
-    It was not made if the run ended before.
+    If the run ended first, there is no decision.
     """
 
     made: bool
@@ -124,14 +126,14 @@ class Decision(msgspec.Struct, frozen=True):
     when_s: float
     accesses: int
     remote: int
-    loads: int  # remote ones
+    loads: int  # remote accesses
     remote_ratio: float
     block_utilisation: float
     hit_rate: float
 
 
 class LocalityRow(msgspec.Struct, frozen=True):
-    """A program on a number of GPUs, with remote loads by one mechanism."""
+    """A simulated run: a program, a number of GPUs, and a mechanism for remote loads."""
 
     program: str
     sizes: str
@@ -153,7 +155,7 @@ class LocalityRow(msgspec.Struct, frozen=True):
 
 
 class MeasuredProgram(msgspec.Struct, frozen=True):
-    """A program on a number of real GPUs, which load from each other without treatments."""
+    """A measured run: a program on a number of real GPUs. Remote loads are plain loads."""
 
     program: str
     sizes: str
@@ -279,7 +281,7 @@ def run(
     times: int, pages: str | None, blocks: str,
     node: CudaNode | None, measured_counts: Sequence[int] | None,
 ) -> Locality:  # fmt: skip
-    """Run every program on every number of GPUs by every mechanism, measured runs first.
+    """Run every program on every number of GPUs by every mechanism. The measured runs come first.
 
     `measured_counts` are numbers of real GPUs; None means one and all.
     """
@@ -298,7 +300,7 @@ def run(
     ]
     done: dict[int, dict[str, Any]] = {}
     real: list[MeasuredProgram] = []
-    if node is not None:  # real GPUs run alone on the machine
+    if node is not None:  # no simulation runs during a measurement on real GPUs
         here = sorted({1, node.gpus}) if measured_counts is None else measured_counts
         real = _measure(node, problems, here, pages=pages or "", blocks=blocks)
     try:

@@ -13,7 +13,7 @@ from interlace.base.errors import UserError
 
 
 class MeasuredFile(Protocol):
-    """The common part of all these files."""
+    """What all these files have in common."""
 
     @property
     def format(self) -> int: ...

@@ -1,4 +1,6 @@
-"""The rows of a calibration that one GPU gives: its multiprocessors, caches and kernel starts.
+"""The rows of a calibration that need one GPU.
+
+They measure its multiprocessors, caches and kernel starts.
 
 Each row of the group ONE_PROPERTY measures one property, so keys of a machine file may be fitted to
 it.
@@ -82,7 +84,7 @@ def _operations() -> list[Definition]:
         )
         for kind in CHAINS
         for warps in WARPS
-        # A barrier is one block's, and a block has at most 8 warps of a sub-core.
+        # A barrier joins the warps of one block, and a block has at most 8 warps in a sub-core.
         if not (kind == "barrier" and warps == MANY_WARPS)
     ]  # fmt: skip
     return [busy, *chains]

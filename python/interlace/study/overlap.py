@@ -1,9 +1,10 @@
 """The overlap microbenchmark (PROACT, sections IV-C and V-A).
 
-It measures how much of a transfer each mechanism hides, if the transfer takes as long as the kernel
-that produces the data. The first GPU's kernel computes a region, and a number of peers need all of
-it. With bulk copies, kernel and links each idle half of the time, so a speedup of 2 is the limit.
-The limit is lower if a mechanism cannot fill the links even without a kernel beside it.
+It measures how much of a transfer each mechanism hides if the transfer takes as long as the kernel
+that produces the data. A kernel on the first GPU computes a region, and several peers need the
+whole region. With bulk copies, the kernel and the links are idle half of the time each, so the
+speedup cannot exceed 2. The limit is lower if a mechanism cannot fill the links even when no kernel
+runs beside it.
 """
 
 from __future__ import annotations
@@ -57,16 +58,19 @@ class OverlapRow(msgspec.Struct):
     gb_per_s: float | None = None  # rate to all peers together
     limit: float | None = None  # limit of the speedup; None for bulk-copy, which hides nothing
     of_limit: float | None = None
-    best: bool = False  # the fastest of its mechanism; never bulk-copy
+    best: bool = (
+        False  # whether it is the fastest configuration of its mechanism; never true for bulk-copy
+    )
     # Only for the best configuration that tracks chunks: the share of time that tracking adds in a
     # run without transfers.
     tracking: float | None = None
-    untransferred_epoch_s: list[float] = []  # this includes bulk-copy, the baseline
+    untransferred_epoch_s: list[float] = []  # the time, including that of bulk-copy, the baseline
     remarks: list[str] = []
 
 
 class Balance(msgspec.Struct):
-    """The calibration of the kernel: it takes as long as the transfer to these peers."""
+    """The calibration of the kernel, which makes the kernel take as long as the transfer to
+    these peers."""
 
     peers: int
     rounds: int  # rounds of computation
@@ -118,7 +122,7 @@ class Overlap:
         tuning: Tuning,
         tick: Callable[[], None] = lambda: None,
     ) -> tuple[Balance, list[OverlapRow]]:
-        """Measure every configuration with these peers, bulk-copy (the baseline) first.
+        """Measure every configuration with these peers. bulk-copy, the baseline, comes first.
 
         Calls `tick` as often as `steps` returns.
         """
@@ -216,8 +220,9 @@ class Overlap:
                 f"the copies of {size_text(self.size)} to {peers_text(peers)} take too little time "
                 "to be measured"
             )
-        # A kernel with few rounds waits for memory. With many rounds its time is proportional to
-        # the rounds, so a correction is exact. In between, each correction comes closer.
+        # A kernel with few rounds waits for memory. With many rounds, its time is proportional to
+        # the number of rounds, and one correction is exact. In between, each correction brings the
+        # time closer to the target.
         tried: dict[int, Epochs] = {}
         rounds = FIRST_ROUNDS
         while rounds not in tried and len(tried) < MOST_TUNING_RUNS:
@@ -262,7 +267,7 @@ class Overlap:
         """Add the mechanism's rate without computation, in a transfer so large that its start
         and end do not matter.
 
-        A mechanism may be impossible with so many bytes although it is possible with fewer.
+        A mechanism may refuse this many bytes although it takes fewer.
         """
         for size in (max(self.size, min(4 * self.size, MOST_RATE_BYTES)), self.size):
             with contextlib.suppress(UserError):

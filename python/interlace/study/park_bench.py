@@ -1,7 +1,7 @@
 """Cycles of parked memory, compared with a replica of vLLM's sleep mode and torch_memory_saver.
 
-The tensors have the sizes of a transformer of 8 billion parameters (interlace.study.load_bench), as
-often as they fit. Each method has a process of its own, because the first cycle of a process
+The tensors are those of a transformer of 8 billion parameters (interlace.study.load_model), in as
+many copies as fit. Each method has a process of its own, because the first cycle of a process
 page-locks memory: `python -m interlace.study.park_bench METHOD BYTES REPEATS` is one.
 """
 
@@ -42,14 +42,18 @@ DRIVER_VERSION = Path("/sys/module/nvidia/version")
 
 
 def _parking() -> Any:
-    """Import the module only here, because it loads NumPy, which the help does not need."""
+    """Import the module only here, because it loads NumPy, and the help text does not need
+    NumPy."""
     from interlace.runtime import parking
 
     return parking
 
 
 class ParkRow(msgspec.Struct):
-    """A method. A time begins at the call and ends when all bytes have arrived."""
+    """The measurements of a method.
+
+    A time begins at the call and ends when all bytes have arrived.
+    """
 
     method: str
     bytes: int
@@ -82,7 +86,8 @@ class ParkResults(BenchmarkFile):
 
 
 def sizes(most: int) -> list[int]:
-    """The bytes of the tensors: models as large as they fit, until little is left."""
+    """Return the sizes of the tensors: models, each as large as fits, until little memory is
+    left."""
     found: list[int] = []
     while most >= LEAST_BYTES or not found:
         model = [ELEMENT * prod(shape) for shape in shapes(most)[0].values()]
@@ -185,7 +190,8 @@ class _Cumem:
     """
 
     GRANULE = 2 * MIB
-    # PyTorch's caching allocator puts tensors below these sizes together, in segments of that size.
+    # PyTorch's caching allocator packs tensors below the first size into segments of the second
+    # size.
     TOGETHER = ((MIB, 2 * MIB), (10 * MIB, 20 * MIB))
     ALIGNMENT = 512
 
@@ -196,7 +202,9 @@ class _Cumem:
         self._driver = ctypes.CDLL("libcuda.so.1")
         self._place = _Properties(1, 0, _Location(1, GPU))
         self._segments: list[tuple[int, int]] = []
-        self._open: dict[int, tuple[int, int]] = {}  # next address and bytes left, by segment size
+        self._open: dict[
+            int, tuple[int, int]
+        ] = {}  # by segment size: the next free address and the bytes left
         self._handles: dict[int, int] = {}
         self._backups: dict[int, Any] = {}
 

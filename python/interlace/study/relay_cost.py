@@ -1,4 +1,4 @@
-"""The cost of relaying a copy for the GPUs that relay it."""
+"""Measures what a relayed copy costs the GPUs that relay it."""
 
 from __future__ import annotations
 

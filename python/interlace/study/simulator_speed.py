@@ -1,14 +1,14 @@
 """The speed of the simulator, on one core or several.
 
 Every workload runs on four GPUs with plain peer stores, the mechanism with the most remote
-transactions. Each run has its own process, and runs follow each other. CPU seconds
-are those of all threads of the simulation. They include the computation of the kernels' results,
-but not reading or generating the data. The fastest of several runs counts, because other work on
-the machine only slows runs down.
+transactions. Each run has its own process, and no two runs overlap. CPU seconds are those of all
+threads of the simulation. They include the computation of the kernels' results, but not reading or
+generating the data. The fastest of several runs counts, because other work on the machine only
+slows runs down.
 
-Few of the workloads' accesses are remote. A microbenchmark measures remote transactions alone: four
-GPUs store 4 bytes from each lane to all other GPUs, in an order without neighbours, so that nearly
-every store is a packet.
+Few of the workloads' accesses are remote. Therefore a microbenchmark measures remote transactions
+alone. On four GPUs, each lane stores 4 bytes to all other GPUs. Consecutive stores have no
+neighbouring addresses, so nearly every store is a packet of its own.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ Workloads = Mapping[str, Callable[[], Workload]]
 
 
 class SpeedRow(msgspec.Struct):
-    """A workload; the run with the fewest seconds counts, of one thread the fewest CPU seconds."""
+    """The figures of a workload.
+
+    The run with the fewest seconds counts; with one thread, the run with the fewest CPU seconds.
+    """
 
     workload: str
     data: str

@@ -1,7 +1,7 @@
 """A study: a workload on a machine, by mechanism and number of GPUs.
 
-A row is a mechanism on a number of GPUs. Its result is verified before the row exists. Each
-simulated row runs in its own process. Measured rows run one at a time, alone on the machine.
+A row stands for a mechanism on a number of GPUs. The result is verified before the row is made.
+Each simulated row runs in its own process. Measured rows run one at a time, alone on the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from interlace.workloads import Inputs, Workload
 if TYPE_CHECKING:
     from interlace.tuning.profiles import Profile, Use
 
-TUNED = "tuned"  # a name among mechanisms: the pick of a profile
+TUNED = "tuned"  # as a mechanism's name, this means the pick of the profile
 MAX_DEVICES = 16
 SHARED_NOTE = (
     "Shared GPU: devices share one GPU, so their times say nothing about several GPUs. Rates of "

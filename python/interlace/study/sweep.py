@@ -28,7 +28,7 @@ FORMAT = 1
 
 
 class SweepRow(msgspec.Struct, frozen=True):
-    """A run of a sweep. The speedup is over one GPU at the same point."""
+    """A run of a sweep. Its speedup is relative to one GPU at the same point."""
 
     point: Point
     gpus: int
@@ -58,7 +58,7 @@ class SweepResult(Head, frozen=True, tag_field="kind", tag="interlace sweep"):
 
 
 class _Work:
-    """All runs of a sweep, and which of them are equal."""
+    """All runs of a sweep, and which of them are the same run."""
 
     def __init__(self, space: DesignSpace, workload: Workload) -> None:
         self.space, self.workload = space, workload
@@ -77,7 +77,7 @@ class _Work:
         ]
 
     def forget_wrong(self, known: dict[str, Run]) -> None:
-        """Ignore runs that no sweep would have kept, because a person may have edited the file."""
+        """Ignore runs that no sweep would have kept. A person may have edited the file."""
         for key in known.keys() & set(itertools.chain.from_iterable(self.keys)):
             if not self.workload.accepts(known[key].max_error, known[key].iterations):
                 del known[key]

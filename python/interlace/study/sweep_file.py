@@ -1,7 +1,8 @@
-"""The file of a sweep's runs: one JSON object in a line, appended in one write.
+"""The file of a sweep's runs.
 
-A hash of all inputs identifies a run. A stopped sweep therefore resumes where it stopped, and a
-changed sweep computes only the changed runs.
+A run is one JSON object on one line, which is appended in one write. A hash of all inputs
+identifies the run. Therefore a stopped sweep resumes where it stopped, and a changed sweep makes
+only the changed runs.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def _line(run: Run) -> bytes:
-    """The line of a run. Its last key, `sum`, is a checksum of all before it."""
+    """Return the line of a run. The last key, `sum`, is a checksum of everything before it."""
     body = msgspec.json.encode(run)[:-1]
     return body + _ending(body) + b"\n"
 
@@ -59,7 +60,7 @@ ENDING_BYTES = len(_ending(b""))
 
 
 def _run_of(line: bytes) -> Run | None:
-    """The run of a line; None if the line is damaged, or is not a run of a sweep."""
+    """Return the run on a line. None if the line is damaged or is not a run of a sweep."""
     body = line[:-ENDING_BYTES]
     if line != body + _ending(body):
         return None
@@ -116,8 +117,8 @@ class SweepFile:
     def _read(self) -> None:
         """Take the runs. Raises UserError for a file with other contents.
 
-        A crash or a loss of power can damage the last line only, since each line is on the disk
-        before the next one begins. A damaged last line is cut off, and its run is repeated.
+        Each line is on the disk before the next one begins, so a crash or a loss of power can
+        damage only the last line. A damaged last line is cut off, and its run is repeated.
         """
         with self.path.open("rb") as file:
             data = file.read()
@@ -173,7 +174,10 @@ def _lock(path: Path, handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(handle), path.stat()):
             return
-    except (BlockingIOError, FileNotFoundError):  # the other sweep removes a file without runs
+    except (
+        BlockingIOError,
+        FileNotFoundError,
+    ):  # the other sweep may have removed the file, as it does if it made no run
         pass
     except OSError as error:
         raise _unwritable(path, error) from None

@@ -1,4 +1,7 @@
-"""A machine and its routes: a described machine, or this computer, discovered and measured."""
+"""Finds a machine and its routes.
+
+The machine is a described one, or this computer, which is discovered and measured.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ class Topology(NamedTuple):
 
 
 def cpp_header(machine: Machine, function: str, made_by: str) -> str:
-    """A C++ header with a function that returns the machine; `made_by` is a command."""
+    """Return a C++ header with a function that returns the machine.
+
+    `made_by` is the command that the header names as its origin.
+    """
     core = load_core()
     text: str = core.machine_header(to_core(machine, core), function, made_by)
     return text
@@ -134,7 +140,7 @@ def host_link_bytes_per_s() -> float | None:
 
 
 def _sources(found: Any, source: Machine | None) -> dict[str, str]:
-    """The source of every figure of a discovered machine, as comments of its file."""
+    """Return comments for the file of a discovered machine: where each figure comes from."""
     driver = f"NVIDIA driver {found.driver_version}" if found.driver_version else "the CUDA driver"
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     head = (

@@ -1,4 +1,4 @@
-"""Trace files of other tools: their kind, and their text in pieces."""
+"""Reads trace files of other tools: finds their kind, and yields their text in pieces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMATS = (ACCEL_SIM, NVBIT, MGPUSIM)
 COMPONENT = "L1VCache"  # MGPUSim's vector units send their accesses to these components
 
 PIECE = 1 << 20
-# Packed bytes are read in small pieces, so that an unpacked piece has a bounded size even if the
+# Compressed bytes are read in small pieces. So an unpacked piece has a bounded size even if the
 # file is hostile.
 PACKED_PIECE = 1 << 14
 MAX_LIST_BYTES = 64 << 20

@@ -37,7 +37,8 @@ class Foreign(NamedTuple):
     component: str | None
 
     def refuse(self, file: Path) -> None:
-        """Raise UserError if such an option was given for a trace of Interlace."""
+        """Raise UserError if an option for other tools' files was given for a trace of
+        Interlace."""
         options = ("--map", "--gpus", "--format", "--component")
         for option, value in zip(options, self, strict=True):
             if value is not None:

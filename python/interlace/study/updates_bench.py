@@ -1,7 +1,7 @@
-"""Random updates of tables, in the memory of a GPU and of the host, by several methods.
+"""Measures random updates of tables in GPU memory and in host memory, by several methods.
 
-The updates are those of HPCC's RandomAccess: 64-bit exclusive ors of a random stream. After two
-methods have run the same stream, a table is as it was before, which verifies both.
+The updates are those of HPCC's RandomAccess: 64-bit exclusive ors with a random stream. Two methods
+that run the same stream one after the other restore the table, which verifies both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from interlace.nodes.nodes import CudaNode, measured_by
 
 ELEMENT = 8  # bytes
 LEAST_TABLE, MOST_TABLE = 1 << 20, 1 << 40
-LINK_UPDATES = 1 << 24  # of stores and atomics over the link, which are slow
+LINK_UPDATES = 1 << 24  # fewer updates for stores and atomics over the link, which are slow
 
 
 class UpdatesRow(msgspec.Struct):
@@ -31,7 +31,7 @@ class UpdatesRow(msgspec.Struct):
     updates: int
     plain_s: list[float]  # by plain atomics
     binned_s: list[float]
-    plain_per_s: float  # updates a second, of the median
+    plain_per_s: float  # updates per second, from the median time
     binned_per_s: float
     speedup: float
     bins: int  # 0: plain atomics serve the table, because they are faster
@@ -45,7 +45,7 @@ class UpdatesRow(msgspec.Struct):
     bytes_an_update: float | None  # that bins must move at least
     limit_per_s: float | None  # updates a second that these bytes allow
     of_limit: float | None
-    group_per_s: float | None  # updates a second of a stage alone
+    group_per_s: float | None  # updates per second of each stage alone
     append_per_s: float | None
     combine_per_s: float | None
     wrong: int
@@ -63,7 +63,7 @@ class HostUpdatesRow(msgspec.Struct):
     atomics_per_s: float  # by atomics over the link
     host_per_s: float  # by the host alone, with all its cores
     copies_per_s: (
-        float  # at most, by copies of the table to the GPU and back when the bins are full
+        float  # at most, if the table is copied to the GPU and back whenever the bins are full
     )
     over_stores: float
     over_best: float  # over the fastest other method

@@ -1,10 +1,10 @@
-"""Compares simulated times of workloads on one GPU with measured ones, like with like.
+"""Compares simulated and measured times of workloads on one GPU.
 
-Both are times of a warm iteration. The measured one is the difference of two runs with different
-numbers of iterations, each after warm-ups, so it has no launch of a graph. The simulated one is the
-mean of the iterations that a sampled run repeats. Both nodes cut blocks for the threads of the GPU.
-
-The sizes were chosen by the bytes that an iteration touches, before anything was compared.
+Both are times of a warm iteration. The measured time comes from the difference of two runs with
+different numbers of iterations, each after warm-ups, so it does not include the launch of a graph.
+The simulated time is the mean of the iterations that a sampled run repeats. Both nodes choose the
+size of blocks for the threads of the GPU. The sizes of the data were chosen by the bytes that an
+iteration touches, before anything was compared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from interlace.workloads import WORKLOADS, Workload, inputs_of
 
 FORMAT = 1  # the version of the format of measured files and result files
 MORE, FEWER = 12, 4  # iterations of the two measured runs
-SIMULATED = 5  # iterations of the simulated run, of which the last one repeats
+SIMULATED = 5  # iterations of the simulated run; the last one stands for all further ones
 WARMUP = 2
 REPEATS = 5
 CASE = Case(1, BASELINE)
@@ -43,8 +43,9 @@ METHOD = (
 
 SMALL, MEDIUM, LARGE = "small", "medium", "large"
 # The options of each workload at each size. Small data fit in an L2 of 50 to 60 MB. Medium data are
-# about twice as large as the L2. Large data are as large as a core can simulate in a minute or two.
-# For als and ct that limit is below twice the L2, so their sizes differ by their times.
+# about twice as large as the L2. Large data are the largest that a core can simulate in a minute or
+# two. The large data of als and ct are smaller than twice the L2, so their sizes were chosen by
+# time.
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
     "pagerank": {SMALL: {"rmat": 17}, MEDIUM: {"rmat": 20}, LARGE: {"rmat": 21}},
     "sssp": {SMALL: {"rmat": 17}, MEDIUM: {"rmat": 19}, LARGE: {"rmat": 20}},
@@ -105,7 +106,8 @@ class MeasuredWorkloads(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class WorkloadRow(msgspec.Struct):
-    """A workload at a size: both times of a warm iteration, and where the simulated time goes."""
+    """A workload at a size: the simulated and the measured time of a warm iteration, and where
+    the simulated time goes."""
 
     workload: str
     size: str
@@ -214,7 +216,7 @@ def measure_here(jobs: int) -> tuple[MeasuredWorkloads, dict[Key, str]]:
 
 
 def _verified(key: Key, workload: Workload, outcome: Outcome) -> tuple[Key, str | None]:
-    """The row, and what is wrong with its result."""
+    """Return the row, and what is wrong with its result."""
     try:
         workload.verify(outcome)
     except RunFailure as failure:
@@ -258,7 +260,7 @@ def compare(
     jobs: int,
 ) -> WorkloadCalibration:
     """Simulate each measured row. `reasons` says why rows were not measured."""
-    # The largest ones run first, so that none of them runs alone at the end.
+    # The longest simulations start first, so that none of them runs alone at the end.
     order = sorted(given.rows, key=lambda row: -list(SIZES[row.workload]).index(row.size))
     work: list[Callable[[], WorkloadRow | NotCompared]] = [
         partial(_simulated, machine, row) for row in order

@@ -71,7 +71,10 @@ def default_path(model: str) -> Path:
 
 
 def batch_sizes(size: int) -> tuple[int, int]:
-    """A small and a large number of blocks; two times give the start and the time of a block."""
+    """Return a small and a large number of blocks.
+
+    The times of both give the fixed cost and the cost of a block.
+    """
     large = min(max(MOST_BYTES // size, 2), MOST_BLOCKS)
     return min(16, large // 2), large
 
@@ -84,7 +87,10 @@ def fitted(small: tuple[int, float], large: tuple[int, float]) -> Time:
 
 
 class _Gpu:
-    """GPU 0, a stream, and memory at both ends, by the driver alone."""
+    """GPU 0, a stream, and memory on the host and on the GPU.
+
+    All come from the driver, without CUDA's runtime.
+    """
 
     def __init__(self) -> None:
         try:
@@ -122,7 +128,7 @@ class _Gpu:
 
     @contextmanager
     def stream(self) -> Iterator[Any]:
-        """A stream that copy_blocks takes for one of PyTorch's: it has its device."""
+        """A stream in the form of PyTorch's: it names its device, so copy_blocks accepts it."""
         made = ctypes.c_void_p()
         self._call("cuStreamCreate", ctypes.byref(made), 1)
         try:
@@ -148,7 +154,7 @@ def _times(
         try:
             if copy_blocks(*lists, sizes=size, stream=stream, only=way) == way:
                 found[way] = []
-        except UserError:  # the driver is too old for it
+        except UserError:  # the driver is too old for this way
             continue
         finally:
             gpu.wait(stream)

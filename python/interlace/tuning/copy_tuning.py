@@ -27,13 +27,13 @@ from interlace.tuning.search import Candidate, Round, Search, tune_in_rounds
 FORMAT = 1  # the version of the format of copy profiles
 DIRECT = "direct"
 EXECUTORS = ("streams", "graphs")
-# For each direction: a message that represents it, and the kinds of places that may relay the
-# message.
+# For each direction: a message that represents the direction, and the kinds of places that may
+# relay it.
 PAIRS = {"host-to-gpu": (HOST, 0), "gpu-to-host": (0, HOST), "gpu-to-gpu": (0, 1)}
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 LEAST_CHUNK = (
     32 << 10
-)  # the least bytes of a staged part; for smaller parts, events take longer than the copy
+)  # the least bytes of a staged part; with smaller parts, the events take longer than the copies
 MOST_ROUNDS = 6  # the most rounds of finalists
 
 

@@ -71,7 +71,8 @@ def _verdict(profile: Profile) -> list[str]:
 
 
 def _left_out(search: Search) -> list[str]:
-    """The candidates that were not measured, by mechanism, parameters and reason."""
+    """Return the mechanism, the parameters and the reason of each candidate that was not
+    measured."""
     found: dict[tuple[str, tuple[str, ...], str], list[Config]] = {}
     for it in search.candidates:
         if not it.samples:

@@ -82,7 +82,7 @@ class Subject(msgspec.Struct, frozen=True):
     kind: str
     data: str
     gpus: int  # number of GPUs that took part
-    peers: int  # number of receivers of each GPU
+    peers: int  # number of GPUs that receive from each GPU
     elements: int  # number of elements of the region, which `boundaries` cut
     element_bytes: int
     part_bytes: int  # bytes of the largest part that a GPU sends as a whole
@@ -100,8 +100,8 @@ class Subject(msgspec.Struct, frozen=True):
             elements=int(workload.boundaries(gpus)[-1]),
             element_bytes=ELEMENT_BYTES,
             part_bytes=int(workload.largest_part(gpus)),
-            # Integer parameters are counts and choices of a kernel. Floats are computed values
-            # and weights of terms.
+            # Only integer parameters count: they are sizes and choices of a kernel. Floats are
+            # computed values and weights of terms, on which times do not depend.
             parameters={k: v for k, v in given.items() if isinstance(v, bool | int | str)},
         )
 
@@ -244,7 +244,7 @@ def load(path: Path, option: str) -> Profile:
 
 
 def _check(profile: Profile) -> None:
-    """Check the conditions that the types do not express. Raises ValueError."""
+    """Check what the types do not express. Raises ValueError."""
     search = profile.search
     for index in (search.pick, search.best_control):
         if index is not None and not 0 <= index < len(search.candidates):

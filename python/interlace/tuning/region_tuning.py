@@ -61,8 +61,8 @@ def region_options(candidate: Candidate | Tried | Picked) -> dict[str, Any]:
 def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
     """The results of `make` on all ranks, in order. If `make` raises on one rank, all ranks raise.
 
-    A rank may raise before it makes a region, while other ranks already gather for that region.
-    Their gather then fails because of this rank. In that case all ranks gather again here.
+    A rank may raise before it makes a region while other ranks already gather for that region. The
+    gather of those ranks then fails. In that case all ranks gather again here.
     """
     told: dict[str, Any]
     failed: Exception | None = None
@@ -129,9 +129,9 @@ def tune_region(
     """Find the fastest mechanism of a region and its parameters, and keep them for later runs.
 
     The result is a profile in the user's folder of profiles. `name`, the GPUs, the sizes of the
-    region and the mechanisms identify it. If there is a profile, nothing is measured. A profile of
-    another driver or another number of GPUs in the computer is used after a warning. All ranks of a
-    group must call this function. The slowest rank's time counts.
+    region and the mechanisms identify it. If there is a profile, nothing is measured. If the
+    profile comes from another driver or from a computer with another number of GPUs, it is used
+    after a warning. All ranks of a group must call this function. The slowest rank's time counts.
 
     Args:
         name: The name of the program's work, which identifies the profile.
@@ -217,7 +217,7 @@ def tune_region(
 
 
 def _kept(path: Path, here: Machine) -> tuple[dict[str, Any], str | None]:
-    """The options that a profile picked. Warns if the profile's machine differs."""
+    """Return the options that a profile picked. Warn if the profile comes from another machine."""
     profile = profiles.load(path, "the profile")
     use = Use(path, profile, profile.machine.differences(here))
     return region_options(profile.pick), use.warning("make it anew with again=True")

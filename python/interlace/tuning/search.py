@@ -32,7 +32,7 @@ class Candidate(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Candidates that are measured in one round, in turn."""
+    """The candidates of one round, which are measured in turn."""
 
     number: int  # the rounds' numbers begin at 1
     final: bool
@@ -76,7 +76,7 @@ class Search(msgspec.Struct, frozen=True):
 
     pick: int  # an index of `candidates`
     best_control: int | None
-    error_s: float  # the difference to the best control that errors can explain
+    error_s: float  # how much faster than the best control the pick may be by chance
     control_unbeaten: bool  # true if the pick is a control although another median is lower
     rounds: int
     candidates: list[Tried]
@@ -92,7 +92,7 @@ class Search(msgspec.Struct, frozen=True):
         found = [it for it in self.candidates if it.mechanism == mechanism and it.samples]
         if mechanism == self.picked.mechanism:
             return self.picked
-        # Candidates that were measured in the same final rounds compare better.
+        # Candidates that were measured in the same final rounds can be compared more exactly.
         found = [it for it in found if it.finalist] or found
         return min(found, key=lambda it: it.median_s or 0.0, default=None)
 

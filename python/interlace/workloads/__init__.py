@@ -50,8 +50,8 @@ SHIPPED: dict[str, type[Workload]] = _in_order(_workloads())
 class _AllWorkloads(MutableMapping[str, type[Workload]]):
     """The workloads by their names.
 
-    They include workloads of other packages. Those are loaded only when they are needed, because
-    their modules import this package.
+    The result includes workloads of other packages. Those packages are loaded only when needed,
+    because their modules import this package.
     """
 
     @cached_property
@@ -98,7 +98,7 @@ def options_of_all() -> dict[str, Taken]:
 
 
 def inputs_of(workload: str, given: Mapping[str, Any]) -> Inputs:
-    """Make a workload's inputs from options by their fields' names.
+    """Make a workload's inputs from options, which are keyed by field name.
 
     Raises UserError for options that this workload does not take, and for invalid combinations.
     """

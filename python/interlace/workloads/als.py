@@ -40,13 +40,13 @@ DEFAULT_RATE = 0.05
 STEPS = 1  # gradient steps of sgd in an epoch
 
 FLOAT32_ROUNDING = 2.0**-24
-# The number of ratings that a lane adds up if a warp has a row: a third of a part.
+# If a warp computes a row, a lane adds up this number of ratings: a third of a part.
 MOST_ADDED = 171
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlsInputs(ModelInputs):
-    """Options of the ratings and their factorisation."""
+    """The options of the ratings and of their factorisation."""
 
     iterations: Annotated[Iterations, Default(5)] = None
     data: Annotated[Data, Option("FILE", "ratings, .mtx, also .gz")] = None
@@ -87,7 +87,7 @@ class Als(Workload):
         self.start = start_factors(ratings, self.rank, 1 if inputs.seed is None else inputs.seed)
         self.start_rmse = rmse(ratings, *self.start)
         self.rmse: float | None = None  # the reference's error, once it is known
-        self._condition = 1.0  # condition of the worst row's equations so far
+        self._condition = 1.0  # the worst condition number so far of a row's equations
 
     @classmethod
     def check_data(cls, inputs: AlsInputs) -> None:
@@ -169,7 +169,7 @@ class Als(Workload):
         return self._cut(self.ratings.users, gpus)
 
     def _cut(self, side: Side, gpus: int) -> list[int]:
-        """Cut a side's factors so that parts have nearly equal numbers of ratings and of rows."""
+        """Cut a side's factors into parts with nearly equal numbers of ratings and of rows."""
         import numpy as np
 
         work = side.offsets + np.arange(side.rows + 1)
@@ -206,7 +206,8 @@ class Als(Workload):
         )
 
     def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:
-        """For each side: a GPU's factors, and those that its rows of the other side read."""
+        """For each side: the factors of a GPU's own rows, and the factors that its rows of the
+        other side read."""
         if self.subscribe == "all":
             return super().held(case, device)
         import numpy as np
@@ -224,7 +225,7 @@ class Als(Workload):
         return (np.concatenate(rows)[:, None] * self.rank + numbers).ravel()
 
     def renewal(self) -> Callable[[Side, Floats, Floats], Floats]:
-        """Return a function that renews a side's factors, as the reference does."""
+        """Return the function by which the reference computes new factors of a side."""
         from interlace.data import ratings
 
         if self.method == "als":
@@ -239,8 +240,8 @@ class Als(Workload):
         renew = self.renewal()
 
         def watched(side: Side, own: Floats, other: Floats) -> Floats:
-            # No eigenvalue of Y^T Y is above the sum of n squared factors, and each eigenvalue
-            # grows by lambda n.
+            # No eigenvalue of Y^T Y exceeds the sum of the squared norms of its n factors. The term
+            # lambda n I adds lambda n to each eigenvalue.
             longest = float((other**2).sum(axis=1).max())
             self._condition = max(self._condition, 1 + longest / self.damping)
             return renew(side, own, other)
@@ -257,8 +258,8 @@ class Als(Workload):
                 f"{self.start_rmse:.3g} to {self.rmse:.3g}); give a smaller {what}"
             )
         values = np.concatenate([side.ravel() for side in found])
-        # The numbers of a factor are solved for together, so errors are relative to the largest of
-        # them.
+        # One system of equations gives all numbers of a factor, so errors are relative to the
+        # largest number.
         largest = np.concatenate([np.abs(side).max(axis=1) for side in found])
         return Reference(values, np.repeat(largest, self.rank))
 
@@ -270,7 +271,7 @@ class Als(Workload):
         largest = super().verify(outcome)
         gpus = outcome.case.gpus
         users = self.ratings.users.rows
-        owned = [  # each number is from the GPU that computed it
+        owned = [  # each factor comes from the GPU that computed it
             outcome.values[gpu][before + begin : before + end]
             for side, before in ((self.ratings.users, 0), (self.ratings.items, users * self.rank))
             for gpu, (begin, end) in enumerate(pairwise(self._cut(side, gpus)))
@@ -292,11 +293,11 @@ class Als(Workload):
         return max(int((side.offsets[1:] - side.offsets[:-1]).max()) for side in sides)
 
     # A sum of products adds at most _most_added ratings one after another. Independent roundings
-    # partly cancel: n of them amount to about the root of n roundings. Solving a row's equations
-    # multiplies this error by at most their condition. An epoch is a projection, so earlier errors
-    # keep about their size, and the epoch adds its own errors. The errors of several epochs also
-    # partly cancel. A gradient step neither enlarges errors nor hides them. A lost or late transfer
-    # causes a far larger error: an old factor is wrong by its change in the iteration.
+    # partly cancel: n roundings add up to about sqrt(n) roundings. Solving a row's equations
+    # multiplies this error by at most their condition number. An epoch is a projection, so earlier
+    # errors keep about their size, and the epoch adds its own errors. The errors of several epochs
+    # also partly cancel. A gradient step neither enlarges errors nor hides them. A lost or late
+    # transfer causes a far larger error: an old factor is wrong by its change in the iteration.
     def allowed_error(self) -> float:
         epochs = 2 * self.iterations
         chain = math.sqrt(self._most_added() + self.rank)

@@ -34,7 +34,8 @@ TOLERANCE_LIMIT = 1000  # the most iterations if only a tolerance is given
 
 
 class Reference(NamedTuple):
-    """The expected result of a run in float64, and the scale of each element's error."""
+    """The expected result of a run in float64, and the value to which each element's error is
+    relative."""
 
     values: NDArray[np.float64]
     magnitude: NDArray[np.float64]
@@ -104,7 +105,7 @@ class Workload(ABC):
         """GPU g owns elements [boundaries[g], boundaries[g + 1])."""
 
     def largest_part(self, gpus: int) -> int:
-        """Bytes of the largest part that a GPU sends as a whole: no chunk is larger."""
+        """Return the bytes of the largest part that a GPU sends as a whole. No chunk is larger."""
         cut = self.boundaries(gpus)
         return ELEMENT_BYTES * max(end - begin for begin, end in pairwise(cut))
 
@@ -119,7 +120,8 @@ class Workload(ABC):
         return UPDATE_DEFAULTS if cls.updates_partitions(inputs) else DEFAULTS
 
     def refuses(self, mechanism: str) -> str | None:
-        """Why the workload cannot run under a mechanism, after its name. None if it can."""
+        """Return why the workload cannot run under a mechanism, as text that follows the
+        mechanism's name. None if it can."""
         if self.has_updates and mechanism not in OF_UPDATES:
             return f"moves regions, and {self.name} updates a partitioned array"
         if not self.has_updates and mechanism in ONLY_UPDATES:
@@ -133,7 +135,7 @@ class Workload(ABC):
 
     @property
     def subscribers(self) -> str:
-        """The receivers of a value, for `parameters`."""
+        """Say who receives a value, for `parameters`."""
         return "readers" if self.subscribe == "needed" else "everybody"
 
     @abstractmethod
@@ -199,7 +201,10 @@ class Workload(ABC):
         after: tuple[Any, ...] = (),
         named: Mapping[str, Any] = MappingProxyType({}),
     ) -> Outcome:
-        """Run a compiled module. Its nodes' arguments come before and after the workload's."""
+        """Run a compiled module.
+
+        The arguments of the node come before and after those of the workload.
+        """
         import numpy as np
 
         cut = np.array(self.boundaries(case.gpus), dtype=np.uint64)
@@ -224,8 +229,10 @@ class Workload(ABC):
         return library_of(self.name, type(self).__module__, module).run
 
     def limits(self) -> tuple[int, float]:
-        """For compiled modules: the most iterations, and the residual that ends a run (0: no
-        residual does)."""
+        """Return what compiled modules need: the most iterations, and the residual that ends a run.
+
+        0: no residual ends it.
+        """
         return self.iterations, self.tolerance or 0.0
 
     def simulate(
@@ -275,7 +282,7 @@ class Workload(ABC):
     def count(self, core: Any, case: Case, iterations: int, cache_bytes: int = 0) -> Counted:
         """Return the host node's counts of a run with this number of iterations.
 
-        `cache_bytes` is the L2 size of the GPU whose limit the work is for.
+        `cache_bytes` is the size of the L2 of the GPU whose limit is computed.
         """
 
         # All iterations except the first and the last access the same places. The counts of a long
@@ -328,7 +335,7 @@ class Workload(ABC):
             with np.errstate(divide="ignore", invalid="ignore"):
                 error = np.abs(found - expected[held]) / magnitude[held]
             error[found == expected[held]] = (
-                0.0  # the error of an element that is infinite in both is 0
+                0.0  # the error is 0 if the element is infinite in both results
             )
             error[np.isnan(error)] = math.inf
             worst = int(error.argmax())

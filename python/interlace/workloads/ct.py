@@ -34,7 +34,7 @@ DEFAULT_SMOOTHING = 0.01
 
 RAYS_OF_A_BLOCK = 128  # a part of the rays consists of whole blocks
 FLOAT32_ROUNDING = 2.0**-24
-STRIPS_AT_A_TIME = 16  # a ray's sum is computed from groups of this many strips
+STRIPS_AT_A_TIME = 16  # a ray's sum is added up in groups of this many strips
 # The roundings of a position in a tile: two steps of up to 45 bins, each up to 2**-19.
 POSITION_ROUNDINGS = 64
 
@@ -187,16 +187,16 @@ class Ct(Workload):
 
     # Errors are relative to the image's largest pixel. A step changes a pixel by the mean of (y - a
     # . x) / |a| over the rays that cross the pixel, and a . x / |a| is a mean of pixels. A ray adds
-    # up two products for each strip, first in groups of 16 strips and then the groups' sums. A
-    # pixel adds up two products for each angle of the subset. Independent roundings cancel to about
-    # the root of their number. Positions round too. A ray's length in a pixel depends on its
-    # distance from the centre. The sum of the changes of this length over all distances is twice
-    # the longest length. On average over the angles, the relative error of lengths is therefore
-    # that of positions. A step minimises a surrogate above the objective, so it passes earlier
-    # errors on at about their size. It adds its own errors, which cancel over the steps in the same
-    # way. Four times this bound is above the largest error of very many pixels. The error of a lost
-    # or late transfer is far larger: an old pixel is wrong by its change in the step, and a ray
-    # through it by that times the step from ray to image.
+    # up two products for each strip, first within groups of 16 strips, then over the groups. A
+    # pixel adds up two products for each angle of the subset. Independent roundings partly cancel:
+    # n of them add up to about sqrt(n). Positions are rounded, too. A ray's length in a pixel
+    # depends on its distance from the centre. The sum of the changes of this length over all
+    # distances is twice the longest length. On average over the angles, the relative error of
+    # lengths is therefore that of positions. A step minimises a surrogate above the objective, so
+    # earlier errors keep about their size. The step adds its own errors, which partly cancel over
+    # the steps in the same way. Four times this bound is above the largest error of very many
+    # pixels. The error of a lost or late transfer is far larger: an old pixel is wrong by its
+    # change in the step, and a ray through it by that times the step from ray to image.
     def allowed_error(self) -> float:
         scan = self.scan
         of_ray = 2 * STRIPS_AT_A_TIME + scan.size / STRIPS_AT_A_TIME
@@ -274,9 +274,10 @@ class Reconstruction(NamedTuple):
 
 
 def least_detectors(size: int) -> int:
-    """The fewest detectors that see the whole image, even if its size is even and odd if it is odd.
+    """Return the fewest detectors that see the whole image.
 
-    Then no ray runs along an edge between pixels, where its lengths would be ambiguous.
+    The number is even if the image's size is even, and otherwise odd. Then no ray runs along an
+    edge between pixels, where the ray's length in a pixel would be ambiguous.
     """
     diagonal = math.ceil(size * math.sqrt(2))
     return diagonal + (diagonal + size) % 2
@@ -362,10 +363,9 @@ def neighbours(size: int) -> NDArray[np.int64]:
 
 
 def data_curvature(size: int, weights: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Sums over all rays of a(j) w |a|, where |a| is a ray's length in the image.
-
-    The ray's length in a pixel is taken from its distance to the centre: a trapezoid.
-    """
+    """Return, for each pixel j, the sum over all rays of a(j) w |a|. |a| is a ray's length in
+    the image. a(j), its length in the pixel, is a trapezoid function of its distance from the
+    pixel's centre."""
     import numpy as np
 
     angles, detectors = weights.shape

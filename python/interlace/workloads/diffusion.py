@@ -26,9 +26,9 @@ DEFAULT_DIMENSIONS = 3
 
 FLOAT32_ROUNDING = 2.0**-24
 STAGES = 3
-# The number of independent roundings of a point in a stage, each about as large as that of the
-# result. A dimension has three: its sum, its factor and its addition. Burgers' equation has five
-# fluxes in each direction instead of the sum.
+# The number of independent roundings of a point in a stage. Each is about as large as the rounding
+# of the result. A dimension has three: its sum, its factor and its addition. Burgers' equation has
+# five fluxes in each direction instead of the sum.
 ROUNDINGS_OF_A_DIMENSION = {"heat": 8, "burgers": 30}
 
 
@@ -112,11 +112,11 @@ class Diffusion(Slabs):
         return Reference(values, np.full(values.size, self.start.speed))
 
     # Errors are relative to the largest value at the start, which later values hardly exceed. A
-    # stage's roundings are independent and cancel to about the root of their number. The method is
-    # stable, so a stage passes earlier errors on without enlarging them. Errors that Burgers'
-    # equation carries into a front stay there. Four times this bound is above the largest error of
-    # very many points. The error of a lost or late transfer is far larger: an old plane is wrong by
-    # its change in a stage.
+    # stage's roundings are independent and partly cancel: n of them add up to about sqrt(n). The
+    # method is stable, so a stage does not enlarge earlier errors. Errors that Burgers' equation
+    # carries into a front stay there. Four times this bound is above the largest error of very many
+    # points. The error of a lost or late transfer is far larger: an old plane is wrong by its
+    # change in a stage.
     def allowed_error(self) -> float:
         dimensions = sum(n > 1 for n in self.start.values.shape)
         a_stage = 4 + dimensions * ROUNDINGS_OF_A_DIMENSION[self.start.equation]
@@ -153,10 +153,12 @@ class Start:
 
 
 def generate(side: int, dimensions: int, equation: str, seed: int = 1) -> Start:
-    """A smooth start: a sum of 8 random waves of 1 to 4 lengths a side, of largest value about 1.
+    """Return a smooth start: a sum of 8 random waves.
 
-    Random numbers are the upper 24 bits of PCG64's output for the seed: for each wave the numbers
-    of wavelengths along the dimensions, its phase and its height. The step is 0.3 / dimensions for
+    Each wave has 1 to 4 periods along a side, and the largest value is about 1.
+
+    Random numbers are the upper 24 bits of PCG64's output for the seed: for each wave, the numbers
+    of periods along the dimensions, its phase and its height. The step is 0.3 / dimensions for
     heat, a third of what is stable, and 0.4 / (dimensions max |u|) for Burgers' equation.
     """
     import numpy as np
@@ -215,9 +217,9 @@ def change(start: Start, u: Grid) -> Grid:
 
 
 def _fluxes(wide: Grid, speed: float) -> Grid:
-    """The flux through all faces, beginning with the face before the first point.
+    """Return the flux through all faces, beginning with the face before the first point.
 
-    `wide` has 3 more points on each side.
+    `wide` is the grid with 3 more points on each side.
     """
     right = (wide**2 / 2 + speed * wide) / 2
     left = (wide**2 / 2 - speed * wide) / 2
@@ -228,7 +230,7 @@ def _fluxes(wide: Grid, speed: float) -> Grid:
 
 
 def _weno(a: Grid, b: Grid, c: Grid, d: Grid, e: Grid) -> Grid:
-    """The value between c and d by WENO (Jiang and Shu, 1996)."""
+    """Return the value at the face between points c and d, by WENO (Jiang and Shu, 1996)."""
     import numpy as np
 
     rough = (

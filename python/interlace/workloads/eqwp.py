@@ -92,10 +92,10 @@ class Eqwp(Slabs):
         return Reference(values, np.full(values.size, largest))
 
     # Errors are relative to the largest velocity at the start, because waves spread from there. An
-    # epoch's roundings are independent and cancel to about the root of their number. An epoch does
-    # not change the energy of earlier errors. Four times this bound is above the largest error of
-    # very many values. The error of a lost or late transfer is far larger: an old plane is wrong by
-    # its change in a step.
+    # epoch's roundings are independent and partly cancel: n of them add up to about sqrt(n). An
+    # epoch does not change the energy of earlier errors. Four times this bound is above the largest
+    # error of very many values. The error of a lost or late transfer is far larger: an old plane is
+    # wrong by its change in a step.
     def allowed_error(self) -> float:
         return 4 * FLOAT32_ROUNDING * math.sqrt(EPOCHS * self.iterations * ROUNDINGS)
 
@@ -113,7 +113,7 @@ _WIDTH = 2.5  # width of a pulse, in points
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The initial velocities of a run (stresses are 0), and the medium of each plane."""
+    """The initial velocities of a run, and the medium of each plane. The initial stresses are 0."""
 
     velocity: NDArray[np.float32]  # [planes][x, y, z][rows][columns]
     medium: NDArray[np.float32]  # [planes][lambda dt / dx, mu dt / dx, dt / (rho dx)]
@@ -130,11 +130,12 @@ class Start:
 
 
 def generate(side: int, seed: int = 1) -> Start:
-    """A cube with `size` points a side, four layers of equal depth and 48 pulses of motion.
+    """Return a cube with `size` points a side, four layers of equal depth and 48 pulses of motion.
 
-    Layers have P waves of 1500, 2500, 4000 and 6000 m/s, S waves slower by the root of 3, and 1800,
-    2100, 2500 and 2700 kg/m^3: sediments above crystalline rock. A pulse is a Gaussian about a
-    random point, in a random direction; together they are at most 1 m/s. Random numbers are the
+    From top to bottom, P waves travel at 1500, 2500, 4000 and 6000 m/s, and densities are 1800,
+    2100, 2500 and 2700 kg/m^3: sediments above crystalline rock. S waves are slower than P waves by
+    a factor of sqrt(3). A pulse is a Gaussian around a random point, in a random direction. The
+    largest velocity is 1 m/s. Random numbers are the
     upper 24 bits of PCG64's output for the seed, six for each pulse.
     """
     import numpy as np
@@ -188,12 +189,15 @@ def propagate(start: Start, steps: int) -> Field:
 
 
 def _before(f: Field, axis: int) -> Field:
-    """Differences of fourth order between each point and the previous one; 0 outside the grid."""
+    """Return fourth-order differences between each point and the point before it.
+
+    Values outside the grid are 0.
+    """
     return _differences(f, axis, 2)
 
 
 def _behind(f: Field, axis: int) -> Field:
-    """Differences of fourth order between the next point and each point."""
+    """Return fourth-order differences between the point after each point and that point."""
     return _differences(f, axis, 1)
 
 

@@ -165,7 +165,8 @@ class GraphWorkload(Workload):
 
     @cached_property
     def out_edges(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.intp]]:
-        """The graph by out-edges: offsets, columns, and each edge's place among the in-edges."""
+        """Return the graph sorted by out-edges: offsets, columns, and the place of each edge
+        among the in-edges."""
         import numpy as np
 
         graph = self.graph
@@ -200,7 +201,7 @@ class GraphWorkload(Workload):
             return slice(cut[device], cut[device + 1])
         if self.subscribe == "all":
             return super().held(case, device)
-        # These are the rows that the device computes, and the values that it reads for them.
+        # The device needs the rows that it computes, and the values that these rows read.
         begin, end = self.boundaries(case.gpus)[device : device + 2]
         offsets, columns = self.graph.offsets, self.graph.columns
         held = np.zeros(self.graph.rows, dtype=bool)

@@ -26,15 +26,18 @@ MOST_ROWS = 1 << 20
 MOST_COLUMNS = 1 << 30
 
 FLOAT32_ROUNDING = 2.0**-24
-# The roundings of a point in an iteration: its sums. The factor of a quarter is exact.
+# The number of roundings of a point in an iteration. Only its sums round, because the factor 1/4 is
+# exact.
 ROUNDINGS = 3
 
-# The bytes of a point. While the reference is computed, these are three float64 grids. Afterwards
-# they are one grid, the results of all GPUs, the indices of a GPU's points, and their differences.
+# The bytes of a point. While the reference is computed, memory holds three float64 grids.
+# Afterwards it holds one grid, the results of all GPUs, the indices of a GPU's points, and the
+# differences.
 REFERENCE_BYTES = 36
-# The reference computes this number of columns for all rows, then the next columns.
+# The reference computes this number of columns of all rows at a time.
 CACHED_COLUMNS = 1 << 14
-# Counts grow in proportion to the columns, in steps that keep the rows' alignment in sectors.
+# The counts are proportional to the number of columns, if that number changes in steps that keep
+# the rows aligned to sectors.
 COUNTED_COLUMNS = 2048
 
 
@@ -129,8 +132,8 @@ class HaloJacobi(Workload):
         return np.concatenate([row * self.columns + of_a_row for row in rows])
 
     def count(self, core: Any, case: Case, iterations: int, cache_bytes: int = 0) -> Counted:
-        # The host is slow with a large grid. For grids beyond the L2, the counts of narrow grids
-        # are extrapolated in proportion.
+        # Counting a large grid on the host is slow. For grids larger than the L2, narrow grids are
+        # counted, and their counts are scaled up.
         least = min(end - begin for begin, end in pairwise(self.boundaries(case.gpus)))
         turns = self.columns // COUNTED_COLUMNS
         if turns <= 2 or 2 * ELEMENT_BYTES * least <= cache_bytes:
@@ -151,9 +154,9 @@ class HaloJacobi(Workload):
 
     # Values are between 0 and 1, and errors are relative to 1. The mean of four values is at most
     # the largest of the four, and does not enlarge their errors. The roundings of an iteration's
-    # sums are independent and cancel to about the root of their number. Four times this bound is
-    # above the largest error of very many points. The error of a lost or late row is far larger:
-    # the row is wrong by its change in an iteration.
+    # sums are independent and partly cancel: n of them add up to about sqrt(n). Four times this
+    # bound is above the largest error of very many points. The error of a lost or late row is far
+    # larger: the row is wrong by its change in an iteration.
     def allowed_error(self) -> float:
         return 4 * FLOAT32_ROUNDING * math.sqrt(ROUNDINGS * self.iterations)
 

@@ -1,6 +1,6 @@
 """Homogeneous isotropic turbulence in a periodic box, pseudo-spectral, float32.
 
-src/workload/hit.hpp describes the equations and the scheme. A side of the box has n points and the
+src/workload/hit.hpp describes the equations and the scheme. A side of the box has n points and
 length 2 pi. Coefficients of the velocity are complex arrays [x, y, z][kz][ky][kx], divided by n**3.
 Wavenumbers are in the order of numpy.fft, with kx = 0 .. n / 2.
 """
@@ -92,7 +92,8 @@ class Hit(Slabs):
         return COMPLEX_BYTES * FIELDS * planes * planes * (self.start.side // 2 + 1)
 
     def arguments(self) -> tuple[Any, ...]:
-        # The components and kz of one ky in sequence, with two floats for each complex number.
+        # A plane is the components and kz of one ky in sequence, with two floats for each complex
+        # number.
         flat = self.start.velocity.reshape(self.start.side, 3 * self.start.side, -1)
         return flat, self.start.viscosity, self.start.step, self.kernel
 
@@ -108,8 +109,8 @@ class Hit(Slabs):
     # log2(n^3) times. These roundings are independent. Spread over all coefficients, they are far
     # below the largest one. A stage makes two transforms in sequence, with a product between them
     # and a projection after them, about ten roundings each. A stage adds these errors times the
-    # step's share of the change, and a few roundings of the old value. Roundings cancel to about
-    # the root of their number. Four times this bound is above the largest error of very many
+    # step's share of the change, and a few roundings of the old value. Roundings partly cancel: n
+    # of them add up to about sqrt(n). Four times this bound is above the largest error of very many
     # numbers. The error of a lost or late transfer is far larger: a block of an old transpose is
     # wrong by the change of all its waves in a stage.
     def allowed_error(self) -> float:
@@ -135,11 +136,12 @@ class Start:
 
 
 def generate(side: int, seed: int = 1) -> Start:
-    """A random, divergence-free velocity of root mean square 1 in each direction.
+    """Return a random, divergence-free velocity whose root mean square is 1 in each direction.
 
     Its energy at wavenumber k is proportional to k^4 exp(-2 (k / 3)^2). White noise from the upper
     24 bits of PCG64's output for the seed is scaled to this spectrum and projected. The viscosity
-    is 1 / side. A step is half the time that the largest velocity takes from a point to the next.
+    is 1 / side. A step is half the time in which the largest velocity crosses the distance between
+    two points.
     """
     import numpy as np
 
@@ -151,7 +153,9 @@ def generate(side: int, seed: int = 1) -> Start:
     modes = np.fft.rfftn(noise, axes=(1, 2, 3))
     k = _wavenumbers(side)
     square = (k**2).sum(axis=0)
-    shape = np.sqrt(square) * np.exp(-square / _PEAK**2)  # a shell has about k^2 coefficients
+    shape = np.sqrt(square) * np.exp(
+        -square / _PEAK**2
+    )  # divide by k^2, because a shell has about k^2 coefficients
     modes = _project(modes * shape, k) * _kept(k, side)
     points = np.fft.irfftn(modes, s=(side,) * 3, axes=(1, 2, 3))
     scale = 1 / np.sqrt((points**2).mean())

@@ -136,12 +136,13 @@ class Jacobi(Workload):
         return Reference(*jacobi_reference(self.system, iterations))
 
     # An element's error is relative to the sum of the magnitudes of its terms, so values that
-    # cancel are compared too. A row adds 2 K products to b, rounds its reciprocal and multiplies by
-    # it: 2 K + 3 independent roundings, which cancel to about the root of their number. An
-    # iteration passes on at most `dominance` of earlier errors, so all errors add up to at most 1 /
-    # (1 - dominance) times the error of one iteration. Four times this bound is above the largest
-    # error of very many rows. The error of a lost or late transfer is far larger: an old value is
-    # wrong by its change in the iteration, and a row takes over A(i, j) / A(i, i) of that.
+    # cancel are compared too. A row adds 2 K products to b, rounds the reciprocal of its diagonal
+    # and multiplies by it. These are 2 K + 3 independent roundings, which partly cancel: n of them
+    # add up to about sqrt(n). An iteration shrinks earlier errors at least by the factor
+    # `dominance`, so all errors add up to at most 1 / (1 - dominance) times the error of one
+    # iteration. Four times this bound is above the largest error of very many rows. The error of a
+    # lost or late transfer is far larger: an old value is wrong by its change in the iteration, and
+    # A(i, j) / A(i, i) of that error enters a row.
     def allowed_error(self) -> float:
         rest = 1 - self.system.dominance
         passes = min(self.iterations, 1 / rest) if rest > 0 else self.iterations
@@ -176,7 +177,8 @@ class BandedSystem:
 
     @cached_property
     def dominance(self) -> float:
-        """The largest ratio of a row's off-diagonal magnitudes, summed, to its diagonal."""
+        """Return the largest ratio, over the rows, of the sum of a row's off-diagonal magnitudes
+        to its diagonal."""
         return float(
             (_other_magnitudes(self.diagonals) / self.diagonals[self.half_bandwidth]).max()
         )
@@ -190,7 +192,7 @@ class JacobiReference(NamedTuple):
 
 
 def load_banded(path: str | os.PathLike[str], seed: int = 1) -> BandedSystem:
-    """Read the matrix of a system; the right-hand side is the one of `generate` for the seed.
+    """Read the matrix of a system. The right-hand side is that of `generate` for the seed.
 
     `.mtx`, `.mtx.gz`: Matrix Market coordinate, field real or integer, symmetry general or
     symmetric, square. Entries at the same place are added.
@@ -213,9 +215,10 @@ def load_banded(path: str | os.PathLike[str], seed: int = 1) -> BandedSystem:
 
 
 def generate(rows: int, half_bandwidth: int, seed: int = 1) -> BandedSystem:
-    """A random system as in finite elements: all off-diagonal entries are negative.
+    """Return a random system that resembles those of finite elements.
 
-    They are uniform in -1 .. 0, and the right-hand side in 0.5 .. 1.5. Both use the upper 24 bits
+    All off-diagonal entries are negative, uniform in -1 .. 0. The right-hand side is uniform in 0.5
+    .. 1.5. Both use the upper 24 bits
     of PCG64's output for the seed: diagonal by diagonal from the lowest, then the right-hand side.
     The main diagonal is the sum of its row's other magnitudes over DOMINANCE, or 1 if that sum is
     0.

@@ -69,7 +69,7 @@ Tolerance = Annotated[
 class Inputs:
     """The options of a workload's input and its run; None means not given.
 
-    A field is the option with its name. A workload's own inputs are a subclass.
+    Each field is the option of the same name. A workload declares its own inputs in a subclass.
     """
 
     iterations: Iterations = None
@@ -127,7 +127,7 @@ class Taken(NamedTuple):
     by: dict[str, Option]  # the option by the workload's name
 
     def help(self, workloads: int) -> str:
-        """The help text, which depends on the number of all workloads."""
+        """Return the help text. `workloads` is the number of all workloads."""
         ways: dict[str, list[str]] = {}
         for name, option in self.by.items():
             ways.setdefault(option.help, []).append(name)

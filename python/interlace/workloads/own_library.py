@@ -10,7 +10,10 @@ from interlace.base.errors import UserError
 
 
 def library_name(workload: str, *, on_gpus: bool) -> str:
-    """The name of the file that runs such a workload; it lies beside the workload's module."""
+    """Return the name of the library that runs such a workload.
+
+    The library lies beside the workload's module.
+    """
     return f"_{workload.replace('-', '_')}{'_on_gpus' if on_gpus else ''}.so"
 
 

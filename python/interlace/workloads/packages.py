@@ -1,11 +1,14 @@
-"""Workloads of other packages, which name them in the entry point group `interlace.workloads`.
+"""Finds workloads of other packages.
+
+A package names its workloads in the entry point group `interlace.workloads`.
 
 A line of such a package's pyproject.toml names the class:
 
     [project.entry-points."interlace.workloads"]
     heat-rod = "heat_rod.workload:HeatRod"
 
-A package that cannot be used never stops a command. Whoever asks for its workload gets the reason.
+A package that cannot be used never stops a command. A command that names its workload reports the
+reason.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ GROUP = "interlace.workloads"
 def installed_workloads(
     shipped: Mapping[str, type[Workload]],
 ) -> tuple[dict[str, type[Workload]], dict[str, str]]:
-    """The workloads of other packages by their names, and the reasons why others cannot be used."""
+    """Return the usable workloads of other packages by name, and the reasons why the rest cannot
+    be used."""
     found: dict[str, type[Workload]] = {}
     unusable: dict[str, str] = {}
     for entry in sorted(entry_points(group=GROUP)):

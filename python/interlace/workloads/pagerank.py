@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 DEFAULT_DAMPING = 0.85
 
 # The largest relative error of a rank. float32 rounds by 6e-8 (2**-24). Up to 256 lanes add up a
-# row, so even 10**5 edges make a chain of only 400 additions. Their roundings partly cancel and
-# amount to about 20 roundings. (If a warp has the row, 10**4 edges make such a chain.) An iteration
+# row, so even 10**5 edges make a chain of only 400 additions. These roundings partly cancel and add
+# up to about 20 roundings. (If a warp has the row, 10**4 edges make such a chain.) An iteration
 # passes on at most the damping factor of earlier errors. At 0.85 this adds up to 7 times the error
 # of one iteration: 8e-6 at worst, and 1e-6 usually. The error of a lost or late transfer is far
 # larger: one old value changes a rank by the value's change in the iteration.
@@ -100,7 +100,8 @@ class Pagerank(GraphWorkload):
     def allowed_error(self) -> float:
         if not self.has_updates:
             return MAX_RELATIVE_ERROR
-        # Pushed ranks are added one by one. The roundings of m additions cancel to about their
-        # root. Twice that is beyond the largest of many sums, and iterations add up to 7 times it.
+        # Pushed ranks are added one by one. The roundings of m additions add up to about sqrt(m)
+        # roundings. Twice that bounds the largest of many sums, and all iterations together add up
+        # to 7 times the error of one.
         most = int((self.graph.offsets[1:] - self.graph.offsets[:-1]).max(initial=1))
         return max(MAX_RELATIVE_ERROR, 14 * FLOAT32_ROUNDING * math.sqrt(most))

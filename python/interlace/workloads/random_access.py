@@ -35,7 +35,7 @@ def _times_x(word: int) -> int:
 
 
 def _power_of_x(exponent: int) -> int:
-    """The word of x to this power."""
+    """Return x to this power, as a word."""
     square, power = 2, 1
     while exponent:
         if exponent & 1:
@@ -56,7 +56,7 @@ def _product(a: int, b: int) -> int:
 
 
 def _times(words: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
-    """The products of words with a factor, by a table for each byte of a word."""
+    """Multiply words by a factor, with a table for each byte of a word."""
     import numpy as np
 
     bits = [factor]

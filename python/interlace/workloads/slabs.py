@@ -31,7 +31,7 @@ class Slabs(Workload):
     ) -> None:
         super().__init__(data_name, source, inputs)
         self.planes, self.plane = len(grid), int(grid[0].size)
-        self.halo = halo  # the number of values on each side of a part that the part needs
+        self.halo = halo  # the number of values beyond each side of a part that the part needs
 
     @classmethod
     def check_data(cls, inputs: Any) -> None:

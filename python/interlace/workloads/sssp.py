@@ -63,7 +63,8 @@ class Sssp(GraphWorkload):
         self.start = int(graph.out_degree.argmax()) if inputs.source is None else inputs.source
         self.to_the_end = inputs.iterations is None
         if self.to_the_end:
-            # No shortest path has more edges; the last iteration finds that nothing changes.
+            # No shortest path has more edges than this. One further iteration finds that nothing
+            # changes.
             self.iterations = min(graph.rows, MAX_ITERATIONS)
         self._longest = 0 if self.to_the_end else self.iterations
 
@@ -139,9 +140,9 @@ class Sssp(GraphWorkload):
 
     # A distance is the sum of a path's non-negative float32 weights. Each addition rounds by at
     # most 2**-24 of the sum, and minima are exact. After k iterations paths have at most k edges. A
-    # distance in float32 therefore differs from that in float64 by at most k / 2**24, up or down:
-    # each of the two computations could also choose the other one's path. After a lost or late
-    # transfer the distance is that of another path, or infinite.
+    # distance in float32 therefore differs from the one in float64 by at most k / 2**24 in either
+    # direction, because each computation could also choose the path of the other. After a lost or
+    # late transfer the distance is that of another path, or infinite.
     def allowed_error(self) -> float:
         # The factor 2 also covers terms of higher order.
         return self._longest * FLOAT32_ROUNDING * 1.01

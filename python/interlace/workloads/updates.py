@@ -35,7 +35,7 @@ class UpdateWorkload(Workload):
 
 @dataclass(frozen=True, kw_only=True)
 class DealtInputs(Inputs):
-    """The options of workloads whose generated items are dealt to the GPUs."""
+    """The options of workloads that generate items and deal them out to the GPUs."""
 
     seed: Seed = None
     skew: Annotated[
@@ -49,12 +49,12 @@ class DealtInputs(Inputs):
 
     @property
     def seed_or_default(self) -> int:
-        """The seed of what is generated."""
+        """The seed of the generated items."""
         return DEFAULT_SEED if self.seed is None else self.seed
 
 
 def skewed(count: int, elements: int, inputs: DealtInputs) -> NDArray[np.uint32]:
-    """Random elements by a Zipf law; which ones are frequent is random, too."""
+    """Draw random elements by a Zipf law. The choice of the frequent elements is random, too."""
     import numpy as np
 
     skew = DEFAULT_SKEW if inputs.skew is None else inputs.skew
@@ -68,7 +68,7 @@ def skewed(count: int, elements: int, inputs: DealtInputs) -> NDArray[np.uint32]
 
 
 class DealtWorkload(UpdateWorkload):
-    """Items that are dealt to the GPUs, each of which updates elements of a table."""
+    """A workload whose items are dealt out to the GPUs. Each item updates elements of a table."""
 
     def __init__(self, data_name: str, elements: int, inputs: DealtInputs) -> None:
         super().__init__(data_name, f"generated, seed {inputs.seed_or_default}", inputs)

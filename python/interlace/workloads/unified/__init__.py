@@ -1,14 +1,15 @@
-"""Programs that see several GPUs as one: their data, and references of their results.
-References are in float64 or in whole numbers.
+"""Programs that see several GPUs as one: their data, and references for their results.
+
+The references use float64 or whole numbers.
 
 DualOpt (PACT 2022) gives no sizes. There are two sets of sizes here: MGPUSim's parameters, and
 four times those. They were written down before any figure was compared with the paper's, and do not
-change. Sizes of fir, mt, mm, atax and spmv are from published runs of MGPUSim. For the other
-programs MGPUSim has only defaults for a quick look, of 16 nodes or 64 rows. Their sizes are our
-own: a program makes some hundred thousand accesses, as those five do. All other parameters come
-from MGPUSim (edges of a vertex, density, iterations, features, clusters, the mask). "Four times"
-applies to each extent: rows and columns of a matrix, a grid or an image, samples, keys, bytes,
-points, vertices. Data are seeded.
+change. Sizes of fir, mt, mm, atax and spmv are from published runs of MGPUSim. For all other
+programs, MGPUSim has only defaults for a quick look, of 16 nodes or 64 rows. We chose their sizes
+so that each makes some hundred thousand accesses, as the five named programs do. All other
+parameters come from MGPUSim (edges of a vertex, density, iterations, features, clusters, the mask).
+"Four times" applies to each extent: rows and columns of a matrix, a grid or an image, samples,
+keys, bytes, points, vertices. Data are seeded.
 
 Every module of this package that has a NAME is a program. Its EXTENT is its size in the smaller
 set, and its `make` generates its data for an extent.

@@ -1,4 +1,7 @@
-"""Levels of a random graph from the vertex with the most edges; -1 if no path leads there."""
+"""The levels of a random graph's vertices, counted from the vertex with the most edges.
+
+The level is -1 if no path leads to a vertex.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from interlace.workloads.unified.program import Problem, wide
 
 NAME = "sc"
 PLACE = 13  # the program's place in tables
-EXTENT = 512  # rows and columns, with those that the mask adds
+EXTENT = 512  # rows and columns, including those that the mask adds
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

@@ -17,7 +17,7 @@ class Problem(NamedTuple):
     name: str
     sizes: str  # the sizes as text
     function: str  # the function's name in the compiled module
-    arguments: tuple[Any, ...]  # the function's, after those that all programs have
+    arguments: tuple[Any, ...]  # the function's arguments after those that all programs have
     expected: npt.NDArray[np.float64]
     bound: npt.NDArray[np.float64]  # each element's largest rounding error
 

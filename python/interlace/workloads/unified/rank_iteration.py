@@ -1,4 +1,4 @@
-"""Ranks of a random graph, in which an edge joins one in a thousand pairs."""
+"""The ranks of a random graph in which an edge joins one pair of vertices in a thousand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def make(extent: int, generator: np.random.Generator) -> Problem:
     expected = np.full(rows, 1 / rows)
     for _ in range(iterations):
         expected = matrix @ expected
-    steps = int(np.max(np.diff(offsets))) + 8  # additions in a row, and in the block that has it
+    steps = (
+        int(np.max(np.diff(offsets))) + 8
+    )  # additions in a row, and in the block that computes the row
     return Problem(
         "pr", f"{rows} vertices, {count} edges, {iterations} iterations", "run_rank_iteration",
         (offsets, columns, values, iterations), expected,
