@@ -94,7 +94,7 @@ def overlap_command(
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """Measure how much of a transfer each mechanism hides behind a kernel that takes as long as
+    """Measure how much of a transfer each mechanism hides beside a kernel that takes as long as
     the transfer."""
     if mechanisms is not None:
         mechanism_names("--mechanisms", mechanisms, measured=True)
