@@ -15,7 +15,8 @@
 // GPUs that neither send nor receive a message of their own. A message learns of another one if its
 // copy is enqueued while the other message is in flight. In the first of many bursts, a message can
 // therefore be slower than a plain copy. A message uses all paths again 500 ms after it last met
-// another message. This works between all processes of a user, whichever GPUs each process can use.
+// another message. Messages of all processes of a user avoid each other, whichever GPUs each
+// process can use.
 //
 // A copy is ordered like one asynchronous copy on `stream`: it starts after the work that is
 // already on the stream, and later work on the stream starts after the copy. The host does not
@@ -152,7 +153,7 @@ enum class blocks_way : std::uint8_t {
   kernel,        // one kernel reads or writes the host's memory over the link
   driver_batch,  // one call of cuMemcpyBatchAsync
   copies,        // a plain copy for each block
-  staged,        // kernels to or from page-locked memory, and copies by the host between this and
+  staged,        // kernels to or from page-locked memory, and host copies between that memory and
                  // pageable memory
 };
 

@@ -18,9 +18,9 @@ inline constexpr std::uint32_t vector_bytes = 16;
 inline constexpr std::uint32_t vectors_at_once = 8;
 
 // Copies bytes [begin, end) of a replica to every device in `peers` (bit d: device d). All of the
-// `threads` threads must call it, and each passes its number as `thread`. Each byte is loaded once,
-// from the L2, because the producers' stores are there. Memory ordering: the stores are weak, and
-// the caller must order them.
+// `threads` threads must call it, and each passes its number as `thread`. Each byte is loaded once.
+// Loads go to the L2, because the producers' stores are there. Memory ordering: the stores are
+// weak, and the caller must order them.
 __device__ __forceinline__ void copy_bytes(const kernel::replicas& r, std::uint64_t begin,
                                            std::uint64_t end, std::uint32_t peers,
                                            std::uint32_t thread, std::uint32_t threads) {

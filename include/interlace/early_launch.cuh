@@ -13,10 +13,10 @@ namespace interlace::device {
 //
 // Memory ordering: after this call, the stores of the prerequisites are visible, and so is
 // everything that the prerequisites had acquired from other GPUs, because visibility is cumulative.
-// No load may come before the call, not even a load of memory that the kernel reads as constant but
-// its prerequisites write. Do not call this function under a condition, or a compiler may move such
-// loads ahead of it (tests/python/test_sass.py). The call costs nothing if there is nothing to wait
-// for.
+// No load may come before the call. This includes loads of memory that is constant for this kernel
+// but written by its prerequisites. Do not call this function under a condition, or a compiler may
+// move such loads ahead of it (tests/python/test_sass.py). The call costs nothing if there is
+// nothing to wait for.
 __device__ __forceinline__ void await_prerequisites() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -5,16 +5,16 @@
 //       table, elements, {.pool_bytes = std::uint64_t{8} << 30});
 //   updates.run(producer, count, stream);
 //
-// A store of 8 bytes from a GPU to the host crosses the link by itself, and the link takes few of
-// them. Here, kernels append updates to bins in the GPU's memory, and send whole chunks of a bin to
-// the host's thread that owns the bin. That thread applies them. The table can be larger than the
-// GPU's memory, and need not be page-locked: the GPU never touches it.
+// Each store of 8 bytes from a GPU to the host crosses the link by itself, and the link takes only
+// few such stores per second. Here, kernels append updates to bins in the GPU's memory, and send
+// whole chunks of a bin to the host's thread that owns the bin. That thread applies them. The table
+// can be larger than the GPU's memory, and need not be page-locked: the GPU never touches it.
 //
 // What `run` promises: it returns when all updates are applied, and blocks the caller until then.
 // The host must not use the table meanwhile. Updates are unordered; integers are exact. A kernel
-// that waits for room in a ring longer than the deadline ends, and `run` throws device_error, which
-// names the ring and its fill; the table then has some of the updates. Elements that do not exist
-// are not applied; `run` throws usage_error, which names one.
+// that waits longer than the deadline for room in a ring ends. `run` then throws device_error,
+// which names the ring and how full it is; the table has some of the updates. Elements that do not
+// exist are not applied; `run` throws usage_error, which names one.
 //
 // Producers, records and codecs are as in interlace/updates_device.cuh. The codec's functions must
 // run on the host, too (INTERLACE_HOST_DEVICE).
@@ -40,14 +40,17 @@ namespace interlace {
 
 // The options of a caller. The library decides where a number is zero.
 struct host_update_options {
-  std::uint64_t pool_bytes = 0;    // of the GPU's memory for bins; 0: a quarter of the table
-  std::uint64_t window_bytes = 0;  // of the table for each bin; 0: 2 MiB, or as small as can be
-  std::uint32_t threads = 0;       // of the host; 0: a power of two, at most one for each core
-  std::uint32_t slots = 1024;      // of each ring, of 8 KiB for records of 8 bytes
-  double deadline_s = 10;          // of a kernel's wait for room
+  std::uint64_t pool_bytes = 0;  // GPU memory for bins; 0: a quarter of the table
+  std::uint64_t window_bytes =
+      0;  // part of the table that a bin covers; 0: 2 MiB, or the smallest possible
+  std::uint32_t threads =
+      0;  // number of host threads; 0: a power of two, at most one for each core
+  std::uint32_t slots = 1024;  // slots of each ring; a slot has 8 KiB for records of 8 bytes
+  double deadline_s = 10;      // deadline of a kernel's wait for room
 };
 
-// Updates of a table in the host's memory. Record, Op and Codec are those of scattered_updates.
+// Updates of a table in the host's memory. Record, Op and Codec mean the same as in
+// scattered_updates.
 template <class Record, combine Op, class Codec = cuda::updates::own_codec<Record>>
 class host_table_updates {
  public:
@@ -112,7 +115,7 @@ class host_table_updates {
     bins_.check(stream);
   }
 
-  // Updates that each thread applied in the last run.
+  // The number of updates that each thread applied in the last run.
   const std::vector<std::uint64_t>& applied() const { return applied_; }
   // The sizes of the bins.
   const cuda::updates::sizing& sizes() const { return bins_.sizes(); }
@@ -128,8 +131,8 @@ class host_table_updates {
     drive(producer, count, stream, cuda::updates::drop_on_host{});
   }
 
-  // The threads apply once more what the slots have, and nothing is sent. Returns how many updates
-  // these were.
+  // The threads apply the contents of the slots once more, and nothing is sent. Returns the number
+  // of these updates.
   std::uint64_t unpack() {
     clear_words();
     std::vector<std::uint64_t> filled(threads_);
@@ -148,7 +151,8 @@ class host_table_updates {
  private:
   using apply_on_host = cuda::updates::apply_on_host<Codec, Op>;
   using shape = cuda::updates::round_shape<512, 16, 1>;
-  static constexpr std::size_t line_words = 16;  // words of 128 bytes, so that rings share no line
+  static constexpr std::size_t line_words =
+      16;  // a line of 128 bytes in words; no two rings share a line
 
   void clear_words() {
     std::fill_n(static_cast<std::uint64_t*>(words_.data()),
@@ -166,7 +170,7 @@ class host_table_updates {
     cuda::updates::ring_readers<Record, Apply> readers(
         rings_, static_cast<const unsigned char*>(slots_.data()), apply);
     bins_.append_all(producer, count, send_, stream);
-    // The bins of one group keep all threads of the host busy. So one group is emptied after
+    // The bins of one group keep all threads of the host busy, so the groups are emptied one after
     // another.
     for (std::uint32_t g = 0; g < s.groups; ++g) {
       bins_.plan(bins_.first_bin(g), bins_.first_bin(g + 1), false, true, stream);
@@ -192,7 +196,7 @@ class host_table_updates {
   static std::uint32_t threads_of(const host_update_options& options) {
     if (options.threads > 256) throw usage_error("at most 256 threads of the host apply updates");
     if (options.threads != 0) return options.threads;
-    // A group of bins is then cut into parts of the same size.
+    // With such a number of threads, a group of bins is cut into parts of the same size.
     return std::bit_floor(std::clamp(std::thread::hardware_concurrency(), 1U, 64U));
   }
 
@@ -207,7 +211,7 @@ class host_table_updates {
     return r;
   }
 
-  // Waits without keeping a core, which the threads need.
+  // Waits without occupying a core, because the threads need the cores.
   static void wait(cudaStream_t stream) {
     for (;;) {
       const cudaError_t state = cudaStreamQuery(stream);

@@ -119,7 +119,7 @@ enum class operation : std::uint8_t {
 };
 inline constexpr std::uint32_t operation_kinds = 4;
 
-// The number of operations of each kind.
+// The numbers of operations, by kind.
 struct operations {
   std::uint32_t fp32 = 0;
   std::uint32_t fp64 = 0;
@@ -150,7 +150,7 @@ struct local {
   T* data = nullptr;
   std::uint64_t size = 0;  // elements
 
-  // NOLINTNEXTLINE(google-explicit-constructor): as T* becomes const T*
+  // NOLINTNEXTLINE(google-explicit-constructor): converts as T* converts to const T*
   INTERLACE_HOST_DEVICE operator local<const T>() const { return {data, size}; }
 };
 
@@ -228,8 +228,8 @@ struct unified {
   std::uint64_t size = 0;
 };
 
-// How values are combined. Reductions know `add` and `min`, partitioned arrays all of them. `store`
-// replaces the old value.
+// How values are combined. Reductions support `add` and `min`; partitioned arrays support every
+// operation. `store` replaces the old value.
 enum class combine : std::uint8_t { add, min, max, bit_or, bit_xor, store };
 
 // A region in which the exchange combines the devices' contributions. `front` holds the result of
@@ -249,8 +249,8 @@ struct reduced {
 // Infinity of a floating-point type, the largest number of an integer type.
 template <class T>
 INTERLACE_HOST_DEVICE constexpr T largest_number() {
-  // The limits are computed here, because device code should not include <limits>. For integers 1 /
-  // 2 is 0, which tells them from floating-point types.
+  // The limits are computed here, because device code should not include <limits>. T(1) / T(2) is 0
+  // for integers only, so it tells integers from floating-point types.
   if constexpr (T{1} / T{2} != T{0}) {
     return static_cast<T>(__builtin_huge_val());
   } else {
@@ -277,7 +277,7 @@ INTERLACE_HOST_DEVICE constexpr T combine_identity() {
   }
 }
 
-// The combination of two values; `a` is the old one.
+// The combination of two values. `a` is the old value.
 template <class T, combine Op>
 INTERLACE_HOST_DEVICE constexpr T combine_values(T a, T b) {
   if constexpr (Op == combine::add) {
@@ -297,8 +297,9 @@ INTERLACE_HOST_DEVICE constexpr T combine_values(T a, T b) {
 
 // The counts of one device's updates. The host node and the simulated node fill them.
 struct update_counts {
-  std::uint64_t remote = 0;        // updates of other devices' elements
-  std::uint64_t combined = 0;      // of these, updates that left together with another one
+  std::uint64_t remote = 0;  // updates of other devices' elements
+  std::uint64_t combined =
+      0;  // how many of these were combined with another update before they left
   std::uint64_t packets = 0;       // packets that were sent
   std::uint64_t packet_bytes = 0;  // bytes of these packets
   std::uint64_t without_room = 0;  // updates that left one by one, because a queue was full
@@ -309,20 +310,22 @@ struct update_counts {
 // places of the elements in the owner's part, as 4-byte numbers. Both lists have room for a full
 // packet.
 struct update_queues {
-  std::uint32_t packet_bytes = 0;       // 0: updates are not packed
-  std::uint32_t packets = 0;            // room of a queue
-  bool combines = true;                 // whether updates of one element in a packet become one
+  std::uint32_t packet_bytes = 0;  // 0: updates are not packed
+  std::uint32_t packets = 0;       // room of a queue
+  bool combines = true;            // whether updates of the same element in a packet are combined
   unsigned char* to[max_devices] = {};  // the queue of this device's packets at each owner
-  // The packets that this device has sent to each owner in this epoch, with those for which there
-  // was no room.
+  // The number of packets that this device has sent to each owner in this epoch. It includes
+  // packets for which there was no room.
   std::uint32_t* sent = nullptr;
 
   static constexpr std::uint32_t header_bytes = 16;
   // The updates of a full packet, whose values have `value_bytes` bytes.
   INTERLACE_HOST_DEVICE std::uint32_t capacity(std::uint32_t value_bytes) const {
-    return (packet_bytes - 2 * header_bytes) / (value_bytes + 4);  // both lists begin at multiples
+    return (packet_bytes - 2 * header_bytes) /
+           (value_bytes + 4);  // both lists begin at multiples of 16
   }
-  // The place of the first offset in a packet. 16 bytes are stored at a time, so it is a multiple.
+  // The place of the first offset in a packet. It is a multiple of 16, because 16 bytes are stored
+  // at a time.
   INTERLACE_HOST_DEVICE std::uint32_t offsets_at(std::uint32_t value_bytes) const {
     return packet_bytes - (capacity(value_bytes) * 4 + 15) / 16 * 16;
   }
@@ -338,8 +341,8 @@ struct partitioned {
   std::uint32_t device = 0;   // the device whose kernels have this view
   std::uint32_t devices = 1;  // device d owns [boundaries[d], boundaries[d + 1])
   std::uint64_t boundaries[max_devices + 1] = {};
-  // The memory in which updates of each part are combined: the part itself or, under mechanisms
-  // that combine at the exchange, this device's array of contributions.
+  // The memory in which updates of each part are combined. It is the part itself or, if the
+  // mechanism combines at the exchange, this device's array of contributions.
   T* parts[max_devices] = {};
   update_queues queues;
   update_counts* counts = nullptr;  // null on GPUs

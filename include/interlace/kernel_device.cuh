@@ -566,7 +566,7 @@ class lane {
                                                  static_cast<index>(step));
   }
 
-  // A plain loop, too: what iterations carry is only simulated.
+  // This is a plain loop, too. Only the simulator needs to know that iterations carry a result.
   template <class B, class E>
   __device__ __forceinline__ auto carrying(std::uint32_t /*unroll*/, const operations& /*each*/,
                                            B begin, E end) const {
@@ -689,7 +689,8 @@ class lane {
     const std::uint32_t owner = view.owner(n);
     const std::uint64_t offset = n - view.boundaries[owner];
     if constexpr (Policy::packs) {
-      // Lanes with other updates come along, so that the lanes of a warp stay together.
+      // Lanes without an update of another device's element also take this path, so that the lanes
+      // of a warp stay together.
       if (view.queues.packet_bytes != 0) {
         const bool packs = n < view.size && owner != view.device;
         place_.packets().template add<Op>(packs ? owner : no_owner + 0U,

@@ -244,7 +244,7 @@ class region {
   template <class T>
   region_writer<T> writer(std::uint32_t device) const;
 
-  // Begins an epoch of the device. Enqueues on `stream` and does not block.
+  // Begins an epoch of the device. The call enqueues on `stream` and does not block.
   void begin(std::uint32_t device, CUstream_st* stream);
   // Ends the epoch: copies the device's part to its subscribers, and swaps front and back. Enqueues
   // on `stream` and does not block.

@@ -129,8 +129,7 @@ struct tune_rules {
   bool repeatable = false;  // every run of a candidate takes the same time, so one sample suffices
 };
 
-// The samples of one candidate in one round. If the candidate turned out to be impossible, the
-// reason.
+// The samples of one candidate in one round, or the reason why the candidate is impossible.
 struct tune_samples {
   std::vector<double> seconds;
   std::string impossible;
@@ -171,7 +170,7 @@ struct tune_result {
   std::vector<tune_measured> candidates;  // the candidates in the order of the space
   std::size_t pick = 0;
   std::optional<std::size_t> best_control;
-  // The part of the difference to the best control that errors explain, in seconds. 0 if the best
+  // By how many seconds the pick may be faster than the best control only by chance. 0 if the best
   // control is the pick.
   double error_s = 0;
   // the pick is a control although another candidate has a lower median

@@ -43,7 +43,7 @@ __device__ __forceinline__ void combine_system(T* p, T value) {
       atomicAdd_system(reinterpret_cast<word*>(p), static_cast<word>(value));
     }
   } else if constexpr (std::is_floating_point_v<T>) {
-    // Numbers without the sign bit ascend like integers, and numbers with it descend.
+    // As integers, floats without the sign bit ascend, and floats with the sign bit descend.
     const auto bits = __builtin_bit_cast(number, value);
     if ((bits >= 0) == (Op == combine::min)) {
       if constexpr (Op == combine::min) {
@@ -114,7 +114,7 @@ static __device__ __noinline__ void combine_any(kernel::number_type type, combin
   }
 }
 
-// The owner of elements that need no packet.
+// Stands for the owner if an element needs no packet.
 inline constexpr std::uint32_t no_owner = 0xffffffffU;
 
 // The packets of the warp that calls. Memory that lanes share is plain; __syncwarp orders it.
@@ -134,8 +134,8 @@ class warp_packets {
     __syncwarp();
   }
 
-  // Adds an update of an element of `owner`; nothing for no_owner. Any lanes of the warp may call
-  // it. Lanes that call it together stay together.
+  // Adds an update of an element of `owner`. Adds nothing for no_owner. Any lanes of the warp may
+  // call it. Lanes that call it together stay together.
   template <combine Op, class T>
   __device__ __forceinline__ void add(std::uint32_t owner, std::uint32_t offset, T value) const {
     const std::uint32_t active = __activemask();
@@ -215,7 +215,7 @@ class warp_packets {
     __syncwarp(active);
   }
 
-  // The lanes of `active` send a packet.
+  // The lanes in the mask `active` send a packet.
   __device__ __forceinline__ void send(std::uint32_t active, std::uint32_t owner) const {
     const std::uint32_t lanes = __popc(active);
     const std::uint32_t rank = __popc(active & ((1U << threadIdx.x % 32) - 1));
@@ -287,11 +287,11 @@ class warp_packets {
       const std::uint32_t k = begin + rank;
       const bool there = k < count;
       const std::uint32_t offset = there ? offsets[k] : 0;
-      std::uint32_t same = k;  // the place of an earlier update of the element
+      std::uint32_t same = k;  // the place of an earlier update of the same element
       for (std::uint32_t j = 0; j < kept; ++j) {
         if (offsets[j] == offset) same = j;
       }
-      // Lanes of the turn with the same element; those without an update match nobody.
+      // The lanes whose updates have the same element. Lanes without an update match no lane.
       const unsigned long long key = there ? offset : (1ULL << 32U) + rank;
       const std::uint32_t alike = __match_any_sync(active, key);
       if (same == k) same = begin + __popc(active & ((alike & (0U - alike)) - 1));

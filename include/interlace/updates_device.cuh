@@ -1,16 +1,15 @@
-// Scattered updates of a large table in a GPU's memory, several times as fast as one atomic for
-// each.
+// Scattered updates of a large table in GPU memory, faster than one atomic for each update.
 //
 //   interlace::scattered_updates<interlace::indexed_update<float>, interlace::combine::add>
 //   updates(
 //       table, elements);
 //   updates.run(interlace::update_arrays{indices, values}, count, stream);
 //
-// A random update of a table that is larger than the GPU's L2 costs a read and a write of a sector
-// of memory, in an order that memory does not like. `run` first appends each update to the bin of
-// its part of the table, a window that fits in the L2 many times, and applies whole bins later
-// (propagation blocking). Where plain atomics are faster, as in a table that the L2 holds, `run`
-// uses them (cuda/updates/sizing.hpp).
+// A random update of a table that is larger than the GPU's L2 reads and writes a whole sector of
+// memory, in an order for which memory is slow. `run` first appends each update to the bin of its
+// part of the table, a window that fits in the L2 many times, and applies whole bins later
+// (propagation blocking). If plain atomics are faster, for example in a table that fits in the L2,
+// `run` uses plain atomics (cuda/updates/sizing.hpp).
 //
 // What `run` promises:
 //
@@ -44,10 +43,12 @@ namespace interlace {
 // The options of a caller. The library decides where a number is zero.
 struct update_options {
   std::uint64_t buffer_bytes = 0;  // the most memory for bins; 0: a quarter of the table
-  std::uint64_t window_bytes = 0;  // of the table for each bin; bins are then used in any case
-  std::uint32_t groups = 0;        // rounds that an update waits at most
-  cuda::updates::fetch_by fetch = cuda::updates::fetch_by::nothing;  // a window, before it is due
-  std::uint64_t fetched_ahead = 0;                                   // bytes of the table
+  std::uint64_t window_bytes =
+      0;  // part of the table that a bin covers; if it is set, bins are always used
+  std::uint32_t groups = 0;  // the most rounds that an update waits
+  cuda::updates::fetch_by fetch =
+      cuda::updates::fetch_by::nothing;  // how a window is fetched before it is due
+  std::uint64_t fetched_ahead = 0;       // how far ahead the table is fetched, in bytes
 };
 
 // What happened to updates.
@@ -56,7 +57,7 @@ struct update_report {
   std::uint64_t bad = 0;     // updates of elements that do not exist
 };
 
-// Record: what a bin keeps of an update, of 8, 12 or 16 bytes. Codec: `element(record)` and
+// Record: what a bin stores for an update, in 8, 12 or 16 bytes. Codec: `element(record)` and
 // `value(record)`; by default the record's own functions.
 template <class Record, combine Op, class Codec = cuda::updates::own_codec<Record>>
 class scattered_updates {
@@ -95,7 +96,7 @@ class scattered_updates {
   // message names the element and who produced it.
   void check(cudaStream_t stream) { bins_.check(stream); }
 
-  // The sizes of the bins; `plain` where there are none.
+  // The sizes of the bins. `plain` is true if there are no bins.
   const cuda::updates::sizing& sizes() const { return bins_.sizes(); }
 
   // --- stages, for measurements
@@ -103,7 +104,8 @@ class scattered_updates {
 
   cuda::updates::update_bins<Record, cuda::updates::usual_shape>& bins() { return bins_; }
 
-  // Enqueues a round: appends the updates [begin, end), and applies what the plan gave.
+  // Enqueues a round: appends the updates [begin, end), and applies the chunks that the plan made
+  // due.
   template <class Producer>
   void append(const Producer& producer, std::uint64_t begin, std::uint64_t end,
               cudaStream_t stream) {

@@ -12,8 +12,8 @@ namespace interlace {
 template <class T, std::size_t Rank = 1>
 class array_view {
  public:
-  // Views the array at `first`. `extents` has the number of elements of each dimension, slowest
-  // first.
+  // Views the array that begins at `first`. `extents` gives the number of elements in each
+  // dimension, the slowest dimension first.
   array_view(const T* first, const std::array<std::size_t, Rank>& extents)
       : first_(first), extents_(extents) {}
 

@@ -10,7 +10,7 @@ namespace interlace {
 inline constexpr std::uint32_t max_devices = 16;
 
 // The most ranges with different subscribers within the part of a region that one device owns. The
-// limit suffices for one range for each other device.
+// limit allows one range for each other device.
 inline constexpr std::uint32_t max_subscriber_ranges = 16;
 
 }  // namespace interlace

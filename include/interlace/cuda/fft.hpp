@@ -1,5 +1,5 @@
-// Fourier transforms on GPUs by cuFFT. The program loads cuFFT when it first plans a transform:
-// builds need neither cuFFT nor its header, and programs without transforms do not need cuFFT.
+// Fourier transforms on GPUs by cuFFT. The program loads cuFFT when it first plans a transform. So
+// a build needs neither cuFFT nor its header, and a program without transforms does not need cuFFT.
 #pragma once
 
 #include <cstdint>

@@ -399,7 +399,8 @@ class node {
 
   struct parts;
   std::unique_ptr<parts> parts_;
-  // For each partition, by id: launches the kernels that combine what an exchange has delivered.
+  // For each partition, by id: the function that launches the kernels which combine the delivered
+  // updates.
   std::map<std::uint32_t, std::function<void(std::uint32_t device, std::uint32_t parity)>>
       arrivals_;
 };

@@ -28,9 +28,9 @@ class node : public kernel::cpu_node {
   struct options {
     std::uint32_t devices = 1;
     std::uint32_t warp_width = 32;
-    bool checks =
-        false;  // checks that an element has one writer in an epoch, and that blocks write only
-                // mapped elements and publish them; counts used elements and work
+    bool checks = false;  // whether to check that an element has one writer in an epoch, that
+                          // blocks write only mapped elements and that they publish these; also
+                          // counts used elements and work
   };
   // Makes a node. Throws usage_error if it has no devices or more than the limit
   // (interlace/base/limits.hpp).
@@ -153,7 +153,7 @@ class node : public kernel::cpu_node {
   // The bytes that the last exchange of this region delivered, or the values of a partition's
   // updates of other devices' elements; 0 for a reduction.
   double sent_bytes(std::uint32_t id) const;
-  // The bytes of the values of a partition's updates of other devices' elements so far.
+  // The bytes of values, so far, in a partition's updates of other devices' elements.
   double updated_bytes(std::uint32_t id) const;
   kernel::wire_bytes delivered() const;
 

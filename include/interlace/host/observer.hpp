@@ -29,8 +29,7 @@ class checking_observer {
   // `region` is the region that the launch writes. It is ignored if there is no mapping.
   void begin_block(std::uint32_t device, std::uint64_t block, std::uint32_t region,
                    const kernel::block_mapping* mapping);
-  // Throws model_error if the block published something, but not every element to which it is
-  // mapped.
+  // Throws model_error if the block published only some of the elements to which it is mapped.
   void end_block();
   // The work of all blocks since the last call, without a name.
   kernel::launch_work end_launch();

@@ -23,7 +23,7 @@ struct access {
   std::uint32_t depends = no_instruction;  // instruction that loaded the address
   std::uint32_t region = 0;                // replicated only
   std::uint64_t element = 0;               // index in the view
-  bool primary = true;  // false for an inline store's copies and its search for readers
+  bool primary = true;  // false for the copies of an inline store and for its search for readers
 };
 
 // Whether an access is part of the work that a kernel does under every mechanism.

@@ -169,7 +169,7 @@ class cpu_node {
     return {id};
   }
   // Launches the kernels that combine what the last exchange of a partition delivered. `parity` is
-  // that of the epoch which the exchange ended.
+  // the parity of the epoch that the exchange ended.
   void launch_arrivals(std::uint32_t id, std::uint32_t parity) {
     for (std::uint32_t d = 0; d < devices_; ++d) arrivals_[id](d, parity);
   }

@@ -1,6 +1,6 @@
 // A ring of slots between producers on one device and one consumer on another, or on the host. A
-// slot is free again once the consumer has returned its credit. So producers never overwrite a slot
-// that was not read, and a ring with a single slot works, too.
+// slot is free again once the consumer has returned its credit. So producers never overwrite an
+// unread slot. Even a ring with a single slot works.
 //
 //   producer                                     consumer, for ticket 0, 1, 2, ...
 //     t = take_ticket(ring)                        wait_for_slot(ring, t, expired)
@@ -13,9 +13,9 @@
 // direction. If several threads of a block write a slot, the block must synchronize before one of
 // them publishes it. The order of tickets is the order in which the consumer reads.
 //
-// Every wait ends: it calls `expired()` from time to time, and returns false once this is true.
-// After that the ring must not be used again, because its consumer would wait forever for the slot
-// of the abandoned ticket.
+// Every wait ends: it calls `expired()` from time to time, and returns false once `expired()`
+// returns true. After that the ring must not be used again, because its consumer would wait forever
+// for the slot of the abandoned ticket.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,9 @@
 
 namespace interlace::kernel {
 
-// The addresses of a ring's words. All words start as zero. The consumer polls `ready`, so put that
-// into memory near the consumer. The producers poll `consumed`, so put that near the producers.
+// The addresses of a ring's words. All words start as zero. The consumer polls `ready`, so place
+// `ready` in memory near the consumer. The producers poll `consumed`, so place `consumed` near the
+// producers.
 struct credit_ring {
   std::uint64_t* ready = nullptr;     // [slots]: the last ticket published in this slot, plus 1
   std::uint64_t* consumed = nullptr;  // the number of tickets that the consumer has returned
@@ -74,7 +75,8 @@ INTERLACE_HOST_DEVICE bool wait(const Done& done, const Expired& expired) {
   for (std::uint32_t round = 1; !done(); ++round) {
     if (round % polls == 0 && expired()) return false;
 #if defined(__CUDA_ARCH__)
-    // A pause between the polls leaves the link to other threads, and the memory to its own GPU.
+    // A pause between polls leaves the link free for other threads, and the memory free for its own
+    // GPU.
     if (round > 4) __nanosleep(round < 64 ? 100 : 1000);
 #endif
   }

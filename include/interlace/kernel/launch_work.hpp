@@ -9,7 +9,7 @@
 
 namespace interlace::kernel {
 
-// A sector: the unit in which a GPU's memory moves data, in bytes.
+// The size in bytes of a sector, the unit in which a GPU's memory moves data.
 inline constexpr std::uint64_t sector_bytes = 32;
 
 // Bytes count whole sectors of the device's own memory, each sector once. A cache of unlimited size

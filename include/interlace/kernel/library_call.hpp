@@ -22,10 +22,10 @@ struct operation_counts {
 // tracked.
 //
 // The host and the simulated node call on_cpu once, when it is the call's turn in the stream. The
-// simulated node charges a launch for each of the call's kernels. After it comes the longest of
-// three times: those in which the L2 and the memory move the bytes of the kernel, and that in which
-// the compute units execute its share of the operations. A call that names no sweeps moves its
-// bytes past the L2, as one kernel.
+// simulated node charges a launch for each of the call's kernels. The time of the kernel follows.
+// It is the longest of three times: the time in which the L2 moves the kernel's bytes, the time in
+// which the memory moves them, and the time in which the compute units execute the kernel's share
+// of the operations. A call that names no sweeps moves its bytes past the L2, as one kernel.
 //
 // The real node calls on_gpu with a cudaStream_t of the device, which is then the current device.
 // on_gpu must enqueue its work in that stream and in no other. It must neither wait nor allocate,

@@ -1,4 +1,4 @@
-// What a kernel that packs updates knows of the partition, on a GPU.
+// What a kernel on a GPU must know about a partition to pack its updates.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ struct packing_table {
   update_queues queues;
   std::uint32_t devices = 0;
   std::uint32_t value_bytes = 0;
-  std::uint32_t capacity = 0;    // of a packet
-  std::uint32_t offsets_at = 0;  // in a packet
+  std::uint32_t capacity = 0;    // the most updates in a packet
+  std::uint32_t offsets_at = 0;  // where the offsets begin in a packet
   std::uint32_t shared_at = 0;   // the first warp's shared memory, which follows the kernel's own
   number_type type = number_type::u32;
   combine operation = combine::add;

@@ -35,12 +35,12 @@ constexpr bool takes_updates(mechanism m) {
 region_state make_partition_state(region_options options, std::uint32_t element_bytes,
                                   combine operation, std::uint32_t devices);
 
-// The bytes of the memory that devices need, besides their parts.
+// The bytes of memory that devices need in addition to their parts.
 std::uint64_t partials_bytes(const region_state& state);
 std::uint64_t inbox_bytes(const region_state& state, std::uint32_t device);
 std::uint64_t counters_bytes(const region_state& state);
 
-// The shared memory that packets take of a block.
+// The bytes of a block's shared memory that packets take.
 std::uint32_t packing_bytes(const region_state& state, std::uint32_t threads,
                             std::uint32_t warp_width);
 
@@ -51,8 +51,8 @@ struct contribution {
   void* inbox = nullptr;
   std::uint64_t bytes = 0;
 };
-// What a device contributes in the current epoch, beginning with the owner after it. Nothing in
-// runs without transfers, whose results are not valid.
+// The contributions of a device in the current epoch, beginning with those for the next device.
+// Empty in runs without transfers; their results are not valid.
 std::vector<contribution> contributions_of(const region_state& state, std::uint32_t device);
 
 // The queues of a device's packets in the current epoch.
@@ -121,7 +121,7 @@ template <class T, combine Op>
 struct unpack_updates {
   static constexpr std::uint32_t threads = delivery_threads;
 
-  partitioned<T, Op> part;  // the device's part alone: this view has one owner
+  partitioned<T, Op> part;  // only the device's part: this view has one owner
   std::uint32_t device = 0;
   std::uint32_t devices = 0;
   std::uint32_t packets = 0;  // room of each queue
@@ -183,8 +183,8 @@ void fold_contributions(region_state& state, std::uint32_t devices) {
   }
 }
 
-// Enqueues the kernels that combine what has arrived with the part of a device. `parity` is that of
-// the epoch which the exchange ended.
+// Enqueues the kernels that combine the delivered updates with a device's part. `parity` is the
+// parity of the epoch that the exchange ended.
 template <class T, combine Op, class Node>
 void deliver_updates(Node& node, const region_state& state, std::uint32_t device,
                      std::uint32_t parity) {

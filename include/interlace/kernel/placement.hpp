@@ -9,7 +9,7 @@ namespace interlace::kernel {
 
 struct page_placement {
   enum class kind : std::uint8_t {
-    round_robin,  // page by page to the devices in turn; starts after the last device of the
+    round_robin,  // pages go to the devices in turn, starting after the last device of the
                   // previous round-robin array
     contiguous,   // an equal part of each array for each device
     one_device,

@@ -89,9 +89,9 @@ struct region_options {
   // nccl only
   interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;
   memory_hint hint = memory_hint::none;  // unified-memory only
-  // Only for partitions under `packed`: the bytes of a packet, and for how many updates each owner
-  // has room, for each other device and epoch. Updates beyond that leave one by one. 0: as many as
-  // the owner has elements.
+  // Only for partitions under `packed`: the bytes of a packet, and the number of updates that an
+  // owner can receive from each other device in an epoch. Further updates leave one by one. 0: as
+  // many updates as the owner has elements.
   std::uint32_t packet_bytes = 512;
   std::uint64_t queued_updates = 0;
   bool combine_in_packets = true;  // whether updates of one element in a packet become one
@@ -117,7 +117,7 @@ struct reduction : exchangeable {};
 template <class T, combine Op>
 struct partition : exchangeable {};
 
-// Elements [begin, end) go from their owner to another device once an epoch.
+// Elements [begin, end) go from their owner to another device once in each epoch.
 struct delivery {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
@@ -142,9 +142,9 @@ struct region_state {
   std::array<void*, max_devices> partials{};
 
   // Partitions only (interlace/kernel/partition.hpp): buffers[device][0] is the device's part.
-  // Contributions are accumulated in partials[device], which has all elements, and arrive in
-  // inboxes[device][parity]. Packets arrive in queues in the same place. sent[device] counts the
-  // device's packets: for each parity, a number for each owner.
+  // partials[device], which has all elements, accumulates the device's contributions. Contributions
+  // of other devices arrive in inboxes[device][parity]. Under `packed`, queues of packets are in
+  // that place. sent[device] counts the device's packets: for each parity, a number for each owner.
   bool is_partition = false;
   std::array<std::array<void*, 2>, max_devices> inboxes{};
   std::array<std::uint32_t*, max_devices> sent{};
@@ -274,13 +274,13 @@ struct remote_store_counts {
 // One access is one line that one instruction of a warp touches.
 struct remote_load_counts {
   std::uint64_t vector_accesses = 0;  // loads, stores and atomics, except scalar ones
-  // loads of one element for a whole warp, on machines with scalar caches
+  // on machines with scalar caches: loads of one element for a whole warp
   std::uint64_t scalar_accesses = 0;
   std::uint64_t local = 0;  // vector loads
   std::uint64_t remote = 0;
-  std::uint64_t hits = 0;           // remote loads that hit in first-level caches
-  std::uint64_t useful_bytes = 0;   // bytes that lanes want of remote lines, in words of 4
-  std::uint64_t local_stores = 0;   // includes atomics
+  std::uint64_t hits = 0;          // remote loads that hit in first-level caches
+  std::uint64_t useful_bytes = 0;  // bytes that lanes want from remote lines, counted in words of 4
+  std::uint64_t local_stores = 0;  // includes atomics
   std::uint64_t remote_stores = 0;  // includes atomics
   std::uint64_t requests = 0;       // requests to other devices
   std::uint64_t reply_bytes = 0;    // payload of the replies to these requests

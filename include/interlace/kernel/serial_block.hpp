@@ -206,9 +206,9 @@ class lane_range {
   std::uint64_t outside_ = 0;
 };
 
-// A range whose iterations each need the result of the one before. The compiler unrolls the loop
-// `unroll` times, so the loads of so many iterations are in flight together. Their operations
-// follow before the next loads.
+// A range in which each iteration needs the result of the previous one. The compiler unrolls the
+// loop `unroll` times, so the loads of `unroll` iterations are in flight together. The operations
+// of these iterations come before the next loads.
 struct carried_work {
   std::uint32_t unroll = 1;
   operations each;  // of an iteration
@@ -273,8 +273,8 @@ class carrying_range {
   sentinel end() const { return {}; }
 
  private:
-  // Counts an iteration. A full group of them executes its operations before the next one begins.
-  // The last group does so after the loop, where all lanes meet.
+  // Counts an iteration. A full group of `unroll` iterations executes its operations before the
+  // next group begins. The last group executes them after the loop, where all lanes meet.
   void took(bool more) {
     if (++taken_ == work_.unroll && more) execute();
   }
@@ -293,7 +293,8 @@ class carrying_range {
   std::uint64_t outside_ = 0;
 };
 
-// Loads and stores of views. One lane makes them; if `uniform`, a whole warp or block does.
+// Loads and stores of views. One lane makes them. If `uniform` is set, a whole warp or block makes
+// them together.
 template <class Observer>
 class accessor {
  public:
@@ -517,7 +518,7 @@ class serial_lane : public accessor<Observer> {
     combine_at<Op>(slot, i, value, access_kind::reduce, memory_space::reduced, site);
   }
 
-  // Not inside of warp.repeated.
+  // Must not be called inside of warp.repeated.
   template <class T, combine Op, class I>
   void update(const partitioned<T, Op>& view, const I& i, std::type_identity_t<T> value,
               site_id site = INTERLACE_SITE) const {
@@ -628,7 +629,7 @@ class serial_warp : public accessor<Observer> {
     if constexpr (Observer::active) observer_->on_barrier(false);
   }
 
-  // A single load, which the whole warp shares.
+  // One load serves the whole warp.
   template <class View, class I>
   auto load(const View& view, const I& i, site_id site = INTERLACE_SITE) const {
     if constexpr (Observer::active) {
@@ -642,8 +643,8 @@ class serial_warp : public accessor<Observer> {
     }
   }
 
-  // Calls f(warp). If the observer has seen f with this key before, it already knows the
-  // instructions of f.
+  // Calls f(warp). If the observer has already seen f with this key, it knows the instructions of
+  // f.
   template <class F>
   void repeated(std::uint32_t key, F&& f) const {
     if constexpr (Observer::active) {
@@ -662,7 +663,7 @@ class serial_warp : public accessor<Observer> {
     }
   }
 
-  // A butterfly, so that every node adds in the same order and gets the same bits.
+  // The sum is a butterfly. Every node adds in this order, so every node gets the same bits.
   template <class T>
   T sum(const lane_values<T>& state) const {
     return butterfly(
@@ -822,7 +823,7 @@ class serial_block : public accessor<Observer> {
     if (memory_.packer.used()) memory_.packer.finish(*observer_, place_);
   }
 
-  // A single load, which the whole block shares: each warp issues it.
+  // One load serves the whole block: each warp issues it.
   template <class View, class I>
   auto load(const View& view, const I& i, site_id site = INTERLACE_SITE) const {
     if constexpr (Observer::active) {

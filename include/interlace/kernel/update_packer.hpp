@@ -26,7 +26,8 @@ namespace interlace::kernel {
 
 class update_packer {
  public:
-  // Takes an update of an element of another device, whose place in its owner's part is `offset`.
+  // Takes an update of another device's element. `offset` is the element's place in its owner's
+  // part.
   template <class T, combine Op>
   void add(const partitioned<T, Op>& view, std::uint32_t lane, std::uint32_t owner,
            std::uint32_t offset, T value) {
@@ -62,7 +63,7 @@ class update_packer {
         if (round < at(lane).size()) turn_.push_back({lane, at(lane)[round]});
       }
       if constexpr (Observer::active) {
-        // A match, and a shuffle that tells the places in the packets.
+        // The accesses are a match, and a shuffle that gives each lane its place in the packet.
         observer.on_shuffle(warp, 2, operation::integer, 12);
       }
       while (!turn_.empty()) put_turn(observer, place, warp);
@@ -152,7 +153,7 @@ class update_packer {
     return w;
   }
 
-  // The places of the packer's accesses, as in a kernel's source.
+  // Names for the packer's accesses. They stand for places in a kernel's source.
   enum class step : std::uint8_t { value, offset, slot, read, write, single };
   static site_id site_of(step s) {
     static constexpr char places[8] = {};
@@ -172,8 +173,8 @@ class update_packer {
     observer.on_access(a);
   }
 
-  // Puts the updates of `turn_` for which their packets have room, and sends packets that are full.
-  // The others stay in `turn_`.
+  // Puts updates of `turn_` into packets that have room, and sends full packets. The remaining
+  // updates stay in `turn_`.
   template <class Observer>
   void put_turn(Observer& observer, const block_place& place, std::uint32_t warp) {
     if constexpr (Observer::active) observer.begin_segment();
@@ -326,9 +327,9 @@ class update_packer {
   bool stores_ = false;
   unsigned char* parts_[max_devices] = {};
   void (*combine_)(unsigned char* into, const unsigned char* from) = nullptr;
-  std::vector<std::vector<update>> lanes_;  // the updates that wait, by lane
+  std::vector<std::vector<update>> lanes_;  // the waiting updates of each lane
   std::vector<lane_update> turn_;
-  std::vector<std::uint32_t> filled_;  // [warp][owner]: the updates of a packet
+  std::vector<std::uint32_t> filled_;  // [warp][owner]: the number of updates in the packet
   std::vector<line> lines_;            // [warp][owner][packet_bytes]
 };
 

@@ -23,7 +23,7 @@ namespace interlace::kernel {
 
 inline constexpr std::uint64_t packet_alignment = 16;
 
-// The sizes of a packet's offsets and values in bytes.
+// The sizes, in bytes, of a packet's offsets and values.
 struct packet_format {
   std::uint32_t offset_bytes = 4;  // 2, 3, 4, 5, 6 or 8
   std::uint32_t value_bytes = 8;   // 4 or 8
@@ -58,7 +58,7 @@ INTERLACE_HOST_DEVICE packet_format smallest_format(std::uint64_t elements,
 }
 
 struct alignas(packet_alignment) packet_header {
-  std::uint64_t base = 0;   // offsets count from this element
+  std::uint64_t base = 0;   // offsets are relative to this element
   std::uint32_t count = 0;  // updates
   std::uint8_t offset_bytes = 0;
   std::uint8_t value_bytes = 0;
@@ -123,7 +123,7 @@ INTERLACE_HOST_DEVICE std::uint64_t packet_offset(const void* packet, const pack
   return offset;
 }
 
-// T has h.value_bytes bytes.
+// The size of T must be h.value_bytes.
 template <class T>
 INTERLACE_HOST_DEVICE T packet_value(const void* packet, const packet_header& /*h*/,
                                      std::uint64_t k) {
@@ -141,7 +141,8 @@ enum class packet_fault : std::uint8_t {
 };
 
 // Checks the header of a packet that has `bytes` bytes, for an array of `elements` elements. It
-// does not read offsets: check each element against `elements` before you write it.
+// does not read the offsets. The caller must check each element against `elements` before it writes
+// the element.
 INTERLACE_HOST_DEVICE packet_fault check_header(const packet_header& h, std::uint64_t bytes,
                                                 std::uint64_t elements) {
   const packet_format f = h.format();

@@ -45,8 +45,8 @@ class use_tracker {
 
   std::uint32_t epochs() const { return epoch_; }
   // The number of delivered elements, over all exchanges so far, that their receivers read.
-  // Elements of the last exchange are read only after the run, if at all. So the number of the
-  // exchange before it is taken for the last one, too.
+  // Elements of the last exchange are read only after the run, if at all. Therefore the last
+  // exchange counts like the one before it.
   std::uint64_t used() const { return epoch_ == 0 ? 0 : used_ + used_last_; }
 
  private:
@@ -59,8 +59,8 @@ class use_tracker {
     std::uint64_t used_now = 0;
   };
 
-  // Epoch + 1 of the last store in an earlier epoch. Stores of this epoch are in the back. A store
-  // of this epoch does not change the result, so it may come at the same time.
+  // Epoch + 1 of the last store in an earlier epoch. Stores of the current epoch go to the back and
+  // do not change the result. So they may run at the same time as this function.
   std::uint32_t front_stamp(std::uint64_t element) const {
     const stamps w = written_[element].load(std::memory_order_relaxed);
     return w.last == epoch_ + 1 ? w.before : w.last;

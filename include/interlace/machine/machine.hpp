@@ -28,7 +28,7 @@ struct cache {
   // L1 only. If true, a miss whose set has only lines in flight waits for one of these lines, and
   // so do later loads. If false, the miss displaces one of these lines.
   bool stalls_on_full_set = false;
-  // L2 only: requests of all banks together, whatever their sectors; 0: only bytes count.
+  // L2 only: the rate of requests of all banks together, whatever their size; 0: only bytes count.
   double requests_per_s = 0;
 };
 
@@ -47,7 +47,8 @@ struct dram {
   double bytes_per_s = 0;  // sustained rate of all channels together
   std::uint32_t channels = 1;
   std::uint64_t latency_ps = 0;  // the time that an L2 miss adds if the memory is idle
-  double requests_per_s = 0;  // requests of all channels, whatever their bytes; 0: only bytes count
+  double requests_per_s =
+      0;  // rate of requests of all channels, whatever their size; 0: only bytes count
 };
 
 // Throughput of a compute unit, in lane operations per clock, and the latency of its operations.
@@ -59,14 +60,15 @@ struct issue_rates {
   std::uint32_t integer = 64;
   std::uint32_t special = 16;      // reciprocal, square root, transcendental
   std::uint32_t memory_lines = 1;  // lines (tags) that the load/store unit looks up per clock
-  // Clocks from an operation to one that needs its result; 0: the time that lanes are busy with it.
+  // Clocks from an operation to one that needs its result; 0: as long as the lanes are busy with
+  // the operation.
   double fp32_latency = 0;
   double fp64_latency = 0;
   double integer_latency = 0;
   double special_latency = 0;
   double shuffle_latency = 0;       // 0: the latency of an L1 hit
   double shared_latency = 0;        // of a load from shared memory; 0: the latency of an L1 hit
-  double barrier_latency = 0;       // from the last warp's arrival until the warps go on
+  double barrier_latency = 0;       // from the last warp's arrival until the warps continue
   double barrier_warp_latency = 0;  // the same, for each warp of the block
   double loop_latency = 0;          // the end of an iteration of a loop that carries a result
   std::uint32_t load_lanes = 0;     // lanes of a load whose addresses are taken per clock; 0: all
@@ -88,9 +90,9 @@ struct tlb {
   std::uint64_t walk_ps = 0;
 };
 
-// Hardware between a GPU's crossbar and its links that packs remote stores. No existing GPU has it.
-// The defaults are those of FinePack (HPCA 2023), Table III. Its lines are as long as the lines of
-// the caches.
+// Hardware that packs remote stores, between a GPU's crossbar and its links. No existing GPU has
+// this hardware. The defaults are those of FinePack (HPCA 2023), Table III. Its lines are as long
+// as the lines of the caches.
 struct remote_write_queue {
   std::uint32_t entries = 64;  // lines for each destination
   std::uint32_t windows = 1;   // windows open at a time, for each destination
@@ -102,7 +104,7 @@ struct remote_write_queue {
   std::uint32_t unpacked_lines = 64;  // the receiver's buffer between its port and its L2
 };
 
-// GPS (MICRO 2021): a queue of lines; all subscribers of a page receive its lines.
+// GPS (MICRO 2021): a queue of lines. All subscribers of a page receive the page's lines.
 struct subscriptions {
   std::uint32_t queue_lines = 512;
   std::uint64_t page_bytes = 65536;
@@ -143,7 +145,8 @@ struct griffin {
   double least_rate = 0;  // a page moves only if all GPUs together access it this often a period
   // A page is dedicated to a GPU whose rate is this many times the rate of every other GPU.
   double dedicated_factor = 0;
-  // A shared page moves to a GPU only if that GPU's rate is more than this many times every other.
+  // A shared page moves to a GPU only if that GPU's rate is more than this many times the rate of
+  // every other GPU.
   double shared_factor = 0;
 };
 

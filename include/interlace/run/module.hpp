@@ -189,7 +189,8 @@ inline request with_interrupts(request asked, const interrupted_function& interr
   return asked;
 }
 
-// Creates problems for a library. `Base` is a module_problem that runs `Problem`s.
+// Creates problems for a library. `Base` is the class that runs a `Problem`; it is derived from
+// module_problem.
 template <class Problem, template <class> class Base>
 struct description {
   template <class... Parameter, std::size_t... K>

@@ -25,9 +25,9 @@ result on_host(const Problem& problem, const request& asked) {
   return run_once(node, problem, asked);
 }
 
-// The number of iterations that a sampled run simulates. The first two are cold, because an
-// iteration uses the same buffers as the second iteration before it. After that, every iteration
-// repeats the second one before it.
+// The number of iterations that a sampled run simulates. Iteration k uses the same buffers as
+// iteration k - 2, because regions swap two buffers. The first two iterations are therefore cold,
+// and every later iteration repeats the one two before it.
 inline constexpr std::uint32_t sampled_iterations = 4;
 
 // Simulates only the first iterations, and runs the later ones only for their results. Returns no

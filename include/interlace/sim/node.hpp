@@ -131,21 +131,22 @@ class node final : public kernel::cpu_node {
     return finish();
   }
 
-  // Whether threads_at_once tells workloads how many threads a GPU holds. Call it before a workload
-  // is put on the node.
+  // Sets whether threads_at_once tells workloads how many threads a GPU holds. Call this function
+  // before a workload is put on the node.
   void hold_threads(bool told) { threads_told_ = told; }
-  // The number of threads that a GPU of the machine holds at a time. 0 tells workloads to make the
-  // same blocks for every machine.
+  // The number of threads that a GPU of the machine holds at a time. 0 means that workloads should
+  // make the same blocks on every machine.
   std::uint64_t threads_at_once(std::uint32_t device) const;
 
-  // The number of threads that simulate, at least one; at first one. Results are the same for every
-  // number. The calling thread is one of these threads. Kernels of different devices may run at the
-  // same time.
+  // Sets the number of threads of the simulation, at least one. The default is one. Results are the
+  // same for every number. The calling thread is one of these threads. Kernels of different devices
+  // may run at the same time.
   void use_threads(std::uint32_t threads);
 
-  // Says that an iteration ends with the work that was enqueued last. Call it inside of run().
+  // Marks the end of an iteration, after the work that was enqueued last. Call this function inside
+  // of run().
   void end_iteration();
-  // Whether the last three of these iterations did the same work on each device: the same number of
+  // Whether the last three marked iterations did the same work on each device: the same number of
   // accesses by lanes, and library calls with the same number of bytes. False after fewer than
   // three iterations.
   bool iterations_repeat() const;

@@ -50,8 +50,8 @@ INTERLACE_HOST_DEVICE grid_point point_of(const grid_shape& shape, std::uint32_t
   return {plane, line - plane * shape.rows, i - line * shape.columns};
 }
 
-// A line of a grid through a point: the point's element, the number of points before it and after
-// it, and the distance from one point to the next in elements.
+// A line of a grid through a point: the point's element, the numbers of points before and after the
+// point on the line, and the distance in elements between neighbouring points.
 struct grid_line {
   std::uint32_t at, before, behind, stride;
 
@@ -80,7 +80,7 @@ inline void check_grid(const grid_shape& shape, std::uint32_t values) {
   }
 }
 
-// Throws model_error unless a region's parts are whole planes of `elements` elements.
+// Throws model_error unless each part of a region consists of whole planes of `elements` elements.
 inline void check_planes(const std::vector<std::uint64_t>& boundaries, std::uint64_t elements) {
   for (const std::uint64_t b : boundaries) {
     if (b % elements == 0) continue;
@@ -111,8 +111,8 @@ inline kernel::region_options with_halo(kernel::region_options options, std::uin
     }
     if (whole != 0) to.push_back({cut[owner], cut[owner + 1], whole});
     if (to.size() <= max_subscriber_ranges) continue;
-    // There are more ranges than the limit only if parts are small compared with the reach. All
-    // devices of `whole` then get the whole part.
+    // The number of ranges exceeds the limit only if parts are small compared with the reach. All
+    // devices in `whole` then get the whole part.
     for (const subscriber_range& r : to) whole |= r.devices;
     to = {{cut[owner], cut[owner + 1], whole}};
   }

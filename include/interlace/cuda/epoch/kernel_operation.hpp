@@ -23,10 +23,10 @@ struct kernel_operation {
   // If the launch runs only a range of blocks, the range begins with block `first` of `total`.
   std::uint32_t first = 0;
   std::uint32_t total = 0;
-  const tracked_region* tracked = nullptr;  // the chunks that the blocks announce,
+  const tracked_region* tracked = nullptr;  // the chunks that the blocks announce, and
   kernel::replicas where;                   // the memory to which the results are copied
-  bool packs = false;                       // whether the kernel packs updates,
-  kernel::packing_table packing;            // and those of which partition
+  bool packs = false;                       // whether the kernel packs updates
+  kernel::packing_table packing;            // if so, the partition whose updates it packs
 };
 
 // The compiled variants of a kernel: what it does with a store, and which blocks it runs.

@@ -25,7 +25,7 @@ class current_device {
 };
 
 // Plain cudaMalloc memory that lives as long as its owner. Every byte starts as 0xff. Elements that
-// were never written therefore look wrong: they are NaN, or the largest unsigned number.
+// were never written are therefore easy to see: they are NaN, or the largest unsigned number.
 class device_memory {
  public:
   device_memory() = default;

@@ -57,7 +57,7 @@ enum class failed_wait : unsigned int {
   chunk,
   announcement,
   elsewhere,    // a failure in another process, which has the details
-  turn,         // an exchange ran although the other pair of buffers was due
+  turn,         // an exchange ran with the wrong one of its two pairs of buffers
   outside,      // found by an audit: an element was stored outside of the device's part,
   twice,        // published twice,
   unpublished,  // stored and not published,
@@ -188,8 +188,9 @@ void launch_reset_partial(const large_reduction& r, cudaStream_t stream);
 void launch_gate(const barrier_arguments& a, unsigned int* host_ticket, unsigned int ticket,
                  cudaStream_t stream);
 
-// Loads all of these kernels on the current device: the first launch of a kernel that is not loaded
-// can wait for kernels that spin. Returns whether exchanges may be launched early on this device.
+// Loads all of these kernels on the current device: the first launch of a kernel loads it, and
+// loading can wait for kernels that spin. Returns whether exchanges may be launched early on this
+// device.
 bool load_exchange_kernels();
 
 }  // namespace interlace::cuda

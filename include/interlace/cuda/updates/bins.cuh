@@ -1,5 +1,5 @@
-// Bins of scattered updates in a GPU's memory, and what a round of them does; the kernels are in
-// interlace/updates_device.cuh, which says how to use them.
+// Bins of scattered updates in GPU memory, and the two kernels of a round.
+// interlace/updates_device.cuh says how programs use them.
 //
 // The pool is cut into chunks. A bin owns a list of chunks, and its cursor counts the updates that
 // were appended since the bin was emptied. A round runs two kernels:
@@ -9,8 +9,8 @@
 //   round  all thread blocks, in turns: append a tile of updates to bins, and apply due chunks
 //
 // No thread ever waits for another block. An update for which its bin has no room is applied at
-// once, by an atomic of its own. So nothing is lost, and no distribution of updates can stop a
-// round; a very skewed one runs as plain atomics do.
+// once, by an atomic of its own. So no update is lost, and no distribution of updates can stop a
+// round. A very skewed distribution runs as fast as plain atomics.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ namespace interlace::cuda::updates {
 struct alignas(16) due_chunk {
   std::uint32_t chunk;
   std::uint32_t count;  // its updates
-  std::uint32_t line;   // lines of 128 bytes of the table to fetch meanwhile; or the chunk's bin
+  std::uint32_t line;   // lines of 128 bytes of the table to fetch meanwhile, or the chunk's bin
   std::uint32_t lines;
 };
 
 // Updates whose element does not exist.
 struct bad_update {
   unsigned long long count;
-  unsigned long long element;  // of the first one
-  unsigned int block;          // that produced it
+  unsigned long long element;  // the element of the first bad update
+  unsigned int block;          // the block that produced it
   unsigned int thread;
 };
 
@@ -42,12 +42,12 @@ __device__ __forceinline__ void note_bad(bad_update* bad, std::uint64_t element)
   bad->thread = threadIdx.x;
 }
 
-// How lines of a window are brought into the L2, all by the whole block.
+// How the block brings lines of a window into the L2.
 enum class fetch_by : std::uint32_t {
   nothing,
-  bulk,     // one thread asks for all of them
-  loads,    // and waits for none
-  touches,  // atomics that change nothing: each sector is then written back, as whole lines
+  bulk,     // one thread requests all lines
+  loads,    // each thread loads lines, and does not wait for them
+  touches,  // atomics that change nothing; each sector is then written back, as whole lines
 };
 
 template <class Record>
@@ -77,17 +77,18 @@ struct bin_memory {
 struct plan_arguments {
   std::uint32_t begin;  // the bins that are due
   std::uint32_t end;
-  std::uint32_t expected;  // updates that each bin gets room for; 0: as many as it got, and some
-  bool last;               // no more updates follow
-  std::uint32_t ahead;     // bins by which the table is fetched ahead
-  std::uint32_t lines;     // lines of 128 bytes of a window; 0: nothing is fetched
+  std::uint32_t
+      expected;  // updates for which each bin gets room; 0: slightly more than it got last time
+  bool last;     // no more updates follow
+  std::uint32_t ahead;  // how many bins ahead the table is fetched
+  std::uint32_t lines;  // lines of 128 bytes of a window; 0: nothing is fetched
   std::uint32_t table_lines;
 };
 
 inline constexpr std::uint32_t plan_threads = 1024;
 
-// The sum of `value` over the threads of the block before this one; `total`: over all. `sums` has
-// 33 words of shared memory. All threads of the block call it.
+// Returns the sum of `value` over all threads of the block with lower numbers. `total` gets the sum
+// over all threads. `sums` has 33 words of shared memory. All threads of the block must call it.
 __device__ __forceinline__ std::uint32_t sum_before(std::uint32_t value, std::uint32_t* sums,
                                                     std::uint32_t& total) {
   const std::uint32_t lane = threadIdx.x % 32;
@@ -117,7 +118,7 @@ __device__ __forceinline__ std::uint32_t chunks_for(std::uint32_t records, std::
   return (records >> log2) + ((records & ((1U << log2) - 1)) != 0 ? 1U : 0U);
 }
 
-// By one block of Threads threads. `shared` has bins + 33 words.
+// Runs in one block of Threads threads. `shared` has bins + 33 words.
 template <std::uint32_t Threads, class Record>
 __device__ void plan_round(const bin_memory<Record>& m, const plan_arguments& a,
                            std::uint32_t* shared) {
@@ -134,7 +135,7 @@ __device__ void plan_round(const bin_memory<Record>& m, const plan_arguments& a,
     if (b < m.bins) {
       const std::uint32_t cursor = m.cursor[b];
       const std::uint32_t kept = min(cursor, m.capacity[b]);
-      m.before[b] = cursor - m.before[b];  // what the bin got in the last round
+      m.before[b] = cursor - m.before[b];  // the updates that the bin got in the last round
       m.cursor[b] = kept;
       if (b >= a.begin && b < a.end) own = chunks_for(kept, m.chunk_log2);
     }
@@ -143,7 +144,7 @@ __device__ void plan_round(const bin_memory<Record>& m, const plan_arguments& a,
     if (b < m.bins) start[b] = due + at;
     due += total;
   }
-  __syncthreads();  // of the lists and of `start`
+  __syncthreads();  // makes the lists and `start` visible to the block
   const std::uint32_t lane = tid % 32;
   for (std::uint32_t b = a.begin + tid / 32; b < a.end; b += Threads / 32) {
     const std::uint32_t kept = m.cursor[b];
@@ -217,7 +218,7 @@ __device__ void plan_round(const bin_memory<Record>& m, const plan_arguments& a,
 // --- round
 // ----------------------------------------------------------------------------------------
 
-// The updates [begin, end) of a producer.
+// The range [begin, end) of a producer's updates.
 struct round_arguments {
   std::uint64_t begin;
   std::uint64_t end;
@@ -236,13 +237,15 @@ struct round_shape {
 // The shared memory of a block of the round kernel.
 template <class Record>
 struct round_shared {
-  Record* stage;  // [tile] sorted by bins
-  uint2* place;   // [bins] x: the place of a bin's first record, less its number in the tile
-                  //        y: the number in the tile from which on `second` counts
-  std::uint32_t* second;  // [bins] the same place in the bin's next chunk
-  std::uint32_t* offset;  // [bins] a count; then the number in the tile of the bin's first record
-  std::uint32_t* base;    // [bins] the cursor before the tile, less `offset`
-  std::uint32_t* sums;    // [33]
+  Record* stage;  // [tile] the tile's records, sorted by bin
+  uint2*
+      place;  // [bins] x: the place of a bin's first record, minus the record's number in the tile
+              //        y: from this number in the tile on, records go to the place in `second`
+  std::uint32_t* second;  // [bins] the same as x, for the bin's next chunk
+  std::uint32_t*
+      offset;  // [bins] first a count, then the number in the tile of the bin's first record
+  std::uint32_t* base;  // [bins] the cursor before the tile, minus `offset`
+  std::uint32_t* sums;  // [33]
 };
 
 template <class Record>
@@ -301,7 +304,7 @@ __device__ __forceinline__ std::uint32_t append_tile(const bin_memory<Record>& m
     }
   }
   __syncthreads();
-  // Each thread has `width` bins in a row.
+  // Each thread handles `width` consecutive bins.
   const std::uint32_t width = (m.bins + Threads - 1) / Threads;
   std::uint32_t count = 0;
   for (std::uint32_t k = 0; k < width; ++k) {
@@ -379,7 +382,7 @@ __device__ __forceinline__ std::uint32_t append_tile(const bin_memory<Record>& m
     }
   }
   if constexpr (Apply::by_blocks) {
-    // The updates of a bin lie in a row, those without room last.
+    // The updates of a bin are consecutive. Updates without room come last.
     if (__syncthreads_or(left ? 1 : 0) != 0) {
       for (std::uint32_t b = 0; b < m.bins; ++b) {
         const std::uint32_t begin = s.offset[b];
@@ -391,7 +394,7 @@ __device__ __forceinline__ std::uint32_t append_tile(const bin_memory<Record>& m
         for (std::uint32_t k = from; k < limit; k += 1U << m.chunk_log2)
           apply.send(b, s.stage + k, min(limit - k, 1U << m.chunk_log2));
       }
-      __syncthreads();  // before the next tile overwrites the offsets
+      __syncthreads();  // all threads must be done before the next tile overwrites the offsets
     }
   }
   return direct;
@@ -428,8 +431,8 @@ __device__ __forceinline__ void fetch_lines(fetch_by how, const void* table, std
 #endif
 }
 
-// Applies `chunks` due chunks by the whole block: those with the numbers first, first + gridDim.x,
-// ... that are below `due`. While it applies a chunk, it loads the next one.
+// The whole block applies `chunks` due chunks. Their numbers are first, first + gridDim.x, and so
+// on, up to `due`. While the block applies a chunk, it loads the next one.
 template <int Threads, class Record, class Apply>
 __device__ __forceinline__ void apply_chunks(const bin_memory<Record>& m, std::uint64_t first,
                                              std::uint32_t chunks, std::uint32_t due,
@@ -466,9 +469,9 @@ __device__ __forceinline__ void apply_chunks(const bin_memory<Record>& m, std::u
   }
 }
 
-// Sends due chunks by whole blocks, as apply_chunks applies them. The list has the chunks bin by
-// bin, and neighbouring bins go to one receiver. So blocks take chunks from as many places of the
-// list as there are receivers.
+// Whole blocks send due chunks, in the way in which apply_chunks applies them. The list is sorted
+// by bin, and neighbouring bins go to the same receiver. To keep all receivers busy, blocks take
+// chunks from as many places of the list as there are receivers.
 template <class Record, class Apply>
 __device__ __forceinline__ void send_chunks(const bin_memory<Record>& m, std::uint64_t first,
                                             std::uint32_t chunks, std::uint32_t due,
@@ -485,7 +488,7 @@ __device__ __forceinline__ void send_chunks(const bin_memory<Record>& m, std::ui
   }
 }
 
-// The whole of a round by one block.
+// One block's part of a round.
 template <class Shape, class Record, class Producer, class Apply>
 __device__ __forceinline__ void run_round(const bin_memory<Record>& m, const round_arguments& a,
                                           const Producer& producer, const Apply& apply,
@@ -495,7 +498,8 @@ __device__ __forceinline__ void run_round(const bin_memory<Record>& m, const rou
   const std::uint64_t tiles = (a.end - a.begin + tile - 1) / tile;
   const std::uint32_t due = m.counts[1];
   const std::uint32_t chunks_a_step = tile >> m.chunk_log2;
-  // Each place of the list that blocks send from is rounded up, so a few more chunks are counted.
+  // The number of chunks is rounded up at each of these places of the list, so a few more chunks
+  // are counted than exist.
   const std::uint64_t due_places = due == 0 ? 0 : std::uint64_t{due} + apply.receivers();
   const std::uint64_t turns = max((tiles + gridDim.x - 1) / gridDim.x,
                                   (due_places + std::uint64_t{chunks_a_step} * gridDim.x - 1) /

@@ -1,4 +1,4 @@
-// Atomic updates of one element, whose result nobody needs. Relaxed, at device scope.
+// Atomic updates of one element. They return nothing. They are relaxed, at device scope.
 #pragma once
 
 #include <type_traits>
@@ -14,7 +14,7 @@ __device__ __forceinline__ void combine_at(T* p, T value) {
   if constexpr (Op == combine::store) {
     *static_cast<volatile T*>(p) = value;
   } else if constexpr (Op == combine::bit_xor || Op == combine::bit_or) {
-    static_assert(std::is_integral_v<T>, "bits are combined in integers");
+    static_assert(std::is_integral_v<T>, "the bit operations need an integer type");
     using word = std::conditional_t<sizeof(T) == 4, unsigned int, unsigned long long>;
     auto* const at = reinterpret_cast<word*>(p);
     if constexpr (Op == combine::bit_xor)

@@ -1,6 +1,6 @@
-// Kernels send updates to threads of the host, each of which has a ring of slots in page-locked
-// memory. kernel/credit_ring.hpp says how the ring orders what both sides write and read, and
-// ring_readers.hpp is the other side.
+// Kernels send updates to threads of the host. Each thread has a ring of slots in page-locked
+// memory. kernel/credit_ring.hpp describes the memory ordering of the ring. ring_readers.hpp has
+// the host's side.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +34,11 @@ template <class Codec>
 struct send_to_host {
   static constexpr bool by_blocks = true;
   Codec codec;
-  const kernel::credit_ring* rings;  // in the GPU's memory
+  const kernel::credit_ring* rings;  // the rings' addresses, in the GPU's memory
   unsigned char* slots;              // [rings][slots][slot_bytes], page-locked
   const std::uint8_t* owner;         // [bins] the bin's ring
   ring_failure* failure;             // page-locked
-  unsigned int* failed;              // in the GPU's memory
+  unsigned int* failed;              // set after a failure; in the GPU's memory
   std::uint64_t deadline_ns;
   std::uint32_t ring_count;
 
@@ -48,7 +48,7 @@ struct send_to_host {
     return codec.element(r);
   }
 
-  // Sends `count` records, at most slot_records, by the whole block. After a failure it drops them.
+  // The whole block sends `count` records, at most slot_records. After a failure it drops them.
   template <class Record>
   __device__ void send(std::uint32_t bin, const Record* records, std::uint32_t count) const {
     __shared__ std::uint64_t ticket_of_block;

@@ -1,5 +1,5 @@
-// The kernels of scattered updates, and the memory of their bins. interlace/updates_device.cuh is
-// what programs use.
+// The kernels of scattered updates, and the memory of their bins. Programs use
+// interlace/updates_device.cuh.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -38,7 +38,7 @@ struct apply_to_table {
   __device__ __forceinline__ const void* table_bytes() const { return table; }
 };
 
-// Drops updates, to measure the rest.
+// Drops updates, to measure the time of everything else.
 template <class Codec>
 struct drop_updates {
   static constexpr bool by_blocks = false;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
 inline constexpr int plain_threads = 256;
 inline constexpr int plain_each = 8;
 
-// Applies updates [0, count) by one atomic each.
+// Applies each of the updates [0, count) by one atomic.
 template <class Producer, class Apply>
 __global__ void __launch_bounds__(plain_threads)
     plain_kernel(std::uint64_t count, std::uint64_t elements, bad_update* bad,
@@ -155,7 +155,7 @@ class update_bins {
       bins_.chunk_log2 = sizes_.chunk_log2;
       bins_.list_entries = sizes_.list_entries;
     }
-    INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());  // cudaMemset returns before it is done
+    INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());  // cudaMemset may return before it has finished
   }
 
   const sizing& sizes() const { return sizes_; }
@@ -164,14 +164,14 @@ class update_bins {
     return static_cast<std::uint32_t>(std::uint64_t{sizes_.bins} * group / sizes_.groups);
   }
 
-  // Empties all bins: their updates are lost.
+  // Empties all bins. Their updates are lost.
   void reset(cudaStream_t stream) {
     reset_kernel<<<static_cast<unsigned>(multiprocessors_), plan_threads, 0, stream>>>(
         bins_, sizes_.chunks);
     INTERLACE_CUDA_CHECK(cudaGetLastError());
   }
 
-  // Gives the bins [begin, end) to the next round, which empties them.
+  // Plans the next round: it will empty the bins [begin, end).
   void plan(std::uint32_t begin, std::uint32_t end, bool first, bool last, cudaStream_t stream) {
     const std::uint64_t window = std::uint64_t{value_bytes_} << sizes_.window_log2;
     plan_arguments a{};
@@ -189,7 +189,8 @@ class update_bins {
     INTERLACE_CUDA_CHECK(cudaGetLastError());
   }
 
-  // A round: appends the producer's updates [begin, end), and applies what the plan gave.
+  // A round: appends the producer's updates [begin, end), and applies the chunks that the plan made
+  // due.
   template <class Producer, class Apply>
   void round(const Producer& producer, std::uint64_t begin, std::uint64_t end, const Apply& apply,
              cudaStream_t stream) {
@@ -213,8 +214,8 @@ class update_bins {
     INTERLACE_CUDA_CHECK(cudaGetLastError());
   }
 
-  // All rounds of the updates [0, count), from empty bins on. What the last rounds appended remains
-  // in the bins.
+  // Runs all rounds for the updates [0, count). The bins must be empty at the start. The updates
+  // that the last rounds appended remain in the bins.
   template <class Producer, class Apply>
   void append_all(const Producer& producer, std::uint64_t count, const Apply& apply,
                   cudaStream_t stream) {
@@ -242,7 +243,8 @@ class update_bins {
     INTERLACE_CUDA_CHECK(cudaGetLastError());
   }
 
-  // Waits for the stream. Returns, and sets to zero, the updates without room and the bad ones.
+  // Waits for the stream. Returns the numbers of updates without room and of bad updates, and
+  // resets both numbers.
   std::pair<std::uint64_t, bad_update> take_counts(cudaStream_t stream) {
     unsigned long long direct = 0;
     bad_update bad{};
@@ -276,7 +278,7 @@ class update_bins {
 
   std::uint64_t elements_;
   std::uint32_t value_bytes_;
-  std::uint64_t fetched_ahead_;  // bytes of the table
+  std::uint64_t fetched_ahead_;  // how far ahead the table is fetched, in bytes
   int device_ = 0;
   int multiprocessors_ = 0;
   std::uint64_t most_shared_ = 0;

@@ -33,7 +33,7 @@ __device__ __forceinline__ Record load_streaming(const Record* from) {
   return r;
 }
 
-// How a record says its element and its value: by functions of its own.
+// The codec of records that have functions for their element and their value.
 template <class Record>
 struct own_codec {
   using value_type = typename Record::value_type;
@@ -43,8 +43,8 @@ struct own_codec {
 
 }  // namespace cuda::updates
 
-// An update with the number of its element. A record has 8 bytes where both are 4 bytes, 12 for
-// values of 8 bytes, and 16 with Index = std::uint64_t.
+// An update with the number of its element. A record has 8 bytes if the number and the value have 4
+// bytes each, 12 bytes if the value has 8, and 16 bytes with Index = std::uint64_t.
 template <class T, class Index = std::uint32_t>
 struct indexed_update {
   using value_type = T;
@@ -67,7 +67,7 @@ struct indexed_update {
   unsigned int words[(sizeof(Index) + sizeof(T)) / 4];
 };
 
-// The updates (indices[i], values[i]).
+// A producer of the updates (indices[i], values[i]).
 template <class Update, class Index>
 struct update_arrays {
   const Index* indices;
@@ -84,7 +84,7 @@ struct update_arrays {
   __device__ __forceinline__ walk begin(std::uint64_t i) const { return {indices + i, values + i}; }
 };
 
-// The updates make(0), make(1), ...
+// A producer of the updates make(0), make(1), ... ...
 template <class Make>
 struct each_update {
   Make make;

@@ -1,5 +1,6 @@
-// Threads of the host that apply what kernels send: each thread has a ring, and owns the bins whose
-// updates arrive in it. So no two threads write the same element, and no atomics are needed.
+// Threads of the host apply the updates that kernels send. Each thread has a ring, and owns the
+// bins whose updates arrive in that ring. So no two threads write the same element, and no atomics
+// are needed.
 #pragma once
 
 #include <atomic>
@@ -13,8 +14,8 @@
 
 namespace interlace::cuda::updates {
 
-// The updates of a slot, as send_to_host writes it (host_ring.cuh).
-inline constexpr std::uint32_t slot_records = 1024;  // as many as a chunk has
+// The layout of a slot, which send_to_host writes (host_ring.cuh).
+inline constexpr std::uint32_t slot_records = 1024;  // the number of records in a chunk
 inline constexpr std::uint64_t slot_header_bytes = 128;
 
 struct slot_header {
@@ -43,7 +44,7 @@ struct apply_on_host {
   }
 };
 
-// Drops records, to measure the rest.
+// Drops records, to measure the time of everything else.
 struct drop_on_host {
   template <class Record>
   void fetch(const Record& /*r*/) const {}
@@ -51,7 +52,8 @@ struct drop_on_host {
   void now(const Record& /*r*/) const {}
 };
 
-// `Apply` has `fetch(record)`, which asks for the element's memory, and `now(record)`.
+// `Apply` has `fetch(record)`, which prefetches the element's memory, and `now(record)`, which
+// applies the record.
 template <class Record, class Apply>
 class ring_readers {
  public:
@@ -73,7 +75,7 @@ class ring_readers {
   ring_readers(ring_readers&&) = delete;
   ring_readers& operator=(ring_readers&&) = delete;
 
-  // Waits until each ring has been read up to its number of tickets. The kernels must have ended.
+  // Waits until the threads have read all tickets of all rings. The kernels must have ended.
   void finish(const std::vector<std::uint64_t>& tickets) {
     for (std::size_t k = 0; k < ends_.size(); ++k) ends_[k] = tickets[k];
     for (std::thread& one : threads_)
@@ -87,12 +89,12 @@ class ring_readers {
       if (one.joinable()) one.join();
   }
 
-  // Updates that each thread has applied; exact after finish.
+  // The number of updates that each thread has applied. It is exact after `finish`.
   std::vector<std::uint64_t> applied() const { return {read_.begin(), read_.end()}; }
 
  private:
   static constexpr std::uint64_t unknown = ~std::uint64_t{0};
-  static constexpr std::uint32_t ahead = 24;  // records whose elements are fetched ahead
+  static constexpr std::uint32_t ahead = 24;  // number of records whose elements are fetched ahead
 
   void read(std::size_t which, const kernel::credit_ring& ring, const unsigned char* slots,
             const Apply& apply) {
@@ -121,7 +123,8 @@ class ring_readers {
     }
   }
 
-  std::vector<std::atomic<std::uint64_t>> ends_;  // tickets; unknown while kernels run
+  std::vector<std::atomic<std::uint64_t>>
+      ends_;  // the final number of tickets of each ring; unknown while kernels run
   std::vector<std::uint64_t> read_;
   std::atomic<bool> stopped_{false};
   std::vector<std::thread> threads_;

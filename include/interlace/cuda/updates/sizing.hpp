@@ -1,10 +1,10 @@
 // The sizes of bins, chunks and rounds for scattered updates of a table; pure arithmetic.
 //
 // Updates that lie in bins wait until their part of the table is due. The longer they wait, the
-// more of them share a sector of the table, and the fewer bytes of the table each update moves. So
-// the bins form groups: each round appends to all bins and empties one group. The bins of a group
-// are then `groups` rounds old, while the memory holds only half as many updates as if all bins
-// were.
+// more of them share a sector of the table, and the fewer bytes of the table each update moves.
+// Therefore the bins form groups: each round appends to all bins and empties one group. A group is
+// emptied when its updates have waited for `groups` rounds. The memory holds only half of the
+// updates that it would hold if all bins were emptied together.
 #pragma once
 
 #include <algorithm>
@@ -16,41 +16,42 @@
 
 namespace interlace::cuda::updates {
 
-// The options of a caller. The library decides where a number is zero.
+// The options of a caller. If an option is zero, the library decides.
 struct sizing_request {
-  std::uint64_t elements = 0;         // of the table
-  std::uint32_t value_bytes = 8;      // of an element of the table
-  std::uint32_t record_bytes = 8;     // of an update in a bin
-  std::uint64_t cache_bytes = 0;      // of the GPU's L2; 0: bins in any case
-  std::uint64_t buffer_bytes = 0;     // the most for bins and lists; 0: a quarter of the table
-  std::uint64_t window_bytes = 0;     // of the table that a bin covers; 0: decided
-  std::uint32_t groups = 0;           // rounds between two times that a bin is emptied; 0: decided
-  std::uint32_t tile_records = 4096;  // that a thread block appends at a time
+  std::uint64_t elements = 0;      // number of elements in the table
+  std::uint32_t value_bytes = 8;   // size of an element of the table
+  std::uint32_t record_bytes = 8;  // size of an update in a bin
+  std::uint64_t cache_bytes = 0;   // size of the GPU's L2; 0: use bins in any case
+  std::uint64_t buffer_bytes = 0;  // the most memory for bins and lists; 0: a quarter of the table
+  std::uint64_t window_bytes = 0;  // part of the table that a bin covers; 0: the library decides
+  std::uint32_t groups = 0;        // a bin is emptied every so many rounds; 0: the library decides
+  std::uint32_t tile_records = 4096;  // number of updates that a thread block appends at a time
   std::uint32_t most_bins = 4096;
 };
 
 struct sizing {
-  bool plain = false;             // plain atomics are faster than bins
-  std::uint32_t window_log2 = 0;  // elements of a window
+  bool plain = false;             // whether plain atomics are faster than bins
+  std::uint32_t window_log2 = 0;  // log2 of the elements of a window
   std::uint32_t bins = 0;
   std::uint32_t groups = 0;
-  std::uint32_t chunk_log2 = 10;    // updates of a chunk, the unit of a bin's memory
-  std::uint32_t chunks = 0;         // of the pool
+  std::uint32_t chunk_log2 = 10;    // log2 of the updates of a chunk, the unit of a bin's memory
+  std::uint32_t chunks = 0;         // number of chunks in the pool
   std::uint32_t list_entries = 0;   // the most chunks of one bin
   std::uint64_t round_records = 0;  // updates that a round appends; a multiple of a tile
-  std::uint64_t expected = 0;       // updates that a bin is given room for in the first round
-  std::uint64_t buffer_bytes = 0;   // of pool and lists
+  std::uint64_t expected = 0;       // updates for which a bin gets room in the first round
+  std::uint64_t buffer_bytes = 0;   // size of the pool and the lists together
 
   std::uint64_t pool_records() const { return std::uint64_t{chunks} << chunk_log2; }
 };
 
-// Bytes of a bin's and a chunk's lists (bins.cuh allocates exactly these).
+// The bytes of lists for each bin and for each chunk. bins.cuh allocates exactly these.
 inline constexpr std::uint64_t bytes_a_bin = 16;
 inline constexpr std::uint64_t bytes_a_chunk = 20;  // a drain entry of 16 bytes, a free entry of 4
 inline constexpr std::uint64_t bytes_in_all = 64;
 
-// The tables for which bins pay: larger than this many L2s, and no larger than this many bytes.
-// Measured on an H200: 64 MiB and 64 GiB are faster by plain atomics, 128 MiB and 8 GiB by bins.
+// Bins are faster for tables that are larger than this many times the L2 and have at most this many
+// bytes. Measured on an H200: 64 MiB and 64 GiB are faster by plain atomics, 128 MiB and 8 GiB by
+// bins.
 inline constexpr double least_caches = 1.5;
 inline constexpr std::uint64_t most_table_bytes = std::uint64_t{8} << 30U;
 inline constexpr std::uint64_t best_window_bytes = std::uint64_t{2} << 20U;
@@ -74,8 +75,8 @@ inline sizing size_bins(const sizing_request& r) {
   std::uint64_t window = r.window_bytes != 0 ? r.window_bytes : best_window_bytes;
   s.window_log2 = static_cast<std::uint32_t>(
       std::bit_width(std::max<std::uint64_t>(window / r.value_bytes, 1)) - 1);
-  // Windows grow until a tile has enough updates for each bin. Beyond a quarter of the L2, they
-  // grow only if there would be too many bins.
+  // Windows grow until a tile has enough updates for each bin. A window of a quarter of the L2 or
+  // more grows further only if there would be too many bins.
   const std::uint64_t best_bins = r.window_bytes != 0 ? r.most_bins : r.most_bins / 4;
   while (bins_of(s.window_log2) > best_bins &&
          (bins_of(s.window_log2) > r.most_bins ||

@@ -75,7 +75,7 @@ struct instruction {
   std::uint32_t dependents = none;  // the first element of a list, which next_dependent links
   std::uint32_t next_dependent = none;
 };
-static_assert(sizeof(instruction) == 40, "programs are most of what a run holds");
+static_assert(sizeof(instruction) == 40, "recorded programs take most of a run's memory");
 
 struct warp_program {
   warp_program() = default;

@@ -58,8 +58,8 @@ class recorder {
     // One counter of 8 bytes for each chunk, in the device's memory. Null: the stores themselves
     // update the counters.
     const std::byte* counters = nullptr;
-    // Whether blocks run when they start and not ahead, because the kernel updates memory of other
-    // devices, whose kernels may do the same.
+    // Whether a block runs only when it starts, and not ahead of time. Kernels that update memory
+    // of other devices need this, because kernels of those devices may update the same memory.
     bool in_turn = false;
     trace::sink* log = nullptr;  // receives every action; null: nothing is logged
     std::uint32_t launch = 0;    // number of the launch in the log
@@ -114,8 +114,8 @@ class recorder {
   }
   [[gnu::always_inline]] void on_compute(const operations& work, kernel::site_id site) {
     node& n = reach(key_of(site), instruction_kind::compute, 0, {});
-    // The array that holds the addresses of accesses also holds these counts. The warp takes as
-    // long as its longest lane.
+    // These counts are in the array that otherwise holds the addresses of accesses. The warp takes
+    // as long as its longest lane.
     std::uint64_t* most = slot_ - lane_;
     const std::array<std::uint32_t, operation_kinds> counts{work.fp32, work.fp64, work.integer,
                                                             work.special};
@@ -175,8 +175,8 @@ class recorder {
 
  private:
   struct node {
-    // Equals `key` if this node is the first instance of its key and is stored directly after the
-    // node that a lane executes before it. Otherwise 0, which is not a key.
+    // `key`, if two conditions hold: this node is the first instance of its key, and it is stored
+    // directly after the node that a lane executes before it. Otherwise 0, which is not a key.
     std::uint64_t key_in_order = 0;
     std::uint64_t lanes = 0;    // one bit for each lane that reached the node
     std::uint64_t key = 0;      // place in the source and iterations, the same for all instances
@@ -216,7 +216,7 @@ class recorder {
   }
   bool came(const node& n) const { return (n.lanes & lane_bit_) != 0; }
 
-  // Whether node `n` is the next node with `key` that the lane reaches.
+  // Whether node `n` has this key and is the next node that the lane reaches.
   bool is_next(const node& n, std::uint64_t key) const {
     return n.key == key && !came(n) &&
            (n.instance_before == none || came(nodes_[n.instance_before]));
@@ -395,7 +395,9 @@ class recorder::known_lanes {
   void next_iteration() {}
   void leave_loop(std::uint64_t) {}
   void on_uniform() {}
-  void on_acquire_release() { throw_differs(); }  // sends updates, which must not be repeated
+  void on_acquire_release() {
+    throw_differs();
+  }  // the atomic sends updates, which must not be repeated
   void on_barrier(bool) {}
   void on_shuffle(std::uint32_t, std::uint32_t, operation, std::uint32_t) {}
 
