@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import interlace
+from interlace.base.errors import UserError
 from interlace.model.mechanisms import GIB, MIB
 from interlace.runtime import loading
 from interlace.show import load_bench as show
@@ -98,8 +99,8 @@ def test_a_loader_that_fails_is_left_out(
 
 def test_the_time_ends(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # the allowed time is enough for the begin, the loader's start, its first load, the measurement
-    # of its memory and one repeat
-    now = iter([0.0, 0.5, 0.5, 0.5, 0.5, 2.0])
+    # of its memory and one repeat; the clock is read before each of these and for its answer
+    now = iter([0.0, *[0.5] * 8, 2.0])
     monkeypatch.setattr(load_bench, "_now", lambda: next(now))
     ran = run("bench", "load", "-b", "1M", "--device", "cpu", "-n", 2, "--folder", tmp_path,
               "--methods", "interlace", "--limit", 1)  # fmt: skip
@@ -115,14 +116,16 @@ def test_loaders_that_cannot_load_are_named(run: Run, tmp_path: Path) -> None:
     assert re.search(r"Left out: fastsafetensors.*(: it has no|: it loads|is not)", ran.out)
 
 
-def child(tmp_path: Path, method: str) -> load_child._Child:
-    file = tmp_path / "m.safetensors"
+def child(tmp_path: Path, method: str, files: int = 1) -> load_child._Child:
     shapes = load_model.shapes(MIB)[0]
     data = load_model.random_bytes(shapes)
     (tmp_path / "bytes").write_bytes(data)
-    interlace.save(load_model.tensors_of(shapes, data, "numpy"), file)
-    given = {"method": method, "file": str(file), "bytes": str(tmp_path / "bytes")}
-    given |= {"device": "cpu", "framework": "numpy"}
+    tensors, names = load_model.tensors_of(shapes, data, "numpy"), []
+    for number, own in enumerate(load_model.shards(shapes, files)):
+        names.append(str(tmp_path / f"{number}.safetensors"))
+        interlace.save({name: tensors[name] for name in own}, names[-1])
+    given = {"method": method, "files": names, "bytes": str(tmp_path / "bytes")}
+    given |= {"device": ",".join(["cpu"] * files), "framework": "numpy"}
     return load_child._Child(given | {"threads": 2, "ring": None, "most": MIB, "context": True})
 
 
@@ -146,6 +149,27 @@ def test_wrong_bytes_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(loading, "load", damaged)
     assert measuring.load(TOLD)["wrong"] == 3
+
+
+@pytest.mark.parametrize("method", ["interlace", "interlace stream", "safetensors load_file"])
+def test_a_file_for_each_device(tmp_path: Path, method: str) -> None:
+    if importlib.util.find_spec("safetensors") is None and "load_file" in method:
+        pytest.skip("safetensors is not installed")
+    measuring = child(tmp_path, method, files=3)
+    assert measuring.load(TOLD)["wrong"] == 0
+    measuring.files[1].unlink()
+    with pytest.raises((OSError, UserError), match="such file"):
+        measuring.load(TOLD)
+
+
+def test_files_are_about_as_large() -> None:
+    of = load_model.shapes(GIB)[0]
+    for count in (1, 2, 7):
+        files = load_model.shards(of, count)
+        assert [name for names in files for name in names] == list(of)
+        sizes = [sum(load_model.size_of(of[name]) for name in names) for names in files]
+        largest = max(map(load_model.size_of, of.values()))
+        assert max(sizes) - min(sizes) <= 2 * largest
 
 
 def test_more_cores_after_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,6 +210,10 @@ def test_pages_are_dropped_and_counted(tmp_path: Path) -> None:
     [
         (["--bytes", "1K"], "--bytes '1K': give a size from 1M to 64G, such as 256M"),
         (["--device", "tpu"], "'tpu' is not a device; give cpu, cuda, or cuda:0 and so on"),
+        (
+            ["--device", "cpu,cuda:0"],
+            "--device cpu,cuda:0: give cpu, or GPUs that are all different",
+        ),
         (["--device", "cpu", "--folder", "/nowhere"], "--folder /nowhere is not a folder"),
         (["--slot", "1"], "--slot '1': give a size from 4K to 1G, such as 256M"),
         (["--threads", "0"], "--threads 0: give a number of at least 1"),

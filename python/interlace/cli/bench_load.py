@@ -40,7 +40,9 @@ def load_command(
     device: Annotated[
         str | None,
         typer.Option(
-            "--device", metavar="NAME", help="cpu, cuda:0, ...  [default: cuda:0 if it is there]"
+            "--device",
+            metavar="NAME",
+            help="cpu, cuda:0, or several: a share of the file to each.  [default: a GPU, or cpu]",
         ),
     ] = None,
     folder: Annotated[

@@ -48,6 +48,7 @@ PLACES = ("cache", "tmpfs", "cold")
 TMPFS = Path("/dev/shm")
 # A loader is given up if it takes longer than this time and is slower than this rate.
 ANSWER_S, LEAST_BYTES_PER_S = 20, 5e8
+AFTER_LIMIT_S = 5  # a loader that takes so much longer than the time allowed is given up
 SLOW = 3  # a loader that takes this many times the fastest one's time is repeated once
 
 
@@ -122,8 +123,11 @@ class _TimeIsOver(Exception):  # noqa: N818
 class _Loader:
     """A process that loads by one method."""
 
-    def __init__(self, method: Method, given: dict[str, Any], *, context: bool) -> None:
+    def __init__(
+        self, method: Method, given: dict[str, Any], end: float | None, *, context: bool
+    ) -> None:
         self.method = method
+        self._end = end
         self._deadline = ANSWER_S + given["most"] / LEAST_BYTES_PER_S
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
         told = json.dumps(given | {"method": method.name, "context": context})
@@ -138,8 +142,11 @@ class _Loader:
 
     def answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        if not select.select([self._process.stdout], [], [], self._deadline)[0]:
-            raise _Failed(f"it did not end in {self._deadline:.0f} s")
+        most = self._deadline
+        if self._end is not None:
+            most = min(most, max(self._end - _now(), 0) + AFTER_LIMIT_S)
+        if not select.select([self._process.stdout], [], [], most)[0]:
+            raise _Failed(f"it did not end in {most:.0f} s")
         line = self._process.stdout.readline()
         if not line:
             self._process.wait()
@@ -223,7 +230,7 @@ class _Place:
         """Start the loaders' processes, and do not wait for them."""
         loaders = {}
         for method in methods:
-            loaders[method.name] = loader = _Loader(method, self.given, context=context)
+            loaders[method.name] = loader = _Loader(method, self.given, self.end, context=context)
             running.callback(loader.close)
         return loaders
 
@@ -406,6 +413,17 @@ def default_device() -> str:
     return "cpu"
 
 
+def _targets(asked: str) -> list[str]:
+    """The devices that are asked for: "cpu", or GPUs with their numbers."""
+    named = [part.strip() for part in asked.split(",")]
+    gpus = [gpu_of(one) for one in named]
+    if gpus == [None]:
+        return ["cpu"]
+    if None in gpus or len(set(gpus)) < len(gpus):
+        raise UserError(f"--device {asked}: give cpu, or GPUs that are all different")
+    return [f"cuda:{max(gpu or 0, 0)}" for gpu in gpus]
+
+
 def _chosen(request: Request, framework: str, gpu: bool, notes: list[str]) -> list[Method]:
     """The methods that can load, with a note for each that cannot."""
     chosen = []
@@ -433,25 +451,28 @@ def _folder_of(place: str, request: Request) -> Path:
     return folder
 
 
-def _write(file: Path, data: Path, of: load_model.Shapes, framework: str, *, warm: bool) -> None:
+def _write(
+    files: Sequence[Path], data: Path, of: load_model.Shapes, framework: str, *, warm: bool
+) -> None:
     """Write the checkpoint, and the random bytes of its tensors."""
     data.write_bytes(random := load_model.random_bytes(of))
-    loading.save(load_model.tensors_of(of, random, framework), file, metadata={"format": "pt"})
-    # The kernel takes longer for the first and the second read of a page than for later reads. Read
-    # the file twice, so that no loader pays for this.
-    for _ in range(2 if warm else 0):
-        list(BY_NAME[LIMIT].load(Asked(file, "cpu", framework, None, None)))
+    tensors = load_model.tensors_of(of, random, framework)
+    for file, names in zip(files, load_model.shards(of, len(files)), strict=True):
+        loading.save({name: tensors[name] for name in names}, file, metadata={"format": "pt"})
+        # The kernel takes longer for the first and the second read of a page than for later reads.
+        # Read the file twice, so that no loader pays for this.
+        for _ in range(2 if warm else 0):
+            list(BY_NAME[LIMIT].load(Asked(file, "cpu", framework, None, None)))
 
 
 def run(request: Request) -> LoadResults:
     """Measure every method with the largest checkpoint that fits, from every place."""
     end = None if request.limit_s is None else _now() + request.limit_s
-    target = request.device or default_device()
-    gpu = gpu_of(target) is not None
-    if gpu and ":" not in target:
-        target = f"{target}:0"
+    targets = _targets(request.device or default_device())
+    target = ",".join(targets)
+    gpu = targets != ["cpu"]
     framework = framework_named(None, gpu=gpu)
-    machine, driver = machine_of(target if gpu else "cpu", framework)
+    machine, driver = machine_of(targets[0], framework)
     of, layers, halvings = load_model.shapes(request.most)
     total = load_model.bytes_of(of)
     notes: list[str] = []
@@ -469,9 +490,10 @@ def run(request: Request) -> LoadResults:
         for place, folder in folders.items():
             check_room(folder, total, max(map(load_model.size_of, of.values())))
             with tempfile.TemporaryDirectory(prefix="interlace-", dir=folder) as inside:
-                file, data = Path(inside) / "model.safetensors", Path(inside) / "bytes"
-                write = partial(_write, file, data, of, framework, warm=place != "cold")
-                here = given | {"file": str(file), "bytes": str(data)}
+                shards = [Path(inside) / f"{d.replace(':', '')}.safetensors" for d in targets]
+                data = Path(inside) / "bytes"
+                write = partial(_write, shards, data, of, framework, warm=place != "cold")
+                here = given | {"files": [str(file) for file in shards], "bytes": str(data)}
                 measured = _Place(place, methods, here, write, request, notes, tick, end)
                 measured.measure()
                 rows += measured.results(total)

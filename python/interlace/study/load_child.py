@@ -14,6 +14,7 @@ import importlib
 import json
 import mmap
 import os
+import queue
 import sys
 import threading
 import time
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from interlace.study import load_model
-from interlace.study.load_methods import BY_NAME, LIMITS, Asked
+from interlace.study.load_methods import BY_NAME, LIMITS, OWN_METHODS, Arrived, Asked, Method
 
 PAGE = 4096
 SETTLE_S = 0.2  # wait so long, because memory that a process frees takes the GPU's time for a while
@@ -36,37 +37,42 @@ SLACK = 1 << 30  # bytes of reusable memory beyond the size of the tensors
 class _Child:
     def __init__(self, given: dict[str, Any]) -> None:
         ring = given["ring"]
+        self.devices = given["device"].split(",")
+        self.files = tuple(Path(file) for file in given["files"])
         self.asked = Asked(
-            Path(given["file"]), given["device"], given["framework"], given["threads"],
+            self.files[0], self.devices[0], given["framework"], given["threads"],
             None if ring is None else tuple(ring),
         )  # fmt: skip
         self.method = BY_NAME[given["method"]]
         self.data = Path(given["bytes"])
         self.shapes = load_model.shapes(given["most"])[0]
         self.size = load_model.bytes_of(self.shapes)
-        self.gpu = self.asked.device != "cpu"
+        self.gpu = "cpu" not in self.devices
         self.cores = sorted(os.sched_getaffinity(0))
         self.framework: Any = importlib.import_module(self.asked.framework)
         importlib.import_module(self.method.module)
         if self.method.name in LIMITS:
             self.gpu = False
         if self.gpu and given["context"]:
-            self._empty(1)
+            self._empty_each(1)
             self._synchronize()
         self.idle = _status(
             "VmRSS"
         )  # memory that a loader keeps from its first load counts as memory of the loader
 
-    def _empty(self, size: int) -> Any:
+    def _empty_each(self, size: int) -> list[Any]:
+        """Memory of `size` bytes on each device."""
         if self.asked.framework == "torch":
-            return self.framework.empty(size, dtype=self.framework.uint8, device=self.asked.device)
-        return self.framework.empty(size, dtype="uint8")
+            byte = self.framework.uint8
+            return [self.framework.empty(size, dtype=byte, device=d) for d in self.devices]
+        return [self.framework.empty(size, dtype="uint8")]
 
     def _synchronize(self) -> None:
         if not self.gpu:
             return
         if self.asked.framework == "torch":
-            self.framework.cuda.synchronize(self.asked.device)
+            for device in self.devices:
+                self.framework.cuda.synchronize(device)
         else:
             self.framework.cuda.Device().synchronize()
 
@@ -92,13 +98,15 @@ class _Child:
         if self.gpu:
             time.sleep(SETTLE_S)
         if told["reused"]:
-            self._empty(self.size + SLACK).fill_(1)
+            for memory in self._empty_each(self.size // len(self.devices) + SLACK):
+                memory.fill_(1)
+            del memory
             self._synchronize()
         found: dict[str, Any] = {}
         first = None
         with _peaks(self) if told["memory"] else _nothing() as peaks:
             begin = time.perf_counter()
-            for name, tensor in self.method.load(self.asked):
+            for name, tensor in self._arriving():
                 if first is None:
                     self._synchronize()
                     first = time.perf_counter() - begin
@@ -114,6 +122,25 @@ class _Child:
         self._settle()
         return result
 
+    def _arriving(self) -> Arrived:
+        """The tensors. Each file goes to a device of its own, if there are several devices.
+
+        Interlace loads all files in one call. Other loaders load to one device in a call, so that
+        each file has a thread, with its share of the reading threads.
+        """
+        if len(self.devices) == 1:
+            return self.method.load(self.asked)
+        if self.method.name in OWN_METHODS:
+            named = load_model.shards(self.shapes, len(self.devices))
+            places = {n: d for names, d in zip(named, self.devices, strict=True) for n in names}
+            return self.method.load(self.asked._replace(files=self.files, places=places))
+        threads = max(1, self.asked.cores // len(self.devices))
+        shares = [
+            self.asked._replace(file=file, device=device, threads=threads)
+            for file, device in zip(self.files, self.devices, strict=True)
+        ]
+        return at_once(self.method, shares)
+
     def _touch(self, found: dict[str, Any]) -> None:
         """Touch every page. safetensors maps the file, and reads a page only when it is touched."""
         for tensor in found.values():
@@ -126,7 +153,8 @@ class _Child:
         """The number of tensors that differ from the written ones in name, dtype or bytes."""
         data: Any = np.memmap(self.data, np.uint8, "c")
         if self.asked.framework == "torch":
-            data = self.framework.from_numpy(data).to(self.asked.device)
+            here = self.framework.from_numpy(data)
+            copies = {device: here.to(device) for device in self.devices}
         elif self.asked.framework == "cupy":
             data = self.framework.asarray(data)
         wrong = len(set(self.shapes) ^ set(found))
@@ -134,6 +162,11 @@ class _Child:
             if name not in found:
                 continue
             begin = load_model.STEP * number
+            if self.asked.framework == "torch":
+                if str(found[name].device) not in copies:
+                    wrong += 1
+                    continue
+                data = copies[str(found[name].device)]
             expected = data[begin : begin + load_model.size_of(shape)]
             wrong += not self._equal(found[name], shape, expected)
         return wrong
@@ -155,12 +188,40 @@ class _Child:
 
         Return the share of its pages that stayed in the cache.
         """
-        descriptor = os.open(self.asked.file, os.O_RDONLY)
+        left = []
+        for file in self.files:
+            descriptor = os.open(file, os.O_RDONLY)
+            try:
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+                left.append(resident(descriptor))
+            finally:
+                os.close(descriptor)
+        return max(left)
+
+
+def at_once(method: Method, shares: list[Asked]) -> Arrived:
+    """The tensors of several loads, each in a thread of its own."""
+    arrived: queue.SimpleQueue[tuple[str, Any] | Exception | None] = queue.SimpleQueue()
+
+    def load(asked: Asked) -> None:
         try:
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            return resident(descriptor)
-        finally:
-            os.close(descriptor)
+            for one in method.load(asked):
+                arrived.put(one)
+            arrived.put(None)
+        except Exception as error:
+            arrived.put(error)
+
+    for asked in shares:
+        threading.Thread(target=load, args=(asked,), daemon=True).start()
+    left = len(shares)
+    while left:
+        one = arrived.get()
+        if isinstance(one, Exception):
+            raise one
+        if one is None:
+            left -= 1
+        else:
+            yield one
 
 
 def resident(descriptor: int) -> float:
@@ -218,7 +279,8 @@ def _free(child: _Child) -> int:
     if not child.gpu:
         return 0
     if child.asked.framework == "torch":
-        return int(child.framework.cuda.mem_get_info(child.asked.device)[0])
+        info = child.framework.cuda.mem_get_info
+        return sum(int(info(device)[0]) for device in child.devices)
     return int(child.framework.cuda.runtime.memGetInfo()[0])
 
 

@@ -8,7 +8,7 @@ import importlib.util
 import mmap
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,10 @@ class Asked(NamedTuple):
     framework: str
     threads: int | None  # None: the loader's default, or the number of cores
     ring: tuple[int, int] | None  # for interlace: the number of slots, and a slot's bytes
+    # For interlace, in place of the file and the device: several files, and the device of each
+    # tensor.
+    files: tuple[Path, ...] = ()
+    places: Mapping[str, str] | None = None
 
     @property
     def cores(self) -> int:
@@ -71,8 +75,8 @@ def _interlace(*, direct: bool) -> Callable[[Asked], Arrived]:
         from interlace.runtime import loading
 
         yield from loading.load(
-            asked.file,
-            asked.device,
+            asked.files or asked.file,
+            asked.places or asked.device,
             framework=asked.framework,
             threads=asked.threads,
             ring=asked.ring,
@@ -86,7 +90,10 @@ def _interlace_stream(asked: Asked) -> Arrived:
     from interlace.runtime import streaming
 
     yield from streaming.stream(
-        asked.file, asked.device, framework=asked.framework, threads=asked.threads
+        asked.files or asked.file,
+        asked.places or asked.device,
+        framework=asked.framework,
+        threads=asked.threads,
     )
 
 
@@ -184,16 +191,18 @@ def _limit(flags: int) -> Callable[[Asked], Arrived]:
 
 
 OWN = "interlace"
+OWN_DIRECT = "interlace direct"
 OWN_STREAM = "interlace stream"
 THEIRS = "safetensors load_file"
 LIMIT = "pread"  # this is not a loader, but a limit that no loader can exceed
 DISK_LIMIT = "direct reads"
 LIMITS = (LIMIT, DISK_LIMIT)
+OWN_METHODS = (OWN, OWN_DIRECT, OWN_STREAM)
 _ALL = ("torch", "cupy", "numpy")
 METHODS = (
     Method(OWN, "interlace.runtime.loading", "interlace", _ALL, False, _interlace(direct=False)),
     Method(
-        "interlace direct", "interlace.runtime.loading", "interlace", ("torch", "cupy"), True,
+        OWN_DIRECT, "interlace.runtime.loading", "interlace", ("torch", "cupy"), True,
         _interlace(direct=True), warm=False,
     ),
     Method(

@@ -55,6 +55,16 @@ def shapes(most: int) -> tuple[dict[str, tuple[int, ...]], int, int]:
     return {f"{name}.weight": shape for name, shape in made.items()}, layers, halvings
 
 
+def shards(of: Shapes, count: int) -> list[list[str]]:
+    """The names of the tensors of each of `count` files, which have about as many bytes each."""
+    names: list[list[str]] = [[] for _ in range(count)]
+    total, done = bytes_of(of), 0
+    for name, shape in of.items():
+        names[min(count * done // max(total, 1), count - 1)].append(name)
+        done += size_of(shape)
+    return names
+
+
 def size_of(shape: tuple[int, ...]) -> int:
     """The bytes of a tensor."""
     return ELEMENT * prod(shape)
