@@ -65,7 +65,7 @@ def test_the_file(run: Run, tmp_path: Path) -> None:
     for row in rows.values():
         assert (row["place"], row["memory"]) == ("cache", "fresh")
         assert row["wrong"] == (None if row["method"] == "pread" else 0)
-        assert len(row["time_s"]) in (1, 3)  # a slow load is repeated once
+        assert len(row["time_s"]) in (2, 3)  # the first load of a slow loader counts
         assert row["median_s"] == statistics.median(row["time_s"])
         assert row["gb_per_s"] == pytest.approx(1e-9 * document["bytes"] / row["median_s"])
         assert row["first_s"] > 0

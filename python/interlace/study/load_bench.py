@@ -49,7 +49,7 @@ TMPFS = Path("/dev/shm")
 # A loader is given up if it takes longer than this time and is slower than this rate.
 ANSWER_S, LEAST_BYTES_PER_S = 20, 5e8
 AFTER_LIMIT_S = 5  # a loader that takes so much longer than the time allowed is given up
-SLOW = 3  # a loader that takes this many times the fastest one's time is repeated once
+SLOW = 3  # a loader that takes this many times the fastest one's time is repeated once, at the end
 
 
 class LoadRow(msgspec.Struct):
@@ -251,8 +251,8 @@ class _Place:
         cold = self.place == "cold"
         with ExitStack() as running:
             loaders = self._start(running, self.methods, context=True)
-            users = [m for m in self.methods if m.name not in LIMITS and gpu and not cold]
-            without = self._start(running, users, context=False)
+            both = [m for m in self.methods if m.name not in LIMITS and gpu and not cold]
+            without = self._start(running, both, context=False)
             self.write()  # the processes start in the meantime
             loaders = self._ready(loaders)
             self._first(loaders, all_cores, cold=cold)
@@ -261,23 +261,25 @@ class _Place:
             firsts = {n: row.first["s"] for (n, _, _), row in self.rows.items() if row.first}
             fastest = min((s for n, s in firsts.items() if n not in LIMITS), default=0.0)
             slow = {name for name, seconds in firsts.items() if seconds > SLOW * fastest}
-            for name, loader in list(loaders.items()):
-                if name not in slow | set(LIMITS):
-                    self._sample(loaders, loader, all_cores)
-            for turn in range(self.request.repeats):
+            for name in slow:
+                row = self._row(loaders[name].method, "fresh", all_cores)
+                row.repeats = [found for found in [row.first] if found is not None]
+            users = [loader for n, loader in loaders.items() if n not in slow | set(LIMITS)]
+            for loader in users:
+                self._sample(loaders, loader, all_cores)
+            for _ in range(self.request.repeats):
                 for memory in ("fresh", "reused") if gpu else ("fresh",):
                     for name, loader in list(loaders.items()):
-                        if (name in slow and turn) or (
-                            name in slow | set(LIMITS) and memory == "reused"
-                        ):
-                            continue
-                        self._repeat(loaders, loader, memory, all_cores, sample=name in slow)
+                        if name not in slow | (set(LIMITS) if memory == "reused" else set()):
+                            self._repeat(loaders, loader, memory, all_cores)
             for cores in self.request.cores:
                 for name in (OWN, LIMIT):
                     for _ in range(self.request.repeats if name in loaders else 0):
                         self._repeat(loaders, loaders[name], "fresh", cores)
             kept = {n: x for n, x in without.items() if n in loaders and n not in slow}
             self._without_context(self._ready(kept), all_cores)
+            for name in slow & set(loaders):
+                self._repeat(loaders, loaders[name], "fresh", all_cores, sample=True)
 
     def _first(self, loaders: dict[str, _Loader], cores: int, *, cold: bool) -> None:
         for name, loader in list(loaders.items()):
