@@ -148,7 +148,10 @@ struct named_chain {
 template <class F>
 bool with_chain(const F& f) {
   return f(named_chain<step_add>{"IADD3", 3, 5}) || f(named_chain<step_imad>{"IMAD", 3, 5}) ||
-         f(named_chain<step_ffma>{"FFMA", 0.5F, 1.0F}) ||
+         f(named_chain<step_lop3>{"LOP3", 3, 5}) || f(named_chain<step_min>{"VIMNMX", 3, 5}) ||
+         f(named_chain<step_imad_hi>{"IMAD.HI", 3, 5}) ||
+         f(named_chain<step_imad_wide>{"IMAD.WIDE", 3, 5}) ||
+         f(named_chain<step_f2i>{"F2I", 0, 0}) || f(named_chain<step_ffma>{"FFMA", 0.5F, 1.0F}) ||
          f(named_chain<step_dfma>{"DFMA", 0.5, 1.0}) ||
          f(named_chain<step_mufu>{"MUFU", 0.0F, 0.0F}) ||
          f(named_chain<step_shuffle>{"SHFL", 1, 0}) ||
@@ -384,7 +387,7 @@ std::vector<double> loop_clocks(loaded_from from, std::uint32_t unroll, std::uin
 }
 
 std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uint32_t repeats,
-                                 std::uint32_t gpu) {
+                                 std::uint32_t gpu, bool just_written) {
   constexpr std::uint64_t line_bytes = line_words * sizeof(unsigned int);
   constexpr std::uint64_t most_bytes = std::uint64_t{1} << 33U;  // an index of a word has 32 bits
   constexpr std::uint64_t most_shared = std::uint64_t{32} << 10U;
@@ -397,7 +400,7 @@ std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uin
   // Data that fit in a cache are loaded once before the measurement. Each repeat loads other lines
   // of larger data, which no cache has.
   const bool cached = bytes <= static_cast<std::uint64_t>(attribute(cudaDevAttrL2CacheSize));
-  const unsigned int warm_up = cached ? count : 0;
+  const unsigned int warm_up = cached && !just_written ? count : 0;
   constexpr unsigned int loads = 8192;
   std::uint64_t repeat = 0;
   if (gpu >= cuda::device_count()) {
@@ -407,14 +410,18 @@ std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uin
   bench on(repeats);
   if (gpu != 0) cuda::enable_peer_access({0, ordinal});
   auto* data = on.take<unsigned int>(bytes / sizeof(unsigned int), ordinal);
-  link_lines<<<(count + stream_threads - 1) / stream_threads, stream_threads, 0, on.stream()>>>(
-      data, count);
+  const auto link = [&] {
+    link_lines<<<(count + stream_threads - 1) / stream_threads, stream_threads, 0, on.stream()>>>(
+        data, count);
+  };
+  link();
   const auto shared_bytes = from == loaded_from::shared ? static_cast<unsigned int>(bytes) : 0U;
   return on.stretches(
       1, 1,
       [&](unsigned int grid, const timing& t) {
         const std::uint64_t line = cached ? 0 : ++repeat * 0x9E3779B97F4A7C15U & (count - 1);
         const auto first = static_cast<unsigned int>(line * line_words);
+        if (just_written) link();
         with_memory(from, [&](auto memory) {
           chase<memory.value><<<grid, lanes, shared_bytes, on.stream()>>>(
               data, count, first, warm_up, loads, on.kept<unsigned int>(), t);
@@ -492,6 +499,80 @@ std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats) {
                                                            on.kept<unsigned int>());
   }),
                static_cast<double>(steps * step_bytes) * passes);
+}
+
+std::vector<double> line_load_clocks(std::uint32_t lines, std::uint32_t offset,
+                                     std::uint32_t repeats) {
+  constexpr unsigned int rounds = 128;
+  constexpr std::uint32_t warps = 16;  // of a sub-core
+  if (lines == 0 || lines > lanes || (lines & (lines - 1)) != 0 || offset >= line_words) {
+    throw usage_error("loads of " + std::to_string(lines) + " lines, " + std::to_string(offset) +
+                      " words off; give a power of two of at most " + std::to_string(lanes) +
+                      ", and fewer words than a line has");
+  }
+  bench on(repeats);
+  const shape s = shape::of(warps);
+  const std::uint64_t words =
+      std::uint64_t{on.multiprocessors()} * s.blocks * block_lines * line_words;
+  auto* data = on.take<float>(words);
+  INTERLACE_CUDA_CHECK(cudaMemsetAsync(data, 0, words * sizeof(float), on.stream()));
+  return on.stretches(
+      on.multiprocessors(), s.blocks,
+      [&](unsigned int grid, const timing& t) {
+        load_lines<<<grid, s.threads, 0, on.stream()>>>(data, lines, offset, rounds,
+                                                        on.kept<float>(), t);
+      },
+      [](const stretch& found) {
+        return clocks_of(found) / (rounds * loads_in_flight * warps * sub_cores);
+      });
+}
+
+namespace {
+
+// Data that kernels write, and read from one end to the other.
+struct written_data {
+  written_data(bench& on, std::uint64_t bytes)
+      : steps(bytes / (sizeof(uint4) * loads_in_flight * stream_threads)),
+        values(steps * loads_in_flight * stream_threads),
+        blocks(resident_blocks(write_all, on.multiprocessors())) {
+    if (steps == 0) throw usage_error("writes need more bytes");
+    data = on.take<uint4>(values);
+  }
+  void write(const bench& on) const {
+    write_all<<<blocks, stream_threads, 0, on.stream()>>>(data, values, 7);
+  }
+  void read(const bench& on) const {
+    read_again<<<blocks, stream_threads, 0, on.stream()>>>(data, steps, 1, on.kept<unsigned int>());
+  }
+
+  std::uint64_t steps;
+  std::uint64_t values;
+  unsigned int blocks;
+  uint4* data = nullptr;
+};
+
+}  // namespace
+
+std::vector<double> writes_per_s(std::uint64_t bytes, std::uint32_t repeats) {
+  bench on(repeats);
+  const written_data all(on, bytes);
+  all.write(on);  // loads the kernel
+  return per_s(call_s(on, [&](unsigned int) { all.write(on); }),
+               static_cast<double>(all.values * sizeof(uint4)));
+}
+
+std::vector<double> fresh_reads_per_s(std::uint64_t bytes, std::uint32_t repeats) {
+  bench on(repeats);
+  const written_data all(on, bytes);
+  all.write(on);
+  all.read(on);
+  const std::vector<double> writes = call_s(on, [&](unsigned int) { all.write(on); });
+  std::vector<double> found = call_s(on, [&](unsigned int) {
+    all.write(on);
+    all.read(on);
+  });
+  for (std::size_t k = 0; k < found.size(); ++k) found[k] -= writes[k];
+  return per_s(found, static_cast<double>(all.values * sizeof(uint4)));
 }
 
 library_times fft_times(bool planes, std::uint32_t length, std::uint32_t repeats) {

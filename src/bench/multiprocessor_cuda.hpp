@@ -31,9 +31,16 @@ std::vector<double> loop_clocks(loaded_from from, std::uint32_t unroll, std::uin
 
 // Clocks of a load whose address is the result of the load before it. The loads go to each line of
 // `bytes` bytes, a power of two, in the memory of `gpu`. Data larger than the L2 comes from the
-// memory.
+// memory. If the data are `just_written`, the kernel before has stored each line, and no load has
+// brought a line nearer.
 std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uint32_t repeats,
-                                 std::uint32_t gpu = 0);
+                                 std::uint32_t gpu = 0, bool just_written = false);
+
+// Clocks of a multiprocessor from one load of a warp to the next, if all of its warps load from the
+// L1. The lanes of a load are in `lines` groups (1, 2, 4, ... 32), each at a line of its own. With
+// an `offset` of words, the words of a whole warp are in two lines.
+std::vector<double> line_load_clocks(std::uint32_t lines, std::uint32_t offset,
+                                     std::uint32_t repeats);
 
 // Seconds from one kernel of a graph to the next. Each has a block of 256 threads on every
 // multiprocessor, and each thread executes `instructions` dependent instructions. The graph has
@@ -53,6 +60,14 @@ std::vector<double> sectors_per_s(std::uint64_t bytes, std::uint32_t repeats);
 // The number of bytes that all multiprocessors together read in a second. They read the same
 // `bytes` bytes again and again, without use of the L1.
 std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats);
+
+// The number of bytes that all multiprocessors together write in a second. They write the same
+// `bytes` bytes again and again.
+std::vector<double> writes_per_s(std::uint64_t bytes, std::uint32_t repeats);
+
+// The number of bytes that a kernel reads in a second if the kernel before has written them: the
+// time of both kernels, without that of the first, which is as in writes_per_s.
+std::vector<double> fresh_reads_per_s(std::uint64_t bytes, std::uint32_t repeats);
 
 // A call of cuFFT: the kernels that it launches, and its seconds.
 struct library_times {

@@ -83,11 +83,56 @@ struct step_add {
     }
   }
 };
+struct step_lop3 {
+  using type = unsigned int;
+  static constexpr unsigned int steps = 64;
+  static __device__ void run(unsigned int& x, unsigned int a, unsigned int b, unsigned int /*k*/) {
+    asm volatile("lop3.b32 %0, %0, %1, %2, 0x96;" : "+r"(x) : "r"(a), "r"(b));
+  }
+};
+struct step_min {
+  using type = unsigned int;
+  static constexpr unsigned int steps = 64;
+  static __device__ void run(unsigned int& x, unsigned int a, unsigned int b, unsigned int k) {
+    if (k % 2 == 0) {
+      asm volatile("min.u32 %0, %0, %1;" : "+r"(x) : "r"(a));
+    } else {
+      asm volatile("max.u32 %0, %0, %1;" : "+r"(x) : "r"(b));
+    }
+  }
+};
 struct step_imad {
   using type = unsigned int;
   static constexpr unsigned int steps = 64;
   static __device__ void run(unsigned int& x, unsigned int a, unsigned int b, unsigned int /*k*/) {
     asm volatile("mad.lo.u32 %0, %0, %1, %2;" : "+r"(x) : "r"(a), "r"(b));
+  }
+};
+struct step_imad_hi {
+  using type = unsigned int;
+  static constexpr unsigned int steps = 64;
+  static __device__ void run(unsigned int& x, unsigned int a, unsigned int b, unsigned int /*k*/) {
+    asm volatile("mad.hi.u32 %0, %0, %1, %2;" : "+r"(x) : "r"(a), "r"(b));
+  }
+};
+// The product of two words, as addresses need it.
+struct step_imad_wide {
+  using type = unsigned int;
+  static constexpr unsigned int steps = 64;
+  static __device__ void run(unsigned int& x, unsigned int a, unsigned int /*b*/,
+                             unsigned int /*k*/) {
+    asm volatile(
+        "{.reg .u64 wide; .reg .u32 high; mul.wide.u32 wide, %0, %1; mov.b64 {high, %0}, wide;}"
+        : "+r"(x)
+        : "r"(a));
+  }
+};
+struct step_f2i {
+  using type = unsigned int;
+  static constexpr unsigned int steps = 64;
+  static __device__ void run(unsigned int& x, unsigned int /*a*/, unsigned int /*b*/,
+                             unsigned int /*k*/) {
+    asm volatile("{.reg .f32 f; mov.b32 f, %0; cvt.rzi.u32.f32 %0, f;}" : "+r"(x));
   }
 };
 struct step_ffma {
@@ -245,16 +290,57 @@ __global__ void __launch_bounds__(lanes)
   if (at == 1) *kept = at;  // no line begins there
 }
 
-// --- gathers, scattered sectors and reads
-// ---------------------------------------------------------
-
-inline constexpr unsigned int stream_threads = 256;
-
 __device__ inline std::uint64_t scrambled(std::uint64_t i) {
   i = (i ^ (i >> 30U)) * 0xbf58476d1ce4e5b9U;
   i = (i ^ (i >> 27U)) * 0x94d049bb133111ebU;
   return i ^ (i >> 31U);
 }
+
+inline constexpr unsigned int loads_in_flight = 8;
+
+// Loads of warps from the L1. The lanes of a load are in `lines` groups of the same size, and each
+// group loads neighbouring words of a scattered line. With an offset, in words, a group's words
+// are in two lines if the group is a whole warp. Each block has `block_lines` lines.
+inline constexpr unsigned int block_lines = 256;
+__global__ void __launch_bounds__(most_threads)
+    load_lines(const float* data, unsigned int lines, unsigned int offset, unsigned int rounds,
+               float* kept, timing t) {
+  const float* own = data + std::size_t{blockIdx.x} * block_lines * line_words;
+  float sum = 0;
+  for (unsigned int i = threadIdx.x; i < block_lines * line_words; i += blockDim.x) {
+    sum += load_l1(own + i);
+  }
+  const unsigned int lane = threadIdx.x % lanes;
+  const unsigned int warp = threadIdx.x / lanes;
+  const unsigned int group = lane / (lanes / lines);
+  unsigned int at[loads_in_flight];
+#pragma unroll
+  for (unsigned int k = 0; k < loads_in_flight; ++k) {
+    const std::uint64_t place = (std::uint64_t{warp} * loads_in_flight + k) * lanes + group;
+    // The last line has no line after it.
+    const auto line = static_cast<unsigned int>(scrambled(place + 1) % (block_lines - 1));
+    at[k] = line * line_words + lane + offset;
+  }
+  begin_stretch(t);
+#pragma unroll 1
+  for (unsigned int r = 0; r < rounds; ++r) {
+    float value[loads_in_flight];
+#pragma unroll
+    for (unsigned int k = 0; k < loads_in_flight; ++k) value[k] = load_l1(own + at[k]);
+#pragma unroll
+    for (unsigned int k = 0; k < loads_in_flight; ++k) {
+      sum += value[k];
+      asm volatile("" : "+r"(at[k]));  // the next round loads again
+    }
+  }
+  end_stretch(t);
+  if (sum == 0.251F) *kept = sum;
+}
+
+// --- gathers, scattered sectors, reads and writes
+// -------------------------------------------------
+
+inline constexpr unsigned int stream_threads = 256;
 
 __global__ void fill_indexes(unsigned int* index, std::uint64_t count, std::uint64_t elements) {
   const std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -288,8 +374,6 @@ __global__ void __launch_bounds__(stream_threads) __maxnreg__(Registers)
   }
   if (sum == 0.251F) *kept = sum;
 }
-
-inline constexpr unsigned int loads_in_flight = 8;
 
 // Each lane loads words of scattered sectors of 32 bytes, past the L1.
 __global__ void __launch_bounds__(stream_threads)
@@ -333,6 +417,15 @@ __global__ void __launch_bounds__(stream_threads)
     }
   }
   if (seen == 0x51ed2701U) *kept = seen;
+}
+
+__global__ void __launch_bounds__(stream_threads)
+    write_all(uint4* data, std::uint64_t count, unsigned int value) {
+  const std::uint64_t step = std::uint64_t{gridDim.x} * stream_threads;
+  for (std::uint64_t i = std::uint64_t{blockIdx.x} * stream_threads + threadIdx.x; i < count;
+       i += step) {
+    data[i] = make_uint4(value, value, value, value);
+  }
 }
 
 // --- small kernels

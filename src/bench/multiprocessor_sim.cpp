@@ -62,6 +62,12 @@ constexpr std::uint32_t line_words = 32;
 constexpr std::uint32_t sector_words = 8;
 constexpr std::uint32_t in_flight = 8;  // loads of a lane
 
+std::uint64_t scrambled(std::uint64_t i) {
+  i = (i ^ (i >> 30U)) * 0xbf58476d1ce4e5b9U;
+  i = (i ^ (i >> 27U)) * 0x94d049bb133111ebU;
+  return i ^ (i >> 31U);
+}
+
 // --- kernels
 // --------------------------------------------------------------------------------------
 
@@ -137,6 +143,32 @@ struct shared_loop {
   }
 };
 
+// Loads of groups of lanes from scattered lines, as load_lines of multiprocessor_kernels.cuh.
+struct line_kernel {
+  local<const float> data;
+  std::uint32_t lines = 1;
+  std::uint32_t offset = 0;
+  std::uint32_t rounds = 0;
+  static constexpr std::uint32_t block_lines = 256;
+  template <class Block>
+  void operator()(Block& block) const {
+    const std::uint64_t own = block.index() * block_lines * line_words;
+    block.each([&](auto lane) {
+      for (auto r : lane.range(0U, rounds)) {
+        (void)r;
+        for (auto k : lane.range(0U, in_flight)) {
+          const std::uint64_t group = lane.in_warp() / (lanes / lines);
+          const std::uint64_t place =
+              (std::uint64_t{lane.index()} / lanes * in_flight + k) * lanes + group;
+          const std::uint64_t line = scrambled(place + 1) % (block_lines - 1);
+          lane.load(data, own + line * line_words + lane.in_warp() + offset);
+        }
+        lane.compute(operation::fp32, in_flight);
+      }
+    });
+  }
+};
+
 // The circle of lines through which a chain of loads goes.
 std::vector<std::uint32_t> circle(std::uint64_t lines) {
   std::vector<std::uint32_t> data(lines * line_words);
@@ -179,12 +211,6 @@ struct shared_chain {
   }
 };
 
-std::uint64_t scrambled(std::uint64_t i) {
-  i = (i ^ (i >> 30U)) * 0xbf58476d1ce4e5b9U;
-  i = (i ^ (i >> 27U)) * 0x94d049bb133111ebU;
-  return i ^ (i >> 31U);
-}
-
 struct sector_kernel {
   local<const std::uint32_t> data;
   std::uint32_t rounds = 0;
@@ -225,12 +251,44 @@ struct read_kernel {
   }
 };
 
+struct write_kernel {
+  local<four_words> data;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      for (auto i : lane.range(lane.global_index(), data.size, lane.global_count())) {
+        lane.store(data, i, four_words{});
+      }
+    });
+  }
+};
+
+// Stores the first word of each line of a circle.
+struct link_kernel {
+  local<std::uint32_t> data;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const std::uint64_t lines = data.size / line_words;
+      const std::uint64_t i = lane.global_index();
+      if (i >= lines) return;
+      const std::uint64_t next = (i * 0x5851F42D4C957F2DU + 0x14057B7EF767814FU) & (lines - 1);
+      lane.store(data, i * line_words, static_cast<std::uint32_t>(next * line_words));
+    });
+  }
+};
+
 // Operations of a step of a chain. Those of divisions are counted in the machine code for compute
 // capability 9.0, where conversions and reciprocals use the unit of special functions.
 operations step_of(const std::string& kind) {
   static const std::map<std::string, operations> known{
       {"IADD3", {.integer = 1}},
       {"IMAD", {.integer = 1}},
+      {"LOP3", {.integer = 1}},
+      {"VIMNMX", {.integer = 1}},
+      {"IMAD.HI", {.integer = 1}},
+      {"IMAD.WIDE", {.integer = 1}},
+      {"F2I", {.special = 1}},
       {"FFMA", {.fp32 = 1}},
       {"DFMA", {.fp64 = 1}},
       {"MUFU", {.special = 1}},
@@ -322,10 +380,12 @@ double multiprocessor_on_sim::loop_clocks(loaded_from from, std::uint32_t unroll
   // What is left of the start of a kernel drops out with a second difference.
   const double long_s = difference_s(of_rows(rows), 1, 2);
   const double short_s = difference_s(of_rows(rows / 2), 1, 2);
-  return clocks(long_s - short_s) / static_cast<double>(rows / 2);
+  constexpr std::uint32_t half = rows / 2;
+  return clocks(long_s - short_s) / half;
 }
 
-double multiprocessor_on_sim::chase_clocks(loaded_from from, std::uint64_t bytes) const {
+double multiprocessor_on_sim::chase_clocks(loaded_from from, std::uint64_t bytes,
+                                           bool just_written) const {
   constexpr std::uint32_t few = 256;
   constexpr std::uint32_t many = 768;
   const std::uint64_t lines = lines_of(described_, bytes);
@@ -351,7 +411,12 @@ double multiprocessor_on_sim::chase_clocks(loaded_from from, std::uint64_t bytes
     return [&, data](std::uint32_t count) {
       using chain = load_chain<local<const std::uint32_t>>;
       const local<const std::uint32_t> from_here{data.data, data.size};
-      if (second) node.launch(0, chain{from_here, many}, {1, lanes, 0});
+      if (just_written) {
+        node.launch(0, link_kernel{data},
+                    {(lines + stream_threads - 1) / stream_threads, stream_threads, 0});
+      } else if (second) {
+        node.launch(0, chain{from_here, many}, {1, lanes, 0});
+      }
       node.launch(0, chain{from_here, count}, {1, lanes, 0});
     };
   };
@@ -467,6 +532,52 @@ double multiprocessor_on_sim::reads_per_s(std::uint64_t bytes) const {
     };
   };
   return static_cast<double>(bytes) / difference_s(prepare, 2, 3);
+}
+
+double multiprocessor_on_sim::line_load_clocks(std::uint32_t lines, std::uint32_t offset) const {
+  constexpr std::uint32_t few = 4;
+  constexpr std::uint32_t many = 12;
+  constexpr std::uint32_t warps = 16;  // of a sub-core
+  const shape s = shape::of(warps);
+  const std::uint64_t blocks = std::uint64_t{described_.gpu.compute_units} * s.blocks;
+  const double time_s = difference_s(
+      [&](sim::node& node) {
+        const auto data = node.allocate<float>(0, blocks * line_kernel::block_lines * line_words);
+        return [&, data](std::uint32_t rounds) {
+          node.launch(0, line_kernel{{data.data, data.size}, lines, offset, rounds},
+                      {blocks, s.threads, 0});
+        };
+      },
+      few, many);
+  return clocks(time_s) / ((many - few) * in_flight * warps * multiprocessor::sub_cores);
+}
+
+double multiprocessor_on_sim::writes_per_s(std::uint64_t bytes) const {
+  const auto prepare = [&](sim::node& node) {
+    const auto data = node.allocate<four_words>(0, bytes / sizeof(four_words));
+    return [&, data](std::uint32_t launches) {
+      for (std::uint32_t k = 0; k < launches; ++k) {
+        node.launch(0, write_kernel{data},
+                    {described_.gpu.compute_units * stream_blocks, stream_threads, 0});
+      }
+    };
+  };
+  return static_cast<double>(bytes) / difference_s(prepare, 2, 3);
+}
+
+double multiprocessor_on_sim::fresh_reads_per_s(std::uint64_t bytes) const {
+  const auto prepare = [&](sim::node& node) {
+    const auto data = node.allocate<four_words>(0, bytes / sizeof(four_words));
+    return [&, data](std::uint32_t launches) {
+      const grid all{described_.gpu.compute_units * stream_blocks, stream_threads, 0};
+      for (std::uint32_t k = 0; k < launches; ++k) {
+        node.launch(0, write_kernel{data}, all);
+        node.launch(0, read_kernel{{data.data, data.size}, 1}, all);
+      }
+    };
+  };
+  const double both_s = difference_s(prepare, 2, 3);
+  return static_cast<double>(bytes) / (both_s - static_cast<double>(bytes) / writes_per_s(bytes));
 }
 
 double multiprocessor_on_sim::fft_s(bool planes, std::uint32_t length) const {

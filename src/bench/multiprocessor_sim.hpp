@@ -18,12 +18,15 @@ class multiprocessor_on_sim {
   // The functions of multiprocessor_cuda.hpp, which say what each argument and value is.
   double chain_clocks(const std::string& kind, std::uint32_t warps) const;
   double loop_clocks(loaded_from from, std::uint32_t unroll, std::uint32_t warps) const;
-  double chase_clocks(loaded_from from, std::uint64_t bytes) const;
+  double chase_clocks(loaded_from from, std::uint64_t bytes, bool just_written = false) const;
+  double line_load_clocks(std::uint32_t lines, std::uint32_t offset) const;
   double peer_chase_clocks(std::uint64_t bytes) const;
   double small_kernel_s(std::uint32_t instructions, std::uint32_t kernels) const;
   double gathers_per_s(std::uint32_t registers, std::uint64_t bytes) const;
   double sectors_per_s(std::uint64_t bytes) const;
   double reads_per_s(std::uint64_t bytes) const;
+  double writes_per_s(std::uint64_t bytes) const;
+  double fresh_reads_per_s(std::uint64_t bytes) const;
   double fft_s(bool planes, std::uint32_t length) const;
 
  private:

@@ -30,6 +30,10 @@ std::vector<double> measure_load_chain(const std::string& memory, std::uint64_t 
   return measured::chase_clocks(bench::loaded_from_of(memory), bytes, repeats);
 }
 
+std::vector<double> measure_fresh_load_chain(std::uint64_t bytes, std::uint32_t repeats) {
+  return measured::chase_clocks(bench::loaded_from::l2, bytes, repeats, 0, true);
+}
+
 std::vector<double> measure_peer_load_chain(std::uint64_t bytes, std::uint32_t repeats) {
   return measured::chase_clocks(bench::loaded_from::l2, bytes, repeats, 1);
 }
@@ -55,6 +59,15 @@ void bind_cuda_multiprocessor(nb::module_& module) {
   module.def("measure_peer_load_chain", &measure_peer_load_chain, nb::arg("bytes"),
              nb::arg("repeats"), released(),
              "simulate_peer_load_chain of _core on GPUs, by repeat.");
+  module.def("measure_fresh_load_chain", &measure_fresh_load_chain, nb::arg("bytes"),
+             nb::arg("repeats"), released(),
+             "simulate_fresh_load_chain of _core on a GPU, by repeat.");
+  module.def("measure_line_loads", &measured::line_load_clocks, nb::arg("lines"), nb::arg("offset"),
+             nb::arg("repeats"), released(), "simulate_line_loads of _core on a GPU, by repeat.");
+  module.def("measure_writes", &measured::writes_per_s, nb::arg("bytes"), nb::arg("repeats"),
+             released(), "simulate_writes of _core on a GPU, by repeat.");
+  module.def("measure_fresh_reads", &measured::fresh_reads_per_s, nb::arg("bytes"),
+             nb::arg("repeats"), released(), "simulate_fresh_reads of _core on a GPU, by repeat.");
   module.def("measure_small_kernels", &measured::small_kernel_s, nb::arg("instructions"),
              nb::arg("kernels"), nb::arg("repeats"), released(),
              "simulate_small_kernels of _core on a GPU, by repeat.");

@@ -58,6 +58,34 @@ void bind_multiprocessor(nb::module_& module) {
       },
       nb::arg("machine"), nb::arg("bytes"), "The same from the second GPU's memory.");
   module.def(
+      "simulate_fresh_load_chain",
+      [](described m, std::uint64_t bytes) {
+        return simulated(m, [&](const benches& on) {
+          return on.chase_clocks(bench::loaded_from::l2, bytes, true);
+        });
+      },
+      nb::arg("machine"), nb::arg("bytes"), "The same from lines that the kernel before stored.");
+  module.def(
+      "simulate_line_loads",
+      [](described m, std::uint32_t lines, std::uint32_t offset) {
+        return simulated(m, [&](const benches& on) { return on.line_load_clocks(lines, offset); });
+      },
+      nb::arg("machine"), nb::arg("lines"), nb::arg("offset"),
+      "Clocks of a multiprocessor for a load from this number of lines of the L1.");
+  module.def(
+      "simulate_writes",
+      [](described m, std::uint64_t bytes) {
+        return simulated(m, [&](const benches& on) { return on.writes_per_s(bytes); });
+      },
+      nb::arg("machine"), nb::arg("bytes"), "Bytes that are written again and again in a second.");
+  module.def(
+      "simulate_fresh_reads",
+      [](described m, std::uint64_t bytes) {
+        return simulated(m, [&](const benches& on) { return on.fresh_reads_per_s(bytes); });
+      },
+      nb::arg("machine"), nb::arg("bytes"),
+      "Bytes that a kernel reads in a second after the kernel before has written them.");
+  module.def(
       "simulate_small_kernels",
       [](described m, std::uint32_t instructions, std::uint32_t kernels) {
         return simulated(

@@ -339,6 +339,14 @@ TEST_F(measure_test, multiprocessors) {
   }
   EXPECT_GT(middle(measured::sectors_per_s(1U << 24U, repeats)), 1e10);
   EXPECT_GT(middle(measured::reads_per_s(1U << 24U, repeats)), 1e12);
+  const double line = middle(measured::line_load_clocks(1, 0, repeats));
+  EXPECT_GT(line, 0.9);
+  EXPECT_GT(middle(measured::line_load_clocks(32, 0, repeats)), 2 * line);
+  EXPECT_GT(middle(measured::line_load_clocks(1, 1, repeats)), 0.95 * line);
+  EXPECT_GT(middle(measured::chase_clocks(loaded_from::l2, 1U << 20U, repeats, 0, true)), 0.9 * l2);
+  EXPECT_GT(middle(measured::writes_per_s(1U << 24U, repeats)), 1e12);
+  EXPECT_GT(middle(measured::fresh_reads_per_s(1U << 24U, repeats)), 1e12);
+  EXPECT_THROW((void)measured::line_load_clocks(3, 0, repeats), usage_error);
   EXPECT_THROW((void)measured::chain_clocks("DADD", 1, repeats), usage_error);
   EXPECT_THROW((void)measured::loop_clocks(loaded_from::l1, 3, 1, repeats), usage_error);
   EXPECT_THROW((void)measured::gathers_per_s(48, 1U << 24U, repeats), usage_error);

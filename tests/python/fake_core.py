@@ -473,6 +473,18 @@ class FakeCuda(Fake):
     def measure_reads(self, size: int, repeats: int) -> list[float]:
         return self.of_one("reads", 5e12, repeats, size)
 
+    def measure_fresh_load_chain(self, size: int, repeats: int) -> list[float]:
+        return self.of_one("fresh load chain", 400, repeats, size)
+
+    def measure_line_loads(self, lines: int, offset: int, repeats: int) -> list[float]:
+        return self.of_one("line loads", 2.0 * lines, repeats, lines, offset)
+
+    def measure_writes(self, size: int, repeats: int) -> list[float]:
+        return self.of_one("writes", 4e12, repeats, size)
+
+    def measure_fresh_reads(self, size: int, repeats: int) -> list[float]:
+        return self.of_one("fresh reads", 5e12, repeats, size)
+
     def measure_fft(self, planes: bool, length: int, repeats: int) -> tuple[int, list[float]]:
         return 2, self.of_one("fft", 1e-5, repeats, planes, length)
 

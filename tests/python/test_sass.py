@@ -301,6 +301,11 @@ def test_rates_count_the_instructions_that_there_are(tmp_path: Path) -> None:
 CHAINS = {
     "add": {("LOP3",): 32, ("IADD", "VIADD", "IMAD.IADD"): 32},
     "imad": {("IMAD",): 64},
+    "lop3": {("LOP3",): 64},
+    "min": {("VIMNMX",): 64},
+    "imad_hi": {("IMAD.HI",): 64},
+    "imad_wide": {("IMAD.WIDE",): 64},
+    "f2i": {("F2I",): 64},
     "ffma": {("FFMA",): 64},
     "dfma": {("DFMA",): 64},
     "mufu": {("MUFU.EX2",): 64},

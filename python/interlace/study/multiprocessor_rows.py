@@ -18,7 +18,7 @@ from interlace.study.calibration_row import ONE_PROPERTY, PREDICTED, Definition
 
 CHAINS = (
     "IADD3", "IMAD", "FFMA", "DFMA", "MUFU", "SHFL", "barrier", "32-bit integer division",
-    "fp32 division",
+    "fp32 division", "LOP3", "VIMNMX", "IMAD.HI", "IMAD.WIDE", "F2I",
 )  # fmt: skip
 WARPS = (1, 2, 4, 8, 16)  # of a sub-core
 FEW_WARPS, MANY_WARPS = WARPS[0], WARPS[-1]
@@ -32,12 +32,17 @@ LOAD_CHAINS = (  # what the data are in, the path of the loads, and the size
     ("L2", "L2", 32 * MIB),
     ("memory", "L2", 1024 * MIB),
 )
+JUST_WRITTEN = (MIB, 16 * MIB)
+LINES = (1, 2, 4, 8, 16, 32)  # of a load
+OFFSETS = (1, 16)  # words by which a load of a whole line is off
 INSTRUCTIONS = (0, 50, 200, 500, 1000)  # of a small kernel
 KERNELS = (1, 8)  # different small kernels in turn
 REGISTERS = (32, 64, 128)
 GATHERED = (16 * MIB, 256 * MIB)
 SECTORS = (16 * MIB, 32 * MIB, 48 * MIB, 256 * MIB)
 READ_AGAIN = tuple(size * MIB for size in (20, 30, 40, 50, 60, 120))
+WRITTEN = tuple(size * MIB for size in (20, 40, 120))
+READ_FRESH = tuple(size * MIB for size in (20, 40))
 FFT_LENGTHS = (96, 192)  # no workload of the calibration has these sizes
 
 
@@ -98,6 +103,13 @@ def _loads() -> list[Definition]:
         )
         for name, path, size in LOAD_CHAINS
     ]  # fmt: skip
+    fresh = [
+        _row(
+            f"dependent loads, L2, {size_text(size)} just written", "loads", "clocks",
+            "fresh_load_chain", 1.0, size,
+        )
+        for size in JUST_WRITTEN
+    ]  # fmt: skip
     from_peer = Definition(
         f"dependent loads from a peer, {size_text(MIB)}", "loads", "clocks", ONE_PROPERTY, 2,
         _simulated("peer_load_chain", 1.0, MIB),
@@ -112,7 +124,21 @@ def _loads() -> list[Definition]:
         for warps in (FEW_WARPS, MANY_WARPS)
         for unroll in UNROLLED
     ]  # fmt: skip
-    return [*chains, from_peer, *loops]
+    lines = [
+        _row(
+            f"loads of {lines} line{'' if lines == 1 else 's'} of the L1", "loads", "clocks",
+            "line_loads", 1.0, lines, 0,
+        )
+        for lines in LINES
+    ]  # fmt: skip
+    off = [
+        _row(
+            f"loads of 128 B of the L1, {4 * words} B off a line", "loads", "clocks",
+            "line_loads", 1.0, 1, words,
+        )
+        for words in OFFSETS
+    ]  # fmt: skip
+    return [*chains, *fresh, from_peer, *loops, *lines, *off]
 
 
 def _kernel_starts() -> list[Definition]:
@@ -144,7 +170,17 @@ def _caches() -> list[Definition]:
         _row(f"reads of {size_text(size)} again", "caches", "GB/s", "reads", 1e-9, size)
         for size in READ_AGAIN
     ]
-    return [*gathers, *sectors, *reads]
+    writes = [
+        _row(f"writes of {size_text(size)} again", "caches", "GB/s", "writes", 1e-9, size)
+        for size in WRITTEN
+    ]
+    fresh = [
+        _row(
+            f"reads of {size_text(size)} just written", "caches", "GB/s", "fresh_reads", 1e-9, size
+        )
+        for size in READ_FRESH
+    ]
+    return [*gathers, *sectors, *reads, *writes, *fresh]
 
 
 def _library() -> list[Definition]:
