@@ -90,7 +90,8 @@ if ! grep -qaE '^\[  PASSED  \] [1-9]' "$out/tests.log"; then
 fi
 grep -aE '^\[  TWINS|^\[  LINKS|^\[ COUNTERS|^\[  RATES' "$out/tests.log" >>"$out/summary.txt" || true
 
-# One hardware queue for all streams of a GPU: a wait that stands before what it waits for hangs.
+# One hardware queue serves all streams of a GPU. A wait hangs if it is enqueued before the work
+# that it waits for.
 if [ "$shared" != 1 ]; then
   midst="*tracking_test*publish_in_their_midst*:*region_api*publish_in_their_midst*"
   step one_connection 90 1 env CUDA_DEVICE_MAX_CONNECTIONS=1 "$tests" --gtest_color=no \
@@ -138,7 +139,7 @@ print(count if all(cupy.cuda.runtime.deviceCanAccessPeer(a, b) for a, b in pairs
 PYTHON
 ) || processes=0
 if [ "$shared" = 1 ]; then
-  # Every wait of a process lasts until the other's turn on the GPU is over.
+  # Every wait of a process lasts until the other process's time slice on the GPU is over.
   python_step regions 400 "interlace._cuda cupy torch" \
     "$python" "$regions" --shared-gpu --processes 2
 elif [ "$processes" -ge 2 ]; then

@@ -122,7 +122,7 @@ outcome measure(const settings& s, int self) {
   if (replica == nullptr) throw device_error("NVSHMEM has no memory for the region");
   const std::uint64_t own = s.bytes * static_cast<std::uint64_t>(self);
 
-  // Each peer has a stream, as for bulk copies. The own stream enqueues the barrier.
+  // Each peer has a stream, as for bulk copies. The barrier goes to the GPU's own stream.
   std::vector<cudaStream_t> streams(static_cast<std::size_t>(s.gpus));
   for (cudaStream_t& stream : streams) {
     INTERLACE_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -241,7 +241,9 @@ void print(const settings& s, const std::vector<outcome>& outcomes) {
 }
 
 int start_all(const settings& s) {
-  (void)std::signal(SIGPIPE, SIG_IGN);  // a process that ended is an error, not our end
+  (void)std::signal(
+      SIGPIPE,
+      SIG_IGN);  // the end of another process must be reported, and must not end this process
   // NVSHMEM reads these variables when it is initialised, in processes that inherit them.
   setenv("NVSHMEM_DISABLE_NVLS", "1", 1);
   setenv("NVSHMEM_REMOTE_TRANSPORT", "none", 0);

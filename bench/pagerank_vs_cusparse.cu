@@ -126,7 +126,8 @@ class spmv {
   float one_ = 1, zero_ = 0;
 };
 
-// Makes only the gathers: each column once, coalesced, and the element to which it points.
+// Makes only the gathers: loads each column once, coalesced, and the element to which the column
+// points.
 __global__ void gather_only(const uint4* __restrict__ columns, std::uint64_t quads,
                             const float* __restrict__ x, float* out) {
   const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;

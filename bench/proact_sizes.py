@@ -44,7 +44,10 @@ FIGURES = ("best of inline and polling", SERIAL_COPY, BASELINE, BOUND, LINKS)
 
 
 def larger(sizes: Sizes, times: int) -> Sizes:
-    """The options for so many times the rows or pixels. Meshes take the next whole side."""
+    """Return the options for this multiple of the rows or pixels.
+
+    A mesh gets the next whole side length.
+    """
     return Sizes(
         pagerank_scale=sizes.pagerank_scale + (times.bit_length() - 1),
         jacobi_rows=sizes.jacobi_rows * times,

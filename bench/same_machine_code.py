@@ -6,10 +6,9 @@
 BEFORE and AFTER are each a file with device code: an object, a library, a module, a program, a
 cubin. Every kernel of one architecture is compared: its registers and its instructions. The script
 counts kernels whose instructions are the same word for word, and kernels that use every opcode as
-often as before and the same registers. It prints every other kernel. A kernel that only one build
-has is paired, where that is possible, with a kernel of the other build that has the same
-instructions: it has a new name. Exit code 1 if a kernel differs or is missing, 2 if nothing can be
-compared.
+often as before and the same registers. It prints every other kernel. If only one build has a kernel
+of some name, the script looks in the other build for a kernel with the same instructions and
+another name. Exit code 1 if a kernel differs or is missing, 2 if nothing can be compared.
 
 Needs cuobjdump: from PATH, CUOBJDUMP, or the package nvidia-cuda-cuobjdump.
 """

@@ -76,7 +76,7 @@ def main() -> int:
         return 2
     builder = "linkcheck" if sys.argv[1:] else "html"
     xml = BUILD / "doxygen"
-    shutil.rmtree(xml, ignore_errors=True)  # a header that is gone
+    shutil.rmtree(xml, ignore_errors=True)  # the page of a header that no longer exists
     xml.mkdir(parents=True)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "NO_COLOR": "1", "PATH": path}  # Doxygen's filter is Python

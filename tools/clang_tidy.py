@@ -6,8 +6,8 @@ Each BUILD holds compile_commands.json. A source of several builds is checked as
 compiles it. Nearly all the time goes to the headers, so the sources of a folder of src/ that are
 compiled alike are checked together, as one file that includes them. If that file has no finding,
 its sources have none. If it has one, each source is checked alone, and only these results count;
-so two names that clash only in the common file are no finding. The static analyzer skips included
-sources unless the file that includes them has UnifiedSource in its name.
+so names that clash only in the common file do not count. The static analyzer skips included sources
+unless the file that includes them has UnifiedSource in its name.
 
 A clean group is not checked again until one of its sources, its flags, any header, the settings or
 the tool change. Exit code 0 if nothing was found, 1 if something was.

@@ -4,8 +4,8 @@
 
 One wheel serves Python 3.12 and later (the stable ABI), one Python 3.11. Without arguments, the
 command makes both. Each has device code for every GPU from compute capability 8.0 on. The wheels
-are built from the source distribution. The command checks what a wheel needs, has and weighs before
-it puts the wheel into dist/.
+are built from the source distribution. Before the command puts a wheel into dist/, it checks the
+wheel's dependencies, contents and size.
 
 Needs the Pythons with their headers, g++ 12, binutils, an nvcc of CUDA 13, and a package index for
 the tools (scikit-build-core, nanobind, auditwheel, ...). Everything but dist/ goes to build/wheels.
@@ -48,7 +48,7 @@ PTX = {"sm_90"}  # cuobjdump's name for the PTX of compute_90
 
 
 class WheelError(Exception):
-    """An error that a person can mend, described in one sentence."""
+    """An error that the user can fix, described in one sentence."""
 
 
 # --- Pythons --------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def make_sdist(tools: Path) -> Path:
 
 
 def unpack(sdist: Path, folder: Path) -> None:
-    """Unpacks. Files that did not change keep their times, so that nothing is built again."""
+    """Unpack the archive. Unchanged files keep their times, so nothing is built again."""
     wanted = set()
     with tarfile.open(sdist) as archive:
         for member in archive:
@@ -201,7 +201,7 @@ def too_new(symbols: str) -> list[str]:
 
 
 def check_library(file: Path) -> None:
-    """Checks that a file runs on older systems, and has nothing that only debuggers read."""
+    """Check that a file runs on older systems and has no debug information."""
 
     def objdump(*options: str) -> str:
         command = ("objdump", *options, str(file))
@@ -229,7 +229,7 @@ def code_in(file: Path, tools: Path) -> tuple[set[str], set[str]]:
 
 
 def check(wheel: Path, tools: Path, every_gpu: bool) -> None:
-    """Checks that the wheel holds its promises."""
+    """Check the wheel's size, libraries, tags and device code."""
     if wheel.stat().st_size > MOST_BYTES:
         raise WheelError(f"{wheel.name} has {wheel.stat().st_size} bytes, more than {MOST_BYTES}")
     if not (tag := re.search(r"-manylinux_2_([0-9]+)_x86_64", wheel.name)) or int(tag[1]) > 34:
@@ -264,7 +264,7 @@ def words(names: Iterable[str]) -> str:
 
 
 def make(asked: list[str], architectures: str | None) -> None:
-    """Makes and checks everything."""
+    """Make and check all wheels."""
     found = {version: find_python(version) for version in asked}
     WORK.mkdir(parents=True, exist_ok=True)
     with (ROOT / "pyproject.toml").open("rb") as file:

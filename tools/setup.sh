@@ -73,7 +73,7 @@ show() {
   return "$status"
 }
 
-# One sentence for what a person can mend; fails where the log FILE has none of these.
+# Prints one sentence if the log FILE shows a problem that the user can fix. Fails if it shows none.
 explain() {
   if grep -qi 'no space left on device' "$1"; then
     say "the disk is full"
@@ -384,7 +384,7 @@ install_project() {
   fi
   key=$(tree_hash CMakeLists.txt cmake pyproject.toml VERSION LICENSE THIRD_PARTY.md README.md src \
     include python machines data tools/setup.sh tools/find_gpus.py)-$cuda-$nvcc-$CXX
-  if [ "$tests" = ON ]; then # the same package; the tests are compiled in the same go
+  if [ "$tests" = ON ]; then # the package is the same; the tests are compiled in the same build
     label='interlace: compile with its tests, and pack'
     if stamped wheel "$key" && stamped tests "$key-$(tree_hash tests/cpp tests/gpu)"; then return 0; fi
   elif stamped wheel "$key"; then

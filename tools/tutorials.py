@@ -32,7 +32,9 @@ TIMEOUT_S = 300
 
 _BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"as `([^`]+)`:\n+\Z")
-_PROGRESS = re.compile(r": \d+ of \d+ \w+, \d+ s gone, about \d+ s left$")  # slow machines print it
+_PROGRESS = re.compile(
+    r": \d+ of \d+ \w+, \d+ s gone, about \d+ s left$"
+)  # only slow machines print this
 _STAND_IN = re.compile(r"<!-- stand-in: (driver|regions) -->")
 _NOT_RUN = re.compile(r"<!-- not run: ([^>]*) -->\n+\Z")
 
@@ -207,7 +209,9 @@ def updated(shown: list[str], printed: list[str]) -> list[str]:
     first = shown.index(LEFT_OUT)
     last = len(shown) - 1 - shown[::-1].index(LEFT_OUT)
     if first != last:
-        return shown  # with several cuts, only a person knows what belongs between them
+        return (
+            shown  # if there are several cuts, only a person knows which lines belong between them
+        )
     after = len(shown) - 1 - last
     return [*printed[:first], LEFT_OUT, *(printed[-after:] if after else [])]
 
