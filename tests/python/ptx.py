@@ -29,8 +29,9 @@ OPERATORS = {
     "mov": "{a}",
     "cvt": "{a}",
     "cvta": "{a}",
+    "selp": "{a} if {c} else {b}",
 }
-COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "ge": ">="}
+COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "ge": ">="}
 SPECIAL = {"%tid.x": "tid", "%ntid.x": "ntid", "%ctaid.x": "ctaid", "%nctaid.x": "nctaid"}
 
 
@@ -117,7 +118,8 @@ def _statement(instruction: str) -> str:
         left, right = (_operand(one) for one in words[1:])
         return f"{_operand(words[0])} = {left} {COMPARE[kinds[1]]} {right}"
     values = dict(zip("abc", map(_operand, words[1:]), strict=False))
-    bits = 8 * size * (2 if "wide" in kinds else 1)
+    # A predicate has one bit.
+    bits = 1 if kinds[-1] == "pred" else 8 * size * (2 if "wide" in kinds else 1)
     if operation == "cvt":
         bits = 8 * SIZES[kinds[1][1:]]
     return f"{_operand(words[0])} = ({OPERATORS[operation].format(**values)}) & {(1 << bits) - 1}"

@@ -56,11 +56,13 @@ def buffers(seed: int, size: int) -> tuple[random.Random, bytearray, bytearray, 
 @pytest.mark.parametrize("seed", range(24))
 def test_even_blocks_arrive(seed: int) -> None:
     chance, source, target, wanted, memory = buffers(seed, 1 << 14)
-    size = 16 * chance.randint(1, 40)
+    # Every fourth batch has runs of more addresses than a thread block reads at once.
+    long_runs = seed % 4 == 3
+    size = 16 * chance.randint(1, 4 if long_runs else 40)
     rows = len(source) // size
-    count = chance.randint(1, min(30, rows))
+    count = chance.randint(100, 200) if long_runs else chance.randint(1, min(30, rows))
     to, origin = chance.sample(range(rows), count), [chance.randrange(rows) for _ in range(count)]
-    run = chance.randint(1, 16)
+    run = chance.randint(40, 200) if long_runs else chance.randint(1, 16)
     if seed % 3 == 0:  # addresses that are in the arguments
         lists = struct.pack(
             f"<{2 * count}Q", *(TO + size * k for k in to), *(FROM + size * k for k in origin)
