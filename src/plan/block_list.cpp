@@ -1,7 +1,9 @@
 #include "plan/block_list.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "interlace/base/errors.hpp"
@@ -28,9 +30,80 @@ bool leaves(const block_side& side, std::uint64_t number, std::uint64_t bytes) {
          end > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 }
 
+// The numbers of a side: the least, the greatest, and the bits that at least one of them has.
+struct number_range {
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t greatest = 0;
+  std::uint64_t bits = 0;
+
+  void add(std::uint64_t number) {
+    least = std::min(least, number);
+    greatest = std::max(greatest, number);
+    bits |= number;
+  }
+};
+
+number_range range_of(const block_side& side, std::size_t count) {
+  number_range found;
+  block_numbers::with_numbers(side, [&](auto number_at) {
+    // Two ranges, because each comparison waits for the previous one of its range.
+    number_range odd;
+    std::size_t at = 0;
+    for (; at + 1 < count; at += 2) {
+      found.add(number_at(at));
+      odd.add(number_at(at + 1));
+    }
+    if (at < count) found.add(number_at(at));
+    found.least = std::min(found.least, odd.least);
+    found.greatest = std::max(found.greatest, odd.greatest);
+    found.bits |= odd.bits;
+  });
+  return found;
+}
+
+// Whether base + number * scale is a multiple of 16 for all numbers. The base is one.
+bool on_vectors(const block_side& side, const number_range& numbers) {
+  return (numbers.bits << std::countr_zero(side.scale)) % vector_bytes == 0;
+}
+
+block_extent extent_of(const block_side& side, const number_range& numbers, std::uint64_t bytes) {
+  return {side.base + numbers.least * side.scale,
+          side.base + numbers.greatest * side.scale + bytes};
+}
+
+// The size that all blocks have; 0 if they have different ones.
+std::uint64_t common_size(const block_list& list) {
+  if (list.sizes == nullptr) return list.bytes;
+  std::uint64_t differences = 0;
+  for (std::size_t at = 0; at < list.count; ++at) differences |= list.sizes[at] ^ list.sizes[0];
+  return differences == 0 ? list.sizes[0] : 0;
+}
+
+// The shape of a batch whose blocks have one size, from the numbers of each side alone. No value
+// if only a look at every block tells it.
+std::optional<block_shape> shape_by_sides(const block_list& list) {
+  if (list.count == 0) return std::nullopt;
+  const std::uint64_t bytes = common_size(list);
+  if (bytes == 0) return std::nullopt;
+  for (const block_side* side : {&list.to, &list.from})
+    if (side->base % vector_bytes != 0 || side->scale == 0) return std::nullopt;
+  const number_range to = range_of(list.to, list.count);
+  const number_range from = range_of(list.from, list.count);
+  if (leaves(list.to, to.greatest, bytes) || leaves(list.from, from.greatest, bytes))
+    return std::nullopt;
+  return block_shape{
+      .blocks = list.count,
+      .bytes = list.count * bytes,
+      .greatest = bytes,
+      .even = bytes % vector_bytes == 0 && on_vectors(list.to, to) && on_vectors(list.from, from),
+      .to = extent_of(list.to, to, bytes),
+      .from = extent_of(list.from, from, bytes)};
+}
+
 }  // namespace
 
 block_shape shape_of(const block_list& list) {
+  if (const std::optional<block_shape> found = shape_by_sides(list)) return *found;
   block_shape found;
   std::uint64_t bits = 0;
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();

@@ -37,8 +37,9 @@ class Library:
 
     def interlace_copier_copy_blocks_async(self, *given: Any) -> int:
         _copier, gpu, made, size, stream, way = given
-        assert size == ctypes.sizeof(blocks._Blocks)
-        found = {name: getattr(made._obj, name) for name, *_ in blocks._Blocks._fields_}
+        assert size == len(made) == ctypes.sizeof(blocks._Blocks)
+        members = blocks._Blocks.from_buffer_copy(made)
+        found = {name: getattr(members, name) for name, *_ in blocks._Blocks._fields_}
         for side in ("dst", "src"):
             given_side = found[side]
             found[side] = {name: getattr(given_side, name) for name, *_ in blocks._Side._fields_}

@@ -50,8 +50,8 @@ class _Blocks(ctypes.Structure):
     )
 
 
-# Sets all members of _Blocks in one call. This takes a fifth of the time that single assignments
-# take.
+# Makes the bytes of a _Blocks. Passing bytes to the library takes half the time of passing a
+# structure of ctypes.
 _MEMBERS = struct.Struct("@PNPNN PNPNN PNN iIii")
 assert _MEMBERS.size == ctypes.sizeof(_Blocks)
 _Nothing = ctypes.c_char * 0
@@ -70,12 +70,12 @@ class _Numbers(NamedTuple):
 def _numbers(given: Any, which: str) -> _Numbers:
     if isinstance(given, (list, tuple, range)):
         given = np.asarray(given, np.int64)
-    if isinstance(given, np.ndarray) and given.flags.c_contiguous:
-        width = NUMPY_NUMBERS.get(given.dtype)
-        if width is not None:
+    if isinstance(given, np.ndarray):
+        flags, width = given.flags, NUMPY_NUMBERS.get(given.dtype)
+        if width is not None and flags.c_contiguous:
             # Getting the address through the buffer protocol takes a quarter of the time of the
             # array's interface.
-            if given.flags.writeable:
+            if flags.writeable:
                 memory: Any = given
                 address = ctypes.addressof(_Nothing.from_buffer(memory))
             else:
@@ -267,13 +267,10 @@ def _copy_addresses(dst: Any, src: Any, sizes: Any, stream: Any, how: tuple[int,
 
 
 def _enqueue(members: tuple[int, ...], gpu: int, stream: int) -> str:
-    made, way = _Blocks(), ctypes.c_int()
-    _MEMBERS.pack_into(made, 0, *members)
-    library = copying._library()
-    copying.check(
-        library,
-        library.interlace_copier_copy_blocks_async(
-            *(None, gpu, ctypes.byref(made), _MEMBERS.size, stream, ctypes.byref(way))
-        ),
+    way, library = ctypes.c_int(), copying._library()
+    result = library.interlace_copier_copy_blocks_async(
+        None, gpu, _MEMBERS.pack(*members), _MEMBERS.size, stream, ctypes.byref(way)
     )
+    if result != 0:
+        copying.check(library, result)
     return WAYS[way.value]

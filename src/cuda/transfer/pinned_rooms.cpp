@@ -25,21 +25,24 @@ pinned_rooms::~pinned_rooms() {
 pinned_rooms::room* pinned_rooms::take(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   const std::size_t wanted = std::max(std::bit_ceil(bytes), least_bytes);
-  for (const bool larger : {false, true}) {  // larger rooms are for lists that need them
-    for (std::size_t tried = 0; tried < rooms_.size(); ++tried) {
-      const std::size_t at = (next_ + tried) % rooms_.size();
-      room& one = *rooms_[at];
-      if (one.bytes < bytes || (one.bytes > wanted) != larger ||
-          one.taken.load(std::memory_order_acquire))
-        continue;
-      const int result = driver_.event_query(one.last);  // success before the first use, too
-      if (result == driver_result::not_ready) continue;
-      check(driver_, result, "cuEventQuery");
-      one.taken.store(true, std::memory_order_relaxed);
-      next_ = at + 1;
-      return &one;
-    }
-  }
+  const auto try_room = [&](std::size_t at, bool larger) -> room* {
+    room& one = *rooms_[at];
+    if (one.bytes < bytes || (one.bytes > wanted) != larger ||
+        one.taken.load(std::memory_order_acquire))
+      return nullptr;
+    const int result = driver_.event_query(one.last);  // success before the first use, too
+    if (result == driver_result::not_ready) return nullptr;
+    check(driver_, result, "cuEventQuery");
+    one.taken.store(true, std::memory_order_relaxed);
+    next_ = at + 1;
+    return &one;
+  };
+  // The room that was used last is in the caches of the processor, and the others are not.
+  if (next_ != 0)
+    if (room* const one = try_room(next_ - 1, false)) return one;
+  for (const bool larger : {false, true})  // larger rooms are for lists that need them
+    for (std::size_t tried = 0; tried < rooms_.size(); ++tried)
+      if (room* const one = try_room((next_ + tried) % rooms_.size(), larger)) return one;
   if (reserved_ + wanted > bound_) return nullptr;
   auto made = std::make_shared<room>();
   rooms_.reserve(rooms_.size() + 1);

@@ -52,7 +52,8 @@ class pinned_rooms {
   std::size_t reserved_ = 0;
   std::mutex mutex_;
   shared_rooms rooms_;
-  // Where the search for a free room begins: at the room that was used longest ago.
+  // The place after the room that was used last. Among the rooms of a stream that is behind, the
+  // room that was used longest ago is there.
   std::size_t next_ = 0;
 };
 

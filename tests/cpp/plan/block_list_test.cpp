@@ -33,11 +33,13 @@ void fill(made_list& made, std::mt19937_64& random, bool even) {
   if (!even && below(random, 2) == 0) {
     for (std::size_t at = 0; at < count; ++at)
       made.sizes.push_back(below(random, 3) == 0 ? 0 : below(random, 50000));
+    if (below(random, 2) == 0) made.sizes.assign(count, made.list.bytes);
     made.list.sizes = made.sizes.data();
   }
   const auto side = [&](block_side& of, std::vector<std::uint64_t>& wide,
                         std::vector<std::uint32_t>& narrow) {
     of.base = unit * below(random, 1 << 30U);
+    if (below(random, 2) == 0) of.base = of.base / 16 * 16;
     of.scale = unit * (1 + below(random, 5000));
     const std::uint64_t form = below(random, 3);
     for (std::size_t at = 0; at < count; ++at) {
