@@ -289,7 +289,11 @@ static ucs_status_t query(uct_iface_h of, uct_iface_attr_t* told) {
   told->iface_addr_len = sizeof(uint64_t);
   told->device_addr_len = sizeof(uint64_t);
   told->cap.flags = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PENDING |
-                    UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_ZCOPY;
+                    UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_ZCOPY |
+                    /* Wrong addresses are refused. A copy that fails, for example because the other
+                     * process has ended, completes with an error. */
+                    UCT_IFACE_FLAG_ERRHANDLE_ZCOPY_BUF | UCT_IFACE_FLAG_ERRHANDLE_REMOTE_MEM |
+                    UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE;
   told->cap.put.max_zcopy = SIZE_MAX;
   told->cap.put.opt_zcopy_align = 1;
   told->cap.put.align_mtu = 1;

@@ -10,10 +10,15 @@ README = (TESTS / "README.md").read_text(encoding="utf-8")
 
 
 def test_each_test_that_the_page_names_exists() -> None:
-    named = re.findall(r"`((?:python|cpp)/[\w/]+\.(?:py|cpp))::(\w+)`", README)
+    named = re.findall(r"`((?:python|cpp)/[\w/]+\.(?:py|cpp|c))::(\w+)`", README)
     assert len(named) > 30
     for file, test in named:
-        form = rf"^def {test}\(" if file.endswith(".py") else rf"^TEST\w*\(\w+, {test}\)"
+        forms = {
+            "py": rf"^def {test}\(",
+            "cpp": rf"^TEST\w*\(\w+, {test}\)",
+            "c": rf"^static void {test}\(",
+        }
+        form = forms[file.rsplit(".", 1)[1]]
         text = (TESTS / file).read_text(encoding="utf-8")
         assert re.search(form, text, re.MULTILINE), f"{file} has no {test}"
 

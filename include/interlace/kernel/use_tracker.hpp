@@ -50,7 +50,7 @@ class use_tracker {
   std::uint64_t used() const { return epoch_ == 0 ? 0 : used_ + used_last_; }
 
  private:
-  struct stamps {
+  struct alignas(8) stamps {   // so that clang, too, loads and stores it without calls
     std::uint32_t last = 0;    // epoch + 1 of the last store
     std::uint32_t before = 0;  // epoch + 1 of the last store in an earlier epoch
   };

@@ -245,10 +245,11 @@ parking::gpu_state& parking::gpu_of(int number) {
                       std::to_string(count) + ", numbered from 0");
   std::vector<int> peers;
   for (int other = 0; other < count; ++other) {
+    if (other == number) continue;
     int can = 0;
-    if (other != number && driver_.can_access_peer(&can, other, number) == driver_result::success &&
-        can != 0)
-      peers.push_back(other);
+    // The answer is kept, so a failure must not be taken for a no.
+    check(driver_, driver_.can_access_peer(&can, other, number), "cuDeviceCanAccessPeer");
+    if (can != 0) peers.push_back(other);
   }
   auto made = std::make_unique<gpu_state>();
   made->number = number;

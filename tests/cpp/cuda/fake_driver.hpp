@@ -747,8 +747,10 @@ inline void driver::make_table() {
     });
   };
   t.can_access_peer = [](int* can, int, int) {
-    *can = 1;
-    return 0;
+    return call("can_access_peer", [&](driver&) {
+      *can = 1;
+      return 0;
+    });
   };
   t.primary_retain = [](CUctx_st** made, int gpu) {
     return call("primary_retain", [&](driver& d) {

@@ -146,6 +146,19 @@ TEST(parking, memory_is_made_without_rdma_where_that_is_refused) {
   EXPECT_TRUE(world::intact(one));
 }
 
+TEST(parking, a_failed_question_for_peers_is_asked_again) {
+  world w(14);
+  w.parking.make_pool("a");
+  const block one = w.allocate("a", 0, 10'000);
+  w.driver.fail("can_access_peer", 1, 1);
+  EXPECT_EQ(message([&] { (void)w.parking.park("a", {.to = 1}); }),
+            "cuDeviceCanAccessPeer failed: FAKE");
+  EXPECT_TRUE(world::intact(one));
+  (void)w.parking.park("a", {.to = 1});
+  (void)w.parking.resume("a");
+  EXPECT_TRUE(world::intact(one));
+}
+
 TEST(parking, contents_go_to_another_gpu) {
   world w(3);
   w.parking.make_pool("a");

@@ -586,6 +586,12 @@ int cuMemFreeHost(void* at) { return release(reinterpret_cast<address>(at)); }
 
 // --- additional calls of UCX's CUDA module
 
+int cuCtxGetId(CUctx_st* context, unsigned long long* id) {
+  if (context == nullptr) context = current();
+  if (context == nullptr) return invalid_context;
+  *id = reinterpret_cast<std::uintptr_t>(context);
+  return success;
+}
 int cuCtxGetDevice(int* device) {
   const locked lock(mutex);
   if (current() == nullptr) return invalid_context;

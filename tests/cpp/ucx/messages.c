@@ -36,6 +36,7 @@ static int (*set_current)(struct CUctx_st*);
 static int (*allocate)(unsigned long long*, size_t);
 static int (*release_memory)(unsigned long long);
 static uint64_t (*calls_of)(const char*);
+static void (*fail_copies)(long, long);
 
 static void find(void* library, const char* name, void* function) {
   void* const found = dlsym(library, name);
@@ -54,6 +55,7 @@ static void load_driver(void) {
   find(library, "cuMemAlloc_v2", &allocate);
   find(library, "cuMemFree_v2", &release_memory);
   find(library, "fake_calls", &calls_of);
+  find(library, "fake_fail_copies", &fail_copies);
   expect(init(0) == 0, "it starts");
 }
 
@@ -141,6 +143,10 @@ static void open_transport(struct transport* made) {
   expect((made->told.cap.flags & UCT_IFACE_FLAG_PUT_ZCOPY) != 0 &&
              (made->told.cap.flags & UCT_IFACE_FLAG_GET_ZCOPY) != 0,
          "it puts and gets");
+  expect((made->told.cap.flags & UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE) != 0 &&
+             (made->told.cap.flags & UCT_IFACE_FLAG_ERRHANDLE_ZCOPY_BUF) != 0 &&
+             (made->told.cap.flags & UCT_IFACE_FLAG_ERRHANDLE_REMOTE_MEM) != 0,
+         "it handles errors");
 }
 
 static void close_transport(struct transport* made) {
@@ -240,6 +246,28 @@ static void count_completion(uct_completion_t* self) {
   ++completed;
 }
 
+/* Buffers of the host, addresses outside of the key's memory and copies that the driver refuses. */
+static void expect_errors(struct transport* by, uct_ep_h ep, uct_iov_t part, uint64_t address,
+                          uct_rkey_t key) {
+  uct_iov_t on_host = {.length = part.length, .count = 1};
+  uct_completion_t refused = {.func = count_completion, .count = 1, .status = UCS_OK};
+  doing = "errors";
+  on_host.buffer = malloc(part.length);
+  expect(uct_ep_put_zcopy(ep, &on_host, 1, address, key, NULL) == UCS_ERR_INVALID_ADDR,
+         "a buffer of the host is refused");
+  free(on_host.buffer);
+  expect(uct_ep_put_zcopy(ep, &part, 1, address + buffer_bytes / 2 + 1, key, NULL) ==
+             UCS_ERR_INVALID_ADDR,
+         "what its key does not have is refused");
+  fail_copies(0, 1 << 20);
+  expect(uct_ep_put_zcopy(ep, &part, 1, address, key, &refused) == UCS_ERR_IO_ERROR,
+         "a copy that the driver refuses is an error");
+  fail_copies(0, 0);
+  expect(completed == 0, "a put that was refused does not complete");
+  expect_ok(uct_iface_flush(by->interface, 0, NULL), "nothing of it is left");
+  doing = "the user";
+}
+
 static void user(int to, int from) {
   struct transport by;
   struct address other;
@@ -281,6 +309,11 @@ static void user(int to, int from) {
       done[2 * gpu] = done[2 * gpu + 1] =
           (uct_completion_t){.func = count_completion, .count = 1, .status = UCS_OK};
       part.buffer = got[gpu];
+      if (round == rounds - 1 && gpu == 0) {
+        part.length = buffer_bytes / 2 + 1;
+        expect_errors(&by, ep, part, told.at, keys[gpu].rkey);
+        part.length = buffer_bytes;
+      }
       status = uct_ep_get_zcopy(ep, &part, 1, told.at, keys[gpu].rkey, &done[2 * gpu]);
       expect(status == UCS_INPROGRESS, "a get is under way");
       part.buffer = sent[gpu] + 1000;
@@ -288,11 +321,6 @@ static void user(int to, int from) {
       status = uct_ep_put_zcopy(ep, &part, 1, told.at + 1000, keys[gpu].rkey, &done[2 * gpu + 1]);
       expect(status == UCS_INPROGRESS, "a put is in flight"); /* after the get of its route */
       posted += 2;
-      if (round == 0 && gpu == 0) {
-        status =
-            uct_ep_put_zcopy(ep, &part, 1, told.at + buffer_bytes / 2 + 1, keys[gpu].rkey, NULL);
-        expect(status == UCS_ERR_INVALID_ADDR, "what its key does not have is refused");
-      }
       part.length = 0;
       expect_ok(uct_ep_put_zcopy(ep, &part, 1, told.at, keys[gpu].rkey, NULL), "nothing is done");
     }
