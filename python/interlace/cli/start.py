@@ -1,15 +1,16 @@
 """The entry point: Ctrl-C ends the command with one line of output, even while modules are loaded.
 
-This module and its packages import almost nothing, so that `main` can answer Ctrl-C soon after
-Python has started. Before that, Python itself prints a traceback.
+This module and its packages import only modules that Python has already loaded, so `main` answers
+Ctrl-C as soon as Python has started. Before that, Python itself prints a traceback. The module
+`signal` would take longer to load than all of this module, because it imports `enum`.
 
 Without the packages that the command line needs, `interlace doctor` still says what is missing.
 """
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # built into Python; `signal` wraps it
 import os
-import signal
 import sys
 
 INTERRUPTED = 130  # as in interlace.base.interrupts, which takes long to import
@@ -35,17 +36,17 @@ def _without_packages(error: ImportError) -> int:
 
 def main() -> None:
     """Load the command line, and run it."""
-    early = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    early = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
     if early:
-        signal.signal(signal.SIGINT, _end)
+        _signal.signal(_signal.SIGINT, _end)
     try:
         from interlace.cli.main import main as command_line
     except ImportError as error:
         sys.exit(_without_packages(error))
 
     if early:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     try:
         command_line()
     except KeyboardInterrupt:  # Ctrl-C came while the command line did not handle it
-        _end(signal.SIGINT, None)
+        _end(_signal.SIGINT, None)
