@@ -7,7 +7,10 @@
 
 namespace interlace::cuda {
 
-inline constexpr std::size_t block_arguments_room = 4000;  // bytes for lists
+// Bytes for lists. On an H200, a launch with 4,080 bytes of arguments takes 1.4 us longer than one
+// with 80 bytes, and a kernel that reads its lists from the host's memory takes 2 us longer than
+// one that has them.
+inline constexpr std::size_t block_arguments_room = 944;
 
 // Address i of a side is base + number[i] * scale; numbers without a list are 0, 1, 2 and so on.
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): a launch writes the lists that it has
@@ -30,6 +33,6 @@ struct block_arguments {
   std::uint32_t unused = 0;
   std::array<std::byte, block_arguments_room> lists = {};
 };
-static_assert(sizeof(block_arguments) == 4080 && offsetof(block_arguments, lists) == 80);
+static_assert(sizeof(block_arguments) == 1024 && offsetof(block_arguments, lists) == 80);
 
 }  // namespace interlace::cuda
