@@ -88,19 +88,29 @@ void add(layout& made, const cut_chunk& c, int gpu, const cut& how) {
   added.parts = static_cast<std::uint32_t>(c.parts.size());
   added.bytes = c.bytes;
   added.gpu = gpu;
+  // Threads lock a mutex for each piece, so parts that are much smaller than a piece share one.
+  // They fill only a quarter, so that a slice of a tensor has pieces for all threads.
+  const std::uint64_t shared = how.by_tensor ? 0 : how.piece_bytes / 4;
+  bool sharing = false;  // whether the last piece has whole parts of this chunk
   for (const part& p : c.parts) {
+    made.parts.push_back(p);
+    if (gpu == host) made.parts.back().slot_offset = 0;
+    if (sharing && made.pieces.back().bytes + p.bytes <= shared) {
+      made.pieces.back().bytes += p.bytes;
+      ++made.pieces.back().parts;
+      continue;
+    }
     std::uint64_t end = how.piece_bytes;
     if (how.by_page && gpu != host && how.piece_bytes > p.offset % page_bytes)
       end -= p.offset % page_bytes;
     for (std::uint64_t begin = 0; begin < p.bytes; begin = end, end += how.piece_bytes) {
       made.pieces.push_back({.chunk = static_cast<std::uint32_t>(made.chunks.size()),
-                             .part = static_cast<std::uint32_t>(made.parts.size()),
+                             .part = static_cast<std::uint32_t>(made.parts.size() - 1),
                              .begin = begin,
                              .bytes = std::min(end, p.bytes) - begin});
       ++added.pieces;
     }
-    made.parts.push_back(p);
-    if (gpu == host) made.parts.back().slot_offset = 0;
+    sharing = p.bytes < shared && made.pieces.back().begin == 0;
   }
   made.chunks.push_back(added);
   made.bytes += c.bytes;

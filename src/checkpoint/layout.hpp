@@ -32,10 +32,12 @@ struct chunk {
   int gpu = host;  // if `host`, threads move the chunk without a slot
 };
 
+// Bytes of one part, or several small parts as a whole.
 struct piece {
   std::uint32_t chunk = 0;
-  std::uint32_t part = 0;
-  std::uint64_t begin = 0;  // the piece's offset in the part
+  std::uint32_t part = 0;  // the first part
+  std::uint32_t parts = 1;
+  std::uint64_t begin = 0;  // the piece's offset in the part; 0 if there are several parts
   std::uint64_t bytes = 0;
 };
 

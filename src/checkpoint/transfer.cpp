@@ -415,22 +415,32 @@ class reader::mover {
 
   void move(batch& of, std::size_t number, std::uint32_t slot) {
     const piece& p = of.plan.pieces[number];
-    const part& whole = of.plan.parts[p.part];
+    if (p.parts == 1) {
+      const char* memory = move(of.plan.parts[p.part], p.begin, p.bytes, slot);
+      if (options_.checksums) of.checksums[number] = crc32c({memory, p.bytes});
+      return;
+    }
+    for (const part& one : std::span(of.plan.parts).subspan(p.part, p.parts))
+      (void)move(one, 0, one.bytes, slot);
+  }
+
+  // Moves bytes of a part. Returns their memory.
+  char* move(const part& whole, std::uint64_t first, std::uint64_t bytes, std::uint32_t slot) {
     char* memory = whole.gpu == host ? reinterpret_cast<char*>(whole.address)
                                      : gpus_->slot(slot, whole.gpu) + whole.slot_offset;
-    memory += p.begin;
+    memory += first;
     const file& f = files_[whole.file];
+    const std::uint64_t begin = whole.offset + first;
     if (way_ == direction::read) {
-      const std::uint64_t begin = whole.offset + p.begin;
       std::uint64_t done = 0;
       if (options_.direct && whole.gpu != host) {
-        done = direct_[whole.file].read(begin, memory, p.bytes);
+        done = direct_[whole.file].read(begin, memory, bytes);
       }
-      read_all(f, begin + done, memory + done, p.bytes - done);
+      read_all(f, begin + done, memory + done, bytes - done);
     } else {
-      write_all(f, whole.offset + p.begin, memory, p.bytes);
+      write_all(f, begin, memory, bytes);
     }
-    if (options_.checksums) of.checksums[number] = crc32c({memory, p.bytes});
+    return memory;
   }
 
   // All pieces of a chunk have been read or written.

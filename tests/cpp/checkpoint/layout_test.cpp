@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <random>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -72,6 +74,7 @@ void check(const std::vector<segment>& segments, const cut& how) {
 
   std::size_t next_part = 0;
   std::size_t next_piece = 0;
+  std::uint32_t shared = 0;  // parts of the next piece that were met, if it has several
   std::map<int, std::pair<std::uint32_t, std::uint64_t>> reached;
   for (std::size_t c = 0; c < made.chunks.size(); ++c) {
     const chunk& own = made.chunks[c];
@@ -105,7 +108,25 @@ void check(const std::vector<segment>& segments, const cut& how) {
       std::uint64_t begin = 0;
       while (begin < p.bytes) {
         ASSERT_LT(next_piece, made.pieces.size());
-        const piece& q = made.pieces[next_piece++];
+        const piece& q = made.pieces[next_piece];
+        if (q.parts > 1) {
+          ASSERT_FALSE(how.by_tensor);
+          ASSERT_LE(q.bytes, how.piece_bytes / 4);
+          ASSERT_EQ(q.begin, 0U);
+          ASSERT_EQ(q.part + shared, next_part);
+          ASSERT_LE(q.part + q.parts, own.first_part + own.parts);
+          begin = p.bytes;
+          pieces += shared == 0;
+          if (++shared < q.parts) break;
+          const auto of = std::span(made.parts).subspan(q.part, q.parts);
+          ASSERT_EQ(q.bytes,
+                    std::accumulate(of.begin(), of.end(), std::uint64_t{0},
+                                    [](auto sum, const part& one) { return sum + one.bytes; }));
+          shared = 0;
+          ++next_piece;
+          break;
+        }
+        ++next_piece;
         ASSERT_EQ(q.chunk, c);
         ASSERT_EQ(q.part, next_part);
         ASSERT_EQ(q.begin, begin);
@@ -154,6 +175,20 @@ TEST(layout, joins_adjacent_segments) {
   const std::vector<segment> tensors{{0, 100, 50, 5000, 0, 0}, {0, 150, 50, 5050, 0, 1}};
   EXPECT_EQ(lay_out(tensors, {4096, 4096, false}).parts.size(), 1U);
   EXPECT_EQ(lay_out(tensors, {4096, 4096, true}).parts.size(), 2U);
+}
+
+TEST(layout, gives_small_parts_a_piece_in_common) {
+  std::vector<segment> rows;
+  for (std::uint32_t k = 0; k < 100; ++k) rows.push_back({0, 900 * k, 100, 5000 + 100 * k, 0, k});
+  const cut how{.chunk_bytes = 1 << 20, .piece_bytes = 4000, .by_tensor = false};
+  const layout made = lay_out(rows, how);
+  EXPECT_EQ(made.parts.size(), 100U);
+  ASSERT_EQ(made.pieces.size(), 10U);
+  EXPECT_EQ(made.pieces[1].part, 10U);
+  EXPECT_EQ(made.pieces[1].parts, 10U);
+  EXPECT_EQ(made.pieces[1].bytes, 1000U);
+  // A checksum belongs to a tensor, so no piece may have bytes of several.
+  EXPECT_EQ(lay_out(rows, {1 << 20, 4000, true}).pieces.size(), 100U);
 }
 
 TEST(layout, puts_together_what_follows_in_memory) {
