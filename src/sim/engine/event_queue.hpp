@@ -1,6 +1,8 @@
 // Pending events of one device in order of (time, source, insertion). The source of an event is the
 // device that sent it, or 0 for the device's own events. Events are kept in time buckets. A push
 // appends a near event to its bucket, and the queue sorts only the bucket that it is reading.
+// Buckets take small groups of places from one store. The group that was returned last is taken
+// first, so that pushes write to few places in memory, however many buckets there are.
 #pragma once
 
 #include <algorithm>
@@ -84,6 +86,19 @@ class event_queue {
   static constexpr std::uint32_t source_bits = 8;
   static constexpr std::uint64_t index_mask = (std::uint64_t{1} << index_bits) - 1;
 
+  static constexpr std::uint32_t group_events = 5;
+  static constexpr std::uint32_t no_group = ~std::uint32_t{0};
+  // Two lines of a cache.
+  struct alignas(64) group {
+    std::array<event, group_events> events;
+    std::uint32_t count = 0;
+    std::uint32_t next = no_group;
+  };
+  struct bucket {
+    std::uint32_t first = no_group;
+    std::uint32_t last = no_group;
+  };
+
   struct far_event {
     event what;
     std::uint64_t sequence = 0;
@@ -117,8 +132,44 @@ class event_queue {
 
   void put(std::uint64_t slot, const event& e) {
     const std::uint64_t k = slot % bucket_count;
-    buckets_[k].push_back(e);
-    occupied_[k / 64] |= std::uint64_t{1} << (k % 64);
+    bucket& b = buckets_[k];
+    if (b.last == no_group) {
+      b.first = b.last = take_group();
+      occupied_[k / 64] |= std::uint64_t{1} << (k % 64);
+    } else if (groups_[b.last].count == group_events) {
+      const std::uint32_t added = take_group();
+      groups_[b.last].next = added;
+      b.last = added;
+    }
+    group& g = groups_[b.last];
+    g.events[g.count++] = e;
+  }
+
+  std::uint32_t take_group() {
+    if (free_group_ == no_group) {
+      groups_.emplace_back();
+      return static_cast<std::uint32_t>(groups_.size() - 1);
+    }
+    const std::uint32_t taken = free_group_;
+    group& g = groups_[taken];
+    free_group_ = g.next;
+    g.next = no_group;
+    g.count = 0;
+    return taken;
+  }
+
+  // Moves the events of a bucket to open_, in insertion order.
+  void open(bucket& b) {
+    open_.clear();
+    for (std::uint32_t at = b.first; at != no_group;) {
+      group& g = groups_[at];
+      open_.insert(open_.end(), g.events.begin(), g.events.begin() + g.count);
+      const std::uint32_t next = g.next;
+      g.next = free_group_;
+      free_group_ = at;
+      at = next;
+    }
+    b = {};
   }
 
   // The slot of the first bucket with events after the current bucket. If no bucket has any, the
@@ -139,7 +190,11 @@ class event_queue {
   picoseconds next_unopened() const {
     if (size_ == far_.size()) return far_.empty() ? never : far_.top().what.time;
     picoseconds first = never;
-    for (const event& e : buckets_[next_slot() % bucket_count]) first = std::min(first, e.time);
+    std::uint32_t at = buckets_[next_slot() % bucket_count].first;
+    for (; at != no_group; at = groups_[at].next) {
+      const group& g = groups_[at];
+      for (std::uint32_t k = 0; k < g.count; ++k) first = std::min(first, g.events[k].time);
+    }
     return first;
   }
 
@@ -153,8 +208,7 @@ class event_queue {
     }
     const std::uint64_t k = current_ % bucket_count;
     occupied_[k / 64] &= ~(std::uint64_t{1} << (k % 64));
-    open_.clear();
-    open_.swap(buckets_[k]);
+    open(buckets_[k]);
     order_open();
   }
 
@@ -192,7 +246,9 @@ class event_queue {
     }
   }
 
-  std::vector<std::vector<event>> buckets_;
+  std::vector<bucket> buckets_;
+  std::vector<group> groups_;
+  std::uint32_t free_group_ = no_group;  // a list, which group::next links
   // One bit for each bucket, set if the bucket has events.
   std::array<std::uint64_t, bucket_count / 64> occupied_{};
   std::vector<event> open_;           // the bucket being read, in insertion order
