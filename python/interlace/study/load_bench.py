@@ -251,8 +251,6 @@ class _Place:
         cold = self.place == "cold"
         with ExitStack() as running:
             loaders = self._start(running, self.methods, context=True)
-            both = [m for m in self.methods if m.name not in LIMITS and gpu and not cold]
-            without = self._start(running, both, context=False)
             self.write()  # the processes start in the meantime
             loaders = self._ready(loaders)
             self._first(loaders, all_cores, cold=cold)
@@ -276,8 +274,9 @@ class _Place:
                 for name in (OWN, LIMIT):
                     for _ in range(self.request.repeats if name in loaders else 0):
                         self._repeat(loaders, loaders[name], "fresh", cores)
-            kept = {n: x for n, x in without.items() if n in loaders and n not in slow}
-            self._without_context(self._ready(kept), all_cores)
+            again = [x.method for x in users if gpu and x.method.name in loaders]
+            without = self._start(running, again, context=False)
+            self._without_context(self._ready(without), all_cores)
             for name in slow & set(loaders):
                 self._repeat(loaders, loaders[name], "fresh", all_cores, sample=True)
 
