@@ -166,10 +166,14 @@ class _Loader:
             self._process.stdin.flush()
         return self.answer()
 
-    def close(self) -> None:
+    def end(self) -> None:
+        """Let the process end, and do not wait."""
         with suppress(BrokenPipeError, OSError):
             assert self._process.stdin is not None
             self._process.stdin.close()
+
+    def close(self) -> None:
+        self.end()
         try:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -232,6 +236,8 @@ class _Place:
         for method in methods:
             loaders[method.name] = loader = _Loader(method, self.given, self.end, context=context)
             running.callback(loader.close)
+        for loader in loaders.values():  # they all end at the same time, before the first wait
+            running.callback(loader.end)
         return loaders
 
     def _ready(self, loaders: dict[str, _Loader]) -> dict[str, _Loader]:
