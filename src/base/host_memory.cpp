@@ -75,8 +75,8 @@ std::optional<std::uint64_t> available_host_bytes(const std::string& proc,
     const bool first = controllers == "memory";
     if (!first && !controllers.empty()) continue;
     const std::string root = groups + (first ? "/memory" : "");
-    // In a container, the path of the process's group may not exist, because the container sees
-    // this group as the root.
+    // In a container, the process's own group appears as the root, so the path of that group may
+    // not exist.
     for (std::string path(line);; path.resize(path.rfind('/'))) {
       if (const auto left = left_in(root + path, first ? version_1 : version_2))
         least = std::min(least, *left);

@@ -80,7 +80,8 @@ class peer_processes {
     std::function<void()> regularly{};  // called about every 10 ms
   };
   void watch(watcher w);
-  // Sends the text to all other processes; those that watch call `told`. Does not block.
+  // Sends the text to all other processes. Processes that watch call `told` with it. Does not
+  // block.
   void tell(const std::string& text) noexcept;
 
   // Sends a message of at most 64 KiB and 250 descriptors. The caller keeps ownership of the

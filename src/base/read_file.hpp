@@ -8,8 +8,8 @@
 
 namespace interlace {
 
-// The contents of a file. No value if the file cannot be read. Files in /proc and /sys do not state
-// their size, so the size is not asked for.
+// The contents of a file. No value if the file cannot be read. The function does not ask for the
+// size, because files in /proc and /sys do not state their size.
 inline std::optional<std::string> read_file(const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "rbe");
   if (file == nullptr) return std::nullopt;

@@ -27,17 +27,17 @@ class carrier {
   // device_error.
   virtual char* slot(std::uint32_t number, int gpu) = 0;
 
-  // send and fetch enqueue copies of a chunk's parts, from the slot to the parts' addresses or in
-  // the other direction. They do not wait. All earlier copies of the slot must be complete. They
-  // throw device_error; after an error no copy of the call is in flight, unless the slots are
-  // abandoned.
+  // send enqueues copies of a chunk's parts from the slot to the parts' addresses. fetch enqueues
+  // copies in the other direction. They do not wait. All earlier copies of the slot must be
+  // complete. They throw device_error; after an error no copy of the call is in flight, unless the
+  // slots are abandoned.
   virtual void send(std::uint32_t slot, std::span<const part> parts) = 0;
   virtual void fetch(std::uint32_t slot, std::span<const part> parts) = 0;
   // Whether all copies that were enqueued for the slot are complete. Does not block. Throws
   // device_error.
   virtual bool done(std::uint32_t slot) = 0;
-  // Called if copies may still be in flight after a deadline. The slots must then not be used
-  // again.
+  // The caller calls this function if copies may still be in flight after a deadline. The slots
+  // must not be used again afterwards.
   virtual void abandon() noexcept = 0;
 };
 

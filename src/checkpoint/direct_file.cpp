@@ -23,8 +23,7 @@ direct_file::direct_file(int descriptor) {
   }
   struct stat status {};
   const bool known = fstat(direct_, &status) == 0 && status.st_size > 0;
-  // mincore cannot be asked about files of other users: it then says that every page is in the page
-  // cache.
+  // mincore does not answer for files of other users: it says that every page is in the page cache.
   if (!known || (status.st_uid != geteuid() && access(path.c_str(), W_OK) != 0)) return;
   bytes_ = static_cast<std::uint64_t>(status.st_size);
   void* const mapped = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, direct_, 0);

@@ -16,8 +16,8 @@ std::uint32_t visible_gpus();
 // Exclusive use of the ring for one transfer.
 class gpu_ring {
  public:
-  // Takes the idle ring if the number and size of its slots are the same and its copies take the
-  // same paths, and a new one otherwise. Other GPUs relay copies, unless that could take more than
+  // Takes the idle ring if it has this number and size of slots and its copies take the same paths.
+  // Otherwise makes a new ring. Other GPUs relay copies, unless that could take more than
   // `most_staging` bytes of a GPU. Throws usage_error if there is no NVIDIA driver.
   gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes,
            std::optional<std::uint64_t> most_staging = std::nullopt);

@@ -32,14 +32,14 @@ struct header {
 inline constexpr std::uint64_t header_prefix = 8;  // bytes before the header
 inline constexpr std::size_t most_dimensions = 1024;
 
-// Parses `text`, the header of a file of `file_bytes` bytes in all. Throws usage_error, which names
-// the file, the tensor and what is wrong.
+// Parses `text`, the header of a file that has `file_bytes` bytes in all. Throws usage_error, which
+// names the file, the tensor and what is wrong.
 header parse_header(const std::string& file, std::string_view text, std::uint64_t file_bytes,
                     std::span<const dtype_bits> dtypes);
 
 // The bytes of a tensor. Throws usage_error if the bits are not whole bytes, or if the product of
-// the shape exceeds 64 bits at any step. A later factor of 0 does not help, because other readers
-// multiply in 64 bits.
+// the shape exceeds 64 bits at any step. A later factor of 0 does not make such a shape valid,
+// because other readers multiply in 64 bits and overflow.
 std::uint64_t tensor_bytes(std::span<const std::uint64_t> shape, const dtype_bits& dtype);
 
 // The tensors of an index and the name of each tensor's file, in the order of the index. The name

@@ -58,8 +58,8 @@ struct cut {
   bool by_page = false;
 };
 
-// In a slot, each part of a chunk begins at a multiple of this, or where the part before it ends if
-// that is so in memory, too. Such parts make one copy.
+// In a slot, each part of a chunk begins at a multiple of this number. A part that directly follows
+// the previous part in memory also follows it in the slot, so one copy moves both.
 inline constexpr std::uint64_t slot_alignment = 256;
 inline constexpr std::uint64_t page_bytes = 4096;
 

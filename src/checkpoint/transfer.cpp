@@ -69,7 +69,7 @@ void write_all(const file& into, std::uint64_t offset, const char* from, std::ui
   }
 }
 
-// Large pages cause fewer page faults. Memory that cannot have them stays as it is.
+// Large pages cause fewer page faults. Memory that cannot have large pages keeps its small ones.
 void want_large_pages(const part& p) {
   constexpr std::uintptr_t large = std::uintptr_t{2} << 20U;
   const std::uintptr_t begin = (p.address + large - 1) / large * large;
@@ -141,8 +141,8 @@ class reader::mover {
     auto told = steady::now();
     while (of.left != 0) {
       require_open();
-      // Threads that need slots also look for chunks that have arrived. Near the end no thread
-      // needs a slot, so the waiting thread looks itself.
+      // Threads that need slots also check whether chunks have arrived. Near the end no thread
+      // needs a slot, so the waiting thread checks this itself.
       const bool near_end = of.unmoved == 0;
       if (near_end) ask_all(of, lock);
       if (of.left == 0) break;
@@ -176,7 +176,7 @@ class reader::mover {
   void close() noexcept {
     {
       const std::lock_guard lock(mutex_);
-      if (closed_) return;  // the carrier may be gone
+      if (closed_) return;  // the carrier may no longer exist
       closed_ = true;
       wake_all();
     }
@@ -254,7 +254,7 @@ class reader::mover {
       try {
         threads_.emplace_back([this, k = static_cast<std::uint32_t>(threads_.size())] { work(k); });
       } catch (const std::system_error& e) {
-        if (!threads_.empty()) return;  // the threads that run do all the work
+        if (!threads_.empty()) return;  // the running threads do all the work
         fail(std::make_exception_ptr(
             device_error(std::string("no thread can be started: ") + e.what())));
         std::rethrow_exception(error_);
@@ -343,7 +343,7 @@ class reader::mover {
     for (std::uint32_t slot = 0; slot < wanted; ++slot) (void)gpus_->slot(slot, gpu);
   }
 
-  // Waits for a piece, and for the slot of its chunk. Returns none once the transfer has ended.
+  // Waits for a piece, and for the slot of its chunk. Returns no piece once the transfer has ended.
   taken take(std::uint32_t thread, std::unique_lock<std::mutex>& lock) {
     while (!stopped()) {
       if (!advance(next_)) {
@@ -443,7 +443,7 @@ class reader::mover {
     return memory;
   }
 
-  // All pieces of a chunk have been read or written.
+  // Called when all pieces of a chunk have been read or written.
   void complete(batch& of, std::uint32_t number, std::unique_lock<std::mutex>& lock) {
     const bool staged = of.plan.chunks[number].gpu != host;
     const std::uint32_t slot = of.chunks[number].slot;
@@ -463,7 +463,7 @@ class reader::mover {
   }
 
   // Asks the kernel to write a chunk to the disk now. Otherwise the kernel begins late, and a
-  // caller that then flushes the file waits for nearly all of it.
+  // caller that flushes the file at the end waits while nearly all of the file is written.
   void start_write_back(const batch& of, std::uint32_t number) const {
     const chunk& c = of.plan.chunks[number];
     for (const part& p : std::span(of.plan.parts).subspan(c.first_part, c.parts)) {

@@ -33,12 +33,10 @@ struct transfer_options {
   std::function<void(std::uint64_t)> progress;
 };
 
-// Reads batches of segments, while the caller adds more. All functions throw
-//   usage_error for a file that ends before a segment does, and for a segment without a file or a
-//     carrier;
-//   device_error for a file that cannot be read, for a failed copy, and for a copy that misses the
-//     deadline.
-// The first error ends the transfer: every later call throws it again.
+// Reads batches of segments, while the caller adds more. All functions throw usage_error if a file
+// ends before a segment does, or if a segment has no file or no carrier. They throw device_error if
+// a file cannot be read, if a copy fails, or if a copy misses the deadline. The first error ends
+// the transfer: every later call throws it again.
 class reader {
  public:
   // `gpus` may be null if no segment belongs to a GPU. Files and carrier must outlive the reader.
@@ -73,13 +71,13 @@ class reader {
   std::unique_ptr<mover> mover_;
 };
 
-// Reads all segments, as one batch of a reader. After an error nothing is in flight, except copies
-// that missed the deadline.
+// Reads all segments as one batch. After an error, only copies that missed the deadline may be in
+// flight.
 std::vector<std::uint32_t> read_segments(const std::vector<file>& files,
                                          std::vector<segment> segments, carrier* gpus,
                                          const transfer_options& options);
 
-// Writes all segments; errors are the same. The checksums cover the bytes as written.
+// Writes all segments. Throws the same errors as `read`. The checksums cover the bytes as written.
 std::vector<std::uint32_t> write_segments(const std::vector<file>& files,
                                           std::vector<segment> segments, carrier* gpus,
                                           const transfer_options& options);

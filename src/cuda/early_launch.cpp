@@ -13,7 +13,7 @@ namespace {
 constexpr int first_architecture = 90;  // the first architecture with griddepcontrol
 constexpr int first_driver = 12030;     // the first driver that captures such launches
 
-// The number of nodes on each GPU.
+// For each GPU, the number of nodes of this process that use it.
 std::mutex tenants_mutex;
 std::map<int, int> tenants;
 

@@ -31,8 +31,8 @@ class gpu_tenant {
   gpu_tenant(gpu_tenant&&) = delete;
   gpu_tenant& operator=(gpu_tenant&&) = delete;
 
-  // Whether no other node uses one of these GPUs. The early blocks of two nodes that run at the
-  // same time could deadlock, just as those of two devices on one GPU.
+  // Whether no other node uses one of these GPUs. If two nodes run at the same time, their early
+  // blocks can deadlock, just like the early blocks of two devices on one GPU.
   bool alone() const;
 
  private:

@@ -17,8 +17,8 @@ constexpr std::uint64_t first_share = 4;  // the first chunk has chunk_bytes / f
 // The size of the next chunk if `left` elements are left.
 std::uint64_t size_for_engine(std::uint64_t left, std::uint64_t wanted) {
   if (left >= 2 * wanted) return wanted;
-  // Takes half of the rest: a large last chunk would end late, and a very small one would not be
-  // worth a copy.
+  // Takes half of the rest, because a large last chunk would end late, and a very small one would
+  // not be worth a copy.
   return left > wanted ? (left + 1) / 2 : left;
 }
 

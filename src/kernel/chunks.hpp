@@ -17,7 +17,7 @@ namespace interlace::kernel {
 
 inline constexpr std::uint64_t least_share = 8;  // the smallest chunk has chunk_bytes / least_share
 
-// Whether a part is one chunk. If so, any larger chunk_bytes would give the same chunk.
+// Whether a part is a single chunk. If so, any larger chunk_bytes would give the same chunk.
 constexpr bool is_one_chunk(std::uint64_t part_bytes, std::uint64_t chunk_bytes) {
   return chunk_bytes / least_share >= part_bytes;
 }

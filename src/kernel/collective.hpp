@@ -16,8 +16,9 @@ struct collective_call {
   enum class kind : std::uint8_t { all_gather, broadcast, send, receive };
   kind what = kind::send;
   std::uint32_t peer = 0;  // the root of a broadcast, or the other end of a send or receive
-  std::uint64_t at = 0;  // offset of the data; for all_gather, the start of the first device's part
-  std::uint64_t bytes = 0;  // length of the data; for all_gather, the size of one part
+  std::uint64_t at =
+      0;  // offset of the data; under all_gather, the start of the first device's part
+  std::uint64_t bytes = 0;  // length of the data; under all_gather, the size of one part
 };
 
 // A copy between the region's back and the scratch memory of one device.

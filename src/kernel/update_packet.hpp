@@ -20,9 +20,9 @@ struct packed_update {
 std::vector<std::uint8_t> encode_packet(std::uint64_t base, std::span<const packed_update> updates,
                                         packet_format format, std::uint16_t tag = 0);
 
-// `bytes` is exactly one packet, for an array of `elements` elements. Throws model_error, which
-// says what is wrong: the format, the length, an element outside of the array, or padding that is
-// not zero.
+// Decodes `bytes`, which must be exactly one packet for an array of `elements` elements. Throws
+// model_error, which says what is wrong: the format, the length, an element outside of the array,
+// or padding that is not zero.
 std::vector<packed_update> decode_packet(std::span<const std::uint8_t> bytes,
                                          std::uint64_t elements);
 

@@ -1,8 +1,9 @@
 // The machine on which this process runs, as NVML and the CUDA driver report it.
 //
 // All questions to the driver go through `gpu_driver`, so that discovery can be tested without a
-// GPU. No driver reports latencies, cache geometry or sustained rates. These come from a described
-// machine with the same GPU model, or else of the nearest generation, and the result says so.
+// GPU. No driver reports latencies, cache geometry or sustained rates. These come from a
+// description with the same GPU model, or else with GPUs of the nearest generation. The result
+// names this description.
 #pragma once
 
 #include <cstdint>

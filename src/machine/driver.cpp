@@ -413,8 +413,8 @@ class nvidia_driver final : public gpu_driver {
     }
   }
 
-  // Turns NVML's number of a version into the generation. NVML numbers 2.0 and 2.2 as two versions,
-  // and also 3.0 and 3.1.
+  // Turns NVML's number of a version into the generation. NVML has separate numbers for 2.0 and
+  // 2.2, and for 3.0 and 3.1.
   static std::uint32_t nvlink_version(unsigned counted) {
     static constexpr std::array<std::uint32_t, 8> generations{0, 1, 2, 2, 3, 3, 4, 5};
     return counted < generations.size() ? generations[counted] : 5;

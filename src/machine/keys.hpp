@@ -50,8 +50,8 @@ struct range {
 using field = std::variant<std::uint32_t*, std::uint64_t*, double*, bool*, block_dispatch*,
                            protocol_kind*, std::string*>;
 
-// The field of a key in each owner. Only the member for the key's owner is set. If the struct
-// stores the key in another form, no member is set.
+// The field of a key. There is a member for each kind of owner, and only that of the key's owner is
+// set. If the struct stores the key in another form, no member is set.
 struct field_of {
   field (*of_machine)(machine&) = nullptr;
   field (*of_protocol)(protocol&) = nullptr;

@@ -34,9 +34,9 @@ bool links_come_first(const std::vector<hop>& left, const std::vector<hop>& righ
 
 enum class preference { rate, order };
 
-// The best of the shortest routes over links of at least `least_rate`. All ends at one distance are
-// settled together, so that each end keeps the best of all routes of that length before a further
-// link is added.
+// The best of the shortest routes over links of at least `least_rate`. All ends at the same
+// distance are settled together. So each end keeps the best of all routes of that length before
+// another link is added.
 candidate search(const machine& described, std::size_t start, std::size_t target, double least_rate,
                  preference preferred) {
   const std::size_t ends = described.gpu_count + described.switches.size() + 1;
@@ -81,8 +81,8 @@ std::optional<std::vector<hop>> route(const machine& described, endpoint from, e
   if (from == to) return std::vector<hop>{};
   const std::size_t start = number(described, from);
   const std::size_t target = number(described, to);
-  // Finds the best rate first, then the route. In one step, the preference for earlier links could
-  // drop the beginning of a faster route.
+  // Finds the best rate first, then the route. If both were found in one step, the preference for
+  // earlier links could drop the beginning of a faster route.
   const candidate fastest = search(described, start, target, 0, preference::rate);
   if (!fastest.known) return std::nullopt;
   return search(described, start, target, fastest.slowest, preference::order).way;

@@ -17,10 +17,10 @@ struct hop {
   friend bool operator==(const hop&, const hop&) = default;
 };
 
-// The route with the fewest links. Among several, the one whose slowest link is the fastest; among
-// several of these, the one whose links come first in the machine. Switches and the host forward
-// messages; GPUs do not. The route is empty if both ends are the same. No value if there is no
-// route.
+// The route with the fewest links. Of several such routes, it is the one whose slowest link is the
+// fastest. Of several of these, it is the one whose links come first in the machine. Switches and
+// the host forward messages; GPUs do not. The route is empty if both ends are the same. No value if
+// there is no route.
 std::optional<std::vector<hop>> route(const machine& described, endpoint from, endpoint to);
 
 // The name of an end in a machine file: gpu0, a switch's name, or host.

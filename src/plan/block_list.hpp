@@ -74,7 +74,7 @@ struct block_extent {
   std::uint64_t end = 0;
 };
 
-// What one pass over a list finds. Blocks of 0 bytes do not count.
+// The result of one pass over a list. Blocks of 0 bytes do not count.
 struct block_shape {
   std::size_t blocks = 0;
   std::uint64_t bytes = 0;     // bytes of all blocks together
@@ -93,8 +93,8 @@ struct block_layout {
   bool even = false;
   std::uint64_t piece = 0;   // even: bytes of each part; otherwise: the most bytes of a piece
   std::size_t entries = 0;   // parts, or pieces
-  bool to_written = true;    // whether this list is written: a side without numbers
-  bool from_written = true;  // needs one only if its blocks are cut
+  bool to_written = true;    // whether the list of destinations is written; a side without numbers
+  bool from_written = true;  // needs a list only if its blocks are cut; the same for sources
   bool to_wide = true;
   bool from_wide = true;
 

@@ -9,9 +9,9 @@
 
 namespace interlace::plan {
 
-// The times of a profile. A direction, or a way of a size, that the profile lacks has its time in
-// `rest`, and so have the thread blocks. `name` is the file's name, for errors. Throws usage_error
-// if the text is not a profile.
+// Returns the times of a profile. `rest` supplies what the profile lacks: a direction, a way for
+// some size, or the thread blocks. `name` is the file's name, for errors. Throws usage_error if the
+// text is not a profile.
 block_costs read_block_profile(const std::string& text, const std::string& name,
                                const block_costs& rest);
 

@@ -47,7 +47,7 @@ struct copy_profile {
   copy_choice of(copy_direction direction, std::uint64_t bytes) const;
   // The size of the shortest message that is not always one plain copy.
   std::uint64_t least_bytes() const;
-  // The differences between this machine and the profile's, as parts of a sentence.
+  // The differences between this machine and the machine of the profile, as parts of a sentence.
   std::vector<std::string> differences(const std::string& here, std::uint32_t gpus_here,
                                        const std::string& driver_here) const;
 };

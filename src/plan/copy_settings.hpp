@@ -26,8 +26,9 @@ std::optional<std::string> value_of_environment(const std::string& name);
 copy_options read_copy_options(
     const std::function<std::optional<std::string>(const std::string&)>& value_of);
 
-// The options from words such as "INTERLACE_COPY=streams". If several words have the same name, the
-// last one counts. The environment supplies the values of names without a word. Throws usage_error.
+// Returns the options that words such as "INTERLACE_COPY=streams" set. If several words have the
+// same name, the last one counts. The environment supplies the values of names without a word.
+// Throws usage_error.
 copy_options read_copy_options(const std::vector<std::string>& words);
 
 }  // namespace interlace::plan

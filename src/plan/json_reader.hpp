@@ -12,8 +12,8 @@
 
 namespace interlace::plan {
 
-// A value of a JSON text (RFC 8259). Numbers that are not integers are dropped, because no choice
-// contains such a number.
+// A value of a JSON text (RFC 8259). Numbers that are not integers are dropped, because no
+// profile's choice contains such a number.
 struct json_value {
   using object = std::map<std::string, json_value>;
   std::variant<std::monostate, bool, std::uint64_t, std::string, std::vector<json_value>, object>
@@ -37,7 +37,8 @@ const Type& json_member(const json_value::object& of, const char* name) {
   return *held;
 }
 
-// The members of a profile of that kind and format. Throws usage_error if it is none.
+// Returns the members of a profile of this kind and format. Throws usage_error if the text is no
+// such profile.
 const json_value::object& profile_members(const json_value& read, std::string_view kind,
                                           std::uint64_t format);
 

@@ -104,7 +104,7 @@ struct step {
 struct plan {
   std::vector<interlace::plan::message> messages;
   std::vector<std::uint32_t> rounds;  // one for each message; messages of one round share no port
-  bool apart = false;                 // each message has slots of its own
+  bool apart = false;                 // whether each message has slots of its own
   std::vector<interlace::plan::path> paths;
   std::vector<staging_buffer> buffers;
   std::vector<interlace::plan::slot> slots;

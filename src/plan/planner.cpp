@@ -22,7 +22,8 @@ using machine::endpoint_kind;
 
 constexpr double full = 0.98;  // the fraction of use from which a resource takes no more traffic
 // A simpler plan is preferred if its time is at most this multiple of the shortest time. Several
-// messages do not really start at the same time, so a plan that relies on this must gain more.
+// messages do not start at exactly the same time. A plan that relies on that must therefore gain
+// more.
 constexpr double as_fast = 1.01;
 constexpr double as_fast_together = 1.05;
 constexpr std::size_t most_steps = 4096;
@@ -184,8 +185,7 @@ class planner {
     return why_dominated(way, direct.legs.front());
   }
 
-  // A path cannot help the direct path if it uses all resources of the direct path and further
-  // ones.
+  // A path does not help if it uses all resources of the direct path and further ones.
   std::string why_dominated(const path& way, const leg& direct) const {
     std::size_t slowest = direct.uses.front();
     for (const std::size_t used : direct.uses) {
@@ -343,8 +343,8 @@ class planner {
     }
   }
 
-  // Of the candidates that are nearly as fast as the fastest one, takes those with the fewest
-  // staging buffers. Of these, takes the fastest ones, and of them the one with the fewest copies.
+  // Considers the candidates that are nearly as fast as the fastest one. Prefers, in this order:
+  // fewer staging buffers, a shorter time, fewer copies.
   plan& choose() {
     const auto least_of = [&](std::size_t buffers) {
       double least = std::numeric_limits<double>::infinity();

@@ -28,10 +28,10 @@ struct resource {
   double busy = 0;          // the part of the capacity that traffic in flight takes
   std::uint32_t users = 0;  // number of transfers in flight that use the resource
 
-  // The capacity for a message's own direct path: the part that traffic leaves, or an equal share
-  // if that is larger.
+  // The capacity for the direct path of a message: the part that traffic in flight leaves, or an
+  // equal share if that share is larger.
   double fair() const;
-  // The capacity for other paths: the part that traffic leaves.
+  // The capacity for other paths: the part that traffic in flight leaves.
   double rest() const;
 };
 
@@ -39,12 +39,12 @@ struct resource {
 struct leg {
   machine::endpoint from;
   machine::endpoint to;
-  std::uint32_t gpu =
-      0;  // the GPU whose stream and engine copy: the sender, or the receiver if the host sends
-  std::size_t port = 0;           // the resource at that GPU's end of the route
+  std::uint32_t gpu = 0;  // the GPU whose stream and engine make the copy: the sender, or the
+                          // receiver if the host sends
+  std::size_t port = 0;   // the resource at that GPU's end of the route
   std::vector<std::size_t> uses;  // the resources that every byte takes, except engines
   std::size_t engines = 0;        // the resource of the GPU's engines
-  double bytes_per_s = 0;         // the rate if the copy is alone on the machine
+  double bytes_per_s = 0;         // the rate if no other copy runs on the machine
   std::uint64_t latency_ps = 0;   // latency of the wire, after the last byte
 };
 

@@ -165,7 +165,7 @@ class simulation {
   }
 
   // Max-min fairness: all rates grow together until a resource is full or an engine is at its
-  // limit. Rates that are limited in this way stop growing; the other rates grow on.
+  // limit. A rate that reaches such a limit stops growing, and the remaining rates keep growing.
   void share_rates() {
     growing_.clear();
     std::fill(users_of_.begin(), users_of_.end(), 0);

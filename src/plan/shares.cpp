@@ -11,14 +11,14 @@ namespace {
 
 // A path stays only if the remaining paths would be at least this much slower without it.
 constexpr double least_gain = 1.005;
-// In the objective, moving a whole message counts 1, and this is the cost of moving all of it over
-// staged paths.
+// The objective counts 1 for moving a whole message. This number is subtracted if the whole message
+// goes over staged paths.
 constexpr double staged_price = 1e-5;
 
 std::uint32_t chunks_on(const path& way, std::uint32_t chunks) { return way.direct() ? 1 : chunks; }
 
-// The seconds for each byte of a path. The slowest leg moves all bytes. While each other leg moves
-// one chunk, the slowest leg waits.
+// The seconds that a path takes for each byte. The slowest leg moves all bytes. It also waits while
+// each of the other legs moves one chunk.
 double seconds_a_byte(const path& way, std::uint32_t chunks) {
   double all = 0;
   double slowest = 0;
@@ -104,8 +104,8 @@ class balancer {
     const auto start = longest();
     if (!start) return std::nullopt;
     double time = *start;
-    // The part that can be moved in time T is a concave function of T, except where a path joins. A
-    // few steps therefore end near 1.
+    // The part that can be moved in time T is a concave function of T, except where a further path
+    // becomes usable. A few steps of Newton's method therefore come close to 1.
     for (int turn = 0; turn < 12; ++turn) {
       solve_for(time);
       const double error = solution_.x.back() - 1;
@@ -145,7 +145,7 @@ class balancer {
   }
 
   // The variables are the part of its message that each path carries, for each path that can begin
-  // in time, and the part of all messages that is moved. The last one is maximised.
+  // in time, and the part of all messages that is moved. The last variable is maximised.
   void solve_for(double time) {
     columns_.clear();
     for (std::size_t at = 0; at < usable_.size(); ++at)

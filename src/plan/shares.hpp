@@ -39,9 +39,9 @@ struct balance {
 //   for the engines of each GPU, the times for which copies hold an engine are at most T times the
 //     number of engines.
 // For a given T, this is a linear program for the largest part of all messages that can be moved.
-// The part grows with T, so T is found by Newton's method. Among equal shares, the function takes
-// those with the fewest bytes on staged paths, and it drops staged paths that gain less than 0.5 %.
-// Nothing if the usable paths cannot carry a message.
+// The part grows with T, so T is found by Newton's method. If several shares are equally fast, the
+// function takes those with the fewest bytes on staged paths. It drops staged paths that gain less
+// than 0.5 %. Returns no value if the usable paths cannot carry a message.
 std::optional<balance> balance_shares(const plan& made, const resources& shared,
                                       const overheads& costs, std::uint32_t chunks,
                                       const std::vector<bool>& usable);

@@ -21,10 +21,10 @@ struct linear_solution {
   std::vector<double> prices;  // for each row, how much the value grows with the row's limit
 };
 
-// The primal simplex method on a dense tableau. The variable that gains most enters; of several,
-// the one with the lowest index. After many degenerate steps, the variable with the lowest index
-// that gains anything enters (Bland's rule), which cannot cycle. Coefficients should be near 1:
-// values below 1e-9 count as 0.
+// The primal simplex method on a dense tableau. The variable that gains most enters the basis; of
+// several such variables, the one with the lowest index. After many degenerate steps, the variable
+// with the lowest index that gains anything enters (Bland's rule), which cannot cycle. Coefficients
+// should be near 1: values below 1e-9 count as 0.
 linear_solution maximise(const linear_program& program);
 
 }  // namespace interlace::plan

@@ -170,8 +170,8 @@ class cutter {
             .offset = cut.chunk % buffers_of(way.chunks) * largest_[cut.path]};
   }
 
-  // Messages to one place follow each other even if messages run apart, because they share the
-  // links of that place.
+  // Messages to the same place run one after another, even if the plan's messages run apart,
+  // because they share the links of that place.
   std::uint32_t slot_of(const leg& part, std::uint32_t message) {
     const machine::endpoint to = plan_.messages[message].to;
     const std::uint32_t apart =
@@ -182,8 +182,8 @@ class cutter {
     return found->second;
   }
 
-  // Orders the steps as an undisturbed pipeline would run them, which all dependencies allow. The
-  // time of a step is the fraction of its path that is complete when the step ends.
+  // Orders the steps as an undisturbed pipeline would run them. All dependencies allow this order.
+  // The time of a step is the fraction of its path that is complete when the step ends.
   void make_steps() {
     struct planned {
       std::size_t piece = 0;

@@ -84,12 +84,13 @@ struct node::parts {
   std::vector<std::unique_ptr<subscribed_pages>> subscribed;
   streams tasks;
   std::vector<iteration_end> iterations;  // the ends of all runs' iterations, in order
-  std::deque<device_ends> ending;         // of the iterations of this run
+  std::deque<device_ends> ending;         // the ends, by device, of the iterations of this run
   iteration_end run;                      // the end of the last run
   std::string record_to;                  // the file's path; empty: nothing is recorded
   std::unique_ptr<trace::writer> recording;
 
-  // Everything that a device has counted. What all devices count together is the same for each.
+  // Everything that a device has counted. Counts that all devices share have the same value for
+  // each.
   totals counted_by(std::uint32_t device, const std::vector<kernel::region_state>& states) const {
     totals found;
     found.gpus = simulated.counters_of(device);

@@ -27,8 +27,8 @@ std::string percent(double part) {
   return text;
 }
 
-// The reason why a slower candidate is dropped, from how much slower it is. Differences up to
-// `noise` mean nothing.
+// Returns the reason why a slower candidate is dropped, with how much slower it is. Differences up
+// to `noise` may be chance.
 std::string behind_text(double behind, const char* what, double noise, const char* source) {
   std::string text = percent(behind) + " above " + what;
   if (noise > 0) text += ", of which " + std::string(source) + " explain " + percent(noise);
@@ -182,7 +182,7 @@ class search {
     return found;
   }
 
-  // An estimate of how many times faster than a family's best point an unmeasured point might be.
+  // Estimates how many times faster than a family's best point an unmeasured point can be at most.
   // Such a point lies between points of the last grid, whose strides were twice the current ones.
   double reach(const point& p) const {
     double factor = 1;

@@ -79,8 +79,8 @@ struct normal_equations {
   static constexpr std::uint32_t record = triangle_size + F;  // Y^T Y, followed by Y^T r
   static constexpr std::uint32_t tiles = 10;
   static constexpr std::uint32_t tile_side = F / 4;
-  // The number of ratings that are staged at a time. It must be a multiple of the number that a
-  // warp's groups handle at a time.
+  // The number of ratings that are staged at a time. It must be a multiple of the number of ratings
+  // that a warp's groups handle at a time.
   static constexpr std::uint32_t chunk = 36;
   // The stride of the Cholesky factor's columns. With this stride, columns start aligned, and a row
   // is spread over the banks.
@@ -149,7 +149,7 @@ struct normal_equations {
                               right_[lane] += y * lane.load(ratings_.values, j + first);
                             });
           same.each([&](auto lane) {
-            // Operations of the right side and of the loop.
+            // The operations for the right side and for the loop.
             const std::uint32_t turns = passes<F>(count, width_);
             lane.compute({.fp32 = turns, .integer = 2 * turns + 5});
             const place p = place_of(lane);
@@ -179,7 +179,8 @@ struct normal_equations {
         const auto more = warp.shuffle_xor(right_, apart);
         warp.each([&](auto lane) { right_[lane] += more[lane]; });
       }
-      // One group follows another, because no shuffle exchanges values of lanes that are ten apart.
+      // The groups add their sums one after another, because no shuffle exchanges values of lanes
+      // that are ten apart.
       for (std::uint32_t group = 0; group < groups; ++group) {
         warp.each([&](auto lane) {
           const place p = place_of(lane);
@@ -188,8 +189,8 @@ struct normal_equations {
         });
       }
       warp.each([&](auto lane) {
-        // These operations compute the addresses of the tile's rows in the record, and the right
-        // side.
+        // These operations compute the right side and the addresses of the tile's rows in the
+        // record.
         lane.compute(operation::integer, (F == 16 ? 40 : 55) + 1);
         if (lane.in_warp() >= F) return;
         lane.store(staged, base + triangle_size + lane.in_warp(), right_[lane]);
@@ -268,7 +269,8 @@ struct normal_equations {
       warp.each([&](auto lane) { right_[lane] = pivot_[lane]; });
     }
 
-    // The tile that a lane holds, and the lane's share of the ratings in flight.
+    // The tile that a lane holds, and the lane's share of the ratings that a warp handles at a
+    // time.
     struct place {
       std::uint32_t group, row, column;
     };

@@ -153,9 +153,9 @@ class scan_geometry {
 struct project_rays {
   static constexpr std::uint32_t threads = 128;  // a ray a lane
   static constexpr std::uint32_t depth = 16;     // strips that are staged at a time
-  // The words from one staged strip to the next. Rays and slopes span 127 * sqrt(2) + 15 pixels, up
-  // to 4 more are read, and 32 are staged at a time. The number is twice an odd number, so that 16
-  // strips by 2 pixels are in 32 banks.
+  // The words from one staged strip to the next. The rays of a block, with their slopes, span 127 *
+  // sqrt(2) + 15 pixels. Up to 4 more pixels are read, and pixels are staged in groups of 32. The
+  // number is twice an odd number, so that 16 strips by 2 pixels are in 32 banks.
   static constexpr std::uint32_t pitch = 226;
   static constexpr std::uint32_t batch = 4;  // loads in flight of a lane that stages
   static constexpr std::uint32_t shared_bytes = depth * pitch * sizeof(float) + sum_bytes(1);
@@ -265,7 +265,7 @@ struct project_rays {
   template <bool Whole, class Lane, class Shared>
   INTERLACE_KERNEL void stage(const Lane& lane, const Shared& staged, bool turned,
                               std::uint32_t strip, std::int32_t origin, std::uint32_t used) const {
-    // Adjacent lanes take adjacent pixels of a row.
+    // Adjacent lanes load adjacent pixels of a row.
     const std::uint32_t i = lane.index();
     const std::uint32_t across = turned ? i / depth : i % 32;
     const std::uint32_t across_step = turned ? threads / depth : 0;
@@ -332,12 +332,12 @@ struct renew_pixels {
   static constexpr std::uint32_t tile_rows = team_threads / tile * Rows;
   static constexpr std::uint32_t batch = 64;  // angles that are prepared at a time
   static_assert(Teams == 1 || Teams == Rows);
-  // The number of blocks of a device with `rows` rows.
+  // The number of blocks for a device with `rows` rows.
   static constexpr std::uint64_t blocks(std::uint64_t columns, std::uint64_t rows) {
     return (columns + tile - 1) / tile * ((rows + tile_rows - 1) / tile_rows);
   }
-  // The position on the detector of the pixel from which positions count, and the distances from it
-  // to the positions of the next pixels.
+  // The detector position of the pixel from which a lane counts, and the distances from there to
+  // the positions of the neighbouring pixels.
   struct tile_place {
     float offset;  // offset from a bin's centre, less 1/2
     float right;
@@ -406,7 +406,7 @@ struct renew_pixels {
           y[k] = static_cast<float>(smaller(place.row + k, size - 1) - origin);
         }
         sums sum = total[lane];
-        // The loop is unrolled to the rays of four rows.
+        // The loop handles the rays of four rows in a turn.
         for (auto a : lane.carrying(4 / Rows, {.fp32 = 8 * Rows + 1, .integer = 2 * Rows + 1},
                                     lane.index() / team_threads, count, Teams)) {
           const tile_place p = lane.load(places, a);
@@ -539,9 +539,9 @@ class ct {
         rays_(node.template create_region<float>(
             to_readers ? sent_to_readers(cut_rays(options), readers_of_rays())
                        : cut_rays(options))),
-        // The number of copies is a prime. Several blocks share the same rays, and one of them adds
-        // their part to a copy. In simulation this is the block with the same number in each such
-        // group, so the adding blocks are equally far apart.
+        // The number of copies is a prime. Several blocks form a group that shares the same rays,
+        // and one block of each group adds the group's part to a copy. In simulation it is the
+        // block with the same number in each group, so the adding blocks are equally far apart.
         cost_(node.template create_reduction<double, combine::add>(1, 61)) {
     for (const std::uint64_t b : boundaries_) {
       if (b % scan.size == 0) continue;

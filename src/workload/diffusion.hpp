@@ -17,8 +17,8 @@
 // Heat: a lane has a point and reads 13 points; lanes near it load all of these points except its
 // own. Memory moves 12 bytes for each point and stage: the point, the step's start and the result.
 // The addresses of a point and its neighbours take about 90 integer operations. These operations
-// are the limit. Burgers: a point takes 12 reconstructions, of which a neighbour computes 6, too.
-// Operations are the limit.
+// are the limit. Burgers: a point takes 12 reconstructions. Neighbouring lanes compute 6 of them
+// again. Operations are the limit.
 #pragma once
 
 #include <algorithm>

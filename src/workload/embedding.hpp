@@ -1,9 +1,10 @@
-// The update of an embedding table: each epoch adds a batch of gradients, each a row of numbers, to
-// rows of the table. Rows of a batch repeat, since some are looked up more often.
+// The update of an embedding table. Each epoch adds a batch of gradients to rows of the table; a
+// gradient is a row of numbers. A row can occur several times in a batch, because some rows are
+// looked up more often.
 //
 // The table is a partition of numbers. A lane adds one number, and consecutive lanes add the
-// consecutive numbers of a row. A number is read once (4 B, coalesced), its row's number too (4 B,
-// the same for the lanes of a row), and it takes one addition.
+// consecutive numbers of a row. For each number, a lane reads the number (4 B, coalesced) and the
+// number of its row (4 B, the same for all lanes of a row), and makes one addition.
 #pragma once
 
 #include <algorithm>

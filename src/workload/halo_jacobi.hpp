@@ -177,8 +177,8 @@ inline kernel::region_options with_ring(kernel::region_options options,
   return options;
 }
 
-// Owns the grid. The first exchange fills a buffer in which the rows that a device receives are
-// NaN. If a row does not arrive, or is read too early, every result that depends on it is therefore
+// Owns the grid. At first, the rows that a device receives are NaN; the first exchange fills them.
+// If a row does not arrive, or is read too early, every result that depends on the row is therefore
 // NaN.
 template <class Node>
 class halo_jacobi {

@@ -439,8 +439,8 @@ class hit {
     return 3 * half() * start_.length * cut_[d];
   }
 
-  // The subscribers of a region with `fields` fields. The elements of `from`'s part that device
-  // `to` reads are equally many for each z or ky.
+  // The subscribers of a region with `fields` fields. Device `to` reads the same number of elements
+  // of `from`'s part for each z or ky.
   template <class First>
   kernel::region_options transposed(kernel::region_options options, std::uint64_t fields,
                                     const First& first) const {

@@ -7,8 +7,8 @@
 // diagonal of a device's part begins at a line. The main diagonal is stored as its reciprocal.
 //
 // Memory is the limit. A row needs 2 K words of the matrix, the reciprocal, b, x and x'. These are
-// 8 K + 16 bytes, which no cache can save, for 2 K + 1 operations. The other 2 K words of x are in
-// a cache, because neighbouring rows have just read them.
+// 8 K + 16 bytes for 2 K + 1 operations, and no cache can avoid them. The other 2 K words of x are
+// in a cache, because neighbouring rows have just read them.
 #pragma once
 
 #include <algorithm>

@@ -110,7 +110,7 @@ struct rank_update {
   }
 };
 
-// PageRank by push: adds the rank of each vertex to those at the ends of its out-edges.
+// PageRank by push: each vertex adds its rank's share to the vertices at the ends of its out-edges.
 struct rank_push {
   static constexpr std::uint32_t threads = push_edges::threads;
 
@@ -130,7 +130,7 @@ struct rank_push {
   }
 };
 
-// Makes the ranks of this device's vertices from their sums, which are 0 afterwards.
+// Computes the ranks of this device's vertices from their sums, and sets the sums to 0.
 struct rank_of_sums {
   static constexpr std::uint32_t threads = 256;
   static constexpr std::uint32_t shared_bytes = sum_bytes(2);
@@ -169,8 +169,8 @@ struct rank_of_sums {
   }
 };
 
-// The graph by in-edges. Row v lists the sources of the edges into v. For pagerank_by_push it is by
-// out-edges: row v lists the ends of the edges from v.
+// The graph by in-edges. Row v lists the sources of the edges into v. For pagerank_by_push, the
+// graph is sorted by out-edges: row v lists the targets of the edges from v.
 struct pagerank_graph {
   std::uint64_t vertices = 0;
   const std::uint64_t* offsets = nullptr;     // [vertices + 1]
@@ -256,8 +256,8 @@ class pagerank {
   std::vector<part> parts_;
 };
 
-// Sums of pushed ranks arrive at the owners in one exchange. A second one combines the sums of
-// dangling ranks, and keeps the next pushes away from sums that are still read.
+// Sums of pushed ranks arrive at the owners in one exchange. A second exchange combines the sums of
+// dangling ranks. It also separates the next pushes from kernels that still read the sums.
 template <class Node>
 class pagerank_by_push {
  public:

@@ -27,7 +27,7 @@
 
 namespace interlace::workload {
 
-// What a store leaves in an entry.
+// The value that a store leaves in an entry.
 INTERLACE_HOST_DEVICE std::uint64_t stored_random_access(std::uint64_t entry) {
   return (entry + 1) * 0x9E3779B97F4A7C15U;
 }
@@ -38,7 +38,7 @@ struct random_access_updates {
 
   partitioned<std::uint64_t, Op> table;
   local<std::uint64_t> words;  // the word before each lane's next update
-  std::uint32_t updates = 0;   // of a lane
+  std::uint32_t updates = 0;   // updates of a lane in an epoch
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {

@@ -119,9 +119,10 @@ struct path_push {
   static constexpr std::uint32_t threads = push_edges::threads;
 
   push_edges edges;
-  local<const float> weights;           // of this device's edges
-  local<const float> known;             // distances of this device's vertices
-  local<const std::uint32_t> frontier;  // whether they changed in the last iteration
+  local<const float> weights;  // of this device's edges
+  local<const float> known;    // distances of this device's vertices
+  local<const std::uint32_t>
+      frontier;  // for each vertex, whether its distance changed in the last iteration
   partitioned<float, combine::min> distance;
 
   template <class Block>
@@ -165,8 +166,8 @@ struct path_frontier {
   }
 };
 
-// The graph by in-edges. Row v lists the sources of the edges into v. For sssp_by_push it is by
-// out-edges: row v lists the ends of the edges from v.
+// The graph by in-edges. Row v lists the sources of the edges into v. For sssp_by_push, the graph
+// is sorted by out-edges: row v lists the targets of the edges from v.
 struct sssp_graph {
   std::uint64_t vertices = 0;
   const std::uint64_t* offsets = nullptr;  // [vertices + 1]
@@ -253,8 +254,8 @@ class sssp {
   std::vector<part> parts_;
 };
 
-// Offered paths arrive at the owners in one exchange. A second one counts the changes, and keeps
-// the next offers away from distances that are still read.
+// Offered paths arrive at the owners in one exchange. A second exchange counts the changes. It also
+// separates the next offers from kernels that still read the distances.
 template <class Node>
 class sssp_by_push {
  public:

@@ -31,7 +31,7 @@ class Library:
         self.calls: list[tuple[Any, ...]] = []
         self.places: dict[int, int] = {}  # the GPU of each address; all other memory is page-locked
         self.capturing: set[tuple[int, int]] = set()
-        self.open: dict[int, tuple[int, int]] = {}  # open events
+        self.open: dict[int, tuple[int, int]] = {}  # events that are not freed yet
         self.done: set[int] = set()
         self.fails: tuple[int, bytes] | None = None
 

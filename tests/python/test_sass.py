@@ -317,7 +317,11 @@ CHAINS = {
 # The memories of load loops in the order of loaded_from, and the opcode of a load from each.
 LOOPS = (("shared", "LDS"), ("l1", "LDG.E.CONSTANT"), ("l2", "LDG.E.STRONG.GPU"))
 SMALL = (0, 50, 1000)
-GATHERS = {32: 13, 64: 50, 128: 112}  # registers: values that are held; multiprocessor.cu has them
+GATHERS = {
+    32: 13,
+    64: 50,
+    128: 112,
+}  # registers: the number of values that the kernel keeps; multiprocessor.cu has such kernels
 
 
 @pytest.fixture(scope="module")

@@ -161,7 +161,8 @@ struct region_state {
   std::uint32_t devices() const {
     return static_cast<std::uint32_t>(options.boundaries.size()) - 1;
   }
-  // Whether a device has the last value of an element after an exchange under every mechanism.
+  // Whether a device is sure to have the last value of an element after an exchange, whatever the
+  // mechanism.
   bool receives(std::uint32_t device, std::uint64_t element) const;
   // All deliveries of an exchange, owner by owner.
   std::vector<delivery> deliveries() const;

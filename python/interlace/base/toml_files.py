@@ -47,7 +47,7 @@ def read_text(path: Path, what: str, most: int = MAX_FILE_BYTES) -> str:
 
 
 def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
-    """The document of any format. `where` names the file in errors."""
+    """Parse the text. The document may have any `format`. `where` names the file in errors."""
     deep = f"{where}: this is not a {what} file: too deeply nested"
     if _LONG_KEY.search(
         text

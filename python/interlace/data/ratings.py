@@ -83,13 +83,12 @@ def load_ratings(path: str | os.PathLike[str]) -> Ratings:
 def generate(users: int, items: int, ratings: int, seed: int = 1) -> Ratings:
     """Generate random ratings from 1 to 5.
 
-    A few users and items have many ratings. Of n users or items, a rating belongs to number floor(n
-    * u**3), so the first eighth has half of all ratings. Each user has a vector p of two hidden
-    numbers in -1 .. 1, and each item has such a vector q. A rating is 3 + p . q + noise in -0.5 ..
-    0.5. All random
-    numbers are uniform and come from the upper 24 bits of PCG64's output for the seed. Their order
-    is: u for the users of all ratings, u for their items, the noise, the users' hidden numbers, the
-        items' hidden numbers.
+    A few users and items have many ratings. Of n users or items, a rating belongs to number
+    floor(n * u**3), so the first eighth has half of all ratings. Each user has a vector p of two
+    hidden numbers in -1 .. 1, and each item has such a vector q. A rating is 3 + p . q + noise in
+    -0.5 .. 0.5. All random numbers are uniform and come from the upper 24 bits of PCG64's output
+    for the seed. Their order is: u for the users of all ratings, u for their items, the noise, the
+    users' hidden numbers, the items' hidden numbers.
     """
     what = f"{ratings} ratings"
     reading.require_memory(_needed_bytes(users, items, ratings), what, "number of them")

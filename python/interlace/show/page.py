@@ -417,7 +417,7 @@ def _scaling_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
         # would be too close together.
         "yaxis": {"title": {"text": "speedup (x)"}, "range": [0, 1.4 * highest]},
     }
-    caption = "Return the chart of speedups by number of GPUs, starting with one GPU."
+    caption = "The speedup for each number of GPUs, starting with one GPU."
     return "scaling", "Scaling", caption, {"data": traces, "layout": layout}
 
 

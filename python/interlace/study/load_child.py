@@ -295,7 +295,9 @@ def _status(key: str) -> int:
 def main() -> None:
     """Make the measurements that standard input asks for."""
     results = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # answers keep the real output, because a loader may print to standard output
+    os.dup2(
+        2, 1
+    )  # keep the real output for answers, and send what a loader prints to standard error
 
     def tell(result: dict[str, Any]) -> None:
         results.write(json.dumps(result) + "\n")

@@ -55,10 +55,11 @@ void record_accesses(const node_gpus& gpus, node_arrays& arrays, loaded_kernels&
   buffer.capacity = capacity;
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT: as in issue_kernel
   std::vector<unsigned long long> words;
-  std::uint64_t most = 0;  // most words of a block so far, averaged over a range of blocks
+  std::uint64_t most =
+      0;  // the largest mean number of words of a block so far, taken over a range of blocks
   for (std::uint64_t first = 0, count = 1; first < k.shape.blocks; first += count) {
-    // Ranges grow until their accesses fill a quarter of the buffer, as estimated from earlier
-    // blocks.
+    // Ranges grow until their accesses are expected, from earlier blocks, to fill a quarter of the
+    // buffer.
     count = std::min(first == 0 ? 1 : 4 * count, k.shape.blocks - first);
     if (most != 0) count = std::min(count, std::max<std::uint64_t>(1, capacity / 4 / most));
     const unsigned long long none = 0;

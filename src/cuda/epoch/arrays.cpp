@@ -25,7 +25,8 @@ void node_arrays::write(void* to, const void* from, std::uint64_t bytes) {
   if (bytes == 0) return;
   const current_device on(gpus_.ordinal(0));  // one of the GPUs for which unified memory is mapped
   INTERLACE_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
-  // A copy from pageable memory returns as soon as the data is staged, so this waits for its end.
+  // A copy from pageable memory returns as soon as the data is staged. This call waits until the
+  // copy has ended.
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
 }
 

@@ -26,7 +26,7 @@ std::uint32_t gate_weight(const operation& o) {
     std::uint32_t most = 0;
     for (const auto& of : o.exchange.copies) most = std::max(most, copies(of));
     for (const auto& of : o.exchange.prefetches) {
-      if (!of.empty()) return gate::holds;  // the driver may wait for pages that are in use
+      if (!of.empty()) return gate::holds;  // the driver may wait until pages are no longer in use
     }
     std::uint32_t joint = 0;
     for (const auto& j : o.exchange.joint) joint += j->weight();
@@ -166,8 +166,8 @@ double executor::launch_timed(const std::vector<operation>& operations,
   return clock_.longest_s();
 }
 
-// Uses a thread for each device. One device's launch may wait for room in a queue; the other
-// devices must still get the work for which that device's exchanges wait.
+// Uses a thread for each device. If one device's launch waits for room in a queue, the other
+// devices must still get the work that this device's exchanges wait for.
 void executor::launch_graphs(const graphs& captured) {
   const gate_keeper keeper(gate_, remarks_);
   std::vector<std::exception_ptr> errors(gpus_.count());

@@ -19,7 +19,7 @@ class gate {
  public:
   // The most operations that can be enqueued on a stream while the gate is shut. A stream takes
   // about a thousand operations before a launch blocks the host. No work that waits for the host
-  // may be ahead of such a launch.
+  // may be in the stream ahead of such a launch.
   static constexpr std::uint32_t holds = 256;
 
   explicit gate(const node_gpus& gpus);
@@ -37,8 +37,8 @@ class gate {
   unsigned int next_ = 0;  // the ticket of the last shut()
 };
 
-// Opens the gate after a while, in case enqueueing the graphs waits for work that the closed gate
-// holds.
+// Opens the gate after a while. This prevents a deadlock if the host, while it enqueues graphs,
+// waits for work that the closed gate holds back.
 class gate_keeper {
  public:
   gate_keeper(gate& kept, std::vector<std::string>& remarks);

@@ -63,7 +63,7 @@ class node_gpus {
   // Registers the table of a launch. Streams may wait for chunks in the table as long as the node
   // lives.
   void watch(std::uint32_t device, const kernel::chunk_table& table);
-  // Says whether streams wait for chunks in the work that was enqueued last.
+  // Notes whether streams wait for chunks in the work that was enqueued last.
   void set_streams_wait(bool wait) { streams_wait_ = wait; }
   // Sets a function that ends kernels that wait for other GPUs without a deadline. The node calls
   // the function once a GPU has failed.

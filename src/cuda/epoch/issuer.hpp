@@ -54,8 +54,10 @@ class issuer {
   const node_gpus& gpus_;
   const loaded_kernels& kernels_;
   // The state of early launches. Bit d belongs to device d.
-  std::uint32_t early_now_ = 0;      // the graphs that are being captured may have early launches
-  std::uint32_t behind_kernel_ = 0;  // the last work on the main stream is a kernel or an exchange
+  std::uint32_t early_now_ =
+      0;  // devices whose graphs, which are being captured, may have early launches
+  std::uint32_t behind_kernel_ =
+      0;  // devices whose last work on the main stream is a kernel or an exchange
   std::uint64_t early_launches_ = 0;
 };
 

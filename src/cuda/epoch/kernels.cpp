@@ -15,8 +15,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// The percentage of a multiprocessor's shared memory that its blocks use if it holds as many blocks
-// as fit.
+// The percentage of a multiprocessor's shared memory that blocks use if the multiprocessor holds as
+// many of them as fit.
 unsigned int shared_percent(const kernel_operation& k, const cudaFuncAttributes& attributes,
                             int ordinal) {
   int blocks = 0;

@@ -22,8 +22,8 @@ class copies_of_chunks final : public tracked_mechanism {
                      [&](const copy_stream& c) { used |= 1U << c.which; });
     return used;
   }
-  // Enqueued after the kernel: if there is only one hardware queue, waits ahead of the kernel would
-  // be a deadlock.
+  // The waits are enqueued after the kernel. If there is only one hardware queue, waits ahead of
+  // the kernel would cause a deadlock.
   void enqueue_after(const enqueued& l) const override {
     each_copy_stream(
         receivers(l.tracked.chunks), l.device, of().gpus.count(), [&](const copy_stream& c) {

@@ -21,7 +21,7 @@ class batch final : public joint_delivery {
   }
 
   // The batch starts after all work that each device was given so far, and ends before all later
-  // work. So all writers of the data that is sent, and all readers of the data that is overwritten,
+  // work. So all kernels that write the sent data, and all kernels that read the overwritten data,
   // have ended.
   void enqueue() const override {
     const std::vector<cudaStream_t>& streams = gpus_.streams();

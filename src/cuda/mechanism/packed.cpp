@@ -1,4 +1,4 @@
-// Packets of updates, which the kernels' warps make and store in the owners' queues.
+// Warps of the kernels make packets of updates and store them in the owners' queues.
 #include <algorithm>
 #include <cstdint>
 #include <utility>

@@ -92,8 +92,8 @@ class polling_of_region final : public region_mechanism {
     a.started = s.tracking.started;
     a.where.from = back_of(state, s, s.device);
     for (std::uint32_t d = 0; d < state.devices(); ++d) a.where.to[d] = back_of(state, s, d);
-    // The agent is launched before the kernel. If it came after the kernel, it would find no place
-    // until the kernel ends.
+    // The agent is launched before the kernel. If it came later, it would find no place until the
+    // kernel ends.
     cudaStream_t agent = s.streams[s.device];
     INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(agent, s.begun_event, 0));
     // The caller's kernel is not known yet, so the agent leaves shared memory for it.

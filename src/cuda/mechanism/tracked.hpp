@@ -66,9 +66,9 @@ class tracked_mechanism : public node_mechanism {
   virtual void check(const kernel_operation& /*k*/, const kernel::region_options& /*how*/,
                      int /*ordinal*/) const {}
   virtual chunk_waiter waiter() const { return chunk_waiter::nobody; }
-  // The first function returns the copy streams on which a launch's chunks move. The other two
-  // enqueue work ahead of the launch and after it. All are called only if the region has transfers
-  // and chunks.
+  // `streams` returns the copy streams on which a launch's chunks move. The other two functions
+  // enqueue work ahead of the launch and after the launch. All are called only if the region has
+  // transfers and chunks.
   virtual std::uint32_t streams(std::uint32_t /*device*/, const tracked_region& /*t*/) const {
     return 0;
   }

@@ -45,7 +45,7 @@ elastic_memory::~elastic_memory() {
     log_failure(driver_, result, "cuMemUnmap");
     mapped_ = result != driver_result::success;
   }
-  if (mapped_) return;  // the addresses are still in use
+  if (mapped_) return;  // the addresses are still mapped, so they must stay reserved
   release();
   log_failure(driver_, driver_.free_reserved(address_, bytes_), "cuMemAddressFree");
 }
@@ -77,7 +77,7 @@ void elastic_memory::attach() {
     try {
       detach();
       if (!had_physical) release();
-    } catch (const device_error&) {  // the memory stays mapped; the next call unmaps it
+    } catch (const device_error&) {  // the memory stays mapped, and the next call unmaps it
     }
     throw;
   }
@@ -92,7 +92,7 @@ void elastic_memory::give_access() {
   for (const int peer : place_.peers)
     if (peer != user_) add(peer);
   int result = driver_.set_access(address_, bytes_, users.data(), users.size());
-  // The other GPUs need no access: copies then take no path through them.
+  // If the other GPUs get no access, copies take no path through them, and nothing fails.
   if (result != driver_result::success && users.size() > needed)
     result = driver_.set_access(address_, bytes_, users.data(), needed);
   check(driver_, result, "cuMemSetAccess");

@@ -1,4 +1,5 @@
-// A range of addresses on a GPU whose physical memory can go and come back. The addresses stay.
+// A range of addresses on a GPU. Its physical memory can be released and made again, and the
+// addresses stay reserved.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace interlace::cuda {
 
 // Where the memory is, and who may use it.
 struct elastic_place {
-  physical_properties properties;  // they name the GPU
+  physical_properties properties;  // include the number of the GPU
   std::uint64_t granularity = 1;   // sizes must be multiples of this number of bytes
   std::vector<int> peers;          // other GPUs, which get access if the driver allows it
 };

@@ -15,7 +15,7 @@ namespace interlace::cuda {
 
 namespace {
 
-constexpr unsigned most_threads = 16;  // more do not page-lock faster than a link moves
+constexpr unsigned most_threads = 16;  // with more threads, page-locking is no faster than the link
 constexpr int capture_errors = 900;    // the first and the last result that names a capture
 constexpr int last_capture_error = 908;
 

@@ -76,8 +76,8 @@ class parking {
   void make_pool(const std::string& name);
   // Throws usage_error if the pool is parked.
   device_address allocate(const std::string& name, int gpu, std::uint64_t bytes);
-  // Waits for all work on the GPU first, unless the memory is parked. If it throws, the memory is
-  // still there.
+  // Frees an allocation. Waits for all work on the GPU first, unless the memory is parked. If it
+  // throws, the memory is still allocated.
   void free(device_address address);
 
   // Waits for all work on the pool's GPUs, moves the contents away and releases the physical
@@ -95,7 +95,8 @@ class parking {
                                                park_report& report);
   // Copies contents back. Each address must be the first address of a range that was kept.
   park_report restore_contents(kept_contents& kept, std::span<const device_address> addresses);
-  // Keeps the page-locked memory for later parks. Nothing can be restored after this.
+  // Drops the contents and keeps the page-locked memory for later parks. The contents cannot be
+  // restored afterwards.
   void drop_contents(kept_contents& kept);
 
   pool_facts facts(const std::string& name);
@@ -103,7 +104,7 @@ class parking {
   std::optional<std::string> pool_of(device_address address);
   // Page-locked memory that is kept for the next park.
   std::uint64_t idle_host_bytes();
-  // Gives that memory back to the system.
+  // Gives the page-locked memory that is kept back to the system.
   void free_idle_host_memory();
 
  private:

@@ -140,7 +140,7 @@ class bulk_copier {
       : stage_(static_cast<std::uint32_t>(__cvta_generic_to_shared(memory))),
         barrier_(stage_ + stages * stage_bytes) {}
 
-  // Call this function before the first copy.
+  // Must be called before the first copy.
   __device__ void begin() const {
     for (std::uint32_t s = 0; s < stages; ++s) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier_ + 8 * s) : "memory");
@@ -170,7 +170,7 @@ class bulk_copier {
   }
   __device__ std::uint64_t load(const kernel::replicas& r, std::uint64_t at, std::uint64_t end) {
     // Waits until the stage can be reused: the store that was issued `stages` stores ago must have
-    // read it. Of the later stores, stages - ahead may still be reading.
+    // read it. The last stages - ahead stores may still be reading their stages.
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(stages - ahead) : "memory");
     const std::uint32_t s = loads_++ % stages;
     const std::uint32_t size = size_at(at, end);

@@ -26,7 +26,7 @@ struct agent_arguments {
   kernel::replicas where;
 };
 
-// Small enough that a block of the agent fits in the place of a block of the kernel that has ended.
+// So small that a block of the agent fits where a block of the kernel has ended.
 inline constexpr std::uint32_t agent_block_threads = 128;
 
 // The reason why agents cannot copy in bulk on the current device: their code was compiled for a
@@ -53,9 +53,9 @@ unsigned int agent_shared_percent(const kernel::region_options& how, int ordinal
 // next exchange, because the exchange comes after the agent in the launching device's stream.
 //
 // `shared_percent` percent of a multiprocessor's shared memory is set aside for the agent and for
-// the kernel beside it; the rest is L1. This percentage cannot change while the agent runs. If a
-// kernel's blocks lack shared memory, few of them get places. If the agent's own blocks lack shared
-// memory, the agent never runs as a whole.
+// the kernel beside it; the rest is L1. This percentage cannot change while the agent runs. If
+// shared memory is too small for the kernel's blocks, only few of them run at a time. If it is too
+// small for the agent's blocks, the agent never runs as a whole.
 void launch_agent(agent_arguments a, const kernel::region_options& how, unsigned int shared_percent,
                   cudaStream_t stream);
 

@@ -124,7 +124,7 @@ __device__ void combine_inbox(const small_reduction& item, const barrier_argumen
   for (std::uint32_t i = threadIdx.x; i < item.elements; i += blockDim.x) {
     T total = combine_identity<T, Op>();
     for (std::uint32_t d = 0; d < a.devices; ++d) {
-      // Reads from the L2, where peers' stores arrive.
+      // The loads read the L2, because peers' stores arrive there.
       const T value = __ldcg(inbox + (slot * a.devices + d) * item.elements + i);
       total = combine_values<T, Op>(total, value);
     }
@@ -171,8 +171,8 @@ __global__ void __launch_bounds__(gate_threads)
                 unsigned int ticket) {
   const counter number = next_barrier(a);
   if (threadIdx.x == 0) {
-    // The host may still be enqueueing, which takes longer than a device does. So this wait has 10
-    // s more than the deadline.
+    // The host may still be enqueueing work, and this can take longer than waits for devices. So
+    // this wait ends 10 s after the deadline.
     barrier_arguments patient = a;
     patient.deadline_ns += 10'000'000'000ULL;
     // Relaxed order is enough, because the ticket publishes no data: the launch of each kernel

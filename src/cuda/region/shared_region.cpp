@@ -245,7 +245,8 @@ std::size_t shared_region::running(const side& s) {
   return 0;
 }
 
-// Never blocks: on a device with few queues, the read may be queued after a wait of a stream.
+// This function never blocks. On a device with few hardware queues, the read may be queued after a
+// stream's wait.
 std::optional<std::vector<counter>> shared_region::progress() {
   for (side& s : sides_) {
     if (s.seen == nullptr || s.reading) continue;
@@ -434,7 +435,7 @@ replicated<std::byte> shared_region::view(std::uint32_t device) const {
   now.parity = side_of(device).parity;
   replicated<std::byte> v = kernel::make_view<std::byte>(now, id_, device);
   if (!how_->stores_to_peers()) {
-    v.everybody = 0;  // so stores go to no other device
+    v.everybody = 0;  // with this value, stores go to no other device
     v.range_count = 0;
   }
   return v;

@@ -22,8 +22,9 @@ struct watched_device {
 // Blocks until all streams have ended. If no device announces elements of a chunk or enters an
 // exchange until the deadline, the function names the late chunk in a device's `failure`. It then
 // marks all devices as failed, so that the waits of kernels end, and releases the waits of streams.
-// The copies after these waits then have wrong contents. Returns false if streams are still busy
-// one more deadline later, because a kernel hangs. The caller must handle errors of streams.
+// The copies after these waits then have wrong contents. Returns false if a kernel hangs, so that
+// streams are still busy after the deadline has passed a second time. The caller must handle errors
+// of streams.
 bool await_streams(const std::vector<watched_device>& devices, double deadline_s);
 
 }  // namespace interlace::cuda

@@ -96,7 +96,7 @@ class staging {
   staging& operator=(const staging&) = delete;
 
   // Takes as much memory as the pools have, but at most half of each pool. If other all-reduces
-  // hold all of it, `waits` says whether the host waits until their work has ended.
+  // hold all of this memory, `waits` says whether the host waits until their work has ended.
   all_reduce_cut take(std::uint64_t bytes, const stream_identity& stream, bool waits) {
     const std::lock_guard lock(by_.staging);  // otherwise two calls could each get a part, and both
                                               // would fail
@@ -123,7 +123,7 @@ class staging {
  private:
   std::optional<all_reduce_cut> try_to_take(std::uint64_t bytes, const stream_identity& stream,
                                             bool overlap) {
-    // With much smaller pieces, the all-reduce would take longer than the wait for the memory.
+    // With much smaller pieces, the all-reduce would take longer than waiting for the memory.
     const std::uint64_t least = by_.staging_bytes / 64;
     for (std::uint64_t most = by_.staging_bytes / 2; most >= least; most /= 2) {
       all_reduce_cut cut = cut_all_reduce(bytes, gpus_.size(), most, overlap);

@@ -39,7 +39,7 @@ struct byte_range {
 struct all_reduce_cut {
   std::vector<std::vector<byte_range>> pieces;  // [piece][participant]
   std::uint64_t slot_bytes = 0;                 // staging memory for a part of another participant
-  std::uint64_t set_bytes = 0;                  // a participant's bytes: a slot for each other one
+  std::uint64_t set_bytes = 0;  // bytes of a participant's set: a slot for each other participant
   std::uint32_t sets = 1;  // with 2 sets, a piece is received while the piece before it is reduced
 };
 

@@ -1,4 +1,4 @@
-// The arguments of the kernels of block_kernels.ptx, which has the same offsets.
+// The arguments of the kernels in block_kernels.ptx. That file uses the same offsets.
 #pragma once
 
 #include <array>

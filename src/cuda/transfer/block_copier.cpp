@@ -59,7 +59,7 @@ block_arguments arguments_of(const plan::block_list& list, const plan::block_lay
   return made;
 }
 
-// Bytes of blocks that are staged at once.
+// The most bytes of blocks that are staged at a time.
 constexpr std::uint64_t staged_bytes = std::uint64_t{4} << 20U;
 
 const char* text_of(block_ends ends) {
@@ -200,8 +200,8 @@ bool block_copier::launch(resources& by, const plan::block_list& list,
   plan::write_lists(list, layout, {room->memory, room->bytes});
   block_arguments what =
       arguments_of(list, layout, reinterpret_cast<std::uint64_t>(room->memory), false);
-  // After the launch nothing may fail: the caller would copy the batch again. So a graph owns the
-  // room before its kernel does.
+  // After the launch nothing may fail, because the caller would then copy the batch again.
+  // Therefore a graph becomes the owner of the room before the kernel is added to it.
   bool of_graph = false;
   try {
     if (graph != nullptr) by.rooms.give_to_graph(room, graph);
@@ -415,7 +415,7 @@ blocks_way block_copier::copy_by_driver(const plan::block_list& list, blocks_way
                          stream) == driver_result::success)
     return blocks_way::driver_batch;
   // A batch has conditions that plain copies do not have. If a copy itself is wrong, the plain copy
-  // fails, too, and its error is the reason.
+  // fails, too, and its error gives the reason.
   for (std::size_t at = 0; at < to.size(); ++at)
     check(driver_, driver_.copy(to[at], from[at], sizes[at], stream), "cuMemcpyAsync");
   return blocks_way::copies;

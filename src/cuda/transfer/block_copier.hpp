@@ -54,8 +54,8 @@ struct copied_blocks {
 };
 
 struct block_options {
-  unsigned most_thread_blocks = 0;  // bound for a kernel; 0: the fewest that fill the link
-  std::size_t room_bytes = std::size_t{64} << 20U;  // page-locked memory for lists, of each context
+  unsigned most_thread_blocks = 0;  // upper limit for a kernel; 0: as few as fill the link
+  std::size_t room_bytes = std::size_t{64} << 20U;  // page-locked memory for lists, in each context
   bool use_profile = true;  // the machine's profile, if it has one, says which way is the fastest
   std::function<void(const std::string&)> report = {};  // gets sentences for people; may be empty
 };
@@ -74,8 +74,8 @@ class block_copier {
   block_copier(const block_copier&) = delete;
   block_copier& operator=(const block_copier&) = delete;
 
-  // Loads the kernels into a context and takes memory for lists, a piece of each of these sizes, so
-  // that later calls need not do so. Throws device_error.
+  // Loads the kernels into a context, and takes a piece of memory for lists of each of these sizes.
+  // Later calls then save this time. Throws device_error.
   void prepare(CUctx_st* context, std::span<const std::size_t> lists = one_list);
 
   // Enqueues the batch as one kernel on the stream, if that is possible and predicted to be the

@@ -26,7 +26,7 @@ struct grid {
   unsigned shared_bytes = 0;
 };
 
-// All thread blocks get the same number of runs, as nearly as possible.
+// The runs are divided among the thread blocks as evenly as possible.
 grid even_grid(block_arguments& what, unsigned thread_blocks) {
   const std::uint64_t vectors = what.bytes / vector_bytes;
   const std::uint64_t groups = std::min<std::uint64_t>(thread_blocks, what.count);
@@ -43,7 +43,7 @@ grid even_grid(block_arguments& what, unsigned thread_blocks) {
 }
 
 grid any_grid(const block_arguments& what, unsigned thread_blocks) {
-  // The most warps with work, because each takes whole blocks.
+  // The most warps that get work, because each warp takes whole blocks.
   const std::uint64_t warps = what.count;
   const std::uint64_t groups = std::min<std::uint64_t>(thread_blocks, warps);
   const std::uint64_t threads = divided_up(warps, groups) * warp;

@@ -11,7 +11,7 @@
 namespace interlace::cuda {
 namespace {
 
-// Each is a question to the driver.
+// Each of these is a question to the driver.
 constexpr std::size_t most_ranges = 256;
 
 class places_of_side {
@@ -54,8 +54,9 @@ class places_of_side {
   bool pageable() const { return pageable_; }
 
  private:
-  // The blocks of a batch often go round some allocations, such as the layers of a cache. Then the
-  // range is found by one look: addresses of one piece of memory are in the same range, mostly.
+  // The blocks of a batch often go round some allocations, such as the layers of a cache. One
+  // lookup then finds the range, because addresses in one piece of memory are mostly in the same
+  // range.
   const known_range* find(device_address address) {
     std::uint16_t& seen = seen_[(address >> piece_shift) % seen_.size()];
     const auto has = [&](const known_range& one) {
@@ -68,7 +69,7 @@ class places_of_side {
     return &*found;
   }
 
-  // One question for many attributes takes less time than two for a few each.
+  // One question for many attributes takes less time than two questions for a few attributes each.
   template <std::size_t Count>
   void ask_driver(std::array<int, Count> which, std::array<void*, Count> into,
                   device_address address) const {
@@ -90,8 +91,8 @@ class places_of_side {
     return found;
   }
 
-  // `lasting`, which may be null: whether the facts hold as long as the allocation exists. A GPU's
-  // access to virtual memory and to memory of pools can change.
+  // `lasting`, which may be null, gets whether the facts hold as long as the allocation exists. A
+  // GPU's access to virtual memory and to memory of pools can change.
   known_range ask_all(device_address address, std::uint64_t bytes, bool* lasting) const {
     memory_facts facts;
     device_address on_device = 0;
@@ -126,7 +127,8 @@ class places_of_side {
     if (mapped && (driver_.memory_access(&access, &place, address) != driver_result::success ||
                    access != access_read_and_write))
       found.ends = block_ends::no_access;
-    if (size == 0 || address < begin || address - begin >= size) {  // the driver does not tell
+    if (size == 0 || address < begin ||
+        address - begin >= size) {  // the driver gives no usable range
       found.ends = block_ends::no_access;
       return found;
     }
@@ -161,7 +163,8 @@ block_places find_places(const driver_table& driver, known_allocations& known, C
   known_allocations* const usable = lock.owns_lock() ? &known : nullptr;
   places_of_side to(driver, usable, context, gpu);
   places_of_side from(driver, usable, context, gpu);
-  // Most batches have one allocation on a side. Then a check of the extent of all blocks is enough.
+  // On most sides of batches, all blocks are in one allocation. It is then enough to check the
+  // extent of all blocks.
   const auto settled = [](places_of_side& side, const plan::block_extent& all) {
     return !side.add(all.begin, 1) && !side.pageable() && side.reaches(all.end);
   };

@@ -1,4 +1,4 @@
-// Where the blocks of a batch lie.
+// Finds out in which memory the blocks of a batch lie.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace interlace::cuda {
 
-// The ways that the memory of a batch allows.
+// What the memory of a batch is, which decides how the batch can be copied.
 enum class block_ends : std::uint8_t {
   one_gpu,    // between page-locked memory of the host and a GPU, or inside a GPU
   pageable,   // a block lies in memory that is not page-locked, or that is not known to the driver
@@ -27,7 +27,8 @@ struct block_places {
   block_ends ends = block_ends::one_gpu;
   bool to_host = false;
   bool from_host = false;
-  // Whether a side has blocks in pageable memory. `ends` says so too, if nothing else is wrong.
+  // Whether a side has blocks in pageable memory. In that case, `ends` is `pageable`, unless the
+  // memory has a further problem.
   bool to_pageable = false;
   bool from_pageable = false;
 };
@@ -40,11 +41,11 @@ struct known_range {
   bool host = false;
 };
 
-// Allocations that earlier batches met. The driver never gives the id of an allocation to another
-// one, so a question for the id alone, which takes little time, tells whether the facts still hold.
+// Allocations that earlier batches met. The driver never reuses the id of an allocation. So it is
+// enough to ask for the id, which takes little time, to know whether the facts still hold.
 class known_allocations {
  public:
-  // Locked by one batch at a time. A batch that finds it locked goes without.
+  // One batch at a time locks this object. A batch that finds it locked does without it.
   std::mutex& mutex() { return mutex_; }
   // Null if the allocation is not known in the context.
   const known_range* find(unsigned long long id, const CUctx_st* context) const {
@@ -67,8 +68,8 @@ class known_allocations {
 };
 
 // Looks at the memory of every block; of a list without blocks, at the two extents. `context` is
-// that of the GPU that copies; it must be current. Asks the driver once for each allocation, twice
-// for one that is not in `known`. Throws device_error if the driver fails.
+// that of the GPU that copies; it must be current. Asks the driver once for each allocation that is
+// in `known`, and twice for any other allocation. Throws device_error if the driver fails.
 block_places find_places(const driver_table& driver, known_allocations& known, CUctx_st* context,
                          const plan::block_list& list, const plan::block_shape& shape);
 

@@ -115,8 +115,8 @@ bool take_bits(std::vector<std::uint64_t>& taken, std::size_t first, std::size_t
   return before;
 }
 
-// The same for blocks whose sizes and distances are multiples of 2^shift. There is a bit for each
-// piece of memory of that size.
+// Does the same for blocks whose sizes and distances are multiples of 2^shift. There is a bit for
+// each piece of memory of 2^shift bytes.
 bool overlap_on_grid(std::span<const device_address> addresses, std::span<const std::size_t> bytes,
                      const spread& all, int shift) {
   std::vector<std::uint64_t> taken(((all.end - all.begin) >> shift) / 64 + 1, 0);

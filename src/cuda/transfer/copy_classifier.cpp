@@ -103,8 +103,9 @@ bool copy_classifier::classify_message(copy_call& call, bool captures, copy_repo
     one.from = *from;
     one.to = *to;
     call.user = usage_.user_of(call.caller.stream, context);
-    // This does not ask whether the stream is being captured. If a captured message is mistaken for
-    // one that runs now, other messages avoid its links for a while, and nothing else happens.
+    // The driver is not asked whether the stream is being captured. If a captured message is
+    // mistaken for a running one, the only effect is that other messages avoid its links for a
+    // while.
     if (planner_.known_direct(one)) {
       usage_.add_direct(one, call.user, usage_.now_ns());
       return false;

@@ -271,8 +271,8 @@ bool copy_engine::copy_batch_over_paths(multi_path& on, copy_call& call) {
     on.planner.plan_batch(call);
     copy_result result = copy_result::captured;
     if (plan_has_access(driver_, call, accounts_) && run(on, call, result)) return true;
-    // Without relays, the batch needs no staging memory and no access by a relay. The direct paths
-    // at the same time are still faster than one plain copy after another.
+    // Without relays, the batch needs no staging memory and no access by a relay. Copies over the
+    // direct paths at the same time are still faster than plain copies one after another.
     if (call.plan->program.buffers.empty()) return false;
     call.relays.clear();
     call.where.buffers.clear();

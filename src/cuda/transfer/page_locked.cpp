@@ -17,8 +17,8 @@ constexpr std::uint64_t large_page = std::uint64_t{2} << 20U;
 // The number of bytes that a thread touches at once.
 constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20U;
 
-// Memory that begins at a large page, so that the kernel can make all of it of large pages. Null if
-// there is none.
+// Maps memory that begins at a large page, so that the kernel can use large pages for all of it.
+// Returns null if there is no memory.
 char* map_new(std::uint64_t bytes) {
   void* const mapped = mmap(nullptr, bytes + large_page, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -77,7 +77,7 @@ void page_locked::clear() noexcept {
   } else {
     const int result = driver_->host_unregister(data_);
     log_failure(*driver_, result, "cuMemHostUnregister");
-    // Memory that the driver still uses must stay.
+    // Memory that the driver still uses must stay mapped.
     if (result == driver_result::success) (void)munmap(data_, bytes_);
   }
   data_ = nullptr;
@@ -91,14 +91,14 @@ page_locker::page_locker(const driver_table& driver, std::uint64_t slab_bytes, s
       pieces_(pieces_in_slab_ * slabs),
       bytes_(slab_bytes * slabs),
       untouched_(slabs, pieces_in_slab_) {
-  // All slabs are in one mapping, because a further call to map memory would wait for the driver's
-  // locking, and delay it.
+  // All slabs are in one mapping. Another call to map memory would wait for the driver's
+  // page-locking, and would delay it.
   memory_ = map_new(bytes_);
   if (memory_ == nullptr) throw_no_memory(bytes_);
   try {
     while (threads_.size() < std::min<std::uint64_t>(threads, pieces_))
       threads_.emplace_back([this] { touch_pieces(); });
-  } catch (const std::system_error&) {  // then `next` touches the memory itself
+  } catch (const std::system_error&) {  // without threads, `next` touches the memory itself
   }
 }
 

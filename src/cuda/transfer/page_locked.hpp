@@ -18,7 +18,7 @@
 
 namespace interlace::cuda {
 
-// The host has too little memory.
+// Thrown if the host has too little memory.
 class out_of_host_memory : public device_error {
  public:
   using device_error::device_error;

@@ -46,7 +46,7 @@ pinned_rooms::room* pinned_rooms::take(std::size_t bytes) {
   if (reserved_ + wanted > bound_) return nullptr;
   auto made = std::make_shared<room>();
   rooms_.reserve(rooms_.size() + 1);
-  // The event is made now: after the work is enqueued, a failure could not be undone.
+  // The event is made now, because a failure after the work is enqueued could not be undone.
   check(driver_, driver_.event_create(&made->last, event_without_timing), "cuEventCreate");
   void* memory = nullptr;
   const int result = driver_.allocate_host(&memory, wanted, host_memory_portable);
@@ -65,7 +65,8 @@ pinned_rooms::room* pinned_rooms::take(std::size_t bytes) {
 void pinned_rooms::give(room* used, CUstream_st* stream) noexcept {
   int result = driver_.event_record(used->last, stream);
   log_failure(driver_, result, "cuEventRecord");
-  // If nothing tells when the stream's work ends, it must end now. Otherwise the room stays taken.
+  // If nothing tells when the stream's work ends, wait for its end now. If that fails, the room
+  // stays taken.
   if (result != driver_result::success) result = driver_.stream_synchronize(stream);
   if (result == driver_result::success) used->taken.store(false, std::memory_order_release);
 }

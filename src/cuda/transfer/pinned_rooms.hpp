@@ -34,17 +34,17 @@ class pinned_rooms {
   // A room of at least `bytes`. Null if the bound is reached and all rooms are in use, or if the
   // host has no memory to lock. Throws device_error if the driver fails in another way.
   room* take(std::size_t bytes);
-  // The room is free when all work that the stream has now is complete. If the driver fails, nobody
-  // gets the room again: work that is already enqueued may use it.
+  // Gives the room back. It is free when all work that is now on the stream is complete. If the
+  // driver fails, nobody gets the room again: work that is already enqueued may use it.
   void give(room* used, CUstream_st* stream) noexcept;
-  // The room was not used.
+  // Gives the room back unused.
   void give_unused(room* unused) { unused->taken.store(false, std::memory_order_release); }
-  // The room is free when the graph and all of its executables have ended. Throws device_error;
-  // then the graph does not own the room.
+  // Makes the graph the owner of the room. It is free when the graph and all of its executables
+  // have ended. Throws device_error; then the graph does not own the room.
   void give_to_graph(room* used, CUgraph_st* graph);
 
  private:
-  // Rooms that a graph owns outlive the rooms' user.
+  // Rooms that a graph owns can outlive this object.
   using shared_rooms = std::vector<std::shared_ptr<room>>;
 
   const driver_table& driver_;
@@ -52,7 +52,7 @@ class pinned_rooms {
   std::size_t reserved_ = 0;
   std::mutex mutex_;
   shared_rooms rooms_;
-  // The place after the room that was used last. Among the rooms of a stream that is behind, the
+  // The place after the room that was used last. Among the rooms of a stream that is late, the
   // room that was used longest ago is there.
   std::size_t next_ = 0;
 };

@@ -21,8 +21,8 @@
 namespace interlace::cuda {
 
 struct planned_copy {
-  copy_program
-      program;  // has no copies if one message goes directly; the caller then makes that copy
+  copy_program program;  // has no copies if a single message goes directly; the caller then makes
+                         // the plain copy
   std::atomic<std::uint64_t> uses{0};
 };
 

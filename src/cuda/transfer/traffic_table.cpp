@@ -21,7 +21,7 @@ using machine::endpoint_kind;
 // The part of a message's predicted time that counts as use. Predictions are not exact, and two
 // messages must not count as overlapping if one starts after the other has ended.
 std::uint64_t counted_ns(std::uint64_t busy_ns) { return busy_ns / 4 * 3; }
-// No pair is in use for longer than this. A larger value was not written by this table.
+// The longest time for which a pair can be in use. Larger values were not written by this table.
 constexpr std::uint64_t most_busy_ns = 60'000'000'000;
 // "ILCOPY" and the version of the file's layout.
 constexpr std::uint64_t format_of_file = 0x494C434F50590001U;

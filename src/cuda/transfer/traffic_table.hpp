@@ -57,8 +57,8 @@ class traffic_table {
   // The relays that a message of the pair may use now, in the order of `relays`. "Met pairs" are
   // the pairs that this pair met:
   // - no place that is an end of a met pair, which needs the place's links;
-  // - no place at all if a met pair shares a GPU with this pair or uses the host's memory in the
-  //   other direction: both directions together are slower than each alone;
+  // - no place at all if a met pair shares a GPU with this pair, or uses the host's memory in the
+  //   other direction, because both directions together are slower than each alone;
   // - not the host if a met pair has the host as an end;
   // - only an equal share of the remaining places, which this pair divides with the met pairs of
   //   its kind: with more, it would take their share of the host's memory bandwidth.

@@ -1,5 +1,5 @@
-// Threads that help the thread of a simulation. They call one function over and over while the
-// simulation runs, and sleep while the function finds nothing to do.
+// Threads that help the thread of a simulation. They call one function repeatedly while the
+// simulation runs, and sleep while the function finds no work.
 #pragma once
 
 #include <atomic>
@@ -13,9 +13,9 @@ namespace interlace::sim {
 class crew {
  public:
   // Starts `helpers` threads. `help` does one piece of work and returns true, or returns false if
-  // there is none. It gets the number of the helper, from 0 on, and throws nothing.
+  // there is none. The function gets the number of the helper, counted from 0, and must not throw.
   crew(std::uint32_t helpers, std::function<bool(std::uint32_t helper)> help);
-  // Waits for the pieces of work that have begun.
+  // Waits until the pieces of work that have begun are done.
   ~crew();
   crew(const crew&) = delete;
   crew& operator=(const crew&) = delete;

@@ -36,14 +36,16 @@ class event_queue {
   static constexpr picoseconds never = ~picoseconds{0};
 
   picoseconds now() const { return *clock_; }
-  // Queues whose events are handled in one order share one clock. Null: the queue's own clock.
+  // Queues whose events are handled in one common order share a clock. Null: the queue has a clock
+  // of its own.
   void use_clock(picoseconds* clock) {
     const picoseconds time = now();
     clock_ = clock != nullptr ? clock : &own_clock_;
     *clock_ = std::max(*clock_, time);
   }
-  // From now on, what is pushed here goes to another queue, which then has the events of several
-  // devices in order of (time, insertion). Null: it stays here. The queue must be empty.
+  // From now on, events that are pushed here go to queue `to`, which then holds the events of
+  // several devices in order of (time, insertion). Null: events stay in this queue. This queue must
+  // be empty.
   void forward(event_queue* to) { target_ = to != nullptr ? to : this; }
   bool goes_with(const event_queue& other) const { return target_ == other.target_; }
   // Moves the clock to `time`. No event before that time may be pending.
@@ -109,8 +111,8 @@ class event_queue {
     }
   };
 
-  // Orders the events of one bucket. A bucket holds its events in insertion order: far events are
-  // moved in as soon as the bucket becomes near, before any other event is added.
+  // Orders the events of one bucket. A bucket holds its events in insertion order: as soon as the
+  // bucket becomes near, far events are moved into it, before any other event is added.
   static std::uint64_t key_of(const event& e, std::size_t index) {
     return ((e.time % bucket_ps) << source_bits | e.source) << index_bits | index;
   }
@@ -221,7 +223,8 @@ class event_queue {
       std::sort(order_.begin(), order_.end(), std::greater<>());
       return;
     }
-    // If many events share few times, the place of an event is the number of events at later times.
+    // If many events share few times, the place of an event follows from the number of events at
+    // later times.
     std::array<std::uint32_t, bucket_ps + 1> place{};
     std::uint32_t sources = 0;
     for (const event& e : open_) {
@@ -234,7 +237,7 @@ class event_queue {
       order_[place[bucket_ps - 1 - open_[i].time % bucket_ps]++] = key_of(open_[i], i);
     }
     if (sources == 0) return;
-    // Events of one time stand together, and only these can be in the wrong order.
+    // Events of one time are adjacent, and only these can be in the wrong order.
     constexpr std::uint32_t time_shift = index_bits + source_bits;
     for (std::size_t begin = 0; begin < order_.size();) {
       std::size_t end = begin + 1;

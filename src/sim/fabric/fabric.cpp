@@ -100,7 +100,8 @@ void fabric::send(picoseconds time, const message& m) {
 void fabric::push(std::uint32_t from, std::uint32_t to, const mail& what) {
   const std::uint32_t a =
       is_of_message(what.kind) && what.kind != event_kind::link_held ? keep(to, what.what) : what.a;
-  // Events of one queue keep their order. Between queues the sender's number decides.
+  // Events of one queue keep their order. For events of different queues, the sender's number
+  // decides.
   const bool same = queues_[from]->goes_with(*queues_[to]);
   queues_[to]->push(what.time, what.kind, what.device, a, what.b,
                     same ? std::uint8_t{0} : static_cast<std::uint8_t>(from + 1));
@@ -200,7 +201,7 @@ void fabric::handle(const event& e) {
   }
   if (e.kind == event_kind::message_at_link) return hop(e.device, e.a);
   table& t = tables_[e.device];
-  // a copy, because the receiver may send, and a new message can reallocate the table
+  // a copy: the receiver may send a message, and a new message can reallocate the table
   const message m = t.messages[e.a];
   if (e.kind == event_kind::message_departed) {
     t.free.push_back(e.a);

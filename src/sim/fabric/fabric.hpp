@@ -25,7 +25,8 @@ namespace interlace::sim {
 class message_receiver {
  public:
   virtual ~message_receiver() = default;
-  // The first link has taken the message, so the message's place in the sender's queue is free.
+  // Called when the first link has taken the message, so the message's place in the sender's queue
+  // is free.
   virtual void departed(const message& m) = 0;
   virtual void delivered(const message& m) = 0;
   // The last segment of a copy (message::lanes) will arrive at `time`. Device `at` knows it now.
@@ -54,14 +55,16 @@ class fabric {
   // Sends an event from device `from`, whose event is being handled, to device `to`.
   void post(std::uint32_t from, std::uint32_t to, picoseconds time, event_kind kind,
             std::uint32_t device, std::uint32_t a, std::uint64_t b);
-  // The least time until an event of one device can concern another one; 0: it can at once.
+  // The least time after which an event of one device can affect another device. 0: it can do so at
+  // once.
   picoseconds look_ahead() const;
-  // From now on, messages and events to other devices wait for receive(), because each device's
-  // events may be handled by a thread of its own. Or no longer.
+  // If `apart` is true, messages and events to other devices wait for receive() from now on,
+  // because each device may have a thread of its own.
   void keep_apart(bool apart) { apart_ = apart; }
-  // Ends a stretch of time: what was sent in it can be received. Returns the earliest time of that.
+  // Ends a stretch of time. Messages and events that were sent in it can now be received. Returns
+  // the earliest time of these.
   picoseconds end_stretch();
-  // Whether something can be received, and receives it: it enters the device's queue.
+  // Receives messages and events: they enter the device's queue. Returns whether there were any.
   bool has_mail(std::uint32_t device) const;
   void receive(std::uint32_t device);
 
@@ -107,7 +110,7 @@ class fabric {
   picoseconds duration(const direction& d, std::uint32_t bytes) const {
     return (bytes * d.per_byte_q16 + 32768) >> 16U;
   }
-  // The messages of which events of one device tell.
+  // The messages that one device's events refer to.
   struct alignas(64) table {
     std::vector<message> messages;
     std::vector<std::uint32_t> free;
@@ -132,8 +135,8 @@ class fabric {
   void pass(std::uint32_t from, std::uint32_t to, picoseconds time, event_kind kind,
             const message& m);
   void push(std::uint32_t from, std::uint32_t to, const mail& what);
-  // Tells the owner of a direction that the buffer at its end is full. As credits do, the news
-  // takes the link's latency, unless all devices share a queue.
+  // Tells the owner of a direction that the buffer at its end is full. Like a credit, this
+  // information arrives after the link's latency, unless all devices share a queue.
   void hold(std::uint32_t at, std::uint32_t way, picoseconds until);
 
   // Marks a slot of messages_ whose message was delivered.

@@ -3,7 +3,7 @@
 //
 // A block's record does not depend on simulated time: while a kernel runs, nothing that it reads
 // changes, except values that its own blocks write. If blocks are recorded in the order in which
-// they start, the records are therefore the same, whichever thread makes them and whenever.
+// they start, the records are therefore the same, no matter which thread makes them, or when.
 #pragma once
 
 #include <array>
@@ -44,7 +44,7 @@ class block_recording {
   // Records a block ahead, and returns true. Returns false if there is nothing to record now. Any
   // thread may call it at any time.
   bool record_ahead();
-  // Whether take() just made room for several blocks.
+  // Whether the last take() made room for several blocks.
   bool has_room() const { return ahead_ && taken_ % (places / 4) == 0; }
 
   // Accesses of lanes in all blocks so far (recorder::work). Call it when all blocks were taken.

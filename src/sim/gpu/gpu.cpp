@@ -119,9 +119,9 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   std::iota(free_blocks_.rbegin(), free_blocks_.rend(), 0U);
   recording_.start(record_, *block_, warps_per_block_);
   for (block_slot& b : blocks_) recording_.fit(b);
-  // The order in which blocks start is known only if no compute unit has blocks of its own. Shared
-  // pages, and the parts of partitions, hold what kernels of other GPUs write at the same time. A
-  // log lists blocks as they start.
+  // The order in which blocks start is known only if no compute unit has blocks of its own. Blocks
+  // are also recorded only as they start if kernels of other GPUs may write what they read (shared
+  // pages, parts of partitions), or if a log must list them in this order.
   if (helpers_ != nullptr && config_.dispatch == machine::block_dispatch::round_robin &&
       addresses_.homes.empty() && record_.log == nullptr && !record_.in_turn) {
     recording_.allow_ahead(shape.blocks);
@@ -147,8 +147,8 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   check_kernel_end();
 }
 
-// The blocks of `warps` warps for which a compute unit has registers. Each sub-core has its share
-// of them, and gives them to warps in granules.
+// Returns the number of blocks of `warps` warps for which a compute unit has registers. Each
+// sub-core has a share of the registers, and gives them to warps in granules.
 std::uint32_t gpu::blocks_with_registers(std::uint32_t registers, std::uint32_t warps) const {
   constexpr std::uint32_t granule = 8;  // registers of a lane
   const std::uint32_t of_lane = (registers + granule - 1) / granule * granule;
@@ -530,8 +530,8 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
       if (began == 0) began = queue_.now();
     }
   }
-  // The addresses of a load's lanes take the unit for some clocks. Its first line is looked up in
-  // the last of them.
+  // The load/store unit takes some clocks for the addresses of a load's lanes. It looks up the
+  // first line in the last of these clocks.
   if (load && i.next_line == 0 && load_addresses_ > lookup_) {
     u.load_store.reserve(queue_.now(), load_addresses_ - lookup_);
   }
@@ -557,7 +557,7 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
     if (!taken) {
       const bool local = load || addresses_.owner(l.line()) == index_;
       if (in_line && retrying_) {
-        u.waiting.push_front(stalled_at(w, warp_id, index));  // it was the first in the queue
+        u.waiting.push_front(stalled_at(w, warp_id, index));  // it was first in the queue
       } else {
         (local ? u.waiting : u.waiting_remote).push_back(stalled_at(w, warp_id, index));
       }
@@ -601,8 +601,8 @@ void gpu::resume(std::deque<stalled>& waiting) {
   waiting.pop_front();
   push(queue_.now(), event_kind::instruction_issues, s.warp, s.index);
   if (waiting.empty()) return;
-  // Prefetches for the next waiting instruction. When its turn comes, it would be too late to fetch
-  // its data.
+  // Prefetches for the next waiting instruction. When that instruction's turn comes, it is too late
+  // to prefetch its data.
   const stalled& next = waiting.front();
   __builtin_prefetch(next.what, 1);
   __builtin_prefetch(next.line);
@@ -737,7 +737,8 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
     return true;
   }
   std::uint32_t entry = 0;
-  // The unit that owns the entry. For a line of a shared scalar cache this can be another unit.
+  // The unit that owns the entry. If a scalar cache is shared, this can be another unit than the
+  // one that loads.
   std::uint32_t holder = unit;
   if (line != nullptr && (wanted & ~line->pending) == 0) {
     entry = line->entry & 0xffffU;
@@ -1157,7 +1158,7 @@ void gpu::store_at_l2(const event& e) {
   const std::uint32_t lanes = e.a & 0xffffU;
   const picoseconds taken = lanes != 0 ? memory_.atomic(e.time, l.line(), lanes)
                                        : memory_.write(e.time, l.line(), l.sectors());
-  if (e.a >> 16U == foreign_unit) return;  // the sender of this store holds no entry for it
+  if (e.a >> 16U == foreign_unit) return;  // the sender of this store holds no entry for the store
   stores_arrived_ = std::max(stores_arrived_, taken);
   if (taken > e.time) {
     push(taken, event_kind::entry_freed, e.a >> 16U, 0);

@@ -62,8 +62,9 @@ class gpu {
   void handle(const event& e);
 
   // Places a kernel of `threads` threads that the running kernel launched. As places become free,
-  // its blocks take them before blocks that have not started. The event child_placed comes when all
-  // its blocks are placed. The blocks keep their places until end_child.
+  // blocks of the launched kernel take them before blocks that have not started. The event
+  // child_placed comes when all its blocks are placed. The blocks keep their places until
+  // end_child.
   void place_child(std::uint32_t id, std::uint32_t threads);
   void end_child(std::uint32_t id);
 
@@ -155,7 +156,7 @@ class gpu {
   // Requests a line from its owner. `part`, if it is not 0, is for the owner's rules.
   void request(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l,
                std::uint32_t part);
-  // Answers such a request with a reply of `payload` bytes.
+  // Answers a request for a line with a reply of `payload` bytes.
   void send_reply(picoseconds time, const load_rules::part& p, std::uint32_t payload);
   // Says that the reply to a request has arrived.
   void replied(std::uint32_t unit, std::uint32_t entry, line_access l);
@@ -168,7 +169,7 @@ class gpu {
   // Stops the compute units until `go_on`.
   void stop() { stopped_ = true; }
   void go_on();
-  // From now on no remote store or atomic leaves, until `release_stores`.
+  // From now on, no remote store or atomic leaves the GPU until `release_stores` is called.
   void hold_stores() { stores_held_ = true; }
   void release_stores();
   void issue_waiting(const page_waiter& w) { push_issue(queue_.now(), w.warp, w.instruction); }
@@ -192,7 +193,7 @@ class gpu {
     std::uint32_t waiters = none;
     picoseconds sent = 0;  // the time when a remote request left
     bool scalar = false;   // whether its line is in a scalar cache
-    // Set if rules of loads took the entry, whose line is then not in the L1.
+    // Set if the rules for loads took the entry. The entry's line is then not in the L1.
     std::uint32_t token = none;
   };
   struct stalled {
@@ -233,7 +234,7 @@ class gpu {
   struct child {
     std::uint32_t id = 0;
     std::uint32_t warps_left = 0;      // warps without a place
-    std::vector<std::uint32_t> units;  // compute units that hold its blocks
+    std::vector<std::uint32_t> units;  // compute units that hold blocks of the kernel
     std::vector<std::uint32_t> warps;  // its warps on each of these units
   };
   enum class warp_state : std::uint8_t { ready, waiting, no_entry, barrier, done };
@@ -325,7 +326,7 @@ class gpu {
     if (count < known_counts) return pipe_times_[pipe][count];
     return clocks(static_cast<double>(count) * config_.warp_width * sub_cores_ / rates_[pipe]);
   }
-  // The time of operations of which each needs the result of the one before it.
+  // The time of operations if each needs the result of the previous one.
   picoseconds latency_of(operation op, std::uint32_t count) const {
     const double each = latencies_[static_cast<std::size_t>(op)];
     return each == 0 ? 0 : clocks(each * count);
@@ -379,8 +380,10 @@ class gpu {
   picoseconds barrier_latency_;
   picoseconds barrier_warp_latency_;
   picoseconds loop_latency_;
-  picoseconds load_addresses_;              // of a load's lanes, in the load/store unit
-  std::array<picoseconds, 7> hit_times_{};  // of the load/store unit, by a line's sectors
+  picoseconds
+      load_addresses_;  // time that the load/store unit takes for the addresses of a load's lanes
+  std::array<picoseconds, 7>
+      hit_times_{};  // time of the load/store unit for a hit, by the number of sectors
   std::array<picoseconds, known_counts> cycle_times_{};
   std::array<picoseconds, known_counts> issue_times_{};
   std::array<std::array<picoseconds, known_counts>, operation_kinds> pipe_times_{};

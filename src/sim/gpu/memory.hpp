@@ -19,14 +19,15 @@ class memory {
 
   // Requests sectors of a line. Returns when they can be sent on. All times are times at the bank.
   picoseconds read(picoseconds time, std::uint64_t line, std::uint8_t sectors);
-  // Returns when the bank has taken the store, which frees the store's place in the sender's queue.
+  // Returns the time when the bank has taken the store. The store's place in the sender's queue is
+  // then free.
   picoseconds write(picoseconds time, std::uint64_t line, std::uint8_t sectors);
   picoseconds atomic(picoseconds time, std::uint64_t line, std::uint32_t lanes);
-  // A copy engine reads a range; returns when the engine has all of it. Lines that are in the cache
-  // are read from there. A miss does not allocate a line.
+  // A copy engine reads a range. Returns the time when the engine has all of the range. Lines that
+  // are in the cache are read from there. A miss does not allocate a line.
   picoseconds stream_out(picoseconds time, std::uint64_t address, std::uint32_t bytes);
-  // A copy engine's data arrives at a range; returns when the banks have taken the data. The data
-  // is then in the cache, so that every reader finds it there.
+  // The data of a copy engine arrives at a range. Returns the time when the banks have taken the
+  // data. The data is then in the cache, so that every reader finds it there.
   picoseconds stream_in(picoseconds time, std::uint64_t address, std::uint64_t bytes);
   // The time that a free bank needs to take the first line of `bytes` bytes.
   picoseconds line_time(std::uint32_t bytes) const {
@@ -41,8 +42,8 @@ class memory {
   // of it was not in the cache.
   picoseconds sweep(picoseconds time, std::uint64_t address, std::uint64_t bytes, bool writes,
                     bool& missed);
-  // Adds traffic that is spread evenly over all channels; returns when the last channel has done
-  // its part.
+  // Adds traffic that is spread evenly over all channels. Returns the time when the last channel
+  // has done its part.
   picoseconds stream_all(picoseconds time, std::uint64_t bytes);
 
   // Sets the size of the cache when the RDMA cache takes a part of it or returns that part. Writes
@@ -89,7 +90,7 @@ class memory {
   cache tags_;
   std::vector<bank> banks_;
   std::vector<resource> channels_;
-  // The time that a bank or a channel needs for a request of so many sectors.
+  // The time that a bank or a channel needs for a request of this number of sectors.
   picoseconds at_bank(std::uint32_t sectors) const {
     return std::max(request_at_bank_, sectors * sector_at_bank_);
   }

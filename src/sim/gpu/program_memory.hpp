@@ -1,5 +1,6 @@
-// The memory of the programs of a GPU's warps. A run visits programs of hundreds of megabytes in no
-// order, so that small pages cost a large part of its time. This memory asks for huge pages.
+// The memory of the programs of a GPU's warps. A run visits hundreds of megabytes of programs in no
+// particular order. With small pages, address translation would take a large part of the run's
+// time, so this memory asks for huge pages.
 #pragma once
 
 #include <array>

@@ -40,7 +40,7 @@ void recorder::begin_segment() {
 std::uint32_t recorder::find(std::uint64_t key) const {
   if (count_ <= small_segment) {
     for (std::uint32_t id = 0; id < count_; ++id) {
-      if (nodes_[id].key == key) return id;  // the first instance was made before the others
+      if (nodes_[id].key == key) return id;  // the first instance was made before all later ones
     }
     return none;
   }
@@ -67,7 +67,8 @@ void recorder::grow_table() {
   }
 }
 
-// The lane does not take the path of the lane before it. This finds the instruction, or inserts it.
+// The lane does not take the path of the previous lane. This code finds the instruction, or inserts
+// it.
 std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
                                kernel::memory_space space) {
   const std::uint32_t follower = cursor_ == none ? head_ : nodes_[cursor_].next;

@@ -17,7 +17,7 @@ class tlb {
   bool find(std::uint64_t page) {
     const std::uint64_t mark = page + 1;
     std::uint64_t* set = set_of(page);
-    if (set[0] == mark) return true;  // nearly always so for neighbouring lines
+    if (set[0] == mark) return true;  // true for nearly all accesses to neighbouring lines
     return find_behind_first(set, mark);
   }
   // Adds a page that is not in the buffer. If the set is full, its least recently used page is

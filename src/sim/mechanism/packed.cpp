@@ -1,4 +1,4 @@
-// Packets of updates, which the kernels' warps make and store in the owners' queues. Each line of a
+// Warps of the kernels make packets of updates and store them in the owners' queues. Each line of a
 // packet leaves as one store.
 #include "sim/mechanism/region_mechanisms.hpp"
 

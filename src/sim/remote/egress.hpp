@@ -2,11 +2,11 @@
 // the egress port.
 //
 // A store holds its entry of the compute unit until its queue has taken it. The queue takes a store
-// if this needs no flush, or if the egress port has room for the flushed data. While the port's
-// buffer (queue_bytes of the link) is full, the store waits, and so do all later stores to the same
-// destination. A release flushes all queues; the links carry later messages after the flushed data.
-// Reading a line out of the queue and packing it takes no time of its own: lines are read while the
-// link is busy with earlier lines.
+// if taking it needs no flush, or if the egress port has room for the flushed data. While the
+// port's buffer (queue_bytes of the link) is full, the store waits, and so do all later stores to
+// the same destination. A release flushes all queues; the links carry later messages after the
+// flushed data. Reading a line out of the queue and packing it takes no time of its own: lines are
+// read while the link is busy with earlier lines.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +70,8 @@ class egress final : public store_queues {
   // Forgets the lines of a message of this GPU that has arrived. Returns how many of its bytes were
   // stored. The thread of the receiver calls it.
   std::uint32_t received(const message& m);
-  // Makes the places of messages that have arrived free. Call it while no other thread is here.
+  // Frees the places of messages that have arrived. No other thread may use this object during the
+  // call.
   void take_back();
 
   // Throws model_error unless the queues are empty and no store is on its way to them.

@@ -38,7 +38,7 @@ class subscriptions final : public subscribed_pages {
 
   bool load(std::uint32_t device, std::uint64_t element) override {
     if (profiling_) {
-      // Recorders of several devices may come here at the same time.
+      // Recorders of several devices may call this function at the same time.
       const std::atomic_ref<std::uint32_t> readers(readers_[page(element)]);
       const std::uint32_t bit = 1U << device;
       if ((readers.load(std::memory_order_relaxed) & bit) == 0) {

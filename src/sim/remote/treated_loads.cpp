@@ -49,7 +49,7 @@ void treated_loads::saw_remote_load(line_access l, std::uint32_t words, std::opt
 load_rules::answer treated_loads::issue(const load& l) {
   const kernel::remote_load_steps& steps = treatment_.steps(l.unit, l.line.line());
   if (!steps.bypass) return answer::plain;
-  // Read only once, because the counting below can change the steps.
+  // The steps are read only once, because the counting below can change them.
   const bool fine = steps.fine;
   const piece_mask pieces =
       fine ? treatment_.pieces_of(gpu_.words_of(l.warp, *l.what)) : treatment_.masks().whole_line();

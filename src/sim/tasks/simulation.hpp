@@ -194,7 +194,7 @@ class simulation : private message_receiver {
     std::uint32_t lane = none;  // the copy's lane; none for a device-launched kernel
     picoseconds notice = 0;     // time until the mover knows that the copy can start
     picoseconds setup = 0;      // time from the copy's turn to its first read
-    double bytes_per_s = 0;     // the rate of the mover
+    double bytes_per_s = 0;     // the rate of the engine or the threads that copy
     double window = 0;          // number of segments that may be in flight
     bool stores = false;  // true: the mover's threads store lines; false: an engine sends packets
     bool posted = false;  // the mover goes on when the links have taken everything

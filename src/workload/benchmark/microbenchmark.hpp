@@ -299,7 +299,7 @@ std::vector<kernel::run_result> run_loads(Node& node, std::uint64_t elements,
   std::vector<Element> values;
   for (std::uint64_t i = 0; i < 2 * elements; ++i) values.push_back(Element::of(i, 3));
   node.upload(data, values);
-  // The loads that a lane has in flight hide each other's latency.
+  // A lane has several loads in flight, which hide each other's latency.
   constexpr std::uint64_t each = 8;
   const grid shape{(elements / each + loads::threads - 1) / loads::threads, loads::threads, 0};
   const auto sums = node.template allocate<std::uint32_t>(0, shape.blocks * loads::threads);

@@ -1,4 +1,4 @@
-// A sparse matrix by rows: the form in which kernels use it, and its way to a device.
+// A sparse matrix by rows: its form for kernels, and the function that copies it to a device.
 #pragma once
 
 #include <algorithm>

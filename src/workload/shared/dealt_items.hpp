@@ -1,4 +1,4 @@
-// Items that devices work on, whoever owns what they update.
+// Items that are divided among the devices. An item may update elements of any owner.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace interlace::workload {
 
-// The first of `items` items of a device; those of a device follow each other.
+// The number of a device's first item, if there are `items` items. The items of a device are
+// consecutive.
 inline std::uint64_t first_item(std::uint64_t items, std::uint32_t device, std::uint32_t devices) {
   return items * device / devices;
 }
@@ -28,15 +29,15 @@ std::vector<local<T>> deal(Node& node, const array_view<T>& values, std::uint64_
   return dealt;
 }
 
-// Gives queues of packets room for the updates that one device makes in an epoch, if each owner
-// gets an equal share, and for half as many again.
+// Gives queues of packets room for one and a half times the updates that an owner gets from a
+// device in an epoch if all owners get equal shares.
 inline kernel::region_options with_queues(kernel::region_options o, std::uint64_t all_updates) {
   const std::uint64_t devices = o.boundaries.size() - 1;
   o.queued_updates = all_updates / devices / devices * 3 / 2 + 4096;
   return o;
 }
 
-// The elements of all devices' parts, with 0 for the elements of other devices.
+// Returns an array of all elements, with 0 for the elements of other devices.
 template <class T>
 std::vector<float> values_of_part(const std::vector<T>& part, std::uint64_t first,
                                   std::uint64_t elements) {

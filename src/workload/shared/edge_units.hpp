@@ -49,7 +49,8 @@ struct edge_units {
   static constexpr std::uint32_t max_rows = 1024;  // rows of a unit
   // A warp reduces rows with at least this many edges.
   static constexpr std::uint32_t long_row = 64;
-  // The compiler unrolls the loop over a short row so often, and other loops that combine.
+  // The compiler unrolls the loop over a short row, and other loops that combine values, this many
+  // times.
   static constexpr std::uint32_t short_unroll = 16;
   static constexpr std::uint32_t unroll = 4;
   static constexpr std::uint32_t most_parts = 65535;  // blocks that can share a row
@@ -101,7 +102,7 @@ struct edge_units {
   }
 
  private:
-  // The number of turns of a loop from `first` to `last` over the lanes of a block.
+  // The number of turns that the lanes of a block need for a loop from `first` to `last`.
   template <class Lane>
   INTERLACE_KERNEL static std::uint32_t turns(const Lane& lane, std::uint32_t first,
                                               std::uint32_t last) {
@@ -299,7 +300,7 @@ placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
   const auto cut = [&] {
     const std::uint64_t held = threads_at_once(node, device);
     if (held == 0) return make_units(offsets, first_row, last_row);
-    // Whole lines matter only if there are peers.
+    // Units need to end at whole lines only if there are peers.
     const std::uint32_t lines = node.devices() > 1 ? line_rows : 1;
     return units_in_rounds(offsets, first_row, last_row, held / threads, {.line_rows = lines});
   };

@@ -77,8 +77,8 @@ template <class Block, class F>
 INTERLACE_KERNEL void for_each_task(Block& block, std::uint64_t block_index, std::uint32_t count,
                                     const F& f) {
   block.each_warp([&](auto warp) {
-    // A loop in this form lets a compiler see that there is a single iteration if there are as many
-    // warps as tasks.
+    // The form of this loop shows the compiler that there is a single iteration if there are as
+    // many warps as tasks.
     for (std::uint32_t k = 0; k < rating_rows::per_block / warp.count(); ++k) {
       const auto i = static_cast<std::uint32_t>(block_index) * rating_rows::per_block +
                      k * warp.count() + warp.index();

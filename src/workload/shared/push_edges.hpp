@@ -1,5 +1,5 @@
-// Kernels that go over the out-edges of a graph and update the vertices at their other ends, which
-// any device may own.
+// Kernels that go over the out-edges of a graph and update the vertices at the ends of these edges.
+// Any device may own these vertices.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace interlace::workload {
 
 struct push_edges {
   static constexpr std::uint32_t threads = 256;
-  // A warp has this many vertices, so that its packets of updates fill.
+  // The vertices of a warp. There are so many because the warp's packets of updates should fill.
   static constexpr std::uint32_t vertices_a_warp = 32;
 
   csr_view graph;  // by out-edges
@@ -62,8 +62,8 @@ struct push_edges {
   }
 };
 
-// Gives queues of packets room for half of the edges of the device with the most edges, as if each
-// of the others got an equal share of them with two devices.
+// Gives queues of packets room for half of the edges of the device with the most edges. This is the
+// share of each owner if there are two devices and the edges go to both equally.
 inline kernel::region_options with_queues_for_edges(kernel::region_options o,
                                                     const std::uint64_t* offsets) {
   std::uint64_t most = 0;

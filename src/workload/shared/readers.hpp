@@ -1,6 +1,6 @@
 // Regions whose elements go only to the devices that read them, as in programs that know which
 // device needs which data. A kernel stores an element to its readers. For each pair of devices, a
-// copy takes the one range that contains everything that the receiver reads.
+// copy moves one range, which contains everything that the receiver reads.
 #pragma once
 
 #include <algorithm>

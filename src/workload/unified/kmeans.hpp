@@ -1,7 +1,7 @@
 // k-means, from Hetero-Mark. One kernel transposes the points' features, so that neighbouring lanes
-// read neighbouring elements. The next kernel finds the nearest centre for each point, one a lane.
-// The host then moves each centre to the middle of its points. This repeats until no point changes
-// its centre.
+// read neighbouring elements. The next kernel finds the nearest centre of each point; a lane
+// handles one point. The host then moves each centre to the middle of its points. This repeats
+// until no point changes its centre.
 //
 // Features are multiples of 1/16 from 0 to 1, and the host rounds centres to multiples of 1/256.
 // Squares and their sums are therefore exact in float32, and every node gets the same results.

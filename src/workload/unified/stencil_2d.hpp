@@ -27,7 +27,8 @@ struct stencil_2d_kernel {
 
   unified<float> from;
   unified<float> to;
-  // The number of tiles in a column of tiles; blocks are numbered down the columns.
+  // The number of tiles in a column of tiles. Blocks are numbered column by column, from top to
+  // bottom.
   std::uint32_t tiles_down = 0;
   std::uint32_t padded = 0;  // elements from one row to the next
   stencil_weights weights;
