@@ -20,6 +20,11 @@ class places_of_side {
   places_of_side(const driver_table& driver, known_allocations* known, CUctx_st* context, int gpu)
       : driver_(driver), known_(known), context_(context), gpu_(gpu) {}
 
+  // Whether the block lies in the memory that was looked at last, which is usable.
+  bool holds(device_address address, std::uint64_t bytes) const {
+    return any_ && last_.ends == block_ends::one_gpu && address >= last_.begin &&
+           address + bytes <= last_.end;
+  }
   // No value if the memory is usable; otherwise the reason why it is not.
   std::optional<block_ends> add(device_address address, std::uint64_t bytes) {
     if (address < last_.begin || address >= last_.end) {
@@ -179,9 +184,11 @@ block_places find_places(const driver_table& driver, known_allocations& known, C
     plan::each_block(
         list, [&](std::size_t, std::uint64_t to_at, std::uint64_t from_at, std::uint64_t bytes) {
           if (bytes == 0) return true;
-          if (!to_settled) reason = to.add(list.to.base + to_at * list.to.scale, bytes);
-          if (!reason && !from_settled)
-            reason = from.add(list.from.base + from_at * list.from.scale, bytes);
+          const device_address target = list.to.base + to_at * list.to.scale;
+          const device_address source = list.from.base + from_at * list.from.scale;
+          if (!to_settled && !to.holds(target, bytes)) reason = to.add(target, bytes);
+          if (!reason && !from_settled && !from.holds(source, bytes))
+            reason = from.add(source, bytes);
           return !reason;
         });
   }

@@ -72,6 +72,18 @@ class cells {
 
 namespace {
 
+// Whether the blocks ascend in the given order, without overlaps. Most lists that do not ascend say
+// so with their first blocks.
+bool ascend(std::span<const device_address> addresses, std::span<const std::size_t> bytes) {
+  device_address last_end = 0;
+  for (std::size_t at = 0; at < addresses.size(); ++at) {
+    if (bytes[at] == 0) continue;
+    if (addresses[at] < last_end) return false;
+    last_end = addresses[at] + bytes[at];
+  }
+  return true;
+}
+
 // The findings of one pass over the blocks. Blocks of 0 bytes do not count.
 struct spread {
   std::size_t largest = 0;
@@ -79,12 +91,10 @@ struct spread {
   device_address end = 0;
   device_address apart = 0;  // bits in which addresses differ from the first one
   std::size_t sizes = 0;     // bits of all sizes
-  bool ascending = true;     // the blocks ascend in the given order, without overlaps
 };
 
 spread spread_of(std::span<const device_address> addresses, std::span<const std::size_t> bytes) {
   spread found;
-  device_address last_end = 0;
   for (std::size_t at = 0; at < addresses.size(); ++at) {
     const std::size_t size = bytes[at];
     if (size == 0) continue;
@@ -94,14 +104,19 @@ spread spread_of(std::span<const device_address> addresses, std::span<const std:
     found.begin = std::min(found.begin, begin);
     found.end = std::max(found.end, begin + size);
     found.apart |= begin ^ addresses.front();
-    found.ascending = found.ascending && begin >= last_end;
-    last_end = begin + size;
   }
   return found;
 }
 
 // Marks the bits from `first` on. Returns whether one of them was marked before.
 bool take_bits(std::vector<std::uint64_t>& taken, std::size_t first, std::size_t count) {
+  if (count == 1) {  // most batches have blocks of one size, which is that of the grid
+    std::uint64_t& word = taken[first / 64];
+    const std::uint64_t bit = std::uint64_t{1} << first % 64;
+    const bool before = (word & bit) != 0;
+    word |= bit;
+    return before;
+  }
   bool before = false;
   while (count != 0) {
     const std::size_t in_word = std::min<std::size_t>(count, 64 - first % 64);
@@ -131,8 +146,8 @@ bool overlap_on_grid(std::span<const device_address> addresses, std::span<const 
 
 bool blocks_overlap(std::span<const device_address> addresses, std::span<const std::size_t> bytes) {
   if (addresses.empty()) return false;
+  if (ascend(addresses, bytes)) return false;  // many programs list their blocks in this order
   const spread all = spread_of(addresses, bytes);
-  if (all.ascending) return false;          // many programs list their blocks in this order
   constexpr std::size_t most_places = 512;  // pieces of memory for each block
   const int shift = std::countr_zero(all.apart | all.sizes);
   if ((all.end - all.begin) >> shift <= most_places * addresses.size())
