@@ -84,8 +84,8 @@ class summands {
       fill_with_poison(static_cast<int>(gpu), reinterpret_cast<std::uint8_t*>(receive_[gpu]),
                        bytes_);
   }
-  // Whatever the order in which float32 adds n numbers, the error is within n roundings of their
-  // magnitudes.
+  // The error of a float32 sum of n numbers, in any order, is at most n roundings of the sum of
+  // their magnitudes.
   std::uint64_t wrong() const {
     std::atomic<std::uint64_t> wrong{0};
     over_pieces(count(), [&](std::uint64_t begin, std::uint64_t numbers) {

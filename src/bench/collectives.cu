@@ -70,8 +70,8 @@ class arena {
     return sum;
   }
 
-  // Visits each pair of GPUs. All pairs of one distance come together, so that no two senders of
-  // one distance have the same receiver.
+  // Visits each pair of GPUs. Pairs with the same distance are visited together. No two senders
+  // with the same distance have the same receiver.
   template <class Visit>
   void each(const Visit& visit) const {
     for (std::uint32_t distance = 0; distance < request_.gpus; ++distance)

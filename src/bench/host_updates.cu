@@ -20,7 +20,7 @@ using namespace random_access;  // NOLINT: of this file alone
 
 unsigned cores() { return std::clamp(std::thread::hardware_concurrency(), 1U, 64U); }
 
-// Calls work(begin, end) for parts of [0, count), a thread for each core.
+// Calls work(begin, end) for parts of [0, count), in one thread for each core.
 template <class Work>
 void by_all_cores(std::uint64_t count, const Work& work) {
   std::vector<std::thread> all;
@@ -35,7 +35,7 @@ double seconds_of(const auto& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Memory of large pages where the system has them.
+// Memory in large pages, if the system has them.
 class host_table {
  public:
   explicit host_table(std::uint64_t bytes) : bytes_(bytes) {
@@ -112,8 +112,8 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// The host alone: every core walks over a part of the stream, and asks for the memory of 64
-// elements before it updates them by atomics.
+// Updates by the host alone. Every core walks over a part of the stream, and prefetches 64 elements
+// before it updates them by atomics.
 double host_alone(word* table, word mask, std::uint64_t count) {
   constexpr std::uint64_t ahead = 64;
   return seconds_of([&] {

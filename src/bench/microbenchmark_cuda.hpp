@@ -12,8 +12,8 @@ namespace interlace::bench {
 // arrive.
 
 // An epoch corresponds to a simulated run: the launch of a kernel, and an exchange if the kernel
-// stores. The epochs of a repeat follow each other in a graph, so that start and end of the graph
-// weigh little.
+// stores. The epochs of a repeat run one after another in a graph, so the start and the end of the
+// graph hardly count.
 struct kernel_repeats {
   std::uint32_t epochs = 1;   // epochs of a repeat
   std::uint32_t repeats = 1;  // repeats, after one that warms up

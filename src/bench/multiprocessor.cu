@@ -59,7 +59,7 @@ class bench {
     return static_cast<T*>(memory_.take(ordinal, count * sizeof(T)));
   }
 
-  // Seconds of what `enqueue` puts into the stream, by repeat.
+  // For each repeat, the seconds that the work takes which `enqueue` puts into the stream.
   std::vector<double> time_s(const std::function<void()>& enqueue) const {
     std::vector<double> found;
     for (std::uint32_t k = 0; k <= repeats_; ++k) {
@@ -75,8 +75,8 @@ class bench {
     return found;
   }
 
-  // Runs a kernel of `blocks` blocks on each of `on` multiprocessors, and returns for each repeat
-  // the median over the multiprocessors of `of` their stretch.
+  // Runs a kernel with `blocks` blocks on each of `on` multiprocessors. `of` computes a value from
+  // the stretch of each multiprocessor. Returns, for each repeat, the median of these values.
   std::vector<double> stretches(unsigned int on, unsigned int blocks,
                                 const std::function<void(unsigned int grid, timing)>& launch,
                                 const std::function<double(const stretch&)>& of) {
@@ -180,7 +180,7 @@ std::vector<double> measure_chain(const named_chain<Step>& c, std::uint32_t warp
 // --- loads
 // ----------------------------------------------------------------------------------------
 
-// Calls f with a constant that equals `from`.
+// Calls f with a compile-time constant that equals `from`.
 template <class F>
 auto with_memory(loaded_from from, const F& f) {
   using enum loaded_from;
@@ -214,7 +214,7 @@ std::vector<double> measure_loop(std::uint32_t warps, std::uint32_t repeats) {
 // --- kernels of whole GPUs
 // ------------------------------------------------------------------------
 
-// The blocks that all multiprocessors hold of a kernel at a time.
+// The number of a kernel's blocks that all multiprocessors together hold at a time.
 template <class Kernel>
 unsigned int resident_blocks(const Kernel& kernel, unsigned int multiprocessors) {
   int each = 0;
@@ -233,7 +233,7 @@ std::vector<double> per_s(const std::vector<double>& time_s, double count) {
 template <unsigned int Registers, unsigned int Held>
 std::vector<double> measure_gather(std::uint64_t bytes, std::uint32_t repeats) {
   constexpr std::uint64_t indexes = std::uint64_t{1} << 22U;
-  constexpr unsigned int granule = 8;  // registers are given to threads in such steps
+  constexpr unsigned int granule = 8;  // threads get registers in multiples of this number
   constexpr unsigned int registers_of_multiprocessor = 65536;
   bench on(repeats);
   const auto kernel = gather<Registers, Held>;
@@ -397,8 +397,8 @@ std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uin
                       " bytes; give a power of two of at most " + std::to_string(most));
   }
   const auto count = static_cast<unsigned int>(bytes / line_bytes);
-  // Data that fit in a cache are loaded once before the measurement. Each repeat loads other lines
-  // of larger data, which no cache has.
+  // Data that fits in a cache is loaded once before the measurement. If the data is larger, each
+  // repeat loads other lines, which are in no cache.
   const bool cached = bytes <= static_cast<std::uint64_t>(attribute(cudaDevAttrL2CacheSize));
   const unsigned int warm_up = cached && !just_written ? count : 0;
   constexpr unsigned int loads = 8192;
@@ -487,7 +487,8 @@ std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats) {
   constexpr std::uint64_t step_bytes = sizeof(uint4) * loads_in_flight * stream_threads;
   const std::uint64_t steps = bytes / step_bytes;
   if (steps == 0) throw usage_error("reads need " + std::to_string(step_bytes) + " bytes");
-  // The same number of bytes for all sizes, so that the start of the kernel weighs equally.
+  // All sizes read the same number of bytes, so the start of the kernel takes the same part of each
+  // time.
   constexpr std::uint64_t all = std::uint64_t{8} << 30U;
   const auto passes = static_cast<unsigned int>(std::max<std::uint64_t>(1, all / bytes));
   bench on(repeats);

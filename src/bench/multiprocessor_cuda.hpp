@@ -11,12 +11,12 @@
 namespace interlace::bench::multiprocessor {
 
 // All functions below run on GPU 0 and return one value for each repeat, after a repeat that warms
-// up. They throw usage_error for a request that there is no kernel for, and device_error if the GPU
-// fails or does not run the kernel as it must to be measured.
+// up. They throw usage_error if there is no kernel for the request. They throw device_error if the
+// GPU fails, or if it does not run the kernel in the way that the measurement needs.
 
 // Clocks from one operation to the next in a chain of dependent operations, in each of `warps`
-// warps of a sub-core. `kind` is the name of an operation: see chain_kinds(). Clocks are those of
-// the multiprocessor, whatever its frequency.
+// warps of a sub-core. `kind` is the name of an operation: see chain_kinds(). Clocks are clocks of
+// the multiprocessor, so they do not depend on its frequency.
 std::vector<double> chain_clocks(const std::string& kind, std::uint32_t warps,
                                  std::uint32_t repeats);
 std::vector<std::string> chain_kinds();
@@ -29,7 +29,7 @@ std::vector<double> busy_clock_mhz(std::uint32_t repeats);
 std::vector<double> loop_clocks(loaded_from from, std::uint32_t unroll, std::uint32_t warps,
                                 std::uint32_t repeats);
 
-// Clocks of a load whose address is the result of the load before it. The loads go to each line of
+// Clocks of a load whose address is the result of the previous load. The loads go to each line of
 // `bytes` bytes, a power of two, in the memory of `gpu`. Data larger than the L2 comes from the
 // memory. If the data are `just_written`, the kernel before has stored each line, and no load has
 // brought a line nearer.
@@ -58,7 +58,7 @@ std::vector<double> gathers_per_s(std::uint32_t registers, std::uint64_t bytes,
 std::vector<double> sectors_per_s(std::uint64_t bytes, std::uint32_t repeats);
 
 // The number of bytes that all multiprocessors together read in a second. They read the same
-// `bytes` bytes again and again, without use of the L1.
+// `bytes` bytes repeatedly, without the L1.
 std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats);
 
 // The number of bytes that all multiprocessors together write in a second. They write the same
@@ -74,8 +74,8 @@ struct library_times {
   std::uint32_t kernels = 0;
   std::vector<double> time_s;
 };
-// `planes`: transforms of `length` real planes of length x length points. Otherwise the transforms
-// of the columns of their spectra, in place.
+// If `planes` is set, the call transforms `length` real planes of length x length points. Otherwise
+// it transforms the columns of their spectra, in place.
 library_times fft_times(bool planes, std::uint32_t length, std::uint32_t repeats);
 
 }  // namespace interlace::bench::multiprocessor

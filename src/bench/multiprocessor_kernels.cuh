@@ -11,8 +11,8 @@ namespace interlace::bench::multiprocessor {
 // --- clocks of a block
 // ----------------------------------------------------------------------------
 
-// The clocks of a block's multiprocessor and the nanoseconds of the GPU's timer, when the measured
-// stretch of the block's last warp ends and when that of its first warp begins.
+// Two moments, in clocks of the block's multiprocessor and in nanoseconds of the GPU's timer: when
+// the block's first warp begins the measured stretch, and when its last warp ends it.
 struct stretch {
   long long begin = 0;
   long long end = 0;
@@ -32,8 +32,9 @@ __device__ inline unsigned long long now_ns() {
   return ns;
 }
 
-// Waits until all blocks of the grid are here. They must all be resident. Gives up after a second,
-// so that an error cannot become a hang; the times then show that blocks did not run together.
+// Waits until all blocks of the grid have called this function. All blocks must be resident. Gives
+// up after a second, so an error cannot cause a hang. The times then show that the blocks did not
+// run together.
 __device__ inline void meet(const timing& t) {
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -71,7 +72,8 @@ __device__ inline void end_stretch(const timing& t) {
 // Each step of a chain needs the result of the step before it. A step is one instruction, except
 // for divisions.
 //
-// The compiler could merge two additions into one, so they alternate with an exclusive or.
+// Additions alternate with an exclusive or, because the compiler could merge two additions into
+// one.
 struct step_add {
   using type = unsigned int;
   static constexpr unsigned int steps = 64;  // steps of an iteration
@@ -220,7 +222,7 @@ __device__ T load_l2(const T* from) {
 inline constexpr unsigned int loop_rows = 192;
 
 // A loop whose number of iterations is known only at run time. Its body is unrolled `Unroll` times,
-// so that so many loads are in flight.
+// so `Unroll` loads are in flight.
 template <loaded_from From, unsigned int Unroll>
 __global__ void __launch_bounds__(most_threads)
     loop(const float* data, unsigned int rows, unsigned int passes, float* kept, timing t) {
@@ -250,7 +252,7 @@ __global__ void __launch_bounds__(most_threads)
   if (sum == 0.251F) *kept = sum;
 }
 
-// Words of a line of 128 bytes.
+// The number of words in a line of 128 bytes.
 inline constexpr unsigned int line_words = 32;
 
 // Links `count` lines, a power of two, into one circle in a scattered order.
@@ -287,7 +289,7 @@ __global__ void __launch_bounds__(lanes)
   begin_stretch(t);
   follow(loads);
   end_stretch(t);
-  if (at == 1) *kept = at;  // no line begins there
+  if (at == 1) *kept = at;  // never true, because no line begins there
 }
 
 __device__ inline std::uint64_t scrambled(std::uint64_t i) {
@@ -347,8 +349,8 @@ __global__ void fill_indexes(unsigned int* index, std::uint64_t count, std::uint
   if (i < count) index[i] = static_cast<unsigned int>(scrambled(i + 1) % elements);
 }
 
-// A gather through an index, by a kernel of `Registers` registers. It holds `Held` values that it
-// loads before the gather and needs after it.
+// A gather through an index, by a kernel of `Registers` registers. The kernel keeps `Held` values,
+// which it loads before the gather and needs after the gather.
 template <unsigned int Registers, unsigned int Held>
 __global__ void __launch_bounds__(stream_threads) __maxnreg__(Registers)
     gather(const float* data, const unsigned int* index, unsigned int count, const float* values,
@@ -360,7 +362,7 @@ __global__ void __launch_bounds__(stream_threads) __maxnreg__(Registers)
                  : "=f"(held[k])
                  : "l"(values + std::size_t{k} * stream_threads + threadIdx.x));
   }
-  __syncthreads();  // keeps the loads above before the gather
+  __syncthreads();  // keeps the compiler from moving the loads above past the gather
   float sum = 0;
   const unsigned int step = gridDim.x * stream_threads;
 #pragma unroll 1

@@ -12,7 +12,8 @@ namespace interlace::bench {
 
 namespace multiprocessor {
 
-// A kernel of so many instructions, each of which needs the result of the one before.
+// A kernel with a given number of instructions. Each instruction needs the result of the previous
+// one.
 template <std::uint32_t Instructions>
 struct straight_kernel {
   template <class Block>
@@ -56,11 +57,11 @@ using multiprocessor::lanes;
 using multiprocessor::shape;
 
 constexpr std::uint32_t stream_threads = 256;
-constexpr std::uint32_t stream_blocks = 8;   // of a multiprocessor
-constexpr std::uint32_t few_registers = 32;  // that suffice for all warps of a multiprocessor
+constexpr std::uint32_t stream_blocks = 8;   // blocks blocks of a multiprocessor
+constexpr std::uint32_t few_registers = 32;  // with so few, all warps fit on a multiprocessor
 constexpr std::uint32_t line_words = 32;
 constexpr std::uint32_t sector_words = 8;
-constexpr std::uint32_t in_flight = 8;  // loads of a lane
+constexpr std::uint32_t in_flight = 8;  // loads that a lane has in flight
 
 std::uint64_t scrambled(std::uint64_t i) {
   i = (i ^ (i >> 30U)) * 0xbf58476d1ce4e5b9U;
@@ -278,8 +279,9 @@ struct link_kernel {
   }
 };
 
-// Operations of a step of a chain. Those of divisions are counted in the machine code for compute
-// capability 9.0, where conversions and reciprocals use the unit of special functions.
+// The operations of a chain's step. The operations of a division are counted in the machine code
+// for compute capability 9.0. There, conversions and reciprocals use the unit for special
+// functions.
 operations step_of(const std::string& kind) {
   static const std::map<std::string, operations> known{
       {"IADD3", {.integer = 1}},
@@ -358,8 +360,8 @@ double multiprocessor_on_sim::loop_clocks(loaded_from from, std::uint32_t unroll
         1, 3);
     return clocks(time_s) / (2 * rows);
   }
-  // The rows of an L1 are loaded several times in a kernel. Those of the L2 are loaded once in each
-  // of several kernels, which all begin with empty L1s.
+  // To measure the L1, a kernel loads the rows several times. To measure the L2, each of several
+  // kernels loads the rows once, because each kernel begins with empty L1s.
   const bool apart = from == loaded_from::l2;
   const auto of_rows = [&](std::uint32_t used) {
     return [&, used](sim::node& node) {
@@ -377,7 +379,7 @@ double multiprocessor_on_sim::loop_clocks(loaded_from from, std::uint32_t unroll
     };
   };
   if (!apart) return clocks(difference_s(of_rows(rows), 2, 4)) / (2 * rows);
-  // What is left of the start of a kernel drops out with a second difference.
+  // A second difference removes what is left of the start of a kernel.
   const double long_s = difference_s(of_rows(rows), 1, 2);
   const double short_s = difference_s(of_rows(rows / 2), 1, 2);
   constexpr std::uint32_t half = rows / 2;
@@ -423,7 +425,8 @@ double multiprocessor_on_sim::chase_clocks(loaded_from from, std::uint64_t bytes
   return clocks(difference_s(prepare, few, many)) / (many - few);
 }
 
-// The same with lines on the second GPU. A kernel before the measured one brings them into its L2.
+// The same with lines in the second GPU's memory. A kernel before the measured one brings the lines
+// into the second GPU's L2.
 double multiprocessor_on_sim::peer_chase_clocks(std::uint64_t bytes) const {
   constexpr std::uint32_t few = 256;
   constexpr std::uint32_t many = 768;
@@ -591,7 +594,7 @@ double multiprocessor_on_sim::fft_s(bool planes, std::uint32_t length) const {
     placed.spectrum = node.allocate<kernel::complex_number>(0, numbers);
     placed.points = node.allocate<float>(0, std::uint64_t{length} * length * length);
     kernel::library_call call = kernel::fft_call(placed);
-    call.on_cpu = [] {};  // only its time counts
+    call.on_cpu = [] {};  // the call computes nothing, because only its time counts
     return [&node, call](std::uint32_t count) {
       for (std::uint32_t k = 0; k < count; ++k) node.call(0, call);
     };

@@ -15,7 +15,7 @@ class multiprocessor_on_sim {
  public:
   multiprocessor_on_sim(machine::machine described, std::function<void()> check_interrupt);
 
-  // The functions of multiprocessor_cuda.hpp, which say what each argument and value is.
+  // The same functions as in multiprocessor_cuda.hpp, which describes their arguments and values.
   double chain_clocks(const std::string& kind, std::uint32_t warps) const;
   double loop_clocks(loaded_from from, std::uint32_t unroll, std::uint32_t warps) const;
   double chase_clocks(loaded_from from, std::uint64_t bytes, bool just_written = false) const;
@@ -31,7 +31,7 @@ class multiprocessor_on_sim {
 
  private:
   // `prepare` makes the data on a node of `gpus` GPUs, and returns a function that enqueues a given
-  // amount of work. The value is the time of `many` without that of `few`.
+  // amount of work. The value is the time of the amount `many` minus the time of the amount `few`.
   template <class Prepare>
   double difference_s(const Prepare& prepare, std::uint32_t few, std::uint32_t many,
                       std::uint32_t gpus = 1) const;

@@ -16,9 +16,9 @@ using word = std::uint64_t;
 
 constexpr int gpu = 0;
 constexpr unsigned threads = 256;
-constexpr std::uint32_t start_log2 = 10;  // one start for 1024 updates
+constexpr std::uint32_t start_log2 = 10;  // one entry of `starts` for 1024 updates
 
-// The number of update i is in starts[i >> 10], skipped forward.
+// The number of update i follows from starts[i >> 10] by i modulo 1024 steps of the stream.
 struct hpcc_codec {
   using value_type = word;
   word mask = 0;

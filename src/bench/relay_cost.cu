@@ -24,7 +24,7 @@ constexpr unsigned streaming_blocks = 2;  // blocks on each multiprocessor; they
                                           // threads free
 constexpr unsigned vectors_ahead = 8;     // loads that a thread has in flight
 constexpr std::uint64_t slice_vectors = std::uint64_t{streaming_threads} * vectors_ahead;
-// Much larger than any L2 cache.
+// The size of the memory that is copied. It is much larger than any L2 cache.
 constexpr std::uint64_t streamed_bytes = std::uint64_t{512} << 20U;
 constexpr std::uint64_t kernel_deadline_ns = 20'000'000'000;
 

@@ -1,5 +1,5 @@
-// Measures, on real GPUs, how much relaying a copy slows a GPU that computes, and how much this
-// slows the copy.
+// Measures, on real GPUs, how much a relayed copy slows a GPU that computes, and how much the GPU's
+// computation slows the copy.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(threads)
   if (own != 0) atomicAdd(wrong, own);
 }
 
-// What one writes by hand: each warp takes 1024 updates in a row, a lane every 32nd of them.
+// The kernel that one would write by hand. Each warp takes 1024 consecutive updates, and each lane
+// takes every 32nd of these.
 __global__ void __launch_bounds__(threads)
     hand_written(word* table, word mask, const word* starts, std::uint64_t count) {
   const std::uint64_t warps = std::uint64_t{gridDim.x} * (threads / 32);
@@ -51,8 +52,8 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Bytes that an update moves at least: its record is written and read, and the sectors of a window
-// are read and written once for all updates that lie in the window's bin.
+// The least bytes that an update moves. Its record is written and read. The sectors of a window are
+// read and written once for all updates in the window's bin.
 double bytes_an_update(const cuda::updates::sizing& s, std::uint64_t elements) {
   constexpr double sector = 32;
   const double a_bin = static_cast<double>(s.round_records) * s.groups / s.bins;
@@ -131,7 +132,7 @@ update_times measure_updates(const update_request& q) {
   found.window_bytes = sizeof(word) << s.window_log2;
   found.look_ahead = s.round_records * (s.groups + 1) / 2;
   found.bytes_an_update = bytes_an_update(s, elements);
-  // Each stage of rounds with as many updates as a full run has.
+  // Measures each stage of the rounds, with as many updates as in a full run.
   const std::uint64_t round = std::min(s.round_records, found.updates);
   found.round_updates = round;
   std::vector<double> group;

@@ -82,7 +82,7 @@ std::optional<outcome> judge_stream(const cuda::driver_table& driver, CUstream_s
 }
 
 // The reason why the memory of the first block leaves the batch to the driver. No value if it does
-// not. Most batches that no kernel can make are known by their first block.
+// not. For most batches that no kernel can copy, the first block already shows this.
 std::optional<outcome> judge_first(const cuda::driver_table& driver, const requested_batch& asked,
                                    copy_direction& moves) {
   const cuda::memory_facts from = cuda::query_memory(driver, asked.from[0]);
@@ -101,13 +101,15 @@ std::optional<outcome> judge_first(const cuda::driver_table& driver, const reque
 // --- the kernel
 // ---------------------------------------------------------------------------------
 
-// Page-locked memory for lists of blocks, in each context that has the kernel. It is taken ahead:
-// later, taking memory could wait for work of the program. A program may enqueue a batch for each
-// layer of a model before the first one is complete.
+// Page-locked memory for lists of blocks, in each context that has the kernel. It is taken in
+// advance, because taking memory later could wait for work of the program. There is room for
+// several batches, because a program may enqueue a batch for each layer of a model before the first
+// batch is complete.
 constexpr std::size_t small_lists = 32;
 constexpr std::size_t small_list = std::size_t{64} << 10U;
 constexpr std::size_t middle_lists = 6;
-constexpr std::size_t middle_list = std::size_t{256} << 10U;  // of 16,384 blocks of one size
+constexpr std::size_t middle_list = std::size_t{256}
+                                    << 10U;  // the list of 16,384 blocks of one size
 constexpr std::size_t large_list = std::size_t{4} << 20U;
 constexpr std::size_t list_bytes =
     small_lists * small_list + middle_lists * middle_list + large_list;
@@ -134,7 +136,7 @@ std::atomic<int> kernel_count{0};  // the number of GPUs that may have a kernel
 
 loaded_kernel& kernel_of(int gpu) { return kernels.at(static_cast<std::size_t>(gpu)); }
 
-// The kernel is usable from now on.
+// Makes the kernel usable from now on.
 void publish(int gpu, CUctx_st* context, cuda::block_copier* copier) {
   loaded_kernel& one = kernel_of(gpu);
   one.context.store(context, std::memory_order_release);
@@ -144,14 +146,15 @@ void publish(int gpu, CUctx_st* context, cuda::block_copier* copier) {
   }
 }
 
-// Keeps the kernel of a context from being forgotten.
+// While this object lives, the kernel of a context is not forgotten.
 class kernel_use {
  public:
   explicit kernel_use(const CUctx_st* context) {
     for (int gpu = 0; gpu < kernel_count.load(std::memory_order_acquire); ++gpu) {
       loaded_kernel& one = kernel_of(gpu);
       if (one.context.load(std::memory_order_acquire) != context) continue;
-      one.users.fetch_add(1);  // before the copier is read: forget_kernel reads in the other order
+      one.users.fetch_add(1);  // this must come before the copier is read, because forget_kernel
+                               // accesses the two in the opposite order
       used_ = &one;
       copier_ = one.copier.load();
       return;
@@ -312,7 +315,7 @@ void load_kernel(int gpu, CUctx_st* context) noexcept {
   loaded_kernel& one = kernel_of(gpu);
   if (one.copier.load() != nullptr || one.failed) return;
   const cuda::driver_table* driver = usable_driver();
-  // A driver without batches needs no kernel for them.
+  // If the driver has no batches, no kernel is needed.
   if (driver == nullptr || driver->copy_batch == nullptr) return;
   const own_call own;
   const without_cancellation whole;
@@ -331,8 +334,8 @@ void load_kernel(int gpu, CUctx_st* context) noexcept {
   }
 }
 
-// If the context ends, it frees what the kernel has there. The copier is not destroyed: that would
-// wait for its work, which the program may be about to end.
+// If the context ends, it frees the kernel's resources. The copier is not destroyed, because its
+// destructor would wait for its work, and the program may be about to end that work.
 cuda::block_copier* forget_kernel(int gpu) noexcept {
   loaded_kernel& one = kernel_of(gpu);
   one.failed = false;

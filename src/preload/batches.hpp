@@ -55,7 +55,7 @@ bool take_over_batch(const requested_batch& asked, const batch_bytes& bytes) noe
 
 // CUDA_MEMCPY3D_BATCH_OP.
 struct volume_operand {
-  int type = 1;  // an address; 2: an array
+  int type = 1;  // 1: an address; 2: an array
   cuda::device_address address = 0;
   std::size_t row_length = 0;
   std::size_t layer_height = 0;
@@ -73,15 +73,16 @@ struct volume_copy {
 static_assert(sizeof(volume_copy) == 112);
 
 struct volumes {
-  std::uint64_t bytes = 0;  // elements, where they are larger than a byte
+  std::uint64_t bytes = 0;  // bytes, or elements if these are larger than a byte
   cuda::device_address to = 0;
   cuda::device_address from = 0;
 };
 volumes volumes_of(const volume_copy* operations, std::size_t count) noexcept;
 void count_volumes(std::uint64_t bytes, std::size_t copies) noexcept;
 
-// Keeps other threads of the program from beginning or ending a GPU's primary context. The caller
-// holds it while the driver does that, and while it calls one of the functions below.
+// While this lock is held, no other thread of the program begins or ends a GPU's primary context.
+// The caller holds the lock while the driver begins or ends a context, and during calls of the
+// functions below.
 class primary_change {
  public:
   explicit primary_change(int gpu) noexcept;
@@ -93,14 +94,15 @@ class primary_change {
   int gpu_;
 };
 
-// Loads the kernel into a GPU's primary context, which the program has just got, unless the kernel
-// is there. Nothing of the program runs there yet, or it got the context before.
+// Loads the kernel into a GPU's primary context, unless the kernel is already loaded there. The
+// program has just retained the context, so it runs no work there yet, unless it retained the
+// context earlier.
 void load_kernel(int gpu, CUctx_st* context) noexcept;
-// The context is about to end, and the kernel with it. Nobody uses the kernel after this. Returns
-// the kernel; null if there is none.
+// Called when the context, and the kernel with it, is about to end. Nobody uses the kernel
+// afterwards. Returns the kernel; null if there is none.
 cuda::block_copier* forget_kernel(int gpu) noexcept;
-// The context has not ended: somebody else holds it, such as the engine. So the kernel is used
-// again.
+// Called if the context has not ended, because somebody else, such as the engine, holds it. The
+// kernel is then used again.
 void restore_kernel(int gpu, CUctx_st* context, cuda::block_copier* kernel) noexcept;
 
 }  // namespace interlace::preload

@@ -158,7 +158,7 @@ void counters_seen_driver() {
 }
 
 void counters_forked() {
-  // A thread of the parent, which the child does not have, can hold the lock.
+  // The lock may be held by a thread of the parent that the child does not have.
   claiming = PTHREAD_MUTEX_INITIALIZER;
   claimed.store(nullptr);
 }

@@ -7,7 +7,7 @@
 namespace interlace::preload {
 namespace {
 
-// By entry: symbol, name, version, per_thread.
+// A row for each entry: symbol, name, version, per_thread.
 constexpr std::array<entry_facts, entry_count> entries{{
     {"cuMemcpyAsync", "cuMemcpyAsync", 4000, false},
     {"cuMemcpyAsync_ptsz", "cuMemcpyAsync", 7000, true},

@@ -31,7 +31,7 @@ enum class entry : std::uint8_t {
   synchronous_gpu_to_gpu_per_thread,
   synchronous_peer,
   synchronous_peer_per_thread,
-  // Many copies in one call. The first forms, of CUDA 12.8, also say which copy failed.
+  // Many copies in one call. The first forms, those of CUDA 12.8, also say which copy failed.
   batch_old,
   batch_old_per_thread,
   batch,

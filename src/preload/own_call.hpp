@@ -9,8 +9,8 @@
 
 namespace interlace::preload {
 
-// Calls that the engine or the driver makes are not the program's. Such calls nest: the first copy
-// can make the engine.
+// Calls that the engine or the driver makes are not calls of the program. They can be inside a call
+// of the program, because the first copy can make the engine.
 inline constinit thread_local bool in_own_call = false;
 
 class own_call {

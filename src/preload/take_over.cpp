@@ -62,8 +62,8 @@ void set_state(engine_state state) { counters().engine.store(static_cast<std::ui
 // --- the engine's life
 // ----------------------------------------------------------------------------
 
-// Whether a GPU is in exclusive-process mode. The engine would make contexts on it and so lock out
-// other processes.
+// Whether a GPU is in exclusive-process mode. The engine would make contexts on this GPU and would
+// so lock out other processes.
 bool has_exclusive_gpu(const cuda::driver_table& calls) {
   constexpr int compute_mode = 20;
   constexpr int exclusive_process = 3;
@@ -140,7 +140,7 @@ void start() {
   phase idle = phase::idle;
   if (!current_phase.compare_exchange_strong(idle, phase::starting)) return;
   remember_own_contexts();
-  // NOLINTNEXTLINE(cert-err33-c): if there is no room for it, nobody waits for the thread
+  // NOLINTNEXTLINE(cert-err33-c): if the function cannot be registered, nobody waits for the thread
   if (!start_attempted.exchange(true)) std::atexit(finish);
   if (process_settings().start == start_mode::wait) {
     make_engine();
@@ -247,7 +247,8 @@ decision try_engine(copy_engine& running, requested_copy& asked) {
 
 // No value if no engine is ready.
 std::optional<decision> try_engine(requested_copy& asked) {
-  // Before the phase is read: stop_engine changes the phase before it reads the count.
+  // This must come before the phase is read, because stop_engine changes the phase before it reads
+  // the count.
   engine_users.fetch_add(1);
   std::optional<decision> made;
   if (current_phase.load() == phase::ready) made = try_engine(*engine.load(), asked);
@@ -268,7 +269,7 @@ decision decide(requested_copy& asked, bool waiting) {
     return {outcome::switched_off, false};
   const cuda::driver_table* calls = usable_driver();
   if (calls == nullptr) return {outcome::failed, false};
-  // A copy without a context is an error, which the program must get.
+  // A copy without a context is an error, and the program must receive this error.
   if (current_context() == nullptr) return {outcome::other_context, false};
   if (waiting && !waits(*calls, asked)) return {outcome::synchronous, false};
   if (const auto made = try_engine(asked)) return *made;

@@ -29,8 +29,8 @@ struct requested_copy {
 // Whether the copy is enqueued. If not, the caller must make it. Counts the copy in both cases.
 bool take_over(const requested_copy& asked) noexcept;
 // The same for a call that returns when the copy is complete. Returns the call's result, or nothing
-// if the caller must make the copy. Only copies between a GPU and the host are taken over: the
-// driver does not always wait for others.
+// if the caller must make the copy. Only copies between a GPU and the host are taken over, because
+// for other copies the driver does not always wait.
 std::optional<int> take_over_waiting(const requested_copy& asked) noexcept;
 
 // Whether the engine has started or is starting. Then it enables peer access between the GPUs.

@@ -29,7 +29,8 @@ namespace {
 
 using cuda::device_address;
 
-// Copies of at least this many bytes are all recorded, because they take longer than the recording.
+// Every copy of at least this many bytes is recorded, because such a copy takes longer than the
+// recording.
 constexpr std::size_t always_looked_at = std::size_t{1} << 20U;
 constexpr std::size_t most_frames = 24;
 constexpr std::size_t key_frames = 6;  // frames that tell stacks apart
@@ -53,8 +54,8 @@ struct sampling {
 };
 thread_local sampling of_thread;
 
-// The first calls of a thread are all sampled. Later the distance of samples is random, so that it
-// cannot keep step with a loop of the program.
+// The first calls of a thread are all sampled. Later the distance between samples is random, so
+// that samples cannot fall into step with a loop of the program.
 std::uint32_t distance(sampling& own) {
   const std::uint32_t period = own.seen < 256 ? 1 : own.seen < 65536 ? 16 : 64;
   if (period == 1) return 1;
@@ -64,7 +65,7 @@ std::uint32_t distance(sampling& own) {
   return 1 + own.random % (2 * period - 1);
 }
 
-// The number of calls that this one stands for; 0 if it is not sampled.
+// The number of calls that this call stands for. 0 if this call is not sampled.
 std::uint32_t weight_of_next(std::size_t bytes) {
   if (bytes >= always_looked_at) return 1;
   sampling& own = of_thread;
@@ -87,7 +88,7 @@ _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* into) {
   auto& found = *static_cast<stack*>(into);
   const std::uintptr_t returns_to = _Unwind_GetIP(context);
   if (returns_to == 0) return _URC_END_OF_STACK;
-  // A return address can be the first one of the next function.
+  // A return address can already belong to the next function.
   auto* at = reinterpret_cast<void*>(returns_to - 1);
   if (within_this_library(at)) return _URC_NO_REASON;
   found.frames.at(found.count++) = at;
@@ -155,8 +156,7 @@ place place_of(const stack& calls) {
   return found;
 }
 
-// The sites, by the stacks that lead to them. Changes need the lock; a lookup of a known stack does
-// not.
+// Maps stacks to call sites. Changes need the lock. A lookup of a known stack does not.
 struct known_stack {
   std::atomic<std::uint64_t> key{0};  // 0: free
   std::uint32_t site = 0;
@@ -183,7 +183,7 @@ std::uint64_t key_of(const stack& calls, entry which) {
 }
 
 // Returns the process's site with this name, and makes it if it is new. The last site of the file
-// stands for all that have no room.
+// stands for all sites for which there is no room.
 std::uint32_t site_named(const place& named, entry which) {
   const auto sites = call_sites();
   for (std::size_t at = 0; at < site_count; ++at) {

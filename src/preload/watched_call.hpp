@@ -2,10 +2,10 @@
 // long the driver takes, and between which memories they copy.
 //
 // A call site is the first function outwards that belongs neither to this library nor to the CUDA
-// runtime or the driver. Finding it means walking the stack, so only some calls of small copies are
-// sampled; each stands for those before it. Every large copy is looked at. Memory is bounded: the
-// sites and calls have their places in the file of counters, and a process remembers a fixed number
-// of stacks.
+// runtime or the driver. Finding it means walking the stack, so of the calls for small copies only
+// a sample is recorded; each recorded call stands for the calls before it that were not. Every call
+// for a large copy is recorded. Memory is bounded: the sites and calls have their places in the
+// file of counters, and a process remembers a fixed number of stacks.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ namespace interlace::preload {
 // Whether the user asked for call sites or a list of calls. Set before the program starts.
 extern bool watching;
 
-// Lives as long as a call of the program. If nobody asked for sites or calls, it only tests a flag.
+// An object of this class lives as long as a call of the program. If nobody asked for sites or
+// calls, it only tests a flag.
 class watched_call {
  public:
   // Records `pieces` copies of `bytes` bytes in all. The addresses are those of the first copy.
@@ -46,7 +47,7 @@ class watched_call {
 
   entry which_;
   bool wanted_ = false;
-  std::uint32_t weight_ = 0;  // the calls that this one stands for; 0: not sampled
+  std::uint32_t weight_ = 0;  // the number of calls that this call stands for; 0: not sampled
   cuda::device_address to_ = 0;
   cuda::device_address from_ = 0;
   std::size_t bytes_ = 0;

@@ -121,7 +121,7 @@ class bound_reader {
   std::unique_ptr<Ring> ring_;
   std::unique_ptr<checkpoint::reader> reader_;
   std::atomic<bool> closed_{false};
-  std::shared_mutex used_;  // calls share it; it ends before the ring
+  std::shared_mutex used_;  // calls hold it shared; it is destroyed before the ring
 };
 
 // Binds the functions that all readers have. Their constructors differ.

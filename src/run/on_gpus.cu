@@ -17,7 +17,8 @@ std::optional<cuda::nvlink_bytes> total_counters(const cuda::node& node) {
   cuda::nvlink_bytes sum;
   std::vector<int> ordinals;
   for (std::uint32_t d = 0; d < node.devices(); ++d) ordinals.push_back(node.ordinal(d));
-  if (cuda::shares_gpu(ordinals)) return std::nullopt;  // messages stay on the GPU
+  if (cuda::shares_gpu(ordinals))
+    return std::nullopt;  // messages between these devices stay on the GPU
   for (std::uint32_t d = 0; d < node.devices(); ++d) {
     const auto one = cuda::read_nvlink_counters(node.ordinal(d));
     if (!one) return std::nullopt;

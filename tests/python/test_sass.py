@@ -317,11 +317,8 @@ CHAINS = {
 # The memories of load loops in the order of loaded_from, and the opcode of a load from each.
 LOOPS = (("shared", "LDS"), ("l1", "LDG.E.CONSTANT"), ("l2", "LDG.E.STRONG.GPU"))
 SMALL = (0, 50, 1000)
-GATHERS = {
-    32: 13,
-    64: 50,
-    128: 112,
-}  # registers: the number of values that the kernel keeps; multiprocessor.cu has such kernels
+# Registers of a gather kernel: the number of values that it keeps (multiprocessor.cu).
+GATHERS = {32: 13, 64: 50, 128: 112}
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ namespace interlace::cuda {
 // one that has them.
 inline constexpr std::size_t block_arguments_room = 944;
 
-// Address i of a side is base + number[i] * scale; numbers without a list are 0, 1, 2 and so on.
-// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): a launch writes the lists that it has
+// Address i of a side is base + number[i] * scale. Without a list, the numbers are 0, 1, 2 and so
+// on. NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): a launch writes the lists that it has
 struct block_arguments {
   static constexpr std::uint32_t wide_to = 1, wide_from = 2, lists_inside = 4;
 
