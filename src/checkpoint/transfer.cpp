@@ -357,7 +357,7 @@ class reader::mover {
       if (staged && way_ == direction::read && slot == no_slot) {
         slot = idle_slot(thread);
         if (slot == no_slot) {
-          await_a_slot(thread, lock);
+          await_a_slot(lock);
           continue;  // another thread may have taken the piece
         }
         slots_[slot].of = &of;
@@ -365,8 +365,7 @@ class reader::mover {
         slots_[slot].user = thread;
       }
       const taken one{&of, next_.piece++};
-      if (staged && way_ == direction::write && !await_fetched(of.chunks[p.chunk], thread, lock))
-        return {};
+      if (staged && way_ == direction::write && !await_fetched(of.chunks[p.chunk], lock)) return {};
       return one;
     }
     return {};
@@ -383,17 +382,14 @@ class reader::mover {
     return found;
   }
 
-  // Waits until the state of a slot may have changed.
-  void await_a_slot(std::uint32_t thread, std::unique_lock<std::mutex>& lock) {
+  // Waits until the state of a slot may have changed. A thread asks for the chunk that was sent or
+  // fetched first of those for which nobody asks, because it arrives first.
+  void await_a_slot(std::unique_lock<std::mutex>& lock) {
     std::uint32_t oldest = no_slot;
     for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
       const slot_state& s = slots_[slot];
       if (!s.moving || s.asked) continue;
-      if (oldest == no_slot || (s.user == thread) > (slots_[oldest].user == thread) ||
-          ((s.user == thread) == (slots_[oldest].user == thread) &&
-           s.since < slots_[oldest].since)) {
-        oldest = slot;
-      }
+      if (oldest == no_slot || s.since < slots_[oldest].since) oldest = slot;
     }
     if (oldest == no_slot) {
       slot_changed_.wait_for(lock, wake_interval);
@@ -407,9 +403,8 @@ class reader::mover {
   }
 
   // Waits until a chunk has been fetched. Returns false if the transfer has ended in the meantime.
-  bool await_fetched(const chunk_state& c, std::uint32_t thread,
-                     std::unique_lock<std::mutex>& lock) {
-    while (!stopped() && (c.slot == no_slot || slots_[c.slot].moving)) await_a_slot(thread, lock);
+  bool await_fetched(const chunk_state& c, std::unique_lock<std::mutex>& lock) {
+    while (!stopped() && (c.slot == no_slot || slots_[c.slot].moving)) await_a_slot(lock);
     return !stopped();
   }
 

@@ -27,10 +27,6 @@ MOST_NAMED_THREADS = 1024
 ALIGNMENT = 256  # alignment of a tensor; a smaller tensor is aligned to its size
 # About the bytes of an allocation. Threads read into one while the driver makes the next one.
 BLOCK = 512 << 20
-# The number of allocations that are made ahead of the one that is complete. While the driver makes
-# an allocation, nothing else can be enqueued. The work that is already enqueued covers the time of
-# only one.
-LEAD = 2
 LEAST_SLOT, MOST_RING = 4096, 1 << 40  # least bytes of a slot, and most bytes of all slots
 
 
@@ -73,15 +69,15 @@ def ring_of(asked: tuple[int, int] | None) -> tuple[int, int] | None:
 def default_ring(threads: int, gpus: int) -> tuple[int, int]:
     """Return the ring that suits the number of threads and of GPUs that the process sees.
 
-    Few threads read slower than a link copies. They are fastest with small slots of their own,
-    which stay in the caches of their cores. Up to eight threads are fastest with few large slots.
-    More threads are faster than a link. If there are several GPUs, they relay copies, but only
-    large ones.
+    Few threads read slower than a link copies, so they need few slots. Calls of the driver would
+    take a tenth of their time with slots of 1 MiB. Up to eight threads are fastest with eight large
+    slots. More threads are faster than a link. If there are several GPUs, they relay copies, but
+    only large ones.
     """
     if gpus > 1:
         return 8, 16 << 20
     if threads <= 4:
-        return 2 * threads, 1 << 20
+        return threads + 2, 4 << 20
     return (8 if threads <= 8 else 16), 8 << 20
 
 
@@ -162,9 +158,8 @@ def read(
     batches, how = _bounded(_batches(wanted, BLOCK), wanted, framework, how)
     reader = reader_of(files, wanted, how)
     try:
-        for place, batch in enumerate(batches):
-            if place >= LEAD:
-                reader.wait(place - LEAD)
+        # An allocation delays the copies to a GPU. So all are made while the threads fill the ring.
+        for batch in batches:
             own = [one for _, one in batch]
             begun = begin(reader, files, own, framework, pin_memory=pin_memory)
             for (number, _), tensor in zip(batch, begun, strict=True):
