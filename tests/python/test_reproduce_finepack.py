@@ -11,7 +11,7 @@ import pytest
 
 from interlace.model.mechanism_table import BULK_COPY, FINEPACK, INLINE
 from interlace.model.run import Outcome
-from interlace.reproduce import finepack
+from interlace.reproduce import finepack, finepack_described
 from interlace.reproduce import finepack_experiments as experiments
 from interlace.reproduce import finepack_inputs as given
 from interlace.reproduce.finepack_inputs import Sizes
@@ -78,6 +78,7 @@ def test_rows_follow_from_the_runs(document: dict[str, Any]) -> None:
         shares = [rows[f"bytes-{kind}-bulk-copy-{name}"]["simulated"] for kind in kinds]
         assert sum(shares) == pytest.approx(1)
     assert rows["vs-inline"]["simulated"] == pytest.approx(product ** (1 / len(finepack.LOADED)))
+    check_programs_as_described(rows)
     check_counters(rows)
     check_experiments(document, rows)
 
@@ -196,3 +197,47 @@ def test_storage_contradicts_the_paper_on_four_gpus_alone() -> None:
     assert rows["queue-KiB-4"].simulated == 24
     assert not rows["queue-KiB-4"].possible
     assert rows["queue-KiB-16"].ratio == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "over_one_gpu", "under_32", "expected"),
+    [
+        ("jacobi", "own", 3.9, 0.0, True),
+        ("jacobi", "own", 3.9, 0.1, False),
+        ("diffusion", "own", 0.9, 0.0, False),
+        ("als", "own", 0.9, 1.0, False),  # sends to its readers alone
+        ("als", "to-all", 0.9, 1.0, True),
+        ("sssp", "whole-lines-to-all", 1.1, 0.0, False),
+        ("ct", "own", 0.6, 0.0, False),
+        ("ct", "lane-by-lane", 0.6, 1.0, True),
+        ("eqwp", "own", 2.3, 0.0, False),
+        ("hit", "own", 0.9, 0.3, True),
+    ],
+)
+def test_the_description_decides(
+    name: str, kernel: str, over_one_gpu: float, under_32: float, expected: bool
+) -> None:
+    assert finepack_described.fits(name, kernel, over_one_gpu, under_32) == expected
+
+
+def check_programs_as_described(rows: dict[str, dict[str, Any]]) -> None:
+    for name in finepack.LOADED:
+        kernels = [
+            kernel
+            for kernel in finepack_described.KERNELS
+            if f"described-stores-{name}-{kernel}" in rows
+        ]
+        fitting = [
+            kernel
+            for kernel in kernels
+            if finepack_described.fits(
+                name,
+                kernel,
+                rows[f"described-stores-{name}-{kernel}"]["simulated"],
+                rows[f"described-under-32B-{name}-{kernel}"]["simulated"],
+            )
+        ]
+        shown = rows[f"described-kernel-{name}"]["simulated"]
+        assert shown == (fitting[0] if fitting else "none; own")
+        assert rows[f"described-receivers-{name}"]["published"]
+    assert rows["vs-inline-as-described"]["published"] == rows["vs-inline"]["published"]

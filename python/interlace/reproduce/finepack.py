@@ -22,6 +22,7 @@ from interlace.model.mechanism_table import CONFIG_PACKET, FINEPACK, GPS, INLINE
 from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.model.run import Case, core_errors
 from interlace.nodes.nodes import CudaNode
+from interlace.reproduce import finepack_described
 from interlace.reproduce import finepack_experiments as experiments
 from interlace.reproduce import finepack_inputs as given
 from interlace.reproduce.finepack_figures import FIGURES, Figure
@@ -246,6 +247,7 @@ def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Figure
     """All rows, in the order of the paper's figures."""
     found = {name: _run(runner, name, quick) for name in LOADED}
     own = {name: of.own for name, of in found.items()}
+    varied = {name: of.varied for name, of in found.items()}
     return [
         *_fig_2(runner),
         *_fig_4(own),
@@ -260,8 +262,9 @@ def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Figure
         *experiments.rows_of(
             own,
             {name: of.sixteen for name, of in found.items()},
-            {name: of.varied for name, of in found.items()},
+            varied,
         ),
+        *finepack_described.rows_of(own, varied),
     ]
 
 
