@@ -1,6 +1,6 @@
-// A library that is preloaded into a program. It makes one operation of the program fail, or all
-// operations from one on, or kills the program at an operation. The test in
-// tests/python/test_faults.py does so for each operation of a command. For
+// A library that is preloaded into a program. It makes one operation of the program fail, or makes
+// all operations fail from some operation on, or kills the program at an operation.
+// tests/python/test_faults.py does this for each operation of a command. For
 // tests/python/test_power_loss.py the same library records the program's operations on files.
 //
 // Operations on the descriptors 0 to 2 do not count: they belong to the terminal. Requests

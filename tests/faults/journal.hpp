@@ -130,7 +130,7 @@ inline void renamed(const place& from, const place& to) {
 inline void gone(const place& from) {
   if (is_written() && from.counts) put(words("gone", {from.folder_inode}, from.name));
 }
-// `before` is what the name stood for before the file was opened.
+// `before` is the inode of the name before the file was opened.
 inline void opened(int file, int flags, const place& before) {
   if (!is_written() || file < 0 || !is_below(path_of(file))) return;
   if ((flags & O_TMPFILE) == O_TMPFILE) {

@@ -1,4 +1,5 @@
-// Fuzzes kernels of Accel-Sim's tracer, versions 4 and 5, and lists of them.
+// Fuzzes the readers of kernel files of Accel-Sim's tracer, versions 4 and 5, and of lists of such
+// files.
 #include "sim/trace/accel_sim.hpp"
 
 #include "fuzzer.hpp"

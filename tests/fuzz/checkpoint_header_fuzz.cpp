@@ -1,5 +1,5 @@
-// Headers of safetensors files, and indexes of several files. The first byte of an input says which
-// of the two it is.
+// Fuzzes the readers of safetensors headers and of indexes. The first byte of an input says which
+// of the two the rest is.
 #include <algorithm>
 #include <stdexcept>
 #include <string>

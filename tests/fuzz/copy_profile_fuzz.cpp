@@ -1,4 +1,4 @@
-// Profiles of copies, as `interlace tune copy` writes them.
+// Fuzzes the reader of copy profiles, which `interlace tune copy` writes.
 #include "fuzzer.hpp"
 #include "plan/copy_profile.hpp"
 

@@ -1,5 +1,5 @@
-// Packets of FinePack, for the decoder. The first three bytes of an input are the format: the bytes
-// of a sub-header, and the largest payload.
+// Fuzzes the decoder of FinePack's packets. The first three bytes of an input are the format: the
+// bytes of a sub-header, and the largest payload.
 #include <algorithm>
 #include <random>
 #include <stdexcept>
@@ -45,7 +45,8 @@ std::string seeded_input(std::mt19937_64& random) {
   try {
     bytes = encode(p, f);
   } catch (const model_error&) {
-    p.base = 0;  // the base is so near the last address that a store ends beyond it
+    p.base = 0;  // the base is so close to the last address that a store would end beyond the last
+                 // address
     bytes = encode(p, f);
   }
   return input.append(bytes.begin(), bytes.end());

@@ -34,7 +34,7 @@ namespace interlace::fuzz {
 
 class mutation {
  public:
-  // `words` are inserted here and there. They should be words of the format's texts.
+  // `words` are inserted at random places. They should be words that occur in the format's texts.
   mutation(std::vector<std::string> inputs, std::vector<std::string> words, std::uint64_t seed)
       : inputs_(std::move(inputs)), words_(std::move(words)), random_(seed) {}
 

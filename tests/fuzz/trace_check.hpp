@@ -1,4 +1,4 @@
-// An accepted input must be a trace. It is written to a file, and the file is read.
+// Checks that an accepted input is a trace: writes it to a file, and reads the file.
 #pragma once
 
 #include <sys/mman.h>

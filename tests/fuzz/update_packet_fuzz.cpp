@@ -1,5 +1,5 @@
-// Packets of updates, for the plain decoder and for the functions that kernels call. The first 8
-// bytes of an input are the number of elements of the array.
+// Fuzzes the plain decoder of update packets, and the functions that kernels call to read them. The
+// first 8 bytes of an input are the number of elements of the array.
 #include <cstring>
 #include <random>
 #include <stdexcept>

@@ -1,5 +1,6 @@
-// A probe of the kernel model: a bitonic sort. Partners closer than the warp's width exchange keys
-// by shuffles, partners in the same block by shared memory, and others by device memory.
+// A probe of the kernel model: a bitonic sort. Partners that are closer than the warp's width
+// exchange keys by shuffles. Other partners in the same block use shared memory. All other partners
+// use device memory.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@ INTERLACE_HOST_DEVICE std::uint32_t keep(std::uint32_t own, std::uint32_t other,
   return (own < other) == smaller ? own : other;
 }
 
-// Makes all steps of the sort whose partners are in the same tile, for sizes from `first_size` to
-// `last_size`. The first size begins with the largest distance in a tile.
+// Makes all steps whose partners are in the same tile, for sizes from `first_size` to `last_size`.
+// For the first size, the steps begin with the largest distance that fits in a tile.
 struct bitonic_tiles {
   static constexpr std::uint32_t threads = bitonic_tile;
   static constexpr std::uint32_t shared_bytes = bitonic_tile * sizeof(std::uint32_t);

@@ -65,7 +65,7 @@ struct scattered_updates {
         const std::uint64_t random = mixed_bits(d * count + k + 1);
         const std::uint64_t element = k % 2 == 0 ? random % size : random % std::min(size, hot);
         elements.back().push_back(element);
-        // A store of an element has the same value whoever makes it.
+        // All stores to an element have the same value, so their order does not matter.
         values.back().push_back(
             static_cast<T>(mixed_bits(Op == combine::store ? element : random + 7) % 1000));
       }

@@ -46,7 +46,8 @@ struct trace_axpy {
   }
 };
 
-// Lane k makes k iterations. In each, all remaining lanes read one word of a new line.
+// Lane k makes k iterations. In each iteration, the lanes that still run read one word of a new
+// line.
 struct trace_lengths {
   local<const float> x;
   local<float> y;
@@ -359,7 +360,7 @@ void each_workload(Visit visit) {
       node.run([&] { work.enqueue_iteration(true); });
     };
     iterate(250, 6, 2);
-    iterate(90, 34, 1);  // so many angles that teams of warps share them
+    iterate(90, 34, 1);  // there are so many angles that teams of warps share them
   });
   for (const bool heat : {true, false}) {
     visit(heat ? "diffusion" : "burgers", [heat](auto& node) {

@@ -38,7 +38,7 @@ def _no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def core(monkeypatch: pytest.MonkeyPatch) -> Fake:
-    """The fake core in place of the compiled one. There is no CUDA."""
+    """Use the fake core in place of the compiled one, and no CUDA module."""
     fake = Fake()
     monkeypatch.setitem(sys.modules, "interlace._core", fake)
     monkeypatch.setitem(sys.modules, "interlace._cuda", None)
@@ -70,7 +70,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the work of a reproduction in this process: its pieces are too small for others."""
+    """Run the work of a reproduction in this process, because its pieces are too small for
+    processes of their own."""
 
     def here(work: Any, cases: Any, jobs: int) -> Any:
         assert len(work) == len(cases)
@@ -96,7 +97,8 @@ def faults_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_library(tmp_path_factory.mktemp("faults"))
 
 
-# Stand-ins of the driver whose GPUs are memory of the host, by the names of the libraries.
+# Stand-ins for the driver, by the name of the library that they replace. Their GPUs are host
+# memory.
 STAND_INS = {
     "libcuda.so.1": "fake_driver.cpp",
     "libnvidia-ml.so.1": "fake_nvml.cpp",

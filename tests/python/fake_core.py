@@ -122,8 +122,8 @@ class Fake:
     def __init__(self) -> None:
         self.wrong: tuple[str, int, int, int] | None = None  # mechanism, GPUs, device and element
         self.wrong_by = 1e-3
-        # The parts of an iteration. Each has a share of the sent bytes, and a share of the time
-        # before it.
+        # The parts of an iteration. Each part has a share of the sent bytes, and a share of the
+        # time before the exchange.
         self.exchanges: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
         self.interrupt: str | None = None  # the mechanism during whose run Ctrl-C arrives
         self.crash: str | None = None

@@ -1,4 +1,5 @@
-"""A program in which each call of the driver fails once, or all fail from one on.
+"""A program in which each call of the driver fails once, or in which all calls fail from some
+call on.
 
 It runs with the stand-in libcuda.so.1 of tests/cpp/preload. Arguments: an action, and how many
 calls fail in each way (0: all). Prints one line of JSON: how many calls the action makes, how many
@@ -42,9 +43,10 @@ SEED = 1
 TURNS = 4  # failures in one process; what grows by each of them leaks
 SECONDS = 30  # a failure that takes longer hangs
 OUT_OF_MEMORY, LAUNCH_FAILED = 2, 719
-# A call fails alone, or all calls fail from one on, as after an error that ends a context.
+# One call fails, or all calls fail from some call on, as they do after an error that ends a
+# context.
 WAYS = {"no memory": (OUT_OF_MEMORY, 0), "error": (LAUNCH_FAILED, 0), "lost": (LAUNCH_FAILED, 1)}
-# After a failure of one of these the memory is still mapped or registered, and stays.
+# If one of these calls fails, the memory is still mapped or registered, and stays so.
 KEPT = ("cuMemUnmap", "cuMemHostUnregister")
 ALONE = 12  # a copy that is not taken over makes fewer calls of the driver
 MIB = 1 << 20
@@ -64,8 +66,8 @@ def _need(holds: bool, what: str) -> None:
         raise AssertionError(what)
 
 
-# Each action prepares its inputs and yields functions: the action, which raises where a call fails,
-# and the check of what must hold after a failure.
+# Each generator prepares its inputs and yields two functions: the action, which raises if a call
+# fails, and a check of what must hold after a failure.
 
 
 def load() -> tuple[Check, Check]:
@@ -188,7 +190,10 @@ def parkable() -> tuple[Check, Check]:
 
 
 def run() -> tuple[Check, Check]:
-    """A program under `interlace run`: calls that it does not make itself may not fail for it."""
+    """Act as a program under `interlace run`.
+
+    The program must not see failures of calls that it does not make itself.
+    """
     sys.path.insert(0, str(Path(__file__).parent / "stand_ins/driver"))
     torch: Any = importlib.import_module("torch")
     pinned = torch.full((SIZE,), 7, dtype=torch.uint8, pin_memory=True)
@@ -272,7 +277,7 @@ def _one(make: Callable[[], tuple[Check, Check]], warm: bool, at: int, way: str)
         failed = driver.fake_failed_call().decode() or failed
         _arm(0)
         after()
-        if way == "lost":  # the driver does not come back to a process that has lost its context
+        if way == "lost":  # a process that has lost its context cannot use the driver again
             return said
         act()
         held.append(_left())
@@ -319,7 +324,7 @@ def _count(make: Callable[[], tuple[Check, Check]], warm: bool) -> str:
 
 
 def _points(name: str, calls: dict[bool, int], way: str, sample: int) -> list[tuple[bool, int]]:
-    """The failures that are tried: whether the action has run before, and which call fails."""
+    """Yield the failures to try: whether the action has run before, and which call fails."""
     every = [(warm, at) for warm, count in calls.items() for at in range(1, count + 1)]
     if sample == 0:
         return every

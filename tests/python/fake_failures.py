@@ -1,5 +1,4 @@
-"""A program whose loads fail, again and again: it counts the resources that the failed loads
-leave open.
+"""A program whose loads fail repeatedly. It counts the resources that failed loads leave open.
 
 It runs with the stand-in driver, as fake_gpus.py does, and with failing_reads.cpp preloaded.
 Arguments: a folder, a number of turns of failures, and N: every N-th turn also presses Ctrl-C.

@@ -1,6 +1,6 @@
 """Runs kernels in PTX on the host, thread by thread.
 
-It knows only the instructions that these kernels use.
+The interpreter knows only the instructions that these kernels use.
 
 An entry becomes a generator in Python. A thread yields at a barrier. A test registers the memory
 that kernels may access. An access outside of it, or a misaligned access, raises an error.

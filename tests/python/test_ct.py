@@ -94,7 +94,7 @@ def test_line_integrals_are_those_of_a_fine_image() -> None:
     size, fine = 16, 25
     detectors = least_detectors(size)
     exact = ct.phantom_scan(size, 6, detectors)
-    # The same rays through an image whose pixels are `fine` times smaller.
+    # Project the same rays through an image whose pixels are `fine` times smaller.
     system = System(size * fine, 6, detectors)
     image = ct.phantom(size * fine).ravel()
     distance = (np.arange(detectors) - (detectors - 1) / 2) * fine

@@ -73,7 +73,8 @@ def remade(path: Path, output: Path, *options: str) -> bool:
     done = script(path, *options, "--output", output)
     assert done.returncode == 0, done.stderr
     shipped = (DATA / output.name).read_bytes()
-    # Only the text is compared, because another zlib may pack it differently.
+    # Only the unpacked text is compared, because another version of zlib may compress it
+    # differently.
     assert shipped[:8] == output.read_bytes()[:8] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
     return gzip.decompress(shipped) == gzip.decompress(output.read_bytes())
 

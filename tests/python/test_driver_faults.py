@@ -1,4 +1,4 @@
-"""Each call of the driver that Interlace makes fails once, or all fail from one on.
+"""Each driver call that Interlace makes fails once, or all calls fail from some call on.
 
 The stand-in driver of tests/cpp/preload lets call n fail, with and without calls before it. After
 each failure there is one sentence or a whole result, nothing half-written and nothing leaked, and

@@ -146,9 +146,9 @@ def test_rgg_edges_are_the_near_points() -> None:
 
 
 def test_a_crawl_is_local_and_has_popular_pages() -> None:
-    # cnr-2000 has 9.9 links a page. A quarter of all pages has none, half of the links stay
-    # within 256 pages, and an eleventh goes between four parts. 1 in 100 pages has more than half
-    # of the links to it.
+    # cnr-2000 has 9.9 links a page. A quarter of all pages has none, half of the links stay within
+    # 256 pages, and one link in eleven crosses the border between four equal parts. 1 in 100 pages
+    # has more than half of the links to it.
     graph = crawl(60000, 2)
     links, linked = np.sort(graph.out_degree), np.sort(np.diff(graph.offsets))[::-1]
     assert graph.edges / graph.rows == pytest.approx(9.9, rel=0.2)

@@ -615,7 +615,8 @@ def test_partition_of_a_skewed_graph_is_balanced() -> None:
 
 
 def heaviest(offsets: NDArray[np.int64], bounds: Sequence[int]) -> int:
-    """The larger of work and stores to other parts, for the part in which it is largest."""
+    """Return the maximum over the parts of the larger of two numbers: a part's work, and its
+    stores to other parts."""
     rows = np.diff(bounds)
     work = np.diff(offsets[np.asarray(bounds)]) + rows
     return int(max(work.max(), (len(bounds) - 2) * rows.max()))

@@ -99,7 +99,8 @@ def test_a_loader_that_fails_is_left_out(
 
 def test_the_time_ends(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # the allowed time is enough for the begin, the loader's start, its first load, the measurement
-    # of its memory and one repeat; the clock is read before each of these and for its answer
+    # of its memory and one repeat; the clock is read before each of these steps and when its answer
+    # comes
     now = iter([0.0, *[0.5] * 8, 2.0])
     monkeypatch.setattr(load_bench, "_now", lambda: next(now))
     ran = run("bench", "load", "-b", "1M", "--device", "cpu", "-n", 2, "--folder", tmp_path,

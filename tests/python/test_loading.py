@@ -1,4 +1,4 @@
-"""`interlace.load` and `interlace.save` in the host's memory, beside safetensors' own reader."""
+"""`interlace.load` and `interlace.save` in host memory, compared with safetensors' own reader."""
 
 from __future__ import annotations
 

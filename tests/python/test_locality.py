@@ -1,4 +1,5 @@
-"""`interlace locality`: verified unified programs, counts beside MGPUSim's, and refused input."""
+"""`interlace locality`: verified unified programs, counts compared with MGPUSim's, and refused
+input."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def test_four_gpus_are_slower_where_they_are_in_mgpusim(
 
 
 def test_classes(found: dict[tuple[str, int], dict[str, Any]]) -> None:
-    """All programs of the paper (Table 2), except four, have the class that it gives."""
+    """All programs except four have the class that the paper gives them (Table 2)."""
     classes = {program: found[program, 4]["locality"] for program in unified.PROGRAMS}
     assert classes == {
         **locality.PUBLISHED,

@@ -1,4 +1,4 @@
-"""The power may fail at any moment of a command: later commands read what the disk has then.
+"""The power may fail at any moment of a command. Later commands then read what the disk has.
 
 A library that is preloaded (tests/faults/journal.hpp) writes down what a command asks of the disk.
 The test computes from it the folders that a file system may keep: contents and names that were not

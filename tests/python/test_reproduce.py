@@ -374,7 +374,7 @@ def test_the_machines_are_those_of_the_paper() -> None:
 
 # --- the real core --------------------------------------------------------------------------------
 
-# Of each workload so much that the start of a copy is short beside an epoch.
+# Each input is so large that the start of a copy is short compared with an epoch.
 SMALL = Sizes(pagerank_scale=16, jacobi_rows=1 << 14, sssp_side=14, als_side=6, ct_size=144)
 
 
@@ -396,8 +396,8 @@ def hardware_over_inline(name: str) -> float:
     return min(time(PROACT_HARDWARE, Config(chunk_bytes=n * KIB)) for n in (4, 16)) / inline
 
 
-# A chunk leaves when its last element is there; until then inline has sent the others. So the time
-# of one chunk is the most that a copy can lose where every store fills its packet.
+# A chunk leaves when its last element is stored. By then, inline has already sent all other
+# elements. So if every store fills its packet, a copy loses at most the time of one chunk.
 @pytest.mark.parametrize("name", list(ALL))
 def test_hardware_hardly_loses_to_inline(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(given, "HALF_BANDWIDTH", 20)

@@ -4,9 +4,9 @@ tests/gpu/sass_twins.cu holds pairs of kernels `model_x` and `twin_x`. Both are 
 and disassembled, and each opcode (with its modifiers) has to occur equally often in both. No
 difference is allowed; NOP is not counted, since it only pads a kernel's end.
 
-Kernels that measure the rate of an operation have as many of it as the measurement counts, and the
-registers of kernels that state `blocks_at_once` last for so many blocks under every mechanism.
-Kernels that are launched early load nothing before they have waited.
+A kernel that measures the rate of an operation has exactly as many of these operations as the
+measurement counts. If a kernel states `blocks_at_once`, its registers suffice for this number of
+blocks under every mechanism. Kernels that are launched early load nothing before they have waited.
 """
 
 from __future__ import annotations
@@ -439,7 +439,7 @@ def demangled(symbols: list[str]) -> list[str]:
     return run.stdout.splitlines()
 
 
-# Other tests compile the first ones anyway. INTERLACE_TEST_KERNELS=all takes all.
+# Other tests compile the first of these kernels anyway. INTERLACE_TEST_KERNELS=all takes all.
 SOME = ("pagerank", "sssp", "jacobi", "ct")
 ALL = (*SOME, "als", "diffusion", "eqwp", "hit")
 
