@@ -5,6 +5,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "interlace/kernel.hpp"
+
 // Tests compile this file and bins.cuh for the host, too.
 #if defined(__CUDACC__)
 #define INTERLACE_UNROLL _Pragma("unroll")
@@ -33,12 +35,13 @@ __device__ __forceinline__ Record load_streaming(const Record* from) {
   return r;
 }
 
-// The codec of records that have functions for their element and their value.
+// The codec of records that have functions for their element and their value. The host calls these
+// functions for tables in its memory (INTERLACE_HOST_DEVICE).
 template <class Record>
 struct own_codec {
   using value_type = typename Record::value_type;
-  __device__ __forceinline__ std::uint64_t element(const Record& r) const { return r.element(); }
-  __device__ __forceinline__ value_type value(const Record& r) const { return r.value(); }
+  INTERLACE_HOST_DEVICE std::uint64_t element(const Record& r) const { return r.element(); }
+  INTERLACE_HOST_DEVICE value_type value(const Record& r) const { return r.value(); }
 };
 
 }  // namespace cuda::updates
@@ -49,17 +52,17 @@ template <class T, class Index = std::uint32_t>
 struct indexed_update {
   using value_type = T;
   indexed_update() = default;
-  __device__ __forceinline__ indexed_update(std::uint64_t element, T value) {
+  INTERLACE_HOST_DEVICE indexed_update(std::uint64_t element, T value) {
     const auto index = static_cast<Index>(element);
     memcpy(words, &index, sizeof(Index));
     memcpy(words + sizeof(Index) / 4, &value, sizeof(T));
   }
-  __device__ __forceinline__ std::uint64_t element() const {
+  INTERLACE_HOST_DEVICE std::uint64_t element() const {
     Index index;
     memcpy(&index, words, sizeof(Index));
     return index;
   }
-  __device__ __forceinline__ T value() const {
+  INTERLACE_HOST_DEVICE T value() const {
     T value;
     memcpy(&value, words + sizeof(Index) / 4, sizeof(T));
     return value;
