@@ -142,9 +142,9 @@ struct compiled_kernel {
 template <class Kernel>
 inline constexpr compiled_kernel compiled_as{};
 
-// An array in the device's own memory. local<const T> promises that nothing writes the array while
-// the kernel runs, nor before that, once all earlier work in the kernel's stream has ended. Loads
-// may therefore take the read-only path.
+// An array in the device's own memory. local<const T> promises that nothing writes the array from
+// the end of all earlier work in the kernel's stream until the end of the kernel. Loads may
+// therefore take the read-only path.
 template <class T>
 struct local {
   T* data = nullptr;
@@ -331,7 +331,7 @@ struct update_queues {
   }
 };
 
-// An array of which each element belongs to one device. Kernels on all devices update it, and the
+// An array in which each element belongs to one device. Kernels on all devices update it, and the
 // owner's kernels also load and store it.
 template <class T, combine Op>
 struct partitioned {

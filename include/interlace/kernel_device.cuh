@@ -344,8 +344,8 @@ struct warp_register {
 };
 
 // A weak load, through the read-only path if T's size allows it (ld.global.nc). Use it only for
-// memory that nothing writes while the kernel runs, nor before that, once the kernel's
-// prerequisites have ended. The load is not ordered with any other access.
+// memory that nothing writes from the end of the kernel's prerequisites until the end of the
+// kernel. The load is not ordered with any other access.
 template <class T>
 __device__ __forceinline__ T load_read_only(const T* p) {
   constexpr bool whole = alignof(T) >= sizeof(T);

@@ -1,5 +1,5 @@
 // Decisions that all ranks of a group take together. Each rank contributes a result or says why it
-// cannot, and either all ranks go on or none does.
+// cannot, and either all ranks continue or none does.
 #pragma once
 
 #include <cstdint>

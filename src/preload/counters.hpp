@@ -85,8 +85,8 @@ inline constexpr std::size_t host_memory_count = 4;
 inline constexpr std::size_t site_module_bytes = 64;
 inline constexpr std::size_t site_symbol_bytes = 128;
 
-// A place in the program that copies. Its counts stand for all of its calls, some of which were
-// sampled.
+// A place in the program that copies. Its counts are estimates for all of its calls, from the calls
+// that were sampled.
 struct call_site {
   struct tally {
     std::atomic<std::uint64_t> copies{0};

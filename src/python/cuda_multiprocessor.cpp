@@ -48,17 +48,20 @@ std::pair<std::uint32_t, std::vector<double>> measure_fft(bool planes, std::uint
 
 void bind_cuda_multiprocessor(nb::module_& module) {
   module.def("measure_chain", &measured::chain_clocks, nb::arg("kind"), nb::arg("warps"),
-             nb::arg("repeats"), released(), "simulate_chain of _core on a GPU, by repeat.");
+             nb::arg("repeats"), released(),
+             "Like simulate_chain of _core, but measured on a GPU: a value for each repeat.");
   module.def("measure_busy_clock", &measured::busy_clock_mhz, nb::arg("repeats"), released(),
-             "MHz of multiprocessors that all compute, by repeat.");
+             "The MHz of the multiprocessors while all of them compute, for each repeat.");
   module.def("measure_load_loop", &measure_load_loop, nb::arg("memory"), nb::arg("unroll"),
              nb::arg("warps"), nb::arg("repeats"), released(),
-             "simulate_load_loop of _core on a GPU, by repeat.");
+             "Like simulate_load_loop of _core, but measured on a GPU: a value for each repeat.");
   module.def("measure_load_chain", &measure_load_chain, nb::arg("memory"), nb::arg("bytes"),
-             nb::arg("repeats"), released(), "simulate_load_chain of _core on a GPU, by repeat.");
-  module.def("measure_peer_load_chain", &measure_peer_load_chain, nb::arg("bytes"),
              nb::arg("repeats"), released(),
-             "simulate_peer_load_chain of _core on GPUs, by repeat.");
+             "Like simulate_load_chain of _core, but measured on a GPU: a value for each repeat.");
+  module.def(
+      "measure_peer_load_chain", &measure_peer_load_chain, nb::arg("bytes"), nb::arg("repeats"),
+      released(),
+      "Like simulate_peer_load_chain of _core, but measured on GPUs: a value for each repeat.");
   module.def("measure_fresh_load_chain", &measure_fresh_load_chain, nb::arg("bytes"),
              nb::arg("repeats"), released(),
              "simulate_fresh_load_chain of _core on a GPU, by repeat.");
@@ -68,18 +71,22 @@ void bind_cuda_multiprocessor(nb::module_& module) {
              released(), "simulate_writes of _core on a GPU, by repeat.");
   module.def("measure_fresh_reads", &measured::fresh_reads_per_s, nb::arg("bytes"),
              nb::arg("repeats"), released(), "simulate_fresh_reads of _core on a GPU, by repeat.");
-  module.def("measure_small_kernels", &measured::small_kernel_s, nb::arg("instructions"),
-             nb::arg("kernels"), nb::arg("repeats"), released(),
-             "simulate_small_kernels of _core on a GPU, by repeat.");
+  module.def(
+      "measure_small_kernels", &measured::small_kernel_s, nb::arg("instructions"),
+      nb::arg("kernels"), nb::arg("repeats"), released(),
+      "Like simulate_small_kernels of _core, but measured on a GPU: a value for each repeat.");
   module.def("measure_gather", &measured::gathers_per_s, nb::arg("registers"), nb::arg("bytes"),
-             nb::arg("repeats"), released(), "simulate_gather of _core on a GPU, by repeat.");
+             nb::arg("repeats"), released(),
+             "Like simulate_gather of _core, but measured on a GPU: a value for each repeat.");
   module.def("measure_sectors", &measured::sectors_per_s, nb::arg("bytes"), nb::arg("repeats"),
-             released(), "simulate_sectors of _core on a GPU, by repeat.");
+             released(),
+             "Like simulate_sectors of _core, but measured on a GPU: a value for each repeat.");
   module.def("measure_reads", &measured::reads_per_s, nb::arg("bytes"), nb::arg("repeats"),
-             released(), "simulate_reads of _core on a GPU, by repeat.");
+             released(),
+             "Like simulate_reads of _core, but measured on a GPU: a value for each repeat.");
   module.def("measure_fft", &measure_fft, nb::arg("planes"), nb::arg("length"), nb::arg("repeats"),
              released(),
-             "The kernels of a call of cuFFT, and simulate_fft of _core on a GPU, by repeat.");
+             "The number of kernels of a call of cuFFT, and its measured seconds for each repeat.");
 }
 
 }  // namespace interlace::python

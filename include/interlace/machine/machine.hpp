@@ -111,7 +111,7 @@ struct subscriptions {
 };
 
 // Hardware that handles the remote loads of a GPU (DualOpt, PACT 2022, Table 1). No existing GPU
-// has it.
+// has this hardware.
 struct dualopt {
   std::uint32_t piece_bytes = 4;       // granularity of fine-grained loads: 4, 8 or 16
   std::uint32_t buffer_pieces = 64;    // capacity of the buffer for replies to one destination
@@ -134,7 +134,7 @@ struct dualopt {
 };
 
 // Hardware that moves pages depending on the GPUs that access them (Griffin, HPCA 2020). No
-// existing GPU has it.
+// existing GPU has this hardware.
 struct griffin {
   // The most pages that move together. 0: the machine has no such hardware.
   std::uint32_t batch_pages = 0;

@@ -82,7 +82,7 @@ def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing i
 
 
 class Sent(NamedTuple):
-    """Messages of one size that were sent one way."""
+    """Messages of one size, all sent over the same paths by the same executor."""
 
     bytes: int
     chunks: int  # the number of chunks on each staged path
@@ -439,7 +439,7 @@ class Found(NamedTuple):
     ring: Ring
 
 
-# The keys of a result, and the call that computes it.
+# Each entry: the keys of a result, and the call that computes the result.
 Job = tuple[tuple[Any, ...], Callable[[], Any]]
 
 MPI_SENDERS = tuple(sender for sender in SENDERS if sender[0] != "2")

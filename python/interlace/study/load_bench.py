@@ -48,7 +48,7 @@ PLACES = ("cache", "tmpfs", "cold")
 TMPFS = Path("/dev/shm")
 # A loader is given up if it takes longer than this time and is slower than this rate.
 ANSWER_S, LEAST_BYTES_PER_S = 20, 5e8
-AFTER_LIMIT_S = 5  # a loader that takes so much longer than the time allowed is given up
+AFTER_LIMIT_S = 5  # a loader is given up if it takes this much longer than the time allowed
 SLOW = 3  # a loader that takes this many times the fastest one's time is repeated once, at the end
 
 

@@ -76,7 +76,7 @@ def bytes_of(of: Shapes) -> int:
 
 
 def random_bytes(of: Shapes, seed: int = 0) -> bytearray:
-    """The bytes that all tensors share; each tensor begins `STEP` bytes after the one before."""
+    """The bytes that all tensors share; each tensor begins `STEP` bytes after the previous one."""
     import numpy as np
 
     most = max(map(size_of, of.values()))

@@ -32,7 +32,10 @@ class Kernel(msgspec.Struct):
 
 
 class RelayRow(msgspec.Struct):
-    """A message size. The times are for one message, by repeat."""
+    """The measurements for a message size.
+
+    The times are for one message; there is one for each repeat.
+    """
 
     bytes: int
     relayed: bool  # whether a message took several paths

@@ -62,7 +62,7 @@ class BlockProfile(Head, frozen=True, tag_field="kind", tag="interlace block pro
 
     machine: On
     repeats: int
-    directions: dict[str, list[Class]]  # by direction, in ascending order of bytes
+    directions: dict[str, list[Class]]  # for each direction, in ascending order of bytes
 
 
 def default_path(model: str) -> Path:

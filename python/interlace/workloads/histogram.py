@@ -51,8 +51,8 @@ class Histogram(DealtWorkload):
             raise UserError(f"--keys {keys}: give a number of at least 1")
         if keys * times > MOST_COUNTED:
             raise UserError(
-                f"--keys {keys}: {times} iterations count more than {MOST_COUNTED} keys, which "
-                "results do not hold; give fewer keys or iterations"
+                f"--keys {keys}: {times} iterations count more than {MOST_COUNTED} keys, more than "
+                "results can hold; give fewer keys or iterations"
             )
 
     @classmethod

@@ -191,7 +191,7 @@ class parking::transfer {
   std::vector<content> contents_;
   std::set<const gpu_state*> gpus_;
   std::vector<ending> endings_;  // one for each slab
-  std::size_t waited_ = 0;       // the number of endings that have passed
+  std::size_t waited_ = 0;       // the number of endings for which a wait has ended
 };
 
 parking::parking(const driver_table& driver, copy_function copy, parking_options options)

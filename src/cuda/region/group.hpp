@@ -38,7 +38,7 @@ class group_member {
   // The chunk for which a stream waited at the last call of progress(). No value if no stream
   // waited.
   virtual std::optional<wait_failure> late_chunk() const = 0;
-  // A late chunk as a sentence: its wait goes on, or has passed the deadline.
+  // A late chunk as a sentence: the wait for it continues, or has passed the deadline.
   virtual std::string describe(const wait_failure& late, bool expired) const = 0;
 };
 

@@ -197,7 +197,7 @@ class simulation : private message_receiver {
     double bytes_per_s = 0;     // the rate of the engine or the threads that copy
     double window = 0;          // number of segments that may be in flight
     bool stores = false;  // true: the mover's threads store lines; false: an engine sends packets
-    bool posted = false;  // the mover goes on when the links have taken everything
+    bool posted = false;  // the mover continues when the links have taken everything
     std::uint64_t asked = 0;  // number of read requests that were made
     std::uint64_t sent = 0;
     std::vector<std::uint64_t> arrived_bytes;  // number of bytes that arrived, by destination

@@ -314,7 +314,8 @@ placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
   p.rows.slots = put(node, device, units.slots);
   p.rows.words = put(node, device, std::vector<std::uint64_t>(units.count(), 0));
   p.blocks = units.count();
-  // The part that comes last writes a shared row, so each part of the row may write it.
+  // A shared row is written by its part that comes last, and this can be any part. So the mapping
+  // lets each part write the row.
   p.mapping = kernel::block_mapping::custom(
       [first_row, rows = units.rows, slots = units.slots](std::uint64_t block) {
         const std::uint64_t last = slots[block] != 0 ? rows[block] + 1 : rows[block + 1];

@@ -24,7 +24,8 @@ struct sizing_request {
   std::uint64_t cache_bytes = 0;   // size of the GPU's L2; 0: use bins in any case
   std::uint64_t buffer_bytes = 0;  // the most memory for bins and lists; 0: a quarter of the table
   std::uint64_t window_bytes = 0;  // part of the table that a bin covers; 0: the library decides
-  std::uint32_t groups = 0;        // a bin is emptied every so many rounds; 0: the library decides
+  std::uint32_t groups =
+      0;  // a bin is emptied once in this number of rounds; 0: the library decides
   std::uint32_t tile_records = 4096;  // number of updates that a thread block appends at a time
   std::uint32_t most_bins = 4096;
 };
