@@ -62,7 +62,7 @@ template <class T, combine Op>
 void same_as_host(spread how, const update_options& options, std::uint32_t seed) {
   using update = indexed_update<T>;
   // Sums of floating-point numbers stay below 2^24, where they are exact.
-  const std::uint64_t count = how == spread::one_element ? 200'001 : 3'000'001;
+  const std::uint64_t count = how == spread::one_element ? 100'001 : 1'000'001;
   const sample<T> s = samples<T>(elements, count, how, seed);
   std::vector<T> table(elements, T{9});
   std::vector<T> wanted = table;
@@ -156,7 +156,7 @@ TEST(scattered_updates, of_elements_that_do_not_exist_are_reported) {
 template <class T, combine Op>
 void host_table(spread how, std::uint32_t slots) {
   using update = indexed_update<T>;
-  constexpr std::uint64_t count = 2'000'003;
+  constexpr std::uint64_t count = 700'003;
   const sample<T> s = samples<T>(elements, count, how, 5);
   std::vector<T> table(elements, T{3});
   std::vector<T> wanted = table;
