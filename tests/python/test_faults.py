@@ -34,7 +34,7 @@ ONCE, FROM_THEN_ON, KILLED = range(3)
 # such a function, nanobind ends the process. After this many allocations the module itself is at
 # work.
 CONVERSIONS = 2
-SAMPLE = 1  # the number of operations of each command, kind and mode
+SAMPLE = 1  # the number of operations of each command and kind; the commands share the modes
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
 SEED = 1
 
@@ -145,6 +145,12 @@ def _check(command: str, where: str, code: int, said: str, how: int, inputs: set
     assert not left, f"{where}: afterwards {sorted(left)} are left"
 
 
+def _modes(command: str, kind: str) -> tuple[int, ...]:
+    every = (ONCE,) if kind == "memory" else (ONCE, FROM_THEN_ON, KILLED)
+    turn = list(COMMANDS).index(command) + KINDS.index(kind)
+    return every if ALL else (every[turn % len(every)],)
+
+
 def _points(command: str, kind: str, how: int, count: int) -> Iterator[int]:
     every = range(1 + CONVERSIONS if kind == "memory" else 1, count + 1)
     generator = random.Random(f"{SEED} {command} {kind} {how}")
@@ -178,7 +184,7 @@ def _main(command: str, path: str) -> None:
         code, said = forked(count)
         assert code == 0, said
         seen = faults.seen()
-        for how in (ONCE,) if kind == "memory" else (ONCE, FROM_THEN_ON, KILLED):
+        for how in _modes(command, kind):
             for at in _points(command, kind, how, seen):
                 clean()
                 where = f"{command}, {kind} {at}, {('once', 'from then on', 'killed')[how]}"
