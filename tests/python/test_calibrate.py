@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -238,6 +239,8 @@ def test_chains_of_operations_are_simulated() -> None:
         ([{"row": "no such row", "value": 1}], {}, "there is no row 'no such row'"),
         ([{"row": SMALL[0], "value": 1}] * 2, {}, "occurs twice"),
         ([{"row": SMALL[0], "value": 0}], {}, "is not above 0"),
+        ([{"row": SMALL[0], "value": 1e308}], {}, "is 1e+308; nothing measures that"),
+        ([{"row": SMALL[0], "value": 5e-324}], {}, "is 5e-324; nothing measures that"),
         ([{"row": SMALL[0]}], {}, "is not a file of measured rows"),
         ([], {}, "has no rows"),
         ([{"row": SMALL[0], "value": 1}], {"format": 2}, "format is 2; it must be 1"),
@@ -250,6 +253,21 @@ def test_a_wrong_file(
     assert ran.code == 2
     assert message in ran.err
     assert ran.err.count("\n") == 1
+
+
+def test_rows_from_no_regular_file(run: Run, tmp_path: Path) -> None:
+    pipe, long = tmp_path / "pipe", tmp_path / "long.json"
+    os.mkfifo(pipe)
+    with long.open("wb") as file:
+        file.truncate(1 << 40)
+    for name, message in (
+        (pipe, "is not a regular file"),
+        ("/dev/zero", "is not a regular file"),
+        (long, "is larger than 64 MiB"),
+    ):
+        ran = run("calibrate", "--measured", name)
+        assert (ran.code, ran.err.count("\n")) == (2, 1)
+        assert message in ran.err
 
 
 def test_a_machine_of_too_few_gpus(run: Run, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from interlace.base.errors import UserError
 
 STDOUT = Path("-")  # the name of an output that means standard output
+MOST_RESULTS_BYTES = 64 << 20  # of a file that is read whole
 
 
 def check_writable(path: Path, option: str) -> None:
@@ -86,6 +87,23 @@ def require_regular(path: Path) -> None:
     """Raise UserError if the path is a pipe or a device, which might never end."""
     if _is_special(path):
         raise UserError(f"{path} is not a regular file; give the name of one")
+
+
+def read_results(path: Path, what: str) -> bytes:
+    """The bytes of a file of results, which is small.
+
+    Raises UserError if the file cannot be read or is none; `what` names it there.
+    """
+    require_regular(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_RESULTS_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{what} cannot be read: {reason}") from None
+    if len(data) > MOST_RESULTS_BYTES:
+        raise UserError(f"{what} is larger than {MOST_RESULTS_BYTES >> 20} MiB; give another file")
+    return data
 
 
 def _target(path: Path) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -10,6 +9,9 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from interlace.base.errors import UserError
+from interlace.base.files import read_results
+
+LEAST, MOST = 1e-15, 1e15  # of any measured value
 
 
 class MeasuredFile(Protocol):
@@ -46,13 +48,10 @@ def read_measured_file(
     Raises:
         UserError: It is not such a file, or a row is unknown, is there twice, or is not above 0.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"--measured {path}: {error.strerror}") from None
+    data = read_results(path, f"--measured {path}")
     try:
         found = msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"--measured {path} is not a file of {what}: {error}") from None
     if found.format != file_format:
         raise UserError(f"--measured {path}: format is {found.format}; it must be {file_format}")
@@ -64,8 +63,10 @@ def read_measured_file(
             raise UserError(f"--measured {path}: there is no row {text}")
         if name in seen:
             raise UserError(f"--measured {path}: row {text} occurs twice")
-        if not (math.isfinite(value) and value > 0):
+        if not value > 0:
             raise UserError(f"--measured {path}: {called} {text} is not above 0")
+        if not LEAST <= value <= MOST:
+            raise UserError(f"--measured {path}: {called} {text} is {value}; nothing measures that")
         seen.add(name)
     if not found.rows:
         raise UserError(f"--measured {path} has no rows")

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from interlace.base.errors import UserError
-from interlace.base.files import require_regular
+from interlace.base.files import read_results
 from interlace.model.mechanisms import ELEMENT_BYTES, MECHANISMS, Config, label
 from interlace.model.results import Head, provenance
 from interlace.nodes.nodes import Node
@@ -218,12 +218,7 @@ def load(path: Path, option: str) -> Profile:
     Raises UserError if the file is not a profile.
     """
     what = f"{option} {path}".strip()
-    require_regular(path)
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UserError(f"{what} cannot be read: {reason}") from None
+    text = read_results(path, what)
     try:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
