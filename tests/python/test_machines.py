@@ -101,6 +101,16 @@ def test_shipped_file_loads_and_reaches_cpp(name: str) -> None:
     assert [c[:2] for c in connections(back)] == [c[:2] for c in connections(machine)]
 
 
+@pytest.mark.parametrize("sign", ["##", "# #", "#\t# #"])
+def test_a_source_after_several_number_signs_is_written_and_read_again(sign: str) -> None:
+    text = volta()
+    line = next(line for line in text.splitlines() if line.startswith("clock_MHz"))
+    text = text.replace(line, f"clock_MHz = 1530 {sign} a source", 1)
+    machine = parse_machine(text, "m", "m.toml", sources=True)
+    assert machine.sources["gpu.clock_MHz"] == "a source"
+    assert parse_machine(machine_text(machine), "m", "m.toml", sources=True) == machine
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_figure_has_a_source(name: str) -> None:
     sources = load_machine(name, sources=True).sources

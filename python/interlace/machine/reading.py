@@ -92,8 +92,8 @@ def _comments(text: str) -> dict[str, str]:
 
 
 def _words(comment: str) -> str:
-    """The text of a comment, with single spaces."""
-    return " ".join(comment.strip().removeprefix("#").split())
+    """The text of a comment, with single spaces and without number signs before it."""
+    return " ".join(comment.lstrip("# \t").split())
 
 
 def _walk(body: list[Any], table: str, comments: _Comments) -> None:

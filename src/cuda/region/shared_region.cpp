@@ -13,6 +13,7 @@
 #include "cuda/region/agent.hpp"
 #include "cuda/region/audit.hpp"
 #include "cuda/region/failure.hpp"
+#include "cuda/region/late_chunk.hpp"
 #include "interlace/base/errors.hpp"
 #include "interlace/cuda/check.hpp"
 #include "kernel/region_spec.hpp"
@@ -277,23 +278,25 @@ std::optional<std::vector<counter>> shared_region::progress() {
 }
 
 std::optional<wait_failure> shared_region::late_chunk() const {
+  std::vector<counted_chunks> devices;
   for (const side& s : sides_) {
-    if (s.seen == nullptr || running(s) == 0) continue;
-    const counter over = s.seen[0];
-    for (std::size_t c = 0; c < s.targets.size(); ++c) {
-      const counter count = s.seen[1 + c] - over * s.targets[c];
-      if (count >= s.targets[c]) continue;
-      wait_failure late{};
-      late.what = failed_wait::chunk;
-      late.device = s.device;
-      late.region = id_;
-      late.chunk = static_cast<unsigned int>(c);
-      late.seen = count;
-      late.target = s.targets[c];
-      return late;
-    }
+    counted_chunks& one = devices.emplace_back();
+    if (s.seen == nullptr) continue;
+    one.running = running(s) != 0;
+    one.launches = s.seen[0];
+    one.counters = {s.seen + 1, s.targets.size()};
+    one.targets = s.targets;
   }
-  return std::nullopt;
+  const auto found = find_late_chunk(devices);
+  if (!found) return std::nullopt;
+  wait_failure late{};
+  late.what = failed_wait::chunk;
+  late.device = sides_[found->device].device;
+  late.region = id_;
+  late.chunk = static_cast<unsigned int>(found->chunk);
+  late.seen = found->seen;
+  late.target = found->target;
+  return late;
 }
 
 std::string shared_region::describe(const wait_failure& late, bool expired) const {
