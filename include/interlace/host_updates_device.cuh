@@ -5,10 +5,10 @@
 //       table, elements, {.pool_bytes = std::uint64_t{8} << 30});
 //   updates.run(producer, count, stream);
 //
-// Each store of 8 bytes from a GPU to the host crosses the link by itself, and the link takes only
-// few such stores per second. Here, kernels append updates to bins in the GPU's memory, and send
-// whole chunks of a bin to the host's thread that owns the bin. That thread applies them. The table
-// can be larger than the GPU's memory, and need not be page-locked: the GPU never touches it.
+// A store of 8 bytes from a GPU to the host crosses the link by itself, and the link takes few of
+// them. Here, kernels append updates to bins in the GPU's memory, and send whole bins to
+// the host's thread that owns the bin. That thread applies them. The table can be larger than the
+// GPU's memory, and need not be page-locked: the GPU never touches it.
 //
 // What `run` promises: it returns when all updates are applied, and blocks the caller until then.
 // The host must not use the table meanwhile. Updates are unordered; integers are exact. A kernel
@@ -38,6 +38,19 @@
 
 namespace interlace {
 
+namespace cuda::updates {
+
+inline constexpr int send_threads = 512;
+
+// Sends the updates of all bins to the host.
+template <class Record, class Codec>
+__global__ void __launch_bounds__(send_threads)
+    send_kernel(const bin_set<Record> from, const send_to_host<Codec> send) {
+  send_bins(from, send);
+}
+
+}  // namespace cuda::updates
+
 // The options of a caller. The library decides where a number is zero.
 struct host_update_options {
   std::uint64_t pool_bytes = 0;  // GPU memory for bins; 0: a quarter of the table
@@ -64,12 +77,12 @@ class host_table_updates {
       : table_{table, codec},
         options_(options),
         threads_(threads_of(options)),
-        bins_(request_of(elements, options), cuda::updates::fetch_by::nothing, 0),
+        bins_(request_of(elements, options)),
+        sizes_(bins_.sizes(0, 0)),
         slots_(std::size_t{threads_} * options.slots * cuda::updates::slot_bytes<Record>()),
         words_(std::size_t{threads_} * (options.slots + line_words) * sizeof(std::uint64_t) +
                sizeof(cuda::updates::ring_failure)) {
     if (options.slots == 0) throw usage_error("a ring of updates needs at least one slot");
-    const cuda::updates::sizing& s = bins_.sizes();
     cuda::device_memory& memory = bins_.memory();
     const int device = bins_.device();
     tickets_ = static_cast<std::uint64_t*>(
@@ -85,27 +98,18 @@ class host_table_updates {
     }
     failure_ = reinterpret_cast<cuda::updates::ring_failure*>(
         words + std::size_t{threads_} * (options.slots + line_words));
-    std::vector<std::uint8_t> owner(s.bins);
-    for (std::uint32_t g = 0; g < s.groups; ++g) {
-      const std::uint32_t begin = bins_.first_bin(g);
-      const std::uint32_t end = bins_.first_bin(g + 1);
-      for (std::uint32_t b = begin; b < end; ++b)
-        owner[b] = static_cast<std::uint8_t>(std::uint64_t{b - begin} * threads_ / (end - begin));
-    }
-    auto* const owners = static_cast<std::uint8_t*>(memory.take(device, s.bins));
     auto* const rings = static_cast<kernel::credit_ring*>(
         memory.take(device, threads_ * sizeof(kernel::credit_ring)));
-    INTERLACE_CUDA_CHECK(cudaMemcpy(owners, owner.data(), s.bins, cudaMemcpyDefault));
     INTERLACE_CUDA_CHECK(cudaMemcpy(rings, rings_.data(), threads_ * sizeof(kernel::credit_ring),
                                     cudaMemcpyDefault));
     send_.codec = codec;
     send_.rings = rings;
     send_.slots = static_cast<unsigned char*>(slots_.data());
-    send_.owner = owners;
     send_.failure = failure_;
     send_.failed = reinterpret_cast<unsigned int*>(tickets_ + threads_);
     send_.deadline_ns = static_cast<std::uint64_t>(options.deadline_s * 1e9);
     send_.ring_count = threads_;
+    send_.bins = sizes_.bins;
   }
 
   // Applies the producer's updates [0, count).
@@ -118,7 +122,7 @@ class host_table_updates {
   // The number of updates that each thread applied in the last run.
   const std::vector<std::uint64_t>& applied() const { return applied_; }
   // The sizes of the bins.
-  const cuda::updates::sizing& sizes() const { return bins_.sizes(); }
+  const cuda::updates::sizing& sizes() const { return sizes_; }
   // The number of the host's threads.
   std::uint32_t threads() const { return threads_; }
 
@@ -150,9 +154,11 @@ class host_table_updates {
 
  private:
   using apply_on_host = cuda::updates::apply_on_host<Codec, Op>;
-  using shape = cuda::updates::round_shape<512, 16, 1>;
-  static constexpr std::size_t line_words =
-      16;  // a line of 128 bytes in words; no two rings share a line
+  // Small tiles leave shared memory for many bins. The host is slower than any tile.
+  using shape = cuda::updates::append_shape<512, 8, 1>;
+  static constexpr std::uint32_t most_bins = 4096;
+  static constexpr std::uint64_t least_window_bytes = std::uint64_t{2} << 20U;
+  static constexpr std::size_t line_words = 16;  // words of 128 bytes, so that rings share no line
 
   void clear_words() {
     std::fill_n(static_cast<std::uint64_t*>(words_.data()),
@@ -163,18 +169,18 @@ class host_table_updates {
   template <class Producer, class Apply>
   void drive(const Producer& producer, std::uint64_t count, cudaStream_t stream,
              const Apply& apply) {
-    const cuda::updates::sizing& s = bins_.sizes();
     clear_words();
     INTERLACE_CUDA_CHECK(cudaMemsetAsync(
         tickets_, 0, (std::uint64_t{threads_} + 1) * sizeof(std::uint64_t), stream));
     cuda::updates::ring_readers<Record, Apply> readers(
         rings_, static_cast<const unsigned char*>(slots_.data()), apply);
-    bins_.append_all(producer, count, send_, stream);
-    // The bins of one group keep all threads of the host busy, so the groups are emptied one after
-    // another.
-    for (std::uint32_t g = 0; g < s.groups; ++g) {
-      bins_.plan(bins_.first_bin(g), bins_.first_bin(g + 1), false, true, stream);
-      bins_.round(producer, 0, 0, send_, stream);
+    auto* const kernel = &cuda::updates::send_kernel<Record, Codec>;
+    const unsigned grid = bins_.prepared(kernel, cuda::updates::send_threads, 0);
+    for (std::uint64_t begin = 0; begin < count; begin += sizes_.round_updates) {
+      const std::uint64_t end = std::min(count, begin + sizes_.round_updates);
+      bins_.append(sizes_, 0, producer, begin, end, send_, stream);
+      kernel<<<grid, cuda::updates::send_threads, 0, stream>>>(bins_.bins(sizes_, 0), send_);
+      INTERLACE_CUDA_CHECK(cudaGetLastError());
     }
     wait(stream);
     tickets_read_.resize(threads_);
@@ -202,12 +208,15 @@ class host_table_updates {
 
   static cuda::updates::sizing_request request_of(std::uint64_t elements,
                                                   const host_update_options& options) {
-    cuda::updates::sizing_request r;
-    r.elements = elements;
-    r.value_bytes = sizeof(value_type);
-    r.buffer_bytes = options.pool_bytes;
-    r.window_bytes = options.window_bytes;
-    r.most_bins = 4096;
+    auto r =
+        cuda::updates::request_of<value_type>(elements, options.pool_bytes, options.window_bytes);
+    r.most_bins = most_bins;
+    r.one_pass = true;
+    if (r.window_bytes == 0) {
+      r.window_bytes = least_window_bytes;
+      while ((elements * sizeof(value_type) + r.window_bytes - 1) / r.window_bytes > most_bins)
+        r.window_bytes *= 2;
+    }
     return r;
   }
 
@@ -225,6 +234,7 @@ class host_table_updates {
   host_update_options options_;
   std::uint32_t threads_;
   cuda::updates::update_bins<Record, shape> bins_;
+  cuda::updates::sizing sizes_;
   cuda::mapped_memory slots_;
   cuda::mapped_memory words_;
   std::vector<kernel::credit_ring> rings_;

@@ -5,20 +5,19 @@
 //       table, elements);
 //   updates.run(interlace::update_arrays{indices, values}, count, stream);
 //
-// A random update of a table that is larger than the GPU's L2 reads and writes a whole sector of
-// memory, in an order for which memory is slow. `run` first appends each update to the bin of its
-// part of the table, a window that fits in the L2 many times, and applies whole bins later
-// (propagation blocking). If plain atomics are faster, for example in a table that fits in the L2,
-// `run` uses plain atomics (cuda/updates/sizing.hpp).
+// A random update of a table that is larger than the GPU's L2 costs a read and a write of a sector
+// of memory, in an order that memory does not like. `run` first appends each update to the bin of
+// its window, a part of the table that fits in a thread block's shared memory. Then a block reads
+// the window, combines it with its updates, and writes it back. Where plain atomics are faster, as
+// in a table that the L2 holds, `run` uses them (cuda/updates/sizing.hpp).
 //
 // What `run` promises:
 //
 // - Order: `run` enqueues, and the host never waits. All updates are applied when the stream
-// reaches
-//   the end of the run; until then a kernel of another stream may see any of them. Updates are not
-//   ordered among each other, so the last writer of `combine::store` is any of the writers.
-//   Integers are exact. Sums of floating-point numbers depend on the order, which differs from run
-//   to run.
+//   reaches the end of the run. Until then other kernels must not write the table, and may see any
+//   of the updates. Updates are not ordered among each other, so the last writer of
+//   `combine::store` is any of the writers. Integers are exact. Sums of floating-point numbers
+//   depend on the order, which differs from run to run.
 // - Memory: at most `buffer_bytes`, by default a quarter of the table. A producer never waits: an
 //   update without room in its bin is applied at once.
 // - Errors: an element outside of the table is counted and not applied; `check` reports it. The
@@ -27,8 +26,11 @@
 //
 // A producer is an object with `__device__ W begin(std::uint64_t i) const`. W walks over the
 // updates i, i + 32, i + 64, ...: `get()` returns the current one, and `advance()` goes 32 further.
-// So the lanes of a warp produce updates that follow each other. `update_arrays` and `each_update`
-// are producers; they read arrays, or call a function object for each number.
+// So the lanes of a warp produce updates that follow each other. `run` may produce an update
+// several times, and each time it must be the same. `bytes` of a producer, if it has this static
+// member, is the memory that it reads for an update; `run` then weighs these bytes against those of
+// the table. `update_arrays` and `each_update` are producers; they read arrays, or call a function
+// object for each number.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -43,12 +45,7 @@ namespace interlace {
 // The options of a caller. The library decides where a number is zero.
 struct update_options {
   std::uint64_t buffer_bytes = 0;  // the most memory for bins; 0: a quarter of the table
-  std::uint64_t window_bytes =
-      0;  // part of the table that a bin covers; if it is set, bins are always used
-  std::uint32_t groups = 0;  // the most rounds that an update waits
-  cuda::updates::fetch_by fetch =
-      cuda::updates::fetch_by::nothing;  // how a window is fetched before it is due
-  std::uint64_t fetched_ahead = 0;       // how far ahead the table is fetched, in bytes
+  std::uint64_t window_bytes = 0;  // of the table for each window; bins are then used in any case
 };
 
 // What happened to updates.
@@ -69,21 +66,12 @@ class scattered_updates {
   // one stream at a time.
   scattered_updates(value_type* table, std::uint64_t elements, const update_options& options = {},
                     const Codec& codec = {})
-      : apply_{table, codec},
-        bins_(request_of(elements, options), options.fetch, options.fetched_ahead) {}
+      : apply_{table, codec}, bins_(request_of(elements, options)) {}
 
   // Enqueues the producer's updates [0, count).
   template <class Producer>
   void run(const Producer& producer, std::uint64_t count, cudaStream_t stream) {
-    if (count == 0) return;
-    const cuda::updates::sizing& s = bins_.sizes();
-    if (s.plain) {
-      bins_.plain(producer, count, apply_, stream);
-      return;
-    }
-    bins_.append_all(producer, count, apply_, stream);
-    bins_.plan(0, s.bins, false, true, stream);
-    append(producer, 0, 0, stream);
+    run_in_stages(producer, count, stream, [](cuda::updates::stage) {});
   }
 
   // Waits for the stream, and returns the counts since the last report.
@@ -96,53 +84,62 @@ class scattered_updates {
   // message names the element and who produced it.
   void check(cudaStream_t stream) { bins_.check(stream); }
 
-  // The sizes of the bins. `plain` is true if there are no bins.
-  const cuda::updates::sizing& sizes() const { return bins_.sizes(); }
+  // The sizes of the bins for a run of `count` updates of a producer; `plain` where there are none.
+  template <class Producer>
+  cuda::updates::sizing sizes(std::uint64_t count) const {
+    return bins_.sizes(count, cuda::updates::produced_bytes<Producer>());
+  }
 
   // --- stages, for measurements
   // -------------------------------------------------------------------
 
-  cuda::updates::update_bins<Record, cuda::updates::usual_shape>& bins() { return bins_; }
-
-  // Enqueues a round: appends the updates [begin, end), and applies the chunks that the plan made
-  // due.
-  template <class Producer>
-  void append(const Producer& producer, std::uint64_t begin, std::uint64_t end,
-              cudaStream_t stream) {
-    bins_.round(producer, begin, end, apply_, stream);
+  // The same as `run`. Calls mark(stage) whenever a stage has been enqueued.
+  template <class Producer, class Mark>
+  void run_in_stages(const Producer& producer, std::uint64_t count, cudaStream_t stream,
+                     const Mark& mark) {
+    if (count == 0) return;
+    const cuda::updates::sizing s = sizes<Producer>(count);
+    if (s.plain) {
+      bins_.plain(producer, count, apply_, stream);
+      return;
+    }
+    for (std::uint64_t begin = 0; begin < count; begin += s.round_updates) {
+      const std::uint64_t end = std::min(count, begin + s.round_updates);
+      for (std::uint32_t slice = 0; slice < s.passes; ++slice) {
+        bins_.append(s, slice, producer, begin, end, apply_, stream);
+        mark(cuda::updates::stage::append);
+        bins_.combine_slice(s, slice, apply_, mark, stream);
+      }
+    }
   }
 
-  // Groups the updates [begin, end) by bins, and drops them. The bins must have been reset.
+  // Groups the first round's updates of the first slice by bins, and drops them.
   template <class Producer>
-  void group(const Producer& producer, std::uint64_t begin, std::uint64_t end,
-             cudaStream_t stream) {
-    bins_.round(producer, begin, end, cuda::updates::drop_updates<Codec>{apply_.codec}, stream);
+  void group(const Producer& producer, std::uint64_t count, cudaStream_t stream) {
+    cuda::updates::sizing s = sizes<Producer>(count);
+    s.room = 0;
+    bins_.append(s, 0, producer, 0, std::min(count, s.round_updates),
+                 cuda::updates::drop_updates<Codec>{apply_.codec}, stream);
   }
 
  private:
   static cuda::updates::sizing_request request_of(std::uint64_t elements,
                                                   const update_options& options) {
-    cuda::updates::sizing_request r;
-    r.elements = elements;
-    r.value_bytes = sizeof(value_type);
-    r.buffer_bytes = options.buffer_bytes;
-    r.window_bytes = options.window_bytes;
-    r.groups = options.groups;
-    r.most_bins = cuda::updates::usual_shape::tile / 4;
-    if (options.window_bytes != 0) {
-      r.most_bins = 4096;
-    } else {
+    auto r =
+        cuda::updates::request_of<value_type>(elements, options.buffer_bytes, options.window_bytes);
+    if (options.window_bytes == 0) {
       int device = 0;
       int cache = 0;
       INTERLACE_CUDA_CHECK(cudaGetDevice(&device));
       INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device));
       r.cache_bytes = static_cast<std::uint64_t>(cache);
+      r.window_bytes = cuda::updates::usual_window_bytes();
     }
     return r;
   }
 
   cuda::updates::apply_to_table<Codec, Op> apply_;
-  cuda::updates::update_bins<Record, cuda::updates::usual_shape> bins_;
+  cuda::updates::update_bins<Record, cuda::updates::usual_shape<Record>> bins_;
 };
 
 }  // namespace interlace

@@ -96,20 +96,13 @@ class host_table {
 template <bool Atomic>
 __global__ void __launch_bounds__(threads)
     over_the_link(word* table, word mask, const word* starts, std::uint64_t count) {
-  const std::uint64_t warps = std::uint64_t{gridDim.x} * (threads / 32);
-  const std::uint32_t lane = threadIdx.x % 32;
-  for (std::uint64_t w = (std::uint64_t{blockIdx.x} * threads + threadIdx.x) / 32;
-       w << start_log2 < count; w += warps) {
-    word r = hpcc::skip(starts[w], lane);
-    for (std::uint32_t k = 0; k < 32; ++k) {
-      word* const at = table + (r & mask);
-      if constexpr (Atomic)
-        atomicXor(reinterpret_cast<unsigned long long*>(at), r);
-      else
-        *at = r;
-      r = hpcc::skip(r, 32);
-    }
-  }
+  walk_updates(starts, count, [&](word r) {
+    word* const at = table + (r & mask);
+    if constexpr (Atomic)
+      atomicXor(reinterpret_cast<unsigned long long*>(at), r);
+    else
+      *at = r;
+  });
 }
 
 // Updates by the host alone. Every core walks over a part of the stream, and prefetches 64 elements

@@ -27,6 +27,7 @@ struct hpcc_codec {
 };
 
 struct hpcc_updates {
+  static constexpr std::uint32_t bytes = 0;
   const word* starts;
   struct walk {
     word r;
@@ -43,6 +44,24 @@ static __global__ void __launch_bounds__(threads) make_starts(word* starts, std:
   const std::uint64_t stride = std::uint64_t{gridDim.x} * threads;
   for (std::uint64_t k = std::uint64_t{blockIdx.x} * threads + threadIdx.x; k < count; k += stride)
     starts[k] = hpcc::number((k << start_log2) + 1);
+}
+
+// Calls update(r) for the numbers of `count` updates: each warp takes 1024 in a row, and a lane
+// every 32nd of these.
+template <class Update>
+__device__ __forceinline__ void walk_updates(const word* starts, std::uint64_t count,
+                                             const Update& update) {
+  const std::uint64_t warps = std::uint64_t{gridDim.x} * (threads / 32);
+  const std::uint32_t lane = threadIdx.x % 32;
+  for (std::uint64_t w = (std::uint64_t{blockIdx.x} * threads + threadIdx.x) / 32;
+       w << start_log2 < count; w += warps) {
+    word r = hpcc::skip(starts[w], lane);
+#pragma unroll 8
+    for (std::uint64_t i = (w << start_log2) + lane; i < count && i >> start_log2 == w; i += 32) {
+      update(r);
+      r = hpcc::skip(r, 32);
+    }
+  }
 }
 
 class timer {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
+#include <utility>
+#include <vector>
 
 #include "bench/random_access.cuh"
 #include "cuda/rate_kernels.cuh"
 #include "interlace/base/errors.hpp"
-#include "interlace/base/statistics.hpp"
 #include "interlace/cuda/check.hpp"
 #include "interlace/cuda/memory/memory.hpp"
 #include "interlace/updates_device.cuh"
@@ -35,32 +35,59 @@ __global__ void __launch_bounds__(threads)
   if (own != 0) atomicAdd(wrong, own);
 }
 
-// The kernel that one would write by hand. Each warp takes 1024 consecutive updates, and each lane
-// takes every 32nd of these.
+// What one writes by hand.
 __global__ void __launch_bounds__(threads)
     hand_written(word* table, word mask, const word* starts, std::uint64_t count) {
-  const std::uint64_t warps = std::uint64_t{gridDim.x} * (threads / 32);
-  const std::uint32_t lane = threadIdx.x % 32;
-  for (std::uint64_t w = (std::uint64_t{blockIdx.x} * threads + threadIdx.x) / 32;
-       w << start_log2 < count; w += warps) {
-    word r = hpcc::skip(starts[w], lane);
-#pragma unroll 8
-    for (std::uint64_t i = (w << start_log2) + lane; i < count && i >> start_log2 == w; i += 32) {
-      atomicXor(reinterpret_cast<unsigned long long*>(table + (r & mask)), r);
-      r = hpcc::skip(r, 32);
-    }
-  }
+  walk_updates(starts, count, [&](word r) {
+    atomicXor(reinterpret_cast<unsigned long long*>(table + (r & mask)), r);
+  });
 }
 
-// The least bytes that an update moves. Its record is written and read. The sectors of a window are
-// read and written once for all updates in the window's bin.
-double bytes_an_update(const cuda::updates::sizing& s, std::uint64_t elements) {
-  constexpr double sector = 32;
-  const double a_bin = static_cast<double>(s.round_records) * s.groups / s.bins;
-  const double sectors = sizeof(word) * static_cast<double>(elements) / s.bins / sector;
-  const double touched = sectors * (1 - std::exp(-a_bin / sectors));
-  return 2.0 * sizeof(word) + 2 * sector * touched / a_bin;
+// Bytes that an update moves at least: each level of bins writes and reads its record, and each
+// round reads and writes the table once.
+double bytes_an_update(const cuda::updates::sizing& s, std::uint64_t elements,
+                       std::uint64_t updates) {
+  const double levels = s.parts_log2 == 0 ? 1 : 2;
+  const double table = 2.0 * sizeof(word) * static_cast<double>(elements * s.rounds(updates));
+  return levels * 2 * sizeof(word) + table / static_cast<double>(updates);
 }
+
+// Adds up the seconds of each stage of a run.
+class stage_timer {
+ public:
+  explicit stage_timer(cudaStream_t stream) : stream_(stream) { note({}); }
+  ~stage_timer() {
+    for (const auto& one : marks_) INTERLACE_CUDA_LOG(cudaEventDestroy(one.second));
+  }
+  stage_timer(const stage_timer&) = delete;
+  stage_timer& operator=(const stage_timer&) = delete;
+  stage_timer(stage_timer&&) = delete;
+  stage_timer& operator=(stage_timer&&) = delete;
+
+  // The stage ends here, in the stream.
+  void note(cuda::updates::stage ended) {
+    cudaEvent_t event = nullptr;
+    INTERLACE_CUDA_CHECK(cudaEventCreate(&event));
+    marks_.emplace_back(ended, event);
+    INTERLACE_CUDA_CHECK(cudaEventRecord(event, stream_));
+  }
+  // Waits for the stream.
+  double seconds(cuda::updates::stage of) const {
+    INTERLACE_CUDA_CHECK(cudaEventSynchronize(marks_.back().second));
+    double sum = 0;
+    for (std::size_t k = 1; k < marks_.size(); ++k) {
+      if (marks_[k].first != of) continue;
+      float ms = 0;
+      INTERLACE_CUDA_CHECK(cudaEventElapsedTime(&ms, marks_[k - 1].second, marks_[k].second));
+      sum += static_cast<double>(ms) * 1e-3;
+    }
+    return sum;
+  }
+
+ private:
+  cudaStream_t stream_;
+  std::vector<std::pair<cuda::updates::stage, cudaEvent_t>> marks_;
+};
 
 }  // namespace
 
@@ -103,12 +130,8 @@ update_times measure_updates(const update_request& q) {
 
   const hpcc_codec codec{elements - 1};
   scattered_updates<word, combine::bit_xor, hpcc_codec> by(table, elements, {}, codec);
-  const cuda::updates::sizing& s = by.sizes();
-  found.bins = s.bins;
-  found.buffer_bytes = s.buffer_bytes;
-  found.groups = s.groups;
-  found.round_updates = s.round_records;
   const hpcc_updates stream{starts};
+  const cuda::updates::sizing s = by.sizes<hpcc_updates>(found.updates);
   fill_table<<<blocks, threads, 0, timed.stream>>>(table, elements);
   make_starts<<<blocks, threads, 0, timed.stream>>>(starts, starts_count);
   INTERLACE_CUDA_CHECK(cudaMemsetAsync(wrong, 0, sizeof(*wrong), timed.stream));
@@ -129,37 +152,25 @@ update_times measure_updates(const update_request& q) {
   found.wrong = seen;
   if (s.plain) return found;
 
+  found.bins = s.bins;
+  found.windows_a_bin = std::uint64_t{1} << s.parts_log2;
   found.window_bytes = sizeof(word) << s.window_log2;
-  found.look_ahead = s.round_records * (s.groups + 1) / 2;
-  found.bytes_an_update = bytes_an_update(s, elements);
-  // Measures each stage of the rounds, with as many updates as in a full run.
-  const std::uint64_t round = std::min(s.round_records, found.updates);
-  found.round_updates = round;
-  std::vector<double> group;
-  std::vector<double> append;
-  std::vector<double> apply;
-  for (std::uint32_t k = 0; k < 3; ++k) {
-    by.bins().reset(timed.stream);
-    by.report(timed.stream);
-    group.push_back(timed([&] { by.group(stream, 0, round, timed.stream); }));
-    by.bins().reset(timed.stream);
-    found.direct = 0;
-    by.report(timed.stream);
-    found.combined = 0;
-    for (std::uint32_t r = 0; r < (s.groups + 1) / 2; ++r) {
-      const std::uint64_t first = found.updates >= (r + 1) * round ? r * round : 0;
-      by.bins().plan(0, 0, r == 0, false, timed.stream);
-      const double taken = timed([&] { by.append(stream, first, first + round, timed.stream); });
-      if (r == 0) append.push_back(taken);
-      found.combined += round;
-    }
-    by.bins().plan(0, s.bins, false, true, timed.stream);
-    apply.push_back(timed([&] { by.append(stream, 0, 0, timed.stream); }));
-    found.direct = by.report(timed.stream).direct;
-  }
-  found.group_s = median(std::move(group));
-  found.append_s = median(std::move(append));
-  found.combine_s = median(std::move(apply));
+  found.passes = s.passes;
+  found.round_updates = s.round_updates;
+  found.buffer_bytes = s.buffer_bytes;
+  found.look_ahead = s.round_updates;
+  found.bytes_an_update = bytes_an_update(s, elements, found.updates);
+  const double part = static_cast<double>(found.updates) / static_cast<double>(s.round_updates);
+  for (int k = 0; k < 2; ++k)  // the first one also loads the kernel
+    found.group_s = part * s.passes * timed([&] { by.group(stream, found.updates, timed.stream); });
+  by.report(timed.stream);
+  stage_timer stages(timed.stream);
+  by.run_in_stages(stream, found.updates, timed.stream,
+                   [&](cuda::updates::stage ended) { stages.note(ended); });
+  found.append_s = stages.seconds(cuda::updates::stage::append);
+  found.split_s = stages.seconds(cuda::updates::stage::split);
+  found.combine_s = stages.seconds(cuda::updates::stage::combine);
+  found.direct = by.report(timed.stream).direct;
   return found;
 }
 

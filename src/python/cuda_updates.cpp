@@ -30,7 +30,8 @@ nb::dict measure_updates(std::uint64_t table_bytes, std::uint64_t updates, std::
   d["wrong"] = t.wrong;
   d["bins"] = t.bins;
   d["window_bytes"] = t.window_bytes;
-  d["groups"] = t.groups;
+  d["windows_a_bin"] = t.windows_a_bin;
+  d["passes"] = t.passes;
   d["round_updates"] = t.round_updates;
   d["buffer_bytes"] = t.buffer_bytes;
   d["look_ahead"] = t.look_ahead;
@@ -39,8 +40,8 @@ nb::dict measure_updates(std::uint64_t table_bytes, std::uint64_t updates, std::
   d["bytes_an_update"] = t.bytes_an_update;
   d["group_s"] = t.group_s;
   d["append_s"] = t.append_s;
+  d["split_s"] = t.split_s;
   d["combine_s"] = t.combine_s;
-  d["combined"] = t.combined;
   return d;
 }
 

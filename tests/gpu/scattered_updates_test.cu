@@ -96,13 +96,13 @@ void same_as_host(spread how, const update_options& options, std::uint32_t seed)
 template <class T, combine Op>
 void in_every_way() {
   update_options bins;
-  bins.window_bytes = 256 << 10U;
+  bins.window_bytes = 32 << 10U;
   for (const spread how : {spread::even, spread::skewed, spread::one_element})
     same_as_host<T, Op>(how, bins, 1);
   same_as_host<T, Op>(spread::even, {}, 2);  // plain atomics
-  bins.groups = 1;
-  bins.fetch = cuda::updates::fetch_by::nothing;
-  same_as_host<T, Op>(spread::even, bins, 3);
+  bins.window_bytes = 2 << 10U;              // two levels of bins
+  bins.buffer_bytes = 3 << 20U;
+  for (const spread how : {spread::even, spread::skewed}) same_as_host<T, Op>(how, bins, 3);
 }
 
 TEST(scattered_updates, of_integers_are_those_of_the_host) {
@@ -136,7 +136,7 @@ TEST(scattered_updates, of_elements_that_do_not_exist_are_reported) {
   std::uint32_t* const on_gpu = to_gpu(memory, table);
   const update_arrays<update, std::uint32_t> producer{to_gpu(memory, indices),
                                                       to_gpu(memory, ones)};
-  for (const std::uint64_t window : {0U, 256U << 10U}) {
+  for (const std::uint64_t window : {0U, 32U << 10U}) {
     update_options options;
     options.window_bytes = window;
     scattered_updates<update, combine::add> updates(on_gpu, elements, options);

@@ -34,18 +34,19 @@ class FakeUpdates:
             "binned_s": [each * updates] * repeats,
             "wrong": self.wrong,
             "bins": 0 if inside else 256,
-            "window_bytes": 0 if inside else 2 * MIB,
-            "groups": 4,
+            "windows_a_bin": 0 if inside else 64 if size > GIB else 1,
+            "window_bytes": 0 if inside else 64 << 10,
+            "passes": 0 if inside else 4,
             "round_updates": 1000,
             "buffer_bytes": size // 4,
-            "look_ahead": 2500,
+            "look_ahead": 1000,
             "direct": 0,
             "memory_bytes_per_s": 4e12,
             "bytes_an_update": 0.0 if inside else 50.0,
-            "group_s": 0.0 if inside else 1e-8,
-            "append_s": 0.0 if inside else 2e-8,
-            "combine_s": 0.0 if inside else 5e-8,
-            "combined": 2000,
+            "group_s": 0.0 if inside else updates / 100e9,
+            "append_s": 0.0 if inside else updates / 50e9,
+            "split_s": updates / 80e9 if size > GIB else 0.0,
+            "combine_s": 0.0 if inside else updates / 40e9,
         }
 
     def host_table(self, size: int, updates: int, linked: int, repeats: int) -> dict[str, Any]:
@@ -81,16 +82,17 @@ def updates(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> FakeUpdates:
 
 def test_the_tables_and_the_file(updates: FakeUpdates, run: Run, tmp_path: Path) -> None:
     file = tmp_path / "updates.json"
-    ran = run("bench", "updates", "--tables", "512M,32M", "-n", "2", "--json", file)
+    ran = run("bench", "updates", "--tables", "512M,32M,8G", "-n", "2", "--json", file)
     assert ran.code == 0, ran.err
     assert updates.asked == [
         ("gpu", 32 * MIB, 16 * MIB, 2),
         ("gpu", 512 * MIB, 256 * MIB, 2),
+        ("gpu", 8 * GIB, 4 * GIB, 2),
         ("host", GIB, 512 * MIB, 1 << 24, 2),
     ]
     found = json.loads(file.read_text())
     assert found["benchmark"] == "updates"
-    inside, large = found["rows"]
+    inside, large, largest = found["rows"]
     assert inside["limit_per_s"] is inside["of_limit"] is inside["group_per_s"] is None
     assert inside["speedup"] == pytest.approx(1)
     assert large["speedup"] == pytest.approx(3)
@@ -98,6 +100,9 @@ def test_the_tables_and_the_file(updates: FakeUpdates, run: Run, tmp_path: Path)
     assert large["of_limit"] == pytest.approx(30 / 80)
     stages = [large[f"{stage}_per_s"] for stage in ("group", "append", "combine")]
     assert stages == pytest.approx([100e9, 50e9, 40e9])
+    assert large["split_per_s"] is None
+    assert largest["split_per_s"] == pytest.approx(80e9)
+    assert " 256 x 64 " in ran.out
     (host,) = found["host_rows"]
     assert host["over_stores"] == pytest.approx(30)
     # A pool of a quarter of the table, of 8 bytes an update, for every copy of the table.

@@ -17,6 +17,12 @@ def _share(value: float | None) -> str:
     return table.UNKNOWN if value is None else f"{100 * value:.0f}"
 
 
+def _windows(row: UpdatesRow) -> str:
+    if row.bins == 0:
+        return "none"
+    return f"{row.bins}" if row.windows_a_bin == 1 else f"{row.bins} x {row.windows_a_bin}"
+
+
 def print_updates(results: UpdatesResults) -> None:
     name = results.machine["name"]
     if results.rows:
@@ -42,16 +48,20 @@ def _print_gpu(rows: Sequence[UpdatesRow], head: str) -> None:
         table.Column("of limit", "%", [_share(row.of_limit) for row in rows]),
         rates("group", lambda row: row.group_per_s),
         rates("append", lambda row: row.append_per_s),
+        rates("split", lambda row: row.split_per_s),
         rates("combine", lambda row: row.combine_per_s),
-        table.Column("bins", "", [str(row.bins) if row.bins else "none" for row in rows]),
+        table.Column("windows", "", [_windows(row) for row in rows]),
+        table.Column("passes", "", [str(row.passes) if row.bins else "" for row in rows]),
         table.Column("buffers", "MiB", [f"{row.buffer_bytes / 2**20:.1f}" for row in rows]),
         table.Column("look-ahead", "M", [f"{1e-6 * row.look_ahead:.1f}" for row in rows]),
         table.Column("#wrong", "", [str(row.wrong) for row in rows]),
     ]
     foot = [
-        "limit: each update's record is written and read once, and each touched sector of the table"
-        " is read and written once for all updates of its bin, at the memory's bandwidth.",
-        "group, append, combine: each stage alone; append includes group.",
+        "limit: each level of bins writes and reads each update's record once, and each round reads"
+        " and writes the table once, at the memory's bandwidth.",
+        "group, append, split, combine: each stage alone; append includes group.",
+        "windows: of a pass, by bins and windows of a bin. passes: times that a round's updates are"
+        " produced, for one slice of the table each.",
         "look-ahead: the most updates that wait in bins, in millions; HPCC's rule of 1024 for each "
         "process is not kept, its rules of four updates for each element and of errors are.",
         _verdict([row.wrong for row in rows]),

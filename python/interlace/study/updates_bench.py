@@ -34,19 +34,21 @@ class UpdatesRow(msgspec.Struct):
     plain_per_s: float  # updates per second, from the median time
     binned_per_s: float
     speedup: float
-    bins: int  # 0: plain atomics serve the table, because they are faster
-    window_bytes: int
-    groups: int
+    bins: int  # of a pass; 0: plain atomics serve the table, because they are faster
+    windows_a_bin: int  # 1: one level of bins
+    window_bytes: int  # that a thread block combines in shared memory
+    passes: int  # over the updates of a round
     round_updates: int
     buffer_bytes: int
     look_ahead: int  # the most updates that wait at a time
-    direct: int  # updates without room in their bin, of the rounds that measure stages
+    direct: int  # updates without room in their bin
     memory_bytes_per_s: float  # the GPU's memory, the slower of reading and writing
     bytes_an_update: float | None  # that bins must move at least
     limit_per_s: float | None  # updates a second that these bytes allow
     of_limit: float | None
     group_per_s: float | None  # updates per second of each stage alone
     append_per_s: float | None
+    split_per_s: float | None
     combine_per_s: float | None
     wrong: int
 
@@ -105,9 +107,10 @@ def row_of(size: int, found: dict[str, Any]) -> UpdatesRow:
         speedup=binned / plain,
         limit_per_s=limit,
         of_limit=None if limit is None else binned / limit,
-        group_per_s=_rate(found["round_updates"], found["group_s"]),
-        append_per_s=_rate(found["round_updates"], found["append_s"]),
-        combine_per_s=_rate(found["combined"], found["combine_s"]),
+        group_per_s=_rate(updates, found["group_s"]),
+        append_per_s=_rate(updates, found["append_s"]),
+        split_per_s=_rate(updates, found["split_s"]),
+        combine_per_s=_rate(updates, found["combine_s"]),
     )
 
 

@@ -71,6 +71,15 @@ class block {
     return got;
   }
 
+  std::uint32_t ballot(bool value) {
+    words_[threadIdx.x] = value ? 1 : 0;
+    meet_warp();
+    std::uint32_t found = 0;
+    for (std::uint32_t k = 0; k < 32; ++k) found |= words_[threadIdx.x / 32 * 32 + k] << k;
+    meet_warp();
+    return found;
+  }
+
   bool any(bool value) {
     words_[threadIdx.x] = value ? 1 : 0;
     meet_block();
@@ -136,6 +145,12 @@ inline std::uint32_t __shfl_sync(std::uint32_t, std::uint32_t value, std::uint32
 inline std::uint32_t __shfl_up_sync(std::uint32_t, std::uint32_t value, std::uint32_t by) {
   const std::uint32_t lane = threadIdx.x % 32;
   return interlace::block_on_host::block::current()->shuffle(value, lane < by ? lane : lane - by);
+}
+inline std::uint32_t __ballot_sync(std::uint32_t, bool value) {
+  return interlace::block_on_host::block::current()->ballot(value);
+}
+inline std::uint32_t __popc(std::uint32_t value) {
+  return static_cast<std::uint32_t>(__builtin_popcount(value));
 }
 template <class T>
 T atomicAdd(T* p, T value) {

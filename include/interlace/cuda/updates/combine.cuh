@@ -45,4 +45,28 @@ __device__ __forceinline__ void combine_at(T* p, T value) {
   }
 }
 
+// The same for an element in shared memory, which has atomics of 32 bits alone.
+template <combine Op, class T>
+__device__ __forceinline__ void combine_shared(T* p, T value) {
+  if constexpr (sizeof(T) == 8 && (Op == combine::bit_xor || Op == combine::bit_or)) {
+    auto* const at = reinterpret_cast<unsigned int*>(p);
+    const auto low = static_cast<unsigned int>(value);
+    const auto high = static_cast<unsigned int>(static_cast<unsigned long long>(value) >> 32U);
+    // Every other lane begins with the high word, so that the lanes use all banks.
+    const unsigned int odd = threadIdx.x & 1U;
+    combine_at<Op>(at + odd, odd != 0 ? high : low);
+    combine_at<Op>(at + (odd ^ 1U), odd != 0 ? low : high);
+  } else if constexpr (sizeof(T) == 8 && Op == combine::add && std::is_integral_v<T>) {
+    // The additions to the low word carry, together, as often as one sum of all would.
+    auto* const at = reinterpret_cast<unsigned int*>(p);
+    const auto low = static_cast<unsigned int>(value);
+    const auto high = static_cast<unsigned int>(static_cast<unsigned long long>(value) >> 32U);
+    const unsigned int before = atomicAdd(at, low);
+    const unsigned int carried = high + (before + low < before ? 1U : 0U);
+    if (carried != 0) atomicAdd(at + 1, carried);
+  } else {
+    combine_at<Op>(p, value);
+  }
+}
+
 }  // namespace interlace::cuda::updates

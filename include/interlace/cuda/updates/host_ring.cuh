@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "interlace/cuda/updates/bins.cuh"
 #include "interlace/cuda/updates/record.cuh"
 #include "interlace/cuda/updates/ring_readers.hpp"
 #include "interlace/kernel/credit_ring.hpp"
@@ -29,20 +30,24 @@ __device__ __forceinline__ std::uint64_t nanoseconds() {
 #endif
 }
 
-// Sends blocks of records to the ring of the bin's owner.
+// Sends blocks of records to the ring of the bin's owner. Ring k has the bins from k * bins / rings
+// on, rounded up.
 template <class Codec>
 struct send_to_host {
   static constexpr bool by_blocks = true;
+  static constexpr std::uint32_t most_records = slot_records;
   Codec codec;
   const kernel::credit_ring* rings;  // the rings' addresses, in the GPU's memory
   unsigned char* slots;              // [rings][slots][slot_bytes], page-locked
-  const std::uint8_t* owner;         // [bins] the bin's ring
   ring_failure* failure;             // page-locked
   unsigned int* failed;              // set after a failure; in the GPU's memory
   std::uint64_t deadline_ns;
   std::uint32_t ring_count;
+  std::uint32_t bins;
 
-  __device__ __forceinline__ std::uint32_t receivers() const { return ring_count; }
+  __device__ __forceinline__ std::uint32_t first_bin(std::uint32_t ring) const {
+    return static_cast<std::uint32_t>((std::uint64_t{ring} * bins + ring_count - 1) / ring_count);
+  }
   template <class Record>
   __device__ __forceinline__ std::uint64_t element(const Record& r) const {
     return codec.element(r);
@@ -53,7 +58,7 @@ struct send_to_host {
   __device__ void send(std::uint32_t bin, const Record* records, std::uint32_t count) const {
     __shared__ std::uint64_t ticket_of_block;
     __shared__ bool open_of_block;
-    const std::uint32_t number = owner[bin];
+    const auto number = static_cast<std::uint32_t>(std::uint64_t{bin} * ring_count / bins);
     const kernel::credit_ring ring = rings[number];
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -97,5 +102,25 @@ struct send_to_host {
     }
   }
 };
+
+// Sends the updates of all bins, by whole blocks. Blocks that work at the same time send to all
+// rings, and a ring gets one bin after the other.
+template <class Record, class Send>
+__device__ __forceinline__ void send_bins(const bin_set<Record>& from, const Send& send) {
+  const std::uint32_t slots = (from.room + slot_records - 1) / slot_records;  // of a bin
+  const std::uint64_t turns =
+      std::uint64_t{(from.bins + send.ring_count - 1) / send.ring_count} * slots * send.ring_count;
+  for (std::uint64_t turn = blockIdx.x; turn < turns; turn += gridDim.x) {
+    const auto ring = static_cast<std::uint32_t>(turn % send.ring_count);
+    const auto place = static_cast<std::uint32_t>(turn / send.ring_count);
+    const std::uint32_t bin = send.first_bin(ring) + place / slots;
+    if (bin >= send.first_bin(ring + 1)) continue;
+    const std::uint32_t begin = place % slots * slot_records;
+    const std::uint32_t end = min(from.filled[bin], from.room);
+    if (begin < end)
+      send.send(bin, from.pool + std::uint64_t{bin} * from.room + begin,
+                min(end - begin, slot_records));
+  }
+}
 
 }  // namespace interlace::cuda::updates

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "interlace/cuda/updates/combine.cuh"
 #include "interlace/cuda/updates/record.cuh"
 #include "interlace/cuda/updates/sizing.hpp"
+#include "interlace/cuda/updates/windows.cuh"
 #include "interlace/kernel.hpp"
 
 namespace interlace::cuda::updates {
@@ -24,7 +26,6 @@ namespace interlace::cuda::updates {
 template <class Codec, combine Op>
 struct apply_to_table {
   static constexpr bool by_blocks = false;
-  static __device__ constexpr std::uint32_t receivers() { return 0; }
   typename Codec::value_type* table;
   Codec codec;
   template <class Record>
@@ -35,14 +36,16 @@ struct apply_to_table {
   __device__ __forceinline__ void now(const Record& r) const {
     combine_at<Op>(table + codec.element(r), codec.value(r));
   }
-  __device__ __forceinline__ const void* table_bytes() const { return table; }
+  template <class Record>
+  __device__ __forceinline__ void within(typename Codec::value_type* at, const Record& r) const {
+    combine_shared<Op>(at, codec.value(r));
+  }
 };
 
 // Drops updates, to measure the time of everything else.
 template <class Codec>
 struct drop_updates {
   static constexpr bool by_blocks = false;
-  static __device__ constexpr std::uint32_t receivers() { return 0; }
   Codec codec;
   template <class Record>
   __device__ __forceinline__ std::uint64_t element(const Record& r) const {
@@ -50,38 +53,61 @@ struct drop_updates {
   }
   template <class Record>
   __device__ __forceinline__ void now(const Record&) const {}
-  __device__ __forceinline__ const void* table_bytes() const { return nullptr; }
 };
 
+// Two such blocks share a multiprocessor. GPUs with the least shared memory hold one.
 template <class Record>
-__global__ void __launch_bounds__(plan_threads)
-    plan_kernel(const bin_memory<Record> m, const plan_arguments a) {
-  extern __shared__ std::uint32_t plan_shared[];
-  plan_round<plan_threads>(m, a, plan_shared);
-}
-
-// Empties all bins.
-template <class Record>
-__global__ void __launch_bounds__(plan_threads)
-    reset_kernel(const bin_memory<Record> m, std::uint32_t chunks) {
-  const std::uint32_t stride = gridDim.x * plan_threads;
-  for (std::uint32_t k = blockIdx.x * plan_threads + threadIdx.x; k < max(chunks, m.bins);
-       k += stride) {
-    if (k < chunks) m.free[k] = chunks - 1 - k;
-    if (k < m.bins) m.cursor[k] = m.capacity[k] = m.owned[k] = m.before[k] = 0;
-    if (k == 0) {
-      m.counts[0] = chunks;
-      m.counts[1] = 0;
-    }
-  }
-}
+using usual_shape = append_shape<512, sizeof(Record) <= 8 ? 16 : 8, 2>;
 
 template <class Shape, class Record, class Producer, class Apply>
 __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
-    round_kernel(const bin_memory<Record> m, const round_arguments a, const Producer producer,
-                 const Apply apply) {
-  extern __shared__ __align__(16) unsigned char round_memory[];
-  run_round<Shape>(m, a, producer, apply, round_memory);
+    append_kernel(const bin_set<Record> to, const chosen_updates<Producer> from, const Apply apply,
+                  unsigned long long* direct) {
+  extern __shared__ __align__(16) unsigned char update_memory[];
+  constexpr std::uint64_t warps = Shape::threads / 32;
+  const std::uint32_t without_room =
+      append_block<Shape>(to, from, gridDim.x * warps, blockIdx.x * warps, apply, update_memory);
+  if (without_room != 0) atomicAdd(direct, static_cast<unsigned long long>(without_room));
+}
+
+// Splits the bins `first_bin` + [0, gridDim.y) of `from` into bins of windows: the bins of `to`,
+// gridDim.y times. gridDim.x blocks share a bin.
+template <class Shape, class Record, class Apply>
+__global__ void __launch_bounds__(Shape::threads, Shape::blocks)
+    split_kernel(bin_set<Record> to, const bin_set<Record> from, std::uint32_t first_bin,
+                 const Apply apply, unsigned long long* direct) {
+  extern __shared__ __align__(16) unsigned char update_memory[];
+  constexpr std::uint64_t warps = Shape::threads / 32;
+  const std::uint32_t bin = first_bin + blockIdx.y;
+  to.first = from.first + (std::uint64_t{bin} << from.log2);
+  to.pool += std::uint64_t{blockIdx.y} * to.bins * to.room;
+  to.filled += blockIdx.y * to.bins;
+  const stored_updates<Record> updates{from.pool + std::uint64_t{bin} * from.room,
+                                       min(from.filled[bin], from.room)};
+  const std::uint32_t without_room =
+      append_block<Shape>(to, updates, gridDim.x * warps, blockIdx.x * warps, apply, update_memory);
+  if (without_room != 0) atomicAdd(direct, static_cast<unsigned long long>(without_room));
+}
+
+inline constexpr int combine_threads = 1024;
+
+// Updates that a thread of combine_kernel loads ahead.
+template <class Record>
+inline constexpr int combine_ahead = sizeof(Record) <= 8 ? 8 : 4;
+
+// Combines the windows of a set of bins with their updates, a block for each window.
+template <class Record, class Apply>
+__global__ void __launch_bounds__(combine_threads)
+    combine_kernel(const bin_set<Record> from, std::uint64_t elements, const Apply apply) {
+  extern __shared__ __align__(16) unsigned char update_memory[];
+  const std::uint32_t count = min(from.filled[blockIdx.x], from.room);
+  const std::uint64_t first = from.first + (std::uint64_t{blockIdx.x} << from.log2);
+  if (count == 0) return;
+  const auto size =
+      static_cast<std::uint32_t>(min(std::uint64_t{1} << from.log2, elements - first));
+  combine_window<combine_threads, combine_ahead<Record>>(
+      apply.table, first, size, from.pool + std::uint64_t{blockIdx.x} * from.room, count, apply,
+      update_memory);
 }
 
 inline constexpr int plain_threads = 256;
@@ -112,18 +138,27 @@ __global__ void __launch_bounds__(plain_threads)
   }
 }
 
-using usual_shape = round_shape<512, 8, 2>;
+// The largest power of two of bytes for a window on the current device: a thread block has nearly
+// all of a multiprocessor's shared memory.
+inline std::uint64_t usual_window_bytes() {
+  int device = 0;
+  int shared = 0;
+  INTERLACE_CUDA_CHECK(cudaGetDevice(&device));
+  INTERLACE_CUDA_CHECK(
+      cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return std::bit_floor(static_cast<std::uint64_t>(shared));
+}
+
+// A stage of a run, as measurements see it.
+enum class stage : std::uint32_t { append, split, combine };
 
 // Bins in the memory of the current device, and launches of their kernels. One object serves one
 // stream at a time.
 template <class Record, class Shape>
 class update_bins {
  public:
-  // The codec's values have `value_bytes` bytes.
-  update_bins(sizing_request request, fetch_by fetch, std::uint64_t fetched_ahead)
-      : elements_(request.elements),
-        value_bytes_(request.value_bytes),
-        fetched_ahead_(fetched_ahead) {
+  // Takes the memory of bins for any number of updates and any producer.
+  explicit update_bins(sizing_request request) : request_(request) {
     INTERLACE_CUDA_CHECK(cudaGetDevice(&device_));
     int shared = 0;
     INTERLACE_CUDA_CHECK(
@@ -131,103 +166,100 @@ class update_bins {
     INTERLACE_CUDA_CHECK(
         cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_));
     most_shared_ = static_cast<std::uint64_t>(shared);
-    request.record_bytes = sizeof(Record);
-    request.tile_records = Shape::tile;
-    sizes_ = size_bins(request);
-    auto* words = static_cast<unsigned char*>(memory_.take(device_, bytes_in_all));
-    bins_.direct = reinterpret_cast<unsigned long long*>(words);
-    bins_.counts = reinterpret_cast<std::uint32_t*>(words + 8);
-    bins_.bad = reinterpret_cast<bad_update*>(words + 16);
-    bins_.elements = elements_;
-    bins_.fetch = fetch;
-    INTERLACE_CUDA_CHECK(cudaMemset(words, 0, bytes_in_all));
-    if (!sizes_.plain) {
-      take(bins_.pool, sizes_.pool_records());
-      take(bins_.cursor, std::uint64_t{4} * sizes_.bins);
-      bins_.capacity = bins_.cursor + sizes_.bins;
-      bins_.owned = bins_.capacity + sizes_.bins;
-      bins_.before = bins_.owned + sizes_.bins;
-      take(bins_.lists, std::uint64_t{sizes_.bins} * sizes_.list_entries);
-      take(bins_.free, sizes_.chunks);
-      take(bins_.due, sizes_.chunks);
-      bins_.bins = sizes_.bins;
-      bins_.window_log2 = sizes_.window_log2;
-      bins_.chunk_log2 = sizes_.chunk_log2;
-      bins_.list_entries = sizes_.list_entries;
-    }
-    INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());  // cudaMemset may return before it has finished
+    request_.record_bytes = sizeof(Record);
+    if (request_.buffer_bytes == 0)
+      request_.buffer_bytes = request_.elements * request_.value_bytes / 4;
+    counts_ = static_cast<counts*>(memory_.take(device_, sizeof(counts)));
+    INTERLACE_CUDA_CHECK(cudaMemset(counts_, 0, sizeof(counts)));
+    if (!size_bins(request_).plain)
+      pool_ = static_cast<unsigned char*>(memory_.take(device_, request_.buffer_bytes));
+    INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());  // cudaMemset returns before it is done
   }
 
-  const sizing& sizes() const { return sizes_; }
   int device() const { return device_; }
-  std::uint32_t first_bin(std::uint32_t group) const {
-    return static_cast<std::uint32_t>(std::uint64_t{sizes_.bins} * group / sizes_.groups);
+  device_memory& memory() { return memory_; }
+
+  // The sizes of a run of `updates` updates, for each of which the producer reads `produced_bytes`.
+  sizing sizes(std::uint64_t updates, std::uint32_t produced_bytes) const {
+    sizing_request r = request_;
+    r.updates = updates;
+    r.produced_bytes = produced_bytes;
+    return size_bins(r);
   }
 
-  // Empties all bins. Their updates are lost.
-  void reset(cudaStream_t stream) {
-    reset_kernel<<<static_cast<unsigned>(multiprocessors_), plan_threads, 0, stream>>>(
-        bins_, sizes_.chunks);
-    INTERLACE_CUDA_CHECK(cudaGetLastError());
+  // The bins of slice `slice`.
+  bin_set<Record> bins(const sizing& s, std::uint32_t slice) const {
+    bin_set<Record> b;
+    b.pool = reinterpret_cast<Record*>(pool_);
+    b.filled = reinterpret_cast<std::uint32_t*>(
+        pool_ + aligned(std::uint64_t{s.bins} * s.room * sizeof(Record)));
+    b.first = slice * s.slice();
+    b.bins = s.bins;
+    b.log2 = s.bin_log2();
+    b.room = s.room;
+    return b;
   }
 
-  // Plans the next round: it will empty the bins [begin, end).
-  void plan(std::uint32_t begin, std::uint32_t end, bool first, bool last, cudaStream_t stream) {
-    const std::uint64_t window = std::uint64_t{value_bytes_} << sizes_.window_log2;
-    plan_arguments a{};
-    a.begin = begin;
-    a.end = end;
-    a.expected = first ? static_cast<std::uint32_t>(sizes_.expected) : 0;
-    a.last = last;
-    if (bins_.fetch != fetch_by::nothing && window % 128 == 0) {
-      a.ahead = static_cast<std::uint32_t>((fetched_ahead_ + window - 1) / window);
-      a.lines = static_cast<std::uint32_t>(window / 128);
-      a.table_lines = static_cast<std::uint32_t>(elements_ * value_bytes_ / 128);
-    }
-    const std::uint32_t shared = (sizes_.bins + 33) * 4;
-    plan_kernel<<<1, plan_threads, shared, stream>>>(bins_, a);
-    INTERLACE_CUDA_CHECK(cudaGetLastError());
+  // The bins of the windows of bin `first`, and of the bins that are split with it.
+  bin_set<Record> parts(const sizing& s, std::uint32_t slice, std::uint32_t first) const {
+    const bin_set<Record> all = bins(s, slice);
+    bin_set<Record> b;
+    auto* const from = reinterpret_cast<unsigned char*>(all.filled) + aligned(s.bins * 4);
+    b.pool = reinterpret_cast<Record*>(from);
+    b.filled = reinterpret_cast<std::uint32_t*>(
+        from + aligned(std::uint64_t{s.parts()} * s.part_room * sizeof(Record)));
+    b.first = all.first + (std::uint64_t{first} << all.log2);
+    b.bins = 1U << s.parts_log2;
+    b.log2 = s.window_log2;
+    b.room = s.part_room;
+    return b;
   }
 
-  // A round: appends the producer's updates [begin, end), and applies the chunks that the plan made
-  // due.
+  // Appends those of the producer's updates [begin, end) that are of slice `slice`, to empty bins.
   template <class Producer, class Apply>
-  void round(const Producer& producer, std::uint64_t begin, std::uint64_t end, const Apply& apply,
-             cudaStream_t stream) {
-    auto* const kernel = &round_kernel<Shape, Record, Producer, Apply>;
-    const std::uint64_t shared = round_shared_bytes<Record>(sizes_.bins, Shape::tile);
-    if (prepared_ != reinterpret_cast<const void*>(kernel)) {
-      if (shared > most_shared_)
-        throw usage_error(std::to_string(sizes_.bins) + " bins need " + std::to_string(shared) +
-                          " bytes of a thread block's shared memory, and the GPU has " +
-                          std::to_string(most_shared_) + "; take larger windows");
-      INTERLACE_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                static_cast<int>(shared)));
-      int blocks = 0;
-      INTERLACE_CUDA_CHECK(
-          cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, Shape::threads, shared));
-      grid_ = static_cast<unsigned>(blocks * multiprocessors_);
-      prepared_ = reinterpret_cast<const void*>(kernel);
-    }
-    kernel<<<grid_, Shape::threads, shared, stream>>>(bins_, round_arguments{begin, end}, producer,
-                                                      apply);
+  void append(const sizing& s, std::uint32_t slice, const Producer& producer, std::uint64_t begin,
+              std::uint64_t end, const Apply& apply, cudaStream_t stream) {
+    const bin_set<Record> to = bins(s, slice);
+    empty(to.filled, s.bins, stream);
+    // The last slice also gets the updates whose element does not exist.
+    const chosen_updates<Producer> from{
+        producer,
+        begin,
+        end,
+        to.first,
+        slice + 1 == s.passes ? ~std::uint64_t{0} : to.first + s.slice() - 1,
+        request_.elements,
+        &counts_->bad};
+    auto* const kernel = &append_kernel<Shape, Record, Producer, Apply>;
+    const unsigned grid = prepared(kernel, Shape::threads, append_shared(s.bins));
+    kernel<<<grid, Shape::threads, append_shared(s.bins), stream>>>(to, from, apply,
+                                                                    &counts_->direct);
     INTERLACE_CUDA_CHECK(cudaGetLastError());
   }
 
-  // Runs all rounds for the updates [0, count). The bins must be empty at the start. The updates
-  // that the last rounds appended remain in the bins.
-  template <class Producer, class Apply>
-  void append_all(const Producer& producer, std::uint64_t count, const Apply& apply,
-                  cudaStream_t stream) {
-    reset(stream);
-    std::uint32_t due = 0;
-    for (std::uint64_t begin = 0; begin < count; begin += sizes_.round_records) {
-      if (begin == 0)
-        plan(0, 0, true, false, stream);
-      else
-        plan(first_bin(due), first_bin(due + 1), false, false, stream);
-      round(producer, begin, std::min(count, begin + sizes_.round_records), apply, stream);
-      due = (due + 1) % sizes_.groups;
+  // Combines the table with the updates in the bins of slice `slice`. Calls mark(stage) after it
+  // has enqueued a stage.
+  template <class Apply, class Mark>
+  void combine_slice(const sizing& s, std::uint32_t slice, const Apply& apply, const Mark& mark,
+                     cudaStream_t stream) {
+    const bin_set<Record> all = bins(s, slice);
+    if (s.parts_log2 == 0) {
+      combine(all, s.bins, apply, stream);
+      mark(stage::combine);
+      return;
+    }
+    auto* const kernel = &split_kernel<Shape, Record, Apply>;
+    for (std::uint32_t first = 0; first < s.bins; first += s.group) {
+      const std::uint32_t here = std::min(s.group, s.bins - first);
+      const bin_set<Record> to = parts(s, slice, first);
+      empty(to.filled, here << s.parts_log2, stream);
+      const unsigned grid = prepared(kernel, Shape::threads, append_shared(to.bins));
+      kernel<<<dim3(std::max(1U, grid / here), here), Shape::threads, append_shared(to.bins),
+               stream>>>(to, all, first, apply, &counts_->direct);
+      INTERLACE_CUDA_CHECK(cudaGetLastError());
+      mark(stage::split);
+      combine(to, here << s.parts_log2, apply, stream);
+      mark(stage::combine);
     }
   }
 
@@ -238,23 +270,20 @@ class update_bins {
     const std::uint64_t a_block = std::uint64_t{plain_threads} * plain_each;
     const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(
         (count + a_block - 1) / a_block, static_cast<unsigned>(multiprocessors_) * 8U));
-    plain_kernel<<<blocks, plain_threads, 0, stream>>>(count, elements_, bins_.bad, producer,
-                                                       apply);
+    plain_kernel<<<blocks, plain_threads, 0, stream>>>(count, request_.elements, &counts_->bad,
+                                                       producer, apply);
     INTERLACE_CUDA_CHECK(cudaGetLastError());
   }
 
   // Waits for the stream. Returns the numbers of updates without room and of bad updates, and
   // resets both numbers.
   std::pair<std::uint64_t, bad_update> take_counts(cudaStream_t stream) {
-    unsigned long long direct = 0;
-    bad_update bad{};
+    counts found{};
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));
-    INTERLACE_CUDA_CHECK(cudaMemcpy(&direct, bins_.direct, sizeof(direct), cudaMemcpyDefault));
-    INTERLACE_CUDA_CHECK(cudaMemcpy(&bad, bins_.bad, sizeof(bad), cudaMemcpyDefault));
-    INTERLACE_CUDA_CHECK(cudaMemset(bins_.direct, 0, sizeof(direct)));
-    INTERLACE_CUDA_CHECK(cudaMemset(bins_.bad, 0, sizeof(bad)));
+    INTERLACE_CUDA_CHECK(cudaMemcpy(&found, counts_, sizeof(found), cudaMemcpyDefault));
+    INTERLACE_CUDA_CHECK(cudaMemset(counts_, 0, sizeof(found)));
     INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
-    return {direct, bad};
+    return {found.direct, found.bad};
   }
 
   // Waits for the stream. Throws usage_error if an update had an element that does not exist.
@@ -263,30 +292,64 @@ class update_bins {
     if (bad.count == 0) return;
     throw usage_error(std::to_string(bad.count) +
                       " updates have elements outside of the table of " +
-                      std::to_string(elements_) + ", such as element " +
+                      std::to_string(request_.elements) + ", such as element " +
                       std::to_string(bad.element) + " from thread " + std::to_string(bad.thread) +
                       " of block " + std::to_string(bad.block) + "; they were not applied");
   }
 
-  device_memory& memory() { return memory_; }
-
- private:
-  template <class T>
-  void take(T*& to, std::uint64_t count) {
-    to = static_cast<T*>(memory_.take(device_, count * sizeof(T)));
+  // Allows a kernel as much shared memory. Returns how many of its blocks the GPU holds.
+  template <class Kernel>
+  unsigned prepared(Kernel* kernel, int threads, std::uint64_t shared) {
+    if (shared > most_shared_)
+      throw usage_error("a thread block of updates needs " + std::to_string(shared) +
+                        " bytes of shared memory, and the GPU has " + std::to_string(most_shared_) +
+                        "; take other windows");
+    INTERLACE_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              static_cast<int>(shared)));
+    int blocks = 0;
+    INTERLACE_CUDA_CHECK(
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared));
+    return static_cast<unsigned>(blocks * multiprocessors_);
   }
 
-  std::uint64_t elements_;
-  std::uint32_t value_bytes_;
-  std::uint64_t fetched_ahead_;  // how far ahead the table is fetched, in bytes
+ private:
+  struct counts {
+    unsigned long long direct;
+    bad_update bad;
+  };
+
+  static std::uint64_t aligned(std::uint64_t bytes) {
+    return (bytes + aligned_bytes - 1) / aligned_bytes * aligned_bytes;
+  }
+  static std::uint64_t append_shared(std::uint32_t bins) {
+    return append_shared_bytes<Record>(bins, Shape::tile);
+  }
+  static void empty(std::uint32_t* filled, std::uint32_t bins, cudaStream_t stream) {
+    INTERLACE_CUDA_CHECK(cudaMemsetAsync(filled, 0, std::uint64_t{bins} * 4, stream));
+  }
+
+  template <class Apply>
+  void combine(const bin_set<Record>& from, std::uint32_t windows, const Apply& apply,
+               cudaStream_t stream) {
+    // The windows of the last slice may reach beyond the table.
+    const std::uint64_t window = std::uint64_t{1} << from.log2;
+    if (from.first >= request_.elements) return;
+    const std::uint64_t there = (request_.elements - from.first + window - 1) / window;
+    auto* const kernel = &combine_kernel<Record, Apply>;
+    const std::uint64_t shared = window * request_.value_bytes;
+    prepared(kernel, combine_threads, shared);
+    kernel<<<static_cast<unsigned>(std::min<std::uint64_t>(windows, there)), combine_threads,
+             shared, stream>>>(from, request_.elements, apply);
+    INTERLACE_CUDA_CHECK(cudaGetLastError());
+  }
+
+  sizing_request request_;
   int device_ = 0;
   int multiprocessors_ = 0;
   std::uint64_t most_shared_ = 0;
-  sizing sizes_;
   device_memory memory_;
-  bin_memory<Record> bins_{};
-  const void* prepared_ = nullptr;
-  unsigned grid_ = 0;
+  counts* counts_ = nullptr;
+  unsigned char* pool_ = nullptr;
 };
 
 }  // namespace interlace::cuda::updates

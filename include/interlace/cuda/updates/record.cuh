@@ -44,6 +44,15 @@ struct own_codec {
   INTERLACE_HOST_DEVICE value_type value(const Record& r) const { return r.value(); }
 };
 
+// The memory that a producer reads for an update; 8 bytes if it does not say.
+template <class Producer>
+constexpr std::uint32_t produced_bytes() {
+  if constexpr (requires { Producer::bytes; })
+    return Producer::bytes;
+  else
+    return 8;
+}
+
 }  // namespace cuda::updates
 
 // An update with the number of its element. A record has 8 bytes if the number and the value have 4
@@ -73,6 +82,7 @@ struct indexed_update {
 // A producer of the updates (indices[i], values[i]).
 template <class Update, class Index>
 struct update_arrays {
+  static constexpr std::uint32_t bytes = sizeof(Index) + sizeof(typename Update::value_type);
   const Index* indices;
   const typename Update::value_type* values;
   struct walk {

@@ -14,8 +14,8 @@
 
 namespace interlace::cuda::updates {
 
-// The layout of a slot, which send_to_host writes (host_ring.cuh).
-inline constexpr std::uint32_t slot_records = 1024;  // the number of records in a chunk
+// The updates of a slot, as send_to_host writes it (host_ring.cuh).
+inline constexpr std::uint32_t slot_records = 1024;
 inline constexpr std::uint64_t slot_header_bytes = 128;
 
 struct slot_header {
