@@ -97,7 +97,7 @@ class parking::transfer {
   std::uint64_t bytes() const { return contents_.back().end(); }
   CUctx_st* any_context() const { return contents_.front().gpu->context; }
 
-  // Enqueues the copies between a slab and the contents that belong to it.
+  // Enqueues the copies between a slab and the arrays whose bytes it holds.
   void enqueue(std::size_t slab, const char* memory) {
     const std::uint64_t slab_bytes = of_.options_.slab_bytes;
     const std::uint64_t begin = slab * slab_bytes;

@@ -1,4 +1,4 @@
-// Page-locked memory of the host that is new to the process.
+// Allocates new page-locked memory on the host.
 //
 // The driver's own allocation touches and locks pages in one thread, at 3 GB/s. Locking pages that
 // have been touched is as fast as a link, but one call of the driver excludes all others. So
