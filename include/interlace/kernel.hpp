@@ -306,17 +306,32 @@ struct update_counts {
 };
 
 // The queues of packets under the mechanism `packed`. A packet begins with a header of 16 bytes.
-// The first 4 bytes are the number of updates in the packet. The values follow, and after them the
-// places of the elements in the owner's part, as 4-byte numbers. Both lists have room for a full
-// packet.
+// The first 4 bytes are the number of updates in the packet, and the next 4 bytes are the window of
+// its elements. The values follow, and after them the places of the elements in the owner's part,
+// as 4-byte numbers. Both lists have room for a full packet.
 struct update_queues {
   std::uint32_t packet_bytes = 0;  // 0: updates are not packed
   std::uint32_t packets = 0;       // room of a queue
+  // The windows of each part. A packet has updates of one window, so that the owner can combine one
+  // window after another in its L2. With several windows, a device packs updates of its own
+  // elements, too.
+  std::uint32_t windows = 1;
+  std::uint32_t window_shift = 0;  // log2 of the elements of a window, if there are several
   bool combines = true;            // whether updates of the same element in a packet are combined
   unsigned char* to[max_devices] = {};  // the queue of this device's packets at each owner
   // The number of packets that this device has sent to each owner in this epoch. It includes
   // packets for which there was no room.
   std::uint32_t* sent = nullptr;
+
+  // Whether a device packs its updates of an owner's elements.
+  INTERLACE_HOST_DEVICE bool packs(std::uint32_t device, std::uint32_t owner) const {
+    return packet_bytes != 0 && (owner != device || windows > 1);
+  }
+  // The packet, of those that a warp fills, for an element of an owner's part.
+  INTERLACE_HOST_DEVICE std::uint32_t bin(std::uint32_t owner, std::uint64_t place) const {
+    return windows == 1 ? owner
+                        : owner * windows + static_cast<std::uint32_t>(place >> window_shift);
+  }
 
   static constexpr std::uint32_t header_bytes = 16;
   // The updates of a full packet, whose values have `value_bytes` bytes.

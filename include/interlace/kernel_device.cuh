@@ -692,8 +692,8 @@ class lane {
       // Lanes without an update of another device's element also take this path, so that the lanes
       // of a warp stay together.
       if (view.queues.packet_bytes != 0) {
-        const bool packs = n < view.size && owner != view.device;
-        place_.packets().template add<Op>(packs ? owner : no_owner + 0U,
+        const bool packs = n < view.size && view.queues.packs(view.device, owner);
+        place_.packets().template add<Op>(packs ? view.queues.bin(owner, offset) : no_bin + 0U,
                                           static_cast<std::uint32_t>(offset), value);
         if (packs) return;
       }

@@ -1,5 +1,6 @@
-// Packs updates of partitioned arrays on a GPU (`packed`): each warp has a packet for each owner in
-// shared memory, as interlace/kernel/update_packer.hpp describes.
+// Packs updates of partitioned arrays on a GPU (`packed`): each warp has a packet for each bin,
+// that is, for each window of each owner, in shared memory, as interlace/kernel/update_packer.hpp
+// describes.
 //
 // Lanes that are converged at an update work together. If these are not all lanes of the warp,
 // other lanes may reach an update at the same time, so a lock in shared memory guards the warp's
@@ -114,8 +115,8 @@ static __device__ __noinline__ void combine_any(kernel::number_type type, combin
   }
 }
 
-// Stands for the owner if an element needs no packet.
-inline constexpr std::uint32_t no_owner = 0xffffffffU;
+// Stands for the bin if an update needs no packet.
+inline constexpr std::uint32_t no_bin = 0xffffffffU;
 
 // The packets of the warp that calls. Memory that lanes share is plain; __syncwarp orders it.
 class warp_packets {
@@ -123,50 +124,49 @@ class warp_packets {
   __device__ __forceinline__ explicit warp_packets(const kernel::packing_table& table)
       : table_(table) {
     extern __shared__ __align__(16) unsigned char interlace_shared_memory[];
-    head_ =
-        interlace_shared_memory + table.shared_at +
-        threadIdx.x / 32 * kernel::packing_bytes_of_warp(table.devices, table.queues.packet_bytes);
+    head_ = interlace_shared_memory + table.shared_at +
+            threadIdx.x / 32 * kernel::packing_bytes_of_warp(table.bins, table.queues.packet_bytes);
   }
 
   // Empties the packets. All lanes of the warp call it before the first update.
   __device__ __forceinline__ void clear() const {
-    if (threadIdx.x % 32 <= table_.devices) words()[threadIdx.x % 32] = 0;
+    if (threadIdx.x % 32 <= table_.bins) words()[threadIdx.x % 32] = 0;
     __syncwarp();
   }
 
-  // Adds an update of an element of `owner`. Adds nothing for no_owner. Any lanes of the warp may
-  // call it. Lanes that call it together stay together.
+  // Adds an update to the packet `bin`. Adds nothing for no_bin. Any lanes of the warp may call it.
+  // Lanes that call it together stay together.
   template <combine Op, class T>
-  __device__ __forceinline__ void add(std::uint32_t owner, std::uint32_t offset, T value) const {
+  __device__ __forceinline__ void add(std::uint32_t bin, std::uint32_t offset, T value) const {
     const std::uint32_t active = __activemask();
     const std::uint32_t own = 1U << threadIdx.x % 32;
     // The lanes whose updates are not in a packet yet.
-    std::uint32_t rest = __ballot_sync(active, owner != no_owner);
+    std::uint32_t rest = __ballot_sync(active, bin != no_bin);
     if (rest == 0) return;
     const bool locks = active != whole_warp;
     if (locks) lock(active);
     while (rest != 0) {
       const bool mine = (rest & own) != 0;
-      const std::uint32_t peers = __match_any_sync(active, mine ? owner : no_owner + 0U);
-      const std::uint32_t before = mine ? filled(owner) : 0;
+      const std::uint32_t peers = __match_any_sync(active, mine ? bin : no_bin + 0U);
+      const std::uint32_t before = mine ? filled(bin) : 0;
       const std::uint32_t slot = before + __popc(peers & (own - 1));
       const std::uint32_t all = before + __popc(peers);
       const bool fits = mine && slot < table_.capacity;
       if (fits) {
-        unsigned char* p = packet(owner);
+        unsigned char* p = packet(bin);
         reinterpret_cast<T*>(p + update_queues::header_bytes)[slot] = value;
         reinterpret_cast<std::uint32_t*>(p + table_.offsets_at)[slot] = offset;
       }
       __syncwarp(active);
       const bool leads = mine && (peers & (own - 1)) == 0;
-      if (leads) filled(owner) = all < table_.capacity ? all : table_.capacity;
+      if (leads) filled(bin) = all < table_.capacity ? all : table_.capacity;
       __syncwarp(active);
       rest = __ballot_sync(active, mine && !fits);
       std::uint32_t full = __ballot_sync(active, leads && all >= table_.capacity);
       for (; full != 0; full &= full - 1) {
-        const std::uint32_t o = __shfl_sync(active, owner, __ffs(static_cast<int>(full)) - 1);
-        if (table_.queues.combines && makes_room<Op, T>(active, o)) continue;
-        send(active, o);
+        const std::uint32_t b = __shfl_sync(active, bin, __ffs(static_cast<int>(full)) - 1);
+        if (table_.queues.combines && makes_room<Op, T>(active, b)) continue;
+        send(active, b);
       }
     }
     if (locks) unlock(active);
@@ -175,8 +175,8 @@ class warp_packets {
   // Sends the packets that are not full. All lanes of the warp call it after the last update.
   __device__ __forceinline__ void finish() const {
     __syncwarp();
-    for (std::uint32_t o = 0; o < table_.devices; ++o) {
-      if (filled(o) != 0) send(whole_warp, o);
+    for (std::uint32_t b = 0; b < table_.bins; ++b) {
+      if (filled(b) != 0) send(whole_warp, b);
     }
   }
 
@@ -187,11 +187,11 @@ class warp_packets {
   __device__ __forceinline__ std::uint32_t* words() const {
     return reinterpret_cast<std::uint32_t*>(head_);
   }
-  __device__ __forceinline__ std::uint32_t& filled(std::uint32_t owner) const {
-    return words()[1 + owner];
+  __device__ __forceinline__ std::uint32_t& filled(std::uint32_t bin) const {
+    return words()[1 + bin];
   }
-  __device__ __forceinline__ unsigned char* packet(std::uint32_t owner) const {
-    return head_ + kernel::packing_head_bytes + owner * table_.queues.packet_bytes;
+  __device__ __forceinline__ unsigned char* packet(std::uint32_t bin) const {
+    return head_ + kernel::packing_head_bytes + bin * table_.queues.packet_bytes;
   }
 
   // Acquires and releases at block scope.
@@ -216,17 +216,19 @@ class warp_packets {
   }
 
   // The lanes in the mask `active` send a packet.
-  __device__ __forceinline__ void send(std::uint32_t active, std::uint32_t owner) const {
+  __device__ __forceinline__ void send(std::uint32_t active, std::uint32_t bin) const {
+    const std::uint32_t windows = table_.queues.windows;
+    const std::uint32_t owner = windows == 1 ? bin : bin / windows;
     const std::uint32_t lanes = __popc(active);
     const std::uint32_t rank = __popc(active & ((1U << threadIdx.x % 32) - 1));
-    unsigned char* p = packet(owner);
-    const std::uint32_t count = filled(owner);
+    unsigned char* p = packet(bin);
+    const std::uint32_t count = filled(bin);
     __syncwarp(active);
     std::uint32_t slot = 0;
     if (rank == 0) {
       slot = atomicAdd(table_.queues.sent + owner, 1U);
-      *reinterpret_cast<uint4*>(p) = make_uint4(count, 0, 0, 0);
-      filled(owner) = 0;
+      *reinterpret_cast<uint4*>(p) = make_uint4(count, bin - owner * windows, 0, 0);
+      filled(bin) = 0;
     }
     slot = __shfl_sync(active, slot, __ffs(static_cast<int>(active)) - 1);
     __syncwarp(active);
@@ -273,14 +275,14 @@ class warp_packets {
   // Combines updates of the same element in a full packet. Returns whether this freed a quarter of
   // the packet.
   template <combine Op, class T>
-  __device__ __forceinline__ bool makes_room(std::uint32_t active, std::uint32_t owner) const {
+  __device__ __forceinline__ bool makes_room(std::uint32_t active, std::uint32_t bin) const {
     const std::uint32_t own = 1U << threadIdx.x % 32;
     const std::uint32_t lanes = __popc(active);
     const std::uint32_t rank = __popc(active & (own - 1));
-    unsigned char* p = packet(owner);
+    unsigned char* p = packet(bin);
     T* values = reinterpret_cast<T*>(p + update_queues::header_bytes);
     auto* offsets = reinterpret_cast<std::uint32_t*>(p + table_.offsets_at);
-    const std::uint32_t count = filled(owner);
+    const std::uint32_t count = filled(bin);
     std::uint32_t kept = 0;
     // Each turn takes an update for each lane. Updates that stay move to the front of the packet.
     for (std::uint32_t begin = 0; begin < count; begin += lanes) {
@@ -309,7 +311,7 @@ class warp_packets {
       kept += __popc(staying);
       __syncwarp(active);
     }
-    if (rank == 0) filled(owner) = kept;
+    if (rank == 0) filled(bin) = kept;
     __syncwarp(active);
     return (table_.capacity - kept) * 4 >= table_.capacity;
   }

@@ -1,5 +1,6 @@
 #include "interlace/kernel/partition.hpp"
 
+#include <bit>
 #include <cstddef>
 #include <limits>
 #include <string>
@@ -27,7 +28,14 @@ void check_packets(const region_options& o, std::uint32_t element_bytes) {
     throw usage_error("packets of " + std::to_string(o.packet_bytes) +
                       " bytes; give a multiple of 128 from 128 to 4096");
   }
-  for (std::size_t d = 0; d + 1 < o.boundaries.size(); ++d) {
+  const std::size_t devices = o.boundaries.size() - 1;
+  if (o.update_windows * devices > most_bins) {
+    throw usage_error(std::to_string(o.update_windows) + " windows of each of " +
+                      std::to_string(devices) + " parts; give at most " +
+                      std::to_string(most_bins / devices) +
+                      ", since a warp fills a packet for each");
+  }
+  for (std::size_t d = 0; d < devices; ++d) {
     if (o.boundaries[d + 1] - o.boundaries[d] <= std::numeric_limits<std::uint32_t>::max())
       continue;
     throw usage_error("device " + std::to_string(d) + " owns " +
@@ -37,10 +45,20 @@ void check_packets(const region_options& o, std::uint32_t element_bytes) {
   }
 }
 
+// The windows of parts whose largest one has `part_bytes` bytes.
+std::uint32_t windows_for(std::uint64_t part_bytes, std::uint64_t l2_bytes, std::uint32_t devices) {
+  if (part_bytes <= l2_bytes || l2_bytes == 0) return 1;
+  // Packets and other data pass through the L2, too.
+  const std::uint64_t window = std::bit_floor(std::max<std::uint64_t>(l2_bytes / 3 * 2, 1));
+  const std::uint64_t windows = (part_bytes - 1) / window + 1;
+  return windows * devices <= most_bins ? static_cast<std::uint32_t>(windows) : 1;
+}
+
 }  // namespace
 
 region_state make_partition_state(region_options options, std::uint32_t element_bytes,
-                                  combine operation, std::uint32_t devices) {
+                                  combine operation, std::uint32_t devices,
+                                  std::uint64_t l2_bytes) {
   const mechanism_row& how = row_of(options.mechanism);
   if (!takes_updates(options.mechanism)) {
     throw usage_error(std::string(how.name) + " moves regions, and not updates; take " +
@@ -65,10 +83,16 @@ region_state make_partition_state(region_options options, std::uint32_t element_
   state.elements = options.boundaries.back();
   state.options = std::move(options);
   if (how.packs_updates) {
-    std::uint64_t updates = state.options.queued_updates;
-    for (std::uint32_t d = 0; d < devices && state.options.queued_updates == 0; ++d) {
-      updates = std::max(updates, state.part_size(d));
-    }
+    std::uint64_t largest = 0;
+    for (std::uint32_t d = 0; d < devices; ++d) largest = std::max(largest, state.part_size(d));
+    const std::uint64_t updates =
+        state.options.queued_updates == 0 ? largest : state.options.queued_updates;
+    const std::uint32_t windows = state.options.update_windows != 0
+                                      ? state.options.update_windows
+                                      : windows_for(largest * element_bytes, l2_bytes, devices);
+    const std::uint64_t window = std::bit_ceil((largest - 1) / windows + 1);
+    state.window_shift = static_cast<std::uint32_t>(std::countr_zero(window));
+    state.update_windows = static_cast<std::uint32_t>(((largest - 1) >> state.window_shift) + 1);
     update_queues queues;
     queues.packet_bytes = state.options.packet_bytes;
     const std::uint64_t capacity = queues.capacity(element_bytes);
@@ -101,7 +125,11 @@ std::uint32_t packing_bytes(const region_state& state, std::uint32_t threads,
                             std::uint32_t warp_width) {
   if (!row_of(state.options.mechanism).packs_updates || state.devices() == 1) return 0;
   const std::uint32_t warps = (threads + warp_width - 1) / warp_width;
-  return warps * packing_bytes_of_warp(state.devices(), state.options.packet_bytes);
+  return warps * packing_bytes_of_warp(packing_bins(state), state.options.packet_bytes);
+}
+
+std::uint32_t packing_bins(const region_state& state) {
+  return state.devices() * state.update_windows;
 }
 
 update_queues queues_of(const region_state& state, std::uint32_t device) {
@@ -109,6 +137,8 @@ update_queues queues_of(const region_state& state, std::uint32_t device) {
   queues.packet_bytes = state.options.packet_bytes;
   queues.packets = state.queued_packets;
   queues.combines = state.options.combine_in_packets;
+  queues.windows = state.update_windows;
+  queues.window_shift = state.window_shift;
   queues.sent = state.sent[device] + std::size_t{state.parity} * state.devices();
   const std::uint64_t queue_bytes =
       std::uint64_t{state.queued_packets} * state.options.packet_bytes;

@@ -76,6 +76,18 @@ TEST_P(updates, are_not_lost_in_small_queues_and_packets) {
   }
 }
 
+TEST_P(updates, are_not_lost_with_windows) {
+  INTERLACE_NEED_GPUS(3);
+  kernel::region_options options;
+  for (const std::uint32_t windows : {2U, 7U}) {
+    options.update_windows = windows;
+    check<std::uint64_t, combine::bit_xor>(3, 100'000, 300'000, options);
+    check<std::uint32_t, combine::add>(2, 777, 20'000, options);
+    check<float, combine::add>(3, 300, 3000, options);
+    check<std::uint32_t, combine::store>(3, 1000, 20'000, options);
+  }
+}
+
 // Each device is late at random before an epoch's updates.
 TEST_P(updates, are_right_when_devices_are_late) {
   INTERLACE_NEED_GPUS(4);

@@ -25,19 +25,22 @@ constexpr number_type number_type_of() {
   }
 }
 
-// A warp's shared memory begins with a lock and, for each owner, the number of updates in its
-// packet. The packets follow.
-inline constexpr std::uint32_t packing_head_bytes = 128;
-static_assert(packing_head_bytes >= 4 * (1 + max_devices));
+// The packets that a warp fills at a time: one for each window of each owner.
+inline constexpr std::uint32_t most_bins = 31;
 
-INTERLACE_HOST_DEVICE constexpr std::uint32_t packing_bytes_of_warp(std::uint32_t devices,
+// A warp's shared memory begins with a lock and, for each packet, the number of updates in it. The
+// packets follow.
+inline constexpr std::uint32_t packing_head_bytes = 128;
+static_assert(packing_head_bytes >= 4 * (1 + most_bins));
+
+INTERLACE_HOST_DEVICE constexpr std::uint32_t packing_bytes_of_warp(std::uint32_t bins,
                                                                     std::uint32_t packet_bytes) {
-  return packing_head_bytes + devices * packet_bytes;
+  return packing_head_bytes + bins * packet_bytes;
 }
 
 struct packing_table {
   update_queues queues;
-  std::uint32_t devices = 0;
+  std::uint32_t bins = 0;  // packets of a warp
   std::uint32_t value_bytes = 0;
   std::uint32_t capacity = 0;    // the most updates in a packet
   std::uint32_t offsets_at = 0;  // where the offsets begin in a packet

@@ -12,6 +12,11 @@
 //
 // Inboxes, queues and counters exist twice. A device may begin the next epoch before an owner has
 // emptied what the last exchange delivered, but it cannot begin the epoch after that.
+//
+// Updates of a part that is larger than the L2 each load a line of memory and write it back. Such a
+// part has windows (`update_windows`). A packet has updates of one window, and the owner combines
+// one window after another (propagation blocking). A device then packs updates of its own elements,
+// too.
 #pragma once
 
 #include <algorithm>
@@ -31,9 +36,12 @@ constexpr bool takes_updates(mechanism m) {
 
 // Checks the options and fills the state of a partition, but allocates no memory. Throws
 // usage_error if partitions lack the mechanism or a parameter is out of its bounds, and model_error
-// if the boundaries do not fit.
+// if the boundaries do not fit. Where the options leave the windows to the node, a window fits
+// two thirds of an L2 of `l2_bytes`. Parts have one window if they fit that L2, if a warp cannot
+// fill a packet for each window, or if `l2_bytes` is 0.
 region_state make_partition_state(region_options options, std::uint32_t element_bytes,
-                                  combine operation, std::uint32_t devices);
+                                  combine operation, std::uint32_t devices,
+                                  std::uint64_t l2_bytes = 0);
 
 // The bytes of memory that devices need in addition to their parts.
 std::uint64_t partials_bytes(const region_state& state);
@@ -54,6 +62,9 @@ struct contribution {
 // The contributions of a device in the current epoch, beginning with those for the next device.
 // Empty in runs without transfers; their results are not valid.
 std::vector<contribution> contributions_of(const region_state& state, std::uint32_t device);
+
+// The packets that a warp fills at a time.
+std::uint32_t packing_bins(const region_state& state);
 
 // The queues of a device's packets in the current epoch.
 update_queues queues_of(const region_state& state, std::uint32_t device);
@@ -115,8 +126,9 @@ struct combine_contributions {
   }
 };
 
-// Combines a device's part with the updates in its queues, a warp for each packet. Resets the
-// device's own counters for the next epoch.
+// Combines a device's part with the updates in its queues, a warp for each packet. If the part has
+// windows, a launch combines the updates of one of them. Resets the device's own counters for the
+// next epoch.
 template <class T, combine Op>
 struct unpack_updates {
   static constexpr std::uint32_t threads = delivery_threads;
@@ -126,7 +138,9 @@ struct unpack_updates {
   std::uint32_t devices = 0;
   std::uint32_t packets = 0;  // room of each queue
   std::uint32_t packet_words = 0;
-  std::uint32_t offsets_at = 0;                 // in words
+  std::uint32_t offsets_at = 0;  // in words
+  std::uint32_t windows = 1;
+  std::uint32_t window = 0;                     // the window of this launch
   const std::uint32_t* queues = nullptr;        // the device's queues, by sender
   const std::uint32_t* sent[max_devices] = {};  // the counters of each sender, by owner
   local<std::uint32_t> next;                    // the device's own counters, by owner
@@ -139,7 +153,9 @@ struct unpack_updates {
       });
     }
     const std::uint64_t warps = block.threads() / block.warp_width();
-    for (std::uint32_t step = 1; step < devices; ++step) {
+    auto matches = lane_state<bool>(block);
+    // With windows, the device's own packets come first.
+    for (std::uint32_t step = windows == 1 ? 1 : 0; step < devices; ++step) {
       const std::uint32_t from = (device + step) % devices;
       const std::uint32_t came =
           block.load(local<const std::uint32_t>{sent[from], devices}, device);
@@ -147,21 +163,42 @@ struct unpack_updates {
       const std::uint32_t* queue = queues + std::uint64_t{from} * packets * packet_words;
       block.each_warp([&](auto warp) {
         const std::uint64_t first = block.index() * warps + warp.index();
-        for (std::uint64_t p = first; p < count; p += block.count() * warps) {
-          const std::uint32_t* at = queue + p * packet_words;
-          const local<const std::uint32_t> words{at, packet_words};
-          const std::uint32_t updates = warp.load(words, 0);
-          const local<const T> values{reinterpret_cast<const T*>(at + 4), updates};
+        if (windows == 1) {
+          for (std::uint64_t p = first; p < count; p += block.count() * warps) {
+            unpack(block, warp, queue + p * packet_words);
+          }
+          return;
+        }
+        // Each lane looks at the window of a packet.
+        const std::uint32_t width = block.warp_width();
+        for (std::uint64_t p = first * width; p < count; p += block.count() * warps * width) {
           warp.each([&](auto lane) {
-            for (auto k : lane.range(lane.in_warp(), updates, block.warp_width())) {
-              const auto offset = lane.load_index(words, offsets_at + k);
-              lane.update(part, offset, lane.load(values, k));
-              lane.compute(operation::integer, 8);
-            }
+            const std::uint64_t own = p + lane.in_warp();
+            const local<const std::uint32_t> words{queue + own * packet_words, packet_words};
+            matches[lane] = own < count && lane.load(words, 1) == window;
+            lane.compute(operation::integer, 8);
           });
+          for (std::uint64_t rest = warp.ballot(matches); rest != 0; rest &= rest - 1) {
+            unpack(block, warp, queue + (p + lowest_lane(rest)) * packet_words);
+          }
         }
       });
     }
+  }
+
+ private:
+  template <class Block, class Warp>
+  INTERLACE_KERNEL void unpack(Block& block, const Warp& warp, const std::uint32_t* at) const {
+    const local<const std::uint32_t> words{at, packet_words};
+    const std::uint32_t updates = warp.load(words, 0);
+    const local<const T> values{reinterpret_cast<const T*>(at + 4), updates};
+    warp.each([&](auto lane) {
+      for (auto k : lane.range(lane.in_warp(), updates, block.warp_width())) {
+        const auto offset = lane.load_index(words, offsets_at + k);
+        lane.update(part, offset, lane.load(values, k));
+        lane.compute(operation::integer, 8);
+      }
+    });
   }
 };
 
@@ -212,8 +249,11 @@ void deliver_updates(Node& node, const region_state& state, std::uint32_t device
     k.queues = static_cast<const std::uint32_t*>(state.inboxes[device][parity]);
     for (std::uint32_t d = 0; d < devices; ++d) k.sent[d] = state.sent[d] + parity * devices;
     k.next = {state.sent[device] + (parity ^ 1U) * devices, devices};
-    node.launch(device, k,
-                {blocks_for(std::uint64_t{32} * state.queued_packets), delivery_threads});
+    k.windows = state.update_windows;
+    for (k.window = 0; k.window < k.windows; ++k.window) {
+      node.launch(device, k,
+                  {blocks_for(std::uint64_t{32} * state.queued_packets), delivery_threads});
+    }
   }
   if constexpr (Op != combine::store) {
     if (!how.updates_partials) return;

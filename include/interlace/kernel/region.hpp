@@ -95,6 +95,8 @@ struct region_options {
   std::uint32_t packet_bytes = 512;
   std::uint64_t queued_updates = 0;
   bool combine_in_packets = true;  // whether updates of one element in a packet become one
+  // The windows of each part. 0: GPUs take as many as make a window fit their L2, other nodes one.
+  std::uint32_t update_windows = 0;
 };
 
 // Whether kernels consult `readers` when they store.
@@ -149,6 +151,8 @@ struct region_state {
   std::array<std::array<void*, 2>, max_devices> inboxes{};
   std::array<std::uint32_t*, max_devices> sent{};
   std::uint32_t queued_packets = 0;  // room of each queue
+  std::uint32_t window_shift = 0;    // log2 of the elements of a window
+  std::uint32_t update_windows = 1;  // windows of the largest part
 
   // Whether this is a region, and neither a reduction nor a partition.
   bool is_region() const { return !is_reduction && !is_partition; }

@@ -531,12 +531,10 @@ class serial_lane : public accessor<Observer> {
     }
     const std::uint32_t owner = view.owner(n);
     const std::uint64_t place = n - view.boundaries[owner];
-    if (owner != view.device) {
-      if (view.counts != nullptr) ++view.counts->remote;
-      if (view.queues.packet_bytes != 0) {
-        packer_->add(view, lane_, owner, static_cast<std::uint32_t>(place), value);
-        return;
-      }
+    if (owner != view.device && view.counts != nullptr) ++view.counts->remote;
+    if (view.queues.packs(view.device, owner)) {
+      packer_->add(view, lane_, owner, static_cast<std::uint32_t>(place), value);
+      return;
     }
     combine_at<Op>(view.parts[owner] + place, i, value,
                    Op == combine::store ? access_kind::store : access_kind::atomic,

@@ -1,7 +1,8 @@
 // Packs updates of partitioned arrays in the blocks that run lane by lane (`packed`).
 //
-// As on a GPU, each warp has a packet for each owner in shared memory. An update takes the next
-// place of its owner's packet; a match of the warp's lanes finds it. The warp that fills a packet
+// As on a GPU, each warp has a packet for each bin in shared memory: for each owner or, if parts
+// have windows, for each window of each owner. An update takes the next place of its bin's packet;
+// a match of the warp's lanes finds it. The warp that fills a packet
 // sends it: it takes a slot of the queue by an atomic addition in its own memory, and stores the
 // packet there, 16 bytes a lane. Before that, it combines updates of the same element. If this
 // makes room for at least a quarter of the packet, the packet stays and fills again.
@@ -36,7 +37,7 @@ class update_packer {
       throw model_error("a kernel packs updates of two partitioned arrays; launch one kernel each");
     }
     if (lanes_.size() <= lane) lanes_.resize(lane + std::size_t{1});
-    update u{owner, offset, {}};
+    update u{queues_.bin(owner, offset), offset, {}};
     std::memcpy(u.value, &value, sizeof(T));
     lanes_[lane].push_back(u);
     waits_ = true;
@@ -76,8 +77,8 @@ class update_packer {
   template <class Observer>
   void finish(Observer& observer, const block_place& place) {
     for (std::uint32_t warp = 0; warp * place.warp_width < place.threads; ++warp) {
-      for (std::uint32_t owner = 0; owner < devices_; ++owner) {
-        if (filled(warp, owner) != 0) send(observer, place, warp, owner);
+      for (std::uint32_t bin = 0; bin < bins_; ++bin) {
+        if (filled(warp, bin) != 0) send(observer, place, warp, bin);
       }
     }
   }
@@ -93,7 +94,7 @@ class update_packer {
 
  private:
   struct update {
-    std::uint32_t owner = 0;
+    std::uint32_t bin = 0;
     std::uint32_t offset = 0;
     unsigned char value[8] = {};
   };
@@ -106,7 +107,9 @@ class update_packer {
   void begin(const partitioned<T, Op>& view) {
     used_ = true;
     queues_ = view.queues;
+    device_ = view.device;
     devices_ = view.devices;
+    bins_ = devices_ * queues_.windows;
     counts_ = view.counts;
     value_bytes_ = sizeof(T);
     capacity_ = queues_.capacity(sizeof(T));
@@ -130,16 +133,20 @@ class update_packer {
   };
 
   void fit(std::uint32_t warps) {
-    const std::size_t packets = std::size_t{warps} * devices_;
+    const std::size_t packets = std::size_t{warps} * bins_;
     if (filled_.size() < packets) filled_.resize(packets, 0);
     const std::size_t lines = packets * queues_.packet_bytes / sizeof(line);
     if (lines_.size() < lines) lines_.resize(lines);
   }
-  std::uint32_t& filled(std::uint32_t warp, std::uint32_t owner) {
-    return filled_[std::size_t{warp} * devices_ + owner];
+  std::uint32_t& filled(std::uint32_t warp, std::uint32_t bin) {
+    return filled_[std::size_t{warp} * bins_ + bin];
   }
-  unsigned char* packet(std::uint32_t warp, std::uint32_t owner) {
-    return lines_.front().bytes + (std::size_t{warp} * devices_ + owner) * queues_.packet_bytes;
+  unsigned char* packet(std::uint32_t warp, std::uint32_t bin) {
+    return lines_.front().bytes + (std::size_t{warp} * bins_ + bin) * queues_.packet_bytes;
+  }
+  // Where packets to other devices are counted; null for packets of the device's own elements.
+  update_counts* counts_of(std::uint32_t bin) const {
+    return bin / queues_.windows == device_ ? nullptr : counts_;
   }
   unsigned char* value_at(unsigned char* packet, std::uint32_t k) const {
     return packet + update_queues::header_bytes + std::size_t{k} * value_bytes_;
@@ -180,12 +187,12 @@ class update_packer {
     if constexpr (Observer::active) observer.begin_segment();
     std::size_t left = 0;
     for (const lane_update& u : turn_) {
-      std::uint32_t& n = filled(warp, u.what.owner);
+      std::uint32_t& n = filled(warp, u.what.bin);
       if (n == capacity_) {
         turn_[left++] = u;
         continue;
       }
-      unsigned char* to = packet(warp, u.what.owner);
+      unsigned char* to = packet(warp, u.what.bin);
       unsigned char* value = value_at(to, n);
       unsigned char* offset = offset_at(to, n);
       std::memcpy(value, u.what.value, value_bytes_);
@@ -199,19 +206,19 @@ class update_packer {
     }
     turn_.resize(left);
     if constexpr (Observer::active) observer.on_barrier(false);
-    for (std::uint32_t owner = 0; owner < devices_; ++owner) {
-      if (filled(warp, owner) != capacity_) continue;
-      if (!queues_.combines || !make_room(observer, warp, owner)) {
-        send(observer, place, warp, owner);
+    for (std::uint32_t bin = 0; bin < bins_; ++bin) {
+      if (filled(warp, bin) != capacity_) continue;
+      if (!queues_.combines || !make_room(observer, warp, bin)) {
+        send(observer, place, warp, bin);
       }
     }
   }
 
   // Combines updates of the same element. Returns whether this freed a quarter of the packet.
   template <class Observer>
-  bool make_room(Observer& observer, std::uint32_t warp, std::uint32_t owner) {
-    unsigned char* p = packet(warp, owner);
-    std::uint32_t& n = filled(warp, owner);
+  bool make_room(Observer& observer, std::uint32_t warp, std::uint32_t bin) {
+    unsigned char* p = packet(warp, bin);
+    std::uint32_t& n = filled(warp, bin);
     if constexpr (Observer::active) {
       // Each lane compares its updates with all earlier ones.
       observer.on_shuffle(warp, 2, operation::integer, 3 * n);
@@ -230,17 +237,20 @@ class update_packer {
       ++kept;
     }
     const std::uint32_t freed = n - kept;
-    if (counts_ != nullptr) counts_->combined += freed;
+    if (update_counts* counts = counts_of(bin)) counts->combined += freed;
     n = kept;
     return freed * 4 >= capacity_;
   }
 
   template <class Observer>
-  void send(Observer& observer, const block_place& place, std::uint32_t warp, std::uint32_t owner) {
-    unsigned char* p = packet(warp, owner);
-    const std::uint32_t n = std::exchange(filled(warp, owner), 0U);
+  void send(Observer& observer, const block_place& place, std::uint32_t warp, std::uint32_t bin) {
+    const std::uint32_t owner = bin / queues_.windows;
+    unsigned char* p = packet(warp, bin);
+    const std::uint32_t n = std::exchange(filled(warp, bin), 0U);
+    const std::uint32_t window = bin % queues_.windows;
     std::memset(p, 0, update_queues::header_bytes);
     std::memcpy(p, &n, sizeof n);
+    std::memcpy(p + sizeof n, &window, sizeof window);
     const std::uint32_t first = warp * place.warp_width;
     if constexpr (Observer::active) {
       observer.begin_segment();
@@ -250,7 +260,7 @@ class update_packer {
     }
     const std::uint32_t slot = queues_.sent[owner]++;
     if (slot >= queues_.packets) {
-      send_single(observer, place, warp, owner, n);
+      send_single(observer, place, warp, bin, n);
       return;
     }
     unsigned char* to = queues_.to[owner] + std::size_t{slot} * queues_.packet_bytes;
@@ -264,9 +274,9 @@ class update_packer {
       copy(observer, place, warp, p + offsets_at_, to + offsets_at_, offsets);
       bytes = values + offsets;
     }
-    if (counts_ != nullptr) {
-      ++counts_->packets;
-      counts_->packet_bytes += bytes;
+    if (update_counts* counts = counts_of(bin)) {
+      ++counts->packets;
+      counts->packet_bytes += bytes;
     }
   }
 
@@ -296,8 +306,9 @@ class update_packer {
   // Updates the owner's memory, because its queue is full.
   template <class Observer>
   void send_single(Observer& observer, const block_place& place, std::uint32_t warp,
-                   std::uint32_t owner, std::uint32_t n) {
-    unsigned char* p = packet(warp, owner);
+                   std::uint32_t bin, std::uint32_t n) {
+    const std::uint32_t owner = bin / queues_.windows;
+    unsigned char* p = packet(warp, bin);
     const std::uint32_t first = warp * place.warp_width;
     const std::uint32_t lanes = std::min(place.threads, first + place.warp_width) - first;
     for (std::uint32_t at = 0; at < n; at += lanes) {
@@ -313,13 +324,15 @@ class update_packer {
       }
       if constexpr (Observer::active) observer.on_barrier(false);
     }
-    if (counts_ != nullptr) counts_->without_room += n;
+    if (update_counts* counts = counts_of(bin)) counts->without_room += n;
   }
 
   bool used_ = false;
   bool waits_ = false;
   update_queues queues_;
+  std::uint32_t device_ = 0;
   std::uint32_t devices_ = 0;
+  std::uint32_t bins_ = 0;  // packets of a warp
   update_counts* counts_ = nullptr;
   std::uint32_t value_bytes_ = 0;
   std::uint32_t capacity_ = 0;
@@ -329,8 +342,8 @@ class update_packer {
   void (*combine_)(unsigned char* into, const unsigned char* from) = nullptr;
   std::vector<std::vector<update>> lanes_;  // the waiting updates of each lane
   std::vector<lane_update> turn_;
-  std::vector<std::uint32_t> filled_;  // [warp][owner]: the number of updates in the packet
-  std::vector<line> lines_;            // [warp][owner][packet_bytes]
+  std::vector<std::uint32_t> filled_;  // [warp][bin]: the number of updates in the packet
+  std::vector<line> lines_;            // [warp][bin][packet_bytes]
 };
 
 }  // namespace interlace::kernel

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from interlace.base.errors import UserError
 from interlace.workloads.base import Reference
 from interlace.workloads.options import Option, Size
-from interlace.workloads.updates import MOST_ELEMENTS, DealtInputs, DealtWorkload, skewed
+from interlace.workloads.updates import (
+    MOST_ELEMENTS,
+    DealtInputs,
+    DealtWorkload,
+    check_items,
+    skewed,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,14 +78,10 @@ class Embedding(DealtWorkload):
             most = MOST_ELEMENTS // width
             raise UserError(f"--size {rows}: rows of {width} numbers; give at most {most} rows")
         batch = DEFAULT_BATCH if inputs.batch is None else inputs.batch
-        if batch < 1:
-            raise UserError(f"--batch {batch}: give a number of at least 1")
-        times = inputs.iterations or 10
-        if batch * times > MOST_ADDED:
-            raise UserError(
-                f"--batch {batch}: {times} iterations add more than {MOST_ADDED} gradients, whose "
-                "sums need not be exact; give fewer gradients or iterations"
-            )
+        check_items(
+            inputs, "--batch", batch, MOST_ADDED,
+            verb="add", noun="gradients", beyond="whose sums need not be exact",
+        )  # fmt: skip
 
     @classmethod
     def load(cls, inputs: EmbeddingInputs, cuda: Any | None) -> Self:  # noqa: ARG003

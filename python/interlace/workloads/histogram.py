@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from interlace.base.errors import UserError
 from interlace.workloads.base import Reference
 from interlace.workloads.options import Option, Size
-from interlace.workloads.updates import DealtInputs, DealtWorkload, skewed
+from interlace.workloads.updates import DealtInputs, DealtWorkload, check_items, skewed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,14 +45,10 @@ class Histogram(DealtWorkload):
     def check_data(cls, inputs: HistogramInputs) -> None:
         super().check_data(inputs)
         keys = DEFAULT_KEYS if inputs.keys is None else inputs.keys
-        times = inputs.iterations or 10
-        if keys < 1:
-            raise UserError(f"--keys {keys}: give a number of at least 1")
-        if keys * times > MOST_COUNTED:
-            raise UserError(
-                f"--keys {keys}: {times} iterations count more than {MOST_COUNTED} keys, more than "
-                "results can hold; give fewer keys or iterations"
-            )
+        check_items(
+            inputs, "--keys", keys, MOST_COUNTED,
+            verb="count", noun="keys", beyond="more than results can hold",
+        )  # fmt: skip
 
     @classmethod
     def load(cls, inputs: HistogramInputs, cuda: Any | None) -> Self:  # noqa: ARG003

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DEFAULT_SEED = 1
+DEFAULT_ITERATIONS = 10
 DEFAULT_SKEW = 1.0
 MOST_ELEMENTS = 1 << 26
 
@@ -51,6 +52,20 @@ class DealtInputs(Inputs):
     def seed_or_default(self) -> int:
         """The seed of the generated items."""
         return DEFAULT_SEED if self.seed is None else self.seed
+
+
+def check_items(
+    inputs: DealtInputs, option: str, items: int, exact: int, *, verb: str, noun: str, beyond: str
+) -> None:
+    """Refuse a number of items, of which results are exact up to ``exact`` in all iterations."""
+    if items < 1:
+        raise UserError(f"{option} {items}: give a number of at least 1")
+    times = inputs.iterations or DEFAULT_ITERATIONS
+    if items * times > exact:
+        raise UserError(
+            f"{option} {items}: {times} iterations {verb} more than {exact} {noun}, {beyond}; "
+            f"give fewer {noun} or iterations"
+        )
 
 
 def skewed(count: int, elements: int, inputs: DealtInputs) -> NDArray[np.uint32]:

@@ -19,7 +19,7 @@ class packed final : public node_mechanism {
     const kernel::region_state& s = l.partition;
     kernel::packing_table& table = l.kernel.packing;
     table.queues = kernel::queues_of(s, l.device);
-    table.devices = s.devices();
+    table.bins = kernel::packing_bins(s);
     table.value_bytes = s.element_bytes;
     table.capacity = table.queues.capacity(s.element_bytes);
     table.offsets_at = table.queues.offsets_at(s.element_bytes);

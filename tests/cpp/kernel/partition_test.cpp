@@ -38,7 +38,10 @@ template <class T, combine Op>
 void check(std::uint32_t devices, std::uint32_t width, std::uint64_t size, std::uint64_t count,
            kernel::region_options options = {}) {
   under_each_mechanism([&](mechanism how) {
-    if (Op == combine::store && kernel::row_of(how).updates_partials) return;
+    const kernel::mechanism_row& row = kernel::row_of(how);
+    if (Op == combine::store && row.updates_partials) return;
+    // Other mechanisms take no notice of these options.
+    if ((options.queued_updates != 0 || options.update_windows != 0) && !row.packs_updates) return;
     const scattered_updates<T, Op> made(devices, size, count, 3);
     options.mechanism = how;
     for (const bool by_warps : {false, true}) {
@@ -91,6 +94,40 @@ TEST(partition, small_queues_and_packets_lose_nothing) {
       check<std::uint32_t, combine::store>(3, 32, 400, 1200, options);
     }
   }
+}
+
+TEST(partition, windows_lose_nothing) {
+  kernel::region_options options;
+  for (const std::uint32_t windows : {2U, 5U, 7U}) {
+    for (const std::uint32_t packet_bytes : {128U, 512U}) {
+      options.update_windows = windows;
+      options.packet_bytes = packet_bytes;
+      check<std::uint64_t, combine::add>(3, 32, 1000, 3000, options);
+      check<std::uint32_t, combine::store>(4, 64, 500, 3000, options);
+    }
+  }
+  options.queued_updates = 50;
+  check<std::uint32_t, combine::bit_xor>(3, 32, 1000, 3000, options);
+}
+
+TEST(partition, windows_fit_the_l2) {
+  const auto windows = [](std::uint64_t elements, std::uint32_t devices, std::uint64_t l2_bytes,
+                          std::uint32_t asked = 0) {
+    kernel::region_options o;
+    o.mechanism = mechanism::packed;
+    o.update_windows = asked;
+    for (std::uint32_t d = 0; d <= devices; ++d) o.boundaries.push_back(elements * d);
+    return kernel::make_partition_state(o, 4, combine::add, devices, l2_bytes).update_windows;
+  };
+  constexpr std::uint64_t mega = 1U << 20U;
+  EXPECT_EQ(windows(4 * mega, 2, 0), 1U);
+  EXPECT_EQ(windows(4 * mega, 2, 50 * mega), 1U);   // the part fits
+  EXPECT_EQ(windows(64 * mega, 2, 50 * mega), 8U);  // windows of 32 MiB
+  EXPECT_EQ(windows(64 * mega, 4, 50 * mega), 1U);  // 32 packets for each warp are too many
+  EXPECT_EQ(windows(60 * mega, 2, 60 * mega), 8U);
+  EXPECT_EQ(windows(1000, 2, 50 * mega, 5), 4U);  // of 256 elements
+  EXPECT_EQ(windows(3, 2, 50 * mega, 15), 3U);
+  EXPECT_THROW(windows(1000, 4, 50 * mega, 8), usage_error);
 }
 
 // The counts of device 1, half of whose updates go to `hot` elements of device 0.
