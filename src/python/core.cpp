@@ -18,6 +18,7 @@
 #include "python/bind_trace.hpp"
 #include "python/bind_transfers.hpp"
 #include "python/bind_tune.hpp"
+#include "python/bind_update_packets.hpp"
 #include "python/bind_workload_library.hpp"
 #include "python/bind_workloads.hpp"
 #include "python/multiprocessor.hpp"
@@ -100,6 +101,7 @@ NB_MODULE(_core, module) {
   interlace::python::bind_transfers(module);
   interlace::python::bind_checkpoint(module);
   interlace::python::bind_trace(module);
+  interlace::python::bind_update_packets(module);
   interlace::python::bind_workloads(module);
   interlace::python::bind_workload_library(module);
   module.def("simulate_overlap", &interlace::python::simulate_overlap, nb::arg("machine"),
