@@ -334,6 +334,8 @@ struct update_queues {
   }
 
   static constexpr std::uint32_t header_bytes = 16;
+  // After a warp has combined a packet and freed too little, it sends this many without combining.
+  static constexpr std::uint32_t uncombined = 15;
   // The updates of a full packet, whose values have `value_bytes` bytes.
   INTERLACE_HOST_DEVICE std::uint32_t capacity(std::uint32_t value_bytes) const {
     return (packet_bytes - 2 * header_bytes) /

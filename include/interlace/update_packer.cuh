@@ -130,7 +130,7 @@ class warp_packets {
 
   // Empties the packets. All lanes of the warp call it before the first update.
   __device__ __forceinline__ void clear() const {
-    if (threadIdx.x % 32 <= table_.bins) words()[threadIdx.x % 32] = 0;
+    words()[threadIdx.x % 32] = 0;
     __syncwarp();
   }
 
@@ -279,6 +279,14 @@ class warp_packets {
     const std::uint32_t own = 1U << threadIdx.x % 32;
     const std::uint32_t lanes = __popc(active);
     const std::uint32_t rank = __popc(active & (own - 1));
+    std::uint32_t& uncombined = words()[kernel::packing_head_bytes / 4 - 1];
+    const std::uint32_t skips = uncombined;
+    __syncwarp(active);
+    if (skips != 0) {
+      if (rank == 0) uncombined = skips - 1;
+      __syncwarp(active);
+      return false;
+    }
     unsigned char* p = packet(bin);
     T* values = reinterpret_cast<T*>(p + update_queues::header_bytes);
     auto* offsets = reinterpret_cast<std::uint32_t*>(p + table_.offsets_at);
@@ -311,9 +319,13 @@ class warp_packets {
       kept += __popc(staying);
       __syncwarp(active);
     }
-    if (rank == 0) filled(bin) = kept;
+    const bool room = (table_.capacity - kept) * 4 >= table_.capacity;
+    if (rank == 0) {
+      filled(bin) = kept;
+      if (!room) uncombined = update_queues::uncombined;
+    }
     __syncwarp(active);
-    return (table_.capacity - kept) * 4 >= table_.capacity;
+    return room;
   }
 
   const kernel::packing_table& table_;

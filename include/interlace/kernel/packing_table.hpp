@@ -26,12 +26,13 @@ constexpr number_type number_type_of() {
 }
 
 // The packets that a warp fills at a time: one for each window of each owner.
-inline constexpr std::uint32_t most_bins = 31;
+inline constexpr std::uint32_t most_bins = 30;
 
 // A warp's shared memory begins with a lock and, for each packet, the number of updates in it. The
+// last word of the head is the number of full packets that the warp sends without combining. The
 // packets follow.
 inline constexpr std::uint32_t packing_head_bytes = 128;
-static_assert(packing_head_bytes >= 4 * (1 + most_bins));
+static_assert(packing_head_bytes >= 4 * (2 + most_bins));
 
 INTERLACE_HOST_DEVICE constexpr std::uint32_t packing_bytes_of_warp(std::uint32_t bins,
                                                                     std::uint32_t packet_bytes) {

@@ -5,7 +5,8 @@
 // a match of the warp's lanes finds it. The warp that fills a packet
 // sends it: it takes a slot of the queue by an atomic addition in its own memory, and stores the
 // packet there, 16 bytes a lane. Before that, it combines updates of the same element. If this
-// makes room for at least a quarter of the packet, the packet stays and fills again.
+// makes room for at least a quarter of the packet, the packet stays and fills again. Otherwise the
+// warp sends its next packets without combining.
 //
 // Lanes run one after another here, so their updates wait until the warp's lanes have run. The warp
 // then packs the first update of each lane, the second one of each lane, and so on. A GPU packs at
@@ -90,6 +91,7 @@ class update_packer {
     waits_ = false;
     for (auto& l : lanes_) l.clear();
     std::fill(filled_.begin(), filled_.end(), 0U);
+    std::fill(uncombined_.begin(), uncombined_.end(), 0U);
   }
 
  private:
@@ -135,6 +137,7 @@ class update_packer {
   void fit(std::uint32_t warps) {
     const std::size_t packets = std::size_t{warps} * bins_;
     if (filled_.size() < packets) filled_.resize(packets, 0);
+    if (uncombined_.size() < warps) uncombined_.resize(warps, 0);
     const std::size_t lines = packets * queues_.packet_bytes / sizeof(line);
     if (lines_.size() < lines) lines_.resize(lines);
   }
@@ -217,6 +220,10 @@ class update_packer {
   // Combines updates of the same element. Returns whether this freed a quarter of the packet.
   template <class Observer>
   bool make_room(Observer& observer, std::uint32_t warp, std::uint32_t bin) {
+    if (uncombined_[warp] != 0) {
+      --uncombined_[warp];
+      return false;
+    }
     unsigned char* p = packet(warp, bin);
     std::uint32_t& n = filled(warp, bin);
     if constexpr (Observer::active) {
@@ -239,7 +246,9 @@ class update_packer {
     const std::uint32_t freed = n - kept;
     if (update_counts* counts = counts_of(bin)) counts->combined += freed;
     n = kept;
-    return freed * 4 >= capacity_;
+    if (freed * 4 >= capacity_) return true;
+    uncombined_[warp] = update_queues::uncombined;
+    return false;
   }
 
   template <class Observer>
@@ -342,8 +351,9 @@ class update_packer {
   void (*combine_)(unsigned char* into, const unsigned char* from) = nullptr;
   std::vector<std::vector<update>> lanes_;  // the waiting updates of each lane
   std::vector<lane_update> turn_;
-  std::vector<std::uint32_t> filled_;  // [warp][bin]: the number of updates in the packet
-  std::vector<line> lines_;            // [warp][bin][packet_bytes]
+  std::vector<std::uint32_t> filled_;      // [warp][bin]: the number of updates in the packet
+  std::vector<std::uint32_t> uncombined_;  // [warp]: full packets that leave without combining
+  std::vector<line> lines_;                // [warp][bin][packet_bytes]
 };
 
 }  // namespace interlace::kernel
