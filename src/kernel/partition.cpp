@@ -76,13 +76,13 @@ region_state make_partition_state(region_options options, std::uint32_t element_
     throw model_error(
         "a partition needs elements, and ascending boundaries from 0, one more than devices");
   }
-  if (how.packs_updates) check_packets(options, element_bytes);
+  if (packs_updates(how)) check_packets(options, element_bytes);
   region_state state;
   state.is_partition = true;
   state.element_bytes = element_bytes;
   state.elements = options.boundaries.back();
   state.options = std::move(options);
-  if (how.packs_updates) {
+  if (packs_updates(how)) {
     std::uint64_t largest = 0;
     for (std::uint32_t d = 0; d < devices; ++d) largest = std::max(largest, state.part_size(d));
     const std::uint64_t updates =
@@ -115,15 +115,21 @@ std::uint64_t inbox_bytes(const region_state& state, std::uint32_t device) {
   return std::uint64_t{state.devices()} * state.queued_packets * state.options.packet_bytes;
 }
 
+std::uint64_t outbox_bytes(const region_state& state) {
+  return row_of(state.options.mechanism).moves_packets
+             ? std::uint64_t{state.devices()} * state.queued_packets * state.options.packet_bytes
+             : 0;
+}
+
 std::uint64_t counters_bytes(const region_state& state) {
-  return row_of(state.options.mechanism).packs_updates
+  return packs_updates(row_of(state.options.mechanism))
              ? std::uint64_t{2} * state.devices() * sizeof(std::uint32_t)
              : 0;
 }
 
 std::uint32_t packing_bytes(const region_state& state, std::uint32_t threads,
                             std::uint32_t warp_width) {
-  if (!row_of(state.options.mechanism).packs_updates || state.devices() == 1) return 0;
+  if (!packs_updates(row_of(state.options.mechanism)) || state.devices() == 1) return 0;
   const std::uint32_t warps = (threads + warp_width - 1) / warp_width;
   return warps * packing_bytes_of_warp(packing_bins(state), state.options.packet_bytes);
 }
@@ -143,10 +149,26 @@ update_queues queues_of(const region_state& state, std::uint32_t device) {
   const std::uint64_t queue_bytes =
       std::uint64_t{state.queued_packets} * state.options.packet_bytes;
   for (std::uint32_t d = 0; d < state.devices(); ++d) {
+    const bool moved = d != device && state.outboxes[device] != nullptr;
     queues.to[d] =
-        static_cast<unsigned char*>(state.inboxes[d][state.parity]) + device * queue_bytes;
+        moved ? static_cast<unsigned char*>(state.outboxes[device]) + d * queue_bytes
+              : static_cast<unsigned char*>(state.inboxes[d][state.parity]) + device * queue_bytes;
   }
   return queues;
+}
+
+std::vector<queue_move> queue_moves_of(const region_state& state, std::uint32_t device,
+                                       std::uint32_t parity) {
+  std::vector<queue_move> all;
+  const std::uint64_t bytes = std::uint64_t{state.queued_packets} * state.options.packet_bytes;
+  for (std::uint32_t step = 1; step < state.devices(); ++step) {
+    const std::uint32_t to = (device + step) % state.devices();
+    all.push_back({.to = to,
+                   .from = static_cast<const std::byte*>(state.outboxes[device]) + to * bytes,
+                   .inbox = static_cast<std::byte*>(state.inboxes[to][parity]) + device * bytes,
+                   .bytes = bytes});
+  }
+  return all;
 }
 
 std::vector<contribution> contributions_of(const region_state& state, std::uint32_t device) {

@@ -195,17 +195,7 @@ void run_and_compare(std::uint32_t devices, const problem& p, const kernel::regi
   }
 }
 
-std::string without_nccl(std::uint32_t devices) {
-  if (gpu_test::gpus_here() < devices) {
-    return "needs " + std::to_string(devices) + " GPUs, one for each device";
-  }
-  try {
-    cuda::nccl_library::of_process();
-  } catch (const usage_error& e) {
-    return e.what();
-  }
-  return {};
-}
+using gpu_test::without_nccl;
 
 struct nccl_case {
   std::uint32_t devices;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cuda/region/agent.hpp"
+#include "cuda/transfer/nccl_library.hpp"
 #include "interlace/base/errors.hpp"
 #include "interlace/cuda/node.hpp"
 #include "interlace/cuda/visible_gpus.hpp"
@@ -48,6 +49,17 @@ inline std::string why_not_distinct(std::uint32_t n) {
   const std::uint32_t here = gpus_here();
   if (here >= n) return {};
   return "needs " + std::to_string(n) + " different GPUs and " + std::to_string(here) + " are here";
+}
+
+// The reason why n devices cannot use NCCL here; empty if they can.
+inline std::string without_nccl(std::uint32_t n) {
+  if (gpus_here() < n) return "needs " + std::to_string(n) + " GPUs, one for each device";
+  try {
+    cuda::nccl_library::of_process();
+  } catch (const usage_error& e) {
+    return e.what();
+  }
+  return {};
 }
 
 // The reason why agents cannot copy this way; empty if they can. A build without code for compute

@@ -25,6 +25,11 @@ std::vector<mechanism> mechanisms_of_updates() {
   return found;
 }
 
+// The reason why n devices cannot use the mechanism here; empty if they can.
+std::string why_not_by(mechanism how, std::uint32_t n) {
+  return how == mechanism::nccl ? without_nccl(n) : std::string();
+}
+
 class updates : public testing::TestWithParam<mechanism> {
  protected:
   template <class T, combine Op>
@@ -42,6 +47,7 @@ class updates : public testing::TestWithParam<mechanism> {
 
 TEST_P(updates, of_each_operation_reach_their_owner_once) {
   INTERLACE_NEED_GPUS(3);
+  INTERLACE_SKIP_WITH_REASON(why_not_by(GetParam(), 3));
   check<std::uint64_t, combine::bit_xor>(3, 100'000, 300'000);
   check<std::uint64_t, combine::add>(3, 1000, 20'000);
   check<std::uint32_t, combine::add>(2, 777, 20'000);
@@ -56,14 +62,24 @@ TEST_P(updates, of_each_operation_reach_their_owner_once) {
   check<double, combine::max>(3, 300, 3000);
 }
 
+TEST_P(updates, of_two_devices_reach_their_owner_once) {
+  INTERLACE_NEED_GPUS(2);
+  INTERLACE_SKIP_WITH_REASON(why_not_by(GetParam(), 2));
+  check<std::uint64_t, combine::bit_xor>(2, 100'000, 300'000);
+  check<float, combine::add>(2, 300, 3000);
+  check<std::uint32_t, combine::store>(2, 5000, 20'000);
+}
+
 TEST_P(updates, fit_one_device_and_devices_without_elements) {
   INTERLACE_NEED_GPUS(4);
+  INTERLACE_SKIP_WITH_REASON(why_not_by(GetParam(), 4));
   check<std::uint64_t, combine::bit_xor>(1, 100, 500);
   check<std::uint64_t, combine::bit_xor>(4, 3, 5000);
 }
 
 TEST_P(updates, are_not_lost_in_small_queues_and_packets) {
   INTERLACE_NEED_GPUS(3);
+  INTERLACE_SKIP_WITH_REASON(why_not_by(GetParam(), 3));
   kernel::region_options options;
   options.queued_updates = 50;
   for (const std::uint32_t packet_bytes : {128U, 512U, 4096U}) {
@@ -78,6 +94,7 @@ TEST_P(updates, are_not_lost_in_small_queues_and_packets) {
 
 TEST_P(updates, are_not_lost_with_windows) {
   INTERLACE_NEED_GPUS(3);
+  INTERLACE_SKIP_WITH_REASON(why_not_by(GetParam(), 3));
   kernel::region_options options;
   for (const std::uint32_t windows : {2U, 7U}) {
     options.update_windows = windows;
@@ -91,6 +108,7 @@ TEST_P(updates, are_not_lost_with_windows) {
 // Each device is late at random before an epoch's updates.
 TEST_P(updates, are_right_when_devices_are_late) {
   INTERLACE_NEED_GPUS(4);
+  INTERLACE_SKIP_WITH_REASON(why_not_by(GetParam(), 4));
   constexpr std::uint32_t devices = 4;
   constexpr std::uint32_t epochs = 200;
   using made_updates = probes::scattered_updates<std::uint64_t, combine::add>;

@@ -133,6 +133,9 @@ struct mechanism_row {
   bool updates_partials = false;
   // kernels send updates of partitioned arrays in packets; regions do not have it
   bool packs_updates = false;
+  // kernels pack updates of partitioned arrays in the device's own memory, and the exchange moves
+  // all packets
+  bool moves_packets = false;
   std::span<const parameter_list> families;  // alternatives; none: no parameters
   mechanism_variants variants = mechanism_variants::none;
   // Why a node does not have it, after its name; null: the node has it.
@@ -269,6 +272,7 @@ inline constexpr std::array<mechanism_row, 18> mechanism_rows{{
      .peer = true,
      .by_default = true,
      .copies_after_kernels = true,
+     .moves_packets = true,
      .families = {},
      .variants = mechanism_variants::collective,
      .not_on_sim = "is measured on real GPUs and not simulated; leave it out, or take bulk-copy, which also moves everything at the exchange"},

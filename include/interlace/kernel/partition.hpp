@@ -9,6 +9,8 @@
 //   packs_updates     nowhere: warps fill packets in shared memory, and store full packets in a
 //                     queue at the owner. A packet for which the queue has no room leaves as single
 //                     updates of the owner's memory, so no kernel ever waits for room
+//   moves_packets     nowhere: the same, but the queues are in the device's own memory, and the
+//                     exchange moves all of them, full or not
 //
 // Inboxes, queues and counters exist twice. A device may begin the next epoch before an owner has
 // emptied what the last exchange delivered, but it cannot begin the epoch after that.
@@ -31,7 +33,12 @@ namespace interlace::kernel {
 // Whether partitions have the mechanism.
 constexpr bool takes_updates(mechanism m) {
   const mechanism_row& row = row_of(m);
-  return row.updates_owner || row.updates_partials || row.packs_updates;
+  return row.updates_owner || row.updates_partials || row.packs_updates || row.moves_packets;
+}
+
+// Whether kernels pack updates.
+constexpr bool packs_updates(const mechanism_row& row) {
+  return row.packs_updates || row.moves_packets;
 }
 
 // Checks the options and fills the state of a partition, but allocates no memory. Throws
@@ -46,6 +53,7 @@ region_state make_partition_state(region_options options, std::uint32_t element_
 // The bytes of memory that devices need in addition to their parts.
 std::uint64_t partials_bytes(const region_state& state);
 std::uint64_t inbox_bytes(const region_state& state, std::uint32_t device);
+std::uint64_t outbox_bytes(const region_state& state);
 std::uint64_t counters_bytes(const region_state& state);
 
 // The bytes of a block's shared memory that packets take.
@@ -62,6 +70,12 @@ struct contribution {
 // The contributions of a device in the current epoch, beginning with those for the next device.
 // Empty in runs without transfers; their results are not valid.
 std::vector<contribution> contributions_of(const region_state& state, std::uint32_t device);
+
+// A queue of packets in a device's outbox, and its place in the inbox of the owner.
+using queue_move = contribution;
+// The queues that the exchange moves for a device whose inboxes have the parity.
+std::vector<queue_move> queue_moves_of(const region_state& state, std::uint32_t device,
+                                       std::uint32_t parity);
 
 // The packets that a warp fills at a time.
 std::uint32_t packing_bins(const region_state& state);
@@ -85,7 +99,7 @@ partitioned<T, Op> make_partitioned_view(const region_state& state, std::uint32_
                         ? static_cast<T*>(state.partials[device]) + view.boundaries[d]
                         : static_cast<T*>(state.buffers[d][0]);
   }
-  if (how.packs_updates && view.devices > 1) view.queues = queues_of(state, device);
+  if (packs_updates(how) && view.devices > 1) view.queues = queues_of(state, device);
   return view;
 }
 
@@ -234,7 +248,7 @@ void deliver_updates(Node& node, const region_state& state, std::uint32_t device
     return std::clamp<std::uint64_t>((lanes + delivery_threads - 1) / delivery_threads, 1,
                                      most_delivery_blocks);
   };
-  if (how.packs_updates) {
+  if (packs_updates(how)) {
     unpack_updates<T, Op> k;
     k.part.size = size;
     k.part.boundaries[1] = size;

@@ -150,9 +150,10 @@ struct region_state {
   bool is_partition = false;
   std::array<std::array<void*, 2>, max_devices> inboxes{};
   std::array<std::uint32_t*, max_devices> sent{};
-  std::uint32_t queued_packets = 0;  // room of each queue
-  std::uint32_t window_shift = 0;    // log2 of the elements of a window
-  std::uint32_t update_windows = 1;  // windows of the largest part
+  std::array<void*, max_devices> outboxes{};  // queues that an exchange moves to inboxes
+  std::uint32_t queued_packets = 0;           // room of each queue
+  std::uint32_t window_shift = 0;             // log2 of the elements of a window
+  std::uint32_t update_windows = 1;           // windows of the largest part
 
   // Whether this is a region, and neither a reduction nor a partition.
   bool is_region() const { return !is_reduction && !is_partition; }

@@ -85,6 +85,9 @@ class Mechanism(NamedTuple):
     updates_partials: bool = False
     # kernels send updates of partitioned arrays in packets; regions do not have it
     packs_updates: bool = False
+    # kernels pack updates of partitioned arrays in the device's own memory, and the exchange moves
+    # all packets
+    moves_packets: bool = False
     families: tuple[tuple[str, ...], ...] = ()  # names of parameters; alternatives
     variants: Variants | None = None
     only_if_named: str | None = None  # why a study leaves it out, after "which"
@@ -319,6 +322,7 @@ ROWS = (
         peer=True,
         by_default=True,
         copies_after_kernels=True,
+        moves_packets=True,
         variants=COLLECTIVE,
         not_on_sim=(
             "is measured on real GPUs and not simulated; leave it out, or take bulk-copy, which "

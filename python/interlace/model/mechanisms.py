@@ -37,7 +37,9 @@ SIMULATED = _those(lambda row: row.not_on_cuda is not None)  # mechanisms that r
 # The mechanisms of a study by default.
 DEFAULTS = _those(lambda row: row.by_default and not row.peer and not row.packs_updates)
 # The mechanisms that partitioned arrays have, and those of a study by default.
-OF_UPDATES = _those(lambda row: row.updates_owner or row.updates_partials or row.packs_updates)
+OF_UPDATES = _those(
+    lambda row: row.updates_owner or row.updates_partials or row.packs_updates or row.moves_packets
+)
 UPDATE_DEFAULTS = _those(lambda row: row.by_default and row.name in OF_UPDATES)
 # Mechanisms that combine contributions. Under these, an update must not replace the old value.
 COMBINING = _those(lambda row: row.updates_partials)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from interlace.base.errors import UserError
 from interlace.model.limits import work_of
+from interlace.model.mechanism_table import NVSHMEM
 from interlace.model.mechanisms import (
     COLLECTIVES,
     DEFAULTS,
@@ -122,6 +123,11 @@ class Workload(ABC):
     def refuses(self, mechanism: str) -> str | None:
         """Return why the workload cannot run under a mechanism, as text that follows the
         mechanism's name. None if it can."""
+        if self.has_updates and mechanism == NVSHMEM:
+            return (
+                "updates by atomics of its device library alone, which is linked into kernels when "
+                "they are compiled; a study loads NVSHMEM when it runs, so take nccl or packed"
+            )
         if self.has_updates and mechanism not in OF_UPDATES:
             return f"moves regions, and {self.name} updates a partitioned array"
         if not self.has_updates and mechanism in ONLY_UPDATES:
@@ -131,7 +137,8 @@ class Workload(ABC):
     @property
     def collectives(self) -> tuple[str, ...]:
         """The NCCL collectives that can deliver the workload's regions."""
-        return RANGE_COLLECTIVES if self.subscribe == "needed" else COLLECTIVES
+        only_some = self.has_updates or self.subscribe == "needed"
+        return RANGE_COLLECTIVES if only_some else COLLECTIVES
 
     @property
     def subscribers(self) -> str:

@@ -115,7 +115,7 @@ void recorder::add_exchange(const std::vector<std::uint32_t>& ids) {
       for (std::uint32_t d = 0; d < gpus_.count(); ++d) add_reduction(e, d, id);
       e.meets = true;
     } else if (states[id].is_partition) {
-      if (gpus_.count() > 1) regions_.mechanism_of(id).deliver_updates(states[id], e);
+      if (gpus_.count() > 1) regions_.mechanism_of(id).deliver_updates(id, e);
       e.meets = true;
     } else if (gpus_.count() == 1 || regions_.mechanism_of(id).deliver(*this, id, e)) {
       e.meets = true;

@@ -66,11 +66,15 @@ std::uint32_t node_regions::add_partition(kernel::region_options o, std::uint32_
       state.partials[d] = arrays_.take(d, bytes);
     }
     for (void*& inbox : state.inboxes[d]) inbox = arrays_.take(d, kernel::inbox_bytes(state, d));
+    if (const auto bytes = kernel::outbox_bytes(state); bytes != 0) {
+      state.outboxes[d] = arrays_.take(d, bytes);
+    }
     const std::uint64_t bytes = kernel::counters_bytes(state);
     if (bytes == 0) continue;
     state.sent[d] = static_cast<std::uint32_t*>(arrays_.take(d, bytes));
     arrays_.write(state.sent[d], std::vector<std::byte>(bytes).data(), bytes);
   }
+  if (gpus_.count() > 1) how.prepare_updates(id, state);
   states_.push_back(std::move(state));
   reductions_.emplace_back();
   partitions_[id] = {.operation = operation, .type = type};

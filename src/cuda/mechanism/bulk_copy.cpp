@@ -24,9 +24,9 @@ class bulk_copy final : public node_mechanism {
     return true;
   }
 
-  void deliver_updates(const kernel::region_state& partition, exchange_operation& to) override {
+  void deliver_updates(std::uint32_t id, exchange_operation& to) override {
     for (std::uint32_t d = 0; d < of().gpus.count(); ++d) {
-      for (const kernel::contribution& c : kernel::contributions_of(partition, d)) {
+      for (const kernel::contribution& c : kernel::contributions_of(region(id), d)) {
         to.join[d] |= 1U << c.to;
         to.copies[d].push_back({.peer = c.to, .to = c.inbox, .from = c.from, .bytes = c.bytes});
       }

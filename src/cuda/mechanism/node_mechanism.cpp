@@ -29,8 +29,9 @@ void node_mechanism::launch_updates(recorder& to, update_launch l) {
   to.add_kernel(l.device, std::move(l.kernel));
 }
 
-void node_mechanism::deliver_updates(const kernel::region_state& /*partition*/,
-                                     exchange_operation& /*to*/) {}
+void node_mechanism::prepare_updates(std::uint32_t /*id*/, const kernel::region_state& /*state*/) {}
+
+void node_mechanism::deliver_updates(std::uint32_t /*id*/, exchange_operation& /*to*/) {}
 
 copy_operation copy_of(const kernel::delivery& d, const kernel::region_state& of) {
   const std::uint64_t at = d.begin * of.element_bytes;

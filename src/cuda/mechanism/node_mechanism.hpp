@@ -72,13 +72,17 @@ class node_mechanism {
   // meet.
   virtual bool deliver(recorder& from, std::uint32_t id, exchange_operation& to);
 
+  // Does all other work for a new partition that is done once, on a node with several devices. The
+  // partition has its memory. The default does nothing.
+  virtual void prepare_updates(std::uint32_t id, const kernel::region_state& state);
+
   // Enters a launch that updates a partition. The default is a launch that updates the memory to
   // which its view points.
   virtual void launch_updates(recorder& to, update_launch l);
 
   // Enters the movement of a partition's updates at an exchange, on a node with several devices, in
   // which all devices meet. The default moves nothing.
-  virtual void deliver_updates(const kernel::region_state& partition, exchange_operation& to);
+  virtual void deliver_updates(std::uint32_t id, exchange_operation& to);
 
   // A report about the exchanges so far: one sentence without its full stop. Empty: nothing to
   // report.
@@ -91,6 +95,9 @@ class node_mechanism {
  private:
   node_parts of_;
 };
+
+// Enters a launch whose warps pack their updates.
+void launch_packing(recorder& to, update_launch l);
 
 // The copy that makes a delivery of the current epoch, with its source and destination.
 copy_operation copy_of(const kernel::delivery& d, const kernel::region_state& of);
