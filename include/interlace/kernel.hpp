@@ -334,7 +334,8 @@ struct update_queues {
   }
 
   static constexpr std::uint32_t header_bytes = 16;
-  // After a warp has combined a packet and freed too little, it sends this many without combining.
+  // After a warp has combined a packet and freed less than a sixteenth of it, the warp sends this
+  // many packets without combining.
   static constexpr std::uint32_t uncombined = 15;
   // The updates of a full packet, whose values have `value_bytes` bytes.
   INTERLACE_HOST_DEVICE std::uint32_t capacity(std::uint32_t value_bytes) const {

@@ -322,7 +322,7 @@ class warp_packets {
     const bool room = (table_.capacity - kept) * 4 >= table_.capacity;
     if (rank == 0) {
       filled(bin) = kept;
-      if (!room) uncombined = update_queues::uncombined;
+      if ((table_.capacity - kept) * 16 < table_.capacity) uncombined = update_queues::uncombined;
     }
     __syncwarp(active);
     return room;

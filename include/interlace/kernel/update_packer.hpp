@@ -2,11 +2,11 @@
 //
 // As on a GPU, each warp has a packet for each bin in shared memory: for each owner or, if parts
 // have windows, for each window of each owner. An update takes the next place of its bin's packet;
-// a match of the warp's lanes finds it. The warp that fills a packet
-// sends it: it takes a slot of the queue by an atomic addition in its own memory, and stores the
-// packet there, 16 bytes a lane. Before that, it combines updates of the same element. If this
-// makes room for at least a quarter of the packet, the packet stays and fills again. Otherwise the
-// warp sends its next packets without combining.
+// a match of the warp's lanes finds it. The warp that fills a packet sends it: it takes a slot of
+// the queue by an atomic addition in its own memory, and stores the packet there, 16 bytes a lane.
+// Before that, it combines updates of the same element. If this makes room for at least a quarter
+// of the packet, the packet stays and fills again. If it frees less than a sixteenth, the warp
+// sends its next packets without combining.
 //
 // Lanes run one after another here, so their updates wait until the warp's lanes have run. The warp
 // then packs the first update of each lane, the second one of each lane, and so on. A GPU packs at
@@ -246,9 +246,8 @@ class update_packer {
     const std::uint32_t freed = n - kept;
     if (update_counts* counts = counts_of(bin)) counts->combined += freed;
     n = kept;
-    if (freed * 4 >= capacity_) return true;
-    uncombined_[warp] = update_queues::uncombined;
-    return false;
+    if (freed * 16 < capacity_) uncombined_[warp] = update_queues::uncombined;
+    return freed * 4 >= capacity_;
   }
 
   template <class Observer>
