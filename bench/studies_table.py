@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Prints the table of studies on two real GPUs of docs/explanation/benchmarks.md.
 
-    bench/studies_table.py [FOLDER]
+    bench/studies_table.py [FOLDER | GPUS]
 
-FOLDER has the files NAME.json that `GPUS=2 bench/studies.sh FOLDER` writes. Without FOLDER the
-script reads bench/results, where the files are called study-NAME-2xh200.json.
+FOLDER has the files NAME.json that `GPUS=2 bench/studies.sh FOLDER` writes. GPUS (2xh200) selects
+the files study-NAME-GPUS.json of bench/results. A study without a file has no row.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any
 
 ROWS = {
     "pagerank-30": "PageRank, R-MAT 21, 24 edges a vertex",
-    "pagerank-50": "the same, 8",
-    "pagerank-70": "the same, 2",
+    "pagerank-50": "PageRank, R-MAT 21, 8",
+    "pagerank-70": "PageRank, R-MAT 21, 2",
     "sssp-30": "shortest paths, R-MAT 19, 48",
-    "sssp-50": "the same, 10",
-    "sssp-70": "the same, R-MAT 21, 2",
+    "sssp-50": "shortest paths, R-MAT 19, 10",
+    "sssp-70": "shortest paths, R-MAT 21, 2",
     "jacobi-30": "Jacobi, 1 M rows, half bandwidth 96",
-    "jacobi-50": "the same, 2 M rows, 28",
-    "jacobi-70": "the same, 2 M rows, 8",
+    "jacobi-50": "Jacobi, 2 M rows, half bandwidth 28",
+    "jacobi-70": "Jacobi, 2 M rows, half bandwidth 8",
     "als-30": "factorisation by normal equations",
     "als-50": "factorisation by gradient steps, 2 M ratings",
-    "als-70": "the same, 524,288 ratings",
+    "als-70": "factorisation by gradient steps, 524,288 ratings",
     "ct-30": "X-ray CT, 1024 x 1024 pixels",
-    "ct-40": "the same, 2048 x 2048, two angles a step",
+    "ct-40": "X-ray CT, 2048 x 2048, two angles a step",
     "pagerank-small": "PageRank, R-MAT 16",
     "jacobi-small": "Jacobi, 262,144 rows",
     "ct-small": "X-ray CT, 256 x 256 pixels",
@@ -71,7 +71,7 @@ def table(files: dict[str, Path]) -> list[str]:
         f"| {' | '.join((*titles, 'reachable', 'of it'))} |".replace("|  |", "| |"),
         "|---" * (len(titles) + 2) + "|",
     ]
-    lines += [line(words, found[name]) for name, words in ROWS.items()]
+    lines += [line(words, found[name]) for name, words in ROWS.items() if name in found]
     over, reached = [], []
     ranges: dict[int, int] = {}
     alone: dict[str, list[float]] = {}
@@ -99,12 +99,13 @@ def table(files: dict[str, Path]) -> list[str]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        of_rows = {name: Path(sys.argv[1]) / f"{name}.json" for name in ROWS}
-    else:
-        results = Path(__file__).parent / "results"
-        of_rows = {name: results / f"study-{name}-2xh200.json" for name in ROWS}
-    if missing := [str(file) for file in of_rows.values() if not file.is_file()]:
-        print(f"there is no {missing[0]}; run GPUS=2 bench/studies.sh FOLDER", file=sys.stderr)
+    given = sys.argv[1] if sys.argv[1:] else "2xh200"
+    folder, pattern = Path(given), "{}.json"
+    if not folder.is_dir():
+        folder, pattern = Path(__file__).parent / "results", f"study-{{}}-{given}.json"
+    every = {name: folder / pattern.format(name) for name in ROWS}
+    of_rows = {name: file for name, file in every.items() if file.is_file()}
+    if not of_rows:
+        print(f"{folder} has no study of '{given}'; run GPUS=2 bench/studies.sh", file=sys.stderr)
         sys.exit(2)
     print("\n".join(table(of_rows)))
