@@ -453,6 +453,24 @@ std::vector<double> small_kernel_s(std::uint32_t instructions, std::uint32_t ker
   }
 }
 
+std::vector<double> block_s(std::uint32_t repeats) {
+  constexpr unsigned int few = 1024;  // blocks of a multiprocessor
+  constexpr unsigned int many = 4096;
+  const bench on(repeats);
+  const auto timed = [&](unsigned int blocks) {
+    return on.time_s([&] {
+      small_kernel<0, 0><<<blocks * on.multiprocessors(), stream_threads, 0, on.stream()>>>(
+          0.5F, 1.0F, on.kept<float>());
+    });
+  };
+  const std::vector<double> less = timed(few);
+  std::vector<double> found = timed(many);
+  for (std::size_t k = 0; k < found.size(); ++k) {
+    found[k] = (found[k] - less[k]) / (1.0 * (many - few) * on.multiprocessors());
+  }
+  return found;
+}
+
 std::vector<double> gathers_per_s(std::uint32_t registers, std::uint64_t bytes,
                                   std::uint32_t repeats) {
   if (bytes < sizeof(float)) throw usage_error("a gather needs data");

@@ -48,6 +48,9 @@ std::vector<double> line_load_clocks(std::uint32_t lines, std::uint32_t offset,
 std::vector<double> small_kernel_s(std::uint32_t instructions, std::uint32_t kernels,
                                    std::uint32_t repeats);
 
+// Seconds from one block of an empty kernel to the next, if the blocks have 256 threads.
+std::vector<double> block_s(std::uint32_t repeats);
+
 // Elements of 4 bytes that kernels of `registers` registers (32, 64 or 128) gather in a second from
 // `bytes` bytes, through an index. Each lane has one load in flight.
 std::vector<double> gathers_per_s(std::uint32_t registers, std::uint64_t bytes,

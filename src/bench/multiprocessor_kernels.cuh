@@ -319,8 +319,7 @@ __global__ void __launch_bounds__(most_threads)
 #pragma unroll
   for (unsigned int k = 0; k < loads_in_flight; ++k) {
     const std::uint64_t place = (std::uint64_t{warp} * loads_in_flight + k) * lanes + group;
-    // The last line has no line after it.
-    const auto line = static_cast<unsigned int>(scrambled(place + 1) % (block_lines - 1));
+    const auto line = static_cast<unsigned int>(scrambled(place + 1) % block_lines);
     at[k] = line * line_words + lane + offset;
   }
   begin_stretch(t);
@@ -328,12 +327,13 @@ __global__ void __launch_bounds__(most_threads)
   for (unsigned int r = 0; r < rounds; ++r) {
     float value[loads_in_flight];
 #pragma unroll
-    for (unsigned int k = 0; k < loads_in_flight; ++k) value[k] = load_l1(own + at[k]);
-#pragma unroll
     for (unsigned int k = 0; k < loads_in_flight; ++k) {
-      sum += value[k];
-      asm volatile("" : "+r"(at[k]));  // the next round loads again
+      // Other lines in each round, or the compiler would load before the loop.
+      at[k] = (at[k] + line_words) % (block_lines * line_words);
+      value[k] = load_l1(own + at[k]);
     }
+#pragma unroll
+    for (unsigned int k = 0; k < loads_in_flight; ++k) sum += value[k];
   }
   end_stretch(t);
   if (sum == 0.251F) *kept = sum;

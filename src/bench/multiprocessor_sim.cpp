@@ -156,15 +156,16 @@ struct line_kernel {
     const std::uint64_t own = block.index() * block_lines * line_words;
     block.each([&](auto lane) {
       for (auto r : lane.range(0U, rounds)) {
-        (void)r;
         for (auto k : lane.range(0U, in_flight)) {
           const std::uint64_t group = lane.in_warp() / (lanes / lines);
           const std::uint64_t place =
               (std::uint64_t{lane.index()} / lanes * in_flight + k) * lanes + group;
-          const std::uint64_t line = scrambled(place + 1) % (block_lines - 1);
-          lane.load(data, own + line * line_words + lane.in_warp() + offset);
+          const std::uint64_t line = scrambled(place + 1) % block_lines + r + 1;
+          const std::uint64_t word = line * line_words + lane.in_warp() + offset;
+          lane.load(data, own + word % (block_lines * line_words));
         }
         lane.compute(operation::fp32, in_flight);
+        lane.compute(operation::integer, 2 * in_flight);
       }
     });
   }
@@ -477,6 +478,18 @@ double multiprocessor_on_sim::small_kernel_s(std::uint32_t instructions,
     };
   };
   return difference_s(prepare, few, many) / (many - few);
+}
+
+double multiprocessor_on_sim::block_s() const {
+  constexpr std::uint64_t few = 64;  // blocks of a multiprocessor
+  constexpr std::uint64_t many = 192;
+  const std::uint64_t units = described_.gpu.compute_units;
+  const auto prepare = [&](sim::node& node) {
+    return [&](std::uint32_t blocks) {
+      node.launch(0, multiprocessor::straight_kernel<0>{}, {units * blocks, stream_threads, 0});
+    };
+  };
+  return difference_s(prepare, few, many) / static_cast<double>((many - few) * units);
 }
 
 double multiprocessor_on_sim::gathers_per_s(std::uint32_t registers, std::uint64_t bytes) const {

@@ -22,6 +22,7 @@ class multiprocessor_on_sim {
   double line_load_clocks(std::uint32_t lines, std::uint32_t offset) const;
   double peer_chase_clocks(std::uint64_t bytes) const;
   double small_kernel_s(std::uint32_t instructions, std::uint32_t kernels) const;
+  double block_s() const;
   double gathers_per_s(std::uint32_t registers, std::uint64_t bytes) const;
   double sectors_per_s(std::uint64_t bytes) const;
   double reads_per_s(std::uint64_t bytes) const;

@@ -62,19 +62,25 @@ void bind_cuda_multiprocessor(nb::module_& module) {
       "measure_peer_load_chain", &measure_peer_load_chain, nb::arg("bytes"), nb::arg("repeats"),
       released(),
       "Like simulate_peer_load_chain of _core, but measured on GPUs: a value for each repeat.");
-  module.def("measure_fresh_load_chain", &measure_fresh_load_chain, nb::arg("bytes"),
-             nb::arg("repeats"), released(),
-             "simulate_fresh_load_chain of _core on a GPU, by repeat.");
+  module.def(
+      "measure_fresh_load_chain", &measure_fresh_load_chain, nb::arg("bytes"), nb::arg("repeats"),
+      released(),
+      "Like simulate_fresh_load_chain of _core, but measured on a GPU: a value for each repeat.");
   module.def("measure_line_loads", &measured::line_load_clocks, nb::arg("lines"), nb::arg("offset"),
-             nb::arg("repeats"), released(), "simulate_line_loads of _core on a GPU, by repeat.");
+             nb::arg("repeats"), released(),
+             "Like simulate_line_loads of _core, but measured on a GPU: a value for each repeat.");
   module.def("measure_writes", &measured::writes_per_s, nb::arg("bytes"), nb::arg("repeats"),
-             released(), "simulate_writes of _core on a GPU, by repeat.");
+             released(),
+             "Like simulate_writes of _core, but measured on a GPU: a value for each repeat.");
   module.def("measure_fresh_reads", &measured::fresh_reads_per_s, nb::arg("bytes"),
-             nb::arg("repeats"), released(), "simulate_fresh_reads of _core on a GPU, by repeat.");
+             nb::arg("repeats"), released(),
+             "Like simulate_fresh_reads of _core, but measured on a GPU: a value for each repeat.");
   module.def(
       "measure_small_kernels", &measured::small_kernel_s, nb::arg("instructions"),
       nb::arg("kernels"), nb::arg("repeats"), released(),
       "Like simulate_small_kernels of _core, but measured on a GPU: a value for each repeat.");
+  module.def("measure_blocks", &measured::block_s, nb::arg("repeats"), released(),
+             "Like simulate_blocks of _core, but measured on a GPU: a value for each repeat.");
   module.def("measure_gather", &measured::gathers_per_s, nb::arg("registers"), nb::arg("bytes"),
              nb::arg("repeats"), released(),
              "Like simulate_gather of _core, but measured on a GPU: a value for each repeat.");

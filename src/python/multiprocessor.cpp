@@ -94,6 +94,10 @@ void bind_multiprocessor(nb::module_& module) {
       nb::arg("machine"), nb::arg("instructions"), nb::arg("kernels"),
       "Seconds from one small kernel to the next.");
   module.def(
+      "simulate_blocks",
+      [](described m) { return simulated(m, [](const benches& on) { return on.block_s(); }); },
+      nb::arg("machine"), "Seconds from one block of an empty kernel to the next.");
+  module.def(
       "simulate_gather",
       [](described m, std::uint32_t registers, std::uint64_t bytes) {
         return simulated(m, [&](const benches& on) { return on.gathers_per_s(registers, bytes); });

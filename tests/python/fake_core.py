@@ -464,6 +464,9 @@ class FakeCuda(Fake):
         time_s = 1e-6 + 2e-9 * instructions
         return self.of_one("small kernels", time_s, repeats, instructions, kernels)
 
+    def measure_blocks(self, repeats: int) -> list[float]:
+        return self.of_one("blocks", 6e-10, repeats)
+
     def measure_gather(self, registers: int, size: int, repeats: int) -> list[float]:
         return self.of_one("gather", 6.4e12 / registers, repeats, registers, size)
 

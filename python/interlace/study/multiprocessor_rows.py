@@ -142,6 +142,14 @@ def _loads() -> list[Definition]:
 
 
 def _kernel_starts() -> list[Definition]:
+    blocks = _row("blocks of an empty kernel", "kernel starts", "ns", "blocks", 1e9)
+    return [
+        blocks,
+        *_small_kernels(),
+    ]
+
+
+def _small_kernels() -> list[Definition]:
     return [
         _row(
             f"kernels of {instructions} instructions in a graph, {kernels} in turn",
