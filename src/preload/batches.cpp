@@ -334,8 +334,8 @@ void load_kernel(int gpu, CUctx_st* context) noexcept {
   }
 }
 
-// If the context ends, it frees the kernel's resources. The copier is not destroyed, because its
-// destructor would wait for its work, and the program may be about to end that work.
+// The copier is not destroyed before the context has ended: that would wait for its work, which the
+// program may be about to end.
 cuda::block_copier* forget_kernel(int gpu) noexcept {
   loaded_kernel& one = kernel_of(gpu);
   one.failed = false;
@@ -346,8 +346,15 @@ cuda::block_copier* forget_kernel(int gpu) noexcept {
   return forgotten;
 }
 
-void restore_kernel(int gpu, CUctx_st* context, cuda::block_copier* kernel) noexcept {
-  if (kernel != nullptr) publish(gpu, context, kernel);
+void settle_kernel(int gpu, CUctx_st* context, cuda::block_copier* kernel, bool exists) noexcept {
+  if (kernel == nullptr) return;
+  if (exists) {
+    publish(gpu, context, kernel);
+    return;
+  }
+  // The context has freed what the kernel had there.
+  kernel->abandon();
+  const std::unique_ptr<cuda::block_copier> ended(kernel);
 }
 
 void kernels_forked() noexcept {

@@ -101,8 +101,8 @@ void load_kernel(int gpu, CUctx_st* context) noexcept;
 // Called when the context, and the kernel with it, is about to end. Nobody uses the kernel
 // afterwards. Returns the kernel; null if there is none.
 cuda::block_copier* forget_kernel(int gpu) noexcept;
-// Called if the context has not ended, because somebody else, such as the engine, holds it. The
-// kernel is then used again.
-void restore_kernel(int gpu, CUctx_st* context, cuda::block_copier* kernel) noexcept;
+// Called after the call that may end the context. If the context still exists, because somebody
+// else, such as the engine, holds it, the kernel is used again. If not, its memory is freed.
+void settle_kernel(int gpu, CUctx_st* context, cuda::block_copier* kernel, bool exists) noexcept;
 
 }  // namespace interlace::preload

@@ -325,7 +325,7 @@ int primary_release(int device) {
   if (last && retained_before[at].load()) stop_engine();
   const int result = call_next(Which, Linked, device);
   if (result == 0 && retained[at].fetch_sub(1) == 1) forget_peers_of(device);
-  if (kernel != nullptr && is_active(device)) restore_kernel(device, context, kernel);
+  if (kernel != nullptr) settle_kernel(device, context, kernel, is_active(device));
   return result;
 }
 
@@ -334,9 +334,12 @@ int primary_reset(int device) {
   stop_engine();
   if (!is_of_program(device)) return call_next(Which, Linked, device);
   const primary_change only_one(device);
-  (void)forget_kernel(device);
+  CUctx_st* const context = primaries[static_cast<std::size_t>(device)].load();
+  cuda::block_copier* const kernel = forget_kernel(device);
   forget_peers_of(device);
-  return call_next(Which, Linked, device);
+  const int result = call_next(Which, Linked, device);
+  settle_kernel(device, context, kernel, result != 0);
+  return result;
 }
 
 // --- lookups by the driver

@@ -142,6 +142,15 @@ block_copier::~block_copier() {
   }
 }
 
+void block_copier::abandon() {
+  for (auto& [context, made] : contexts_) {
+    if (made == nullptr) continue;
+    made->kernels.abandon();
+    made->rooms.abandon();
+  }
+  contexts_.clear();
+}
+
 // A context of the GPU must be current.
 const plan::block_costs& block_copier::costs() {
   std::call_once(costs_once_, [&] {

@@ -74,6 +74,9 @@ class block_copier {
   block_copier(const block_copier&) = delete;
   block_copier& operator=(const block_copier&) = delete;
 
+  // All contexts have ended, and nobody uses the copier: the destructor does not call the driver.
+  void abandon();
+
   // Loads the kernels into a context, and takes a piece of memory for lists of each of these sizes.
   // Later calls then save this time. Throws device_error.
   void prepare(CUctx_st* context, std::span<const std::size_t> lists = one_list);

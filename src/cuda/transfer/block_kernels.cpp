@@ -70,6 +70,7 @@ block_kernels::block_kernels(const driver_table& driver) : driver_(driver) {
 }
 
 block_kernels::~block_kernels() {
+  if (module_ == nullptr) return;
   log_failure(driver_, driver_.module_unload(module_), "cuModuleUnload");
 }
 

@@ -28,6 +28,9 @@ class block_kernels {
   block_kernels(const block_kernels&) = delete;
   block_kernels& operator=(const block_kernels&) = delete;
 
+  // The context has ended, and the kernels with it: the destructor does not call the driver.
+  void abandon() { module_ = nullptr; }
+
   // Enqueues, on a stream of the context, the kernel for even blocks or the kernel for any blocks.
   // Takes at most `thread_blocks` thread blocks. The arguments have no `run` yet. Throws
   // device_error.

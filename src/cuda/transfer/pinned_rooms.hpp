@@ -31,6 +31,9 @@ class pinned_rooms {
   pinned_rooms(const pinned_rooms&) = delete;
   pinned_rooms& operator=(const pinned_rooms&) = delete;
 
+  // The context has ended, and the memory with it: the destructor does not call the driver.
+  void abandon() { rooms_.clear(); }
+
   // A room of at least `bytes`. Null if the bound is reached and all rooms are in use, or if the
   // host has no memory to lock. Throws device_error if the driver fails in another way.
   room* take(std::size_t bytes);

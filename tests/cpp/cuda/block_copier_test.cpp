@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -297,6 +298,17 @@ TEST(block_copier, tries_again_after_a_failure_that_may_pass) {
   driver.fail("event_record", 1, 1);
   EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);
   EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);
+}
+
+TEST(block_copier, an_abandoned_copier_does_not_call_the_driver) {
+  fake::driver driver(1, 8);
+  const plan::block_costs costs = only(plan::block_way::kernel);
+  auto copier = std::make_unique<block_copier>(driver.table(), block_options{}, costs);
+  copier->prepare(driver.context(0));
+  const std::uint64_t before = driver.all_calls();
+  copier->abandon();
+  copier.reset();
+  EXPECT_EQ(driver.all_calls(), before);
 }
 
 TEST(block_copier, rooms_for_lists_are_used_again_and_stay_bounded) {
