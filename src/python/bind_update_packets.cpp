@@ -25,7 +25,7 @@ nb::bytes encode(std::uint64_t base, const std::vector<plain_update>& updates,
   all.reserve(updates.size());
   for (const auto& [element, value] : updates) all.push_back({element, value});
   const auto packet = kernel::encode_packet(base, all, {offset_bytes, value_bytes}, tag);
-  return {packet.data(), packet.size()};
+  return nb::bytes(packet.data(), packet.size());
 }
 
 std::vector<plain_update> decode(const nb::bytes& packet, std::uint64_t elements) {
