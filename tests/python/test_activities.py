@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -9,6 +10,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -107,6 +110,60 @@ def test_a_process_that_does_not_answer_holds_nobody_up(
         assert lines_of(ask_all()) == ["process 12 does not answer"]
 
 
+ENTRY = {
+    "what": "x", "since": 1e400, "done": 0, "steps": 0, "unit": "", "last": None, "note": "\x1b[2J"
+}  # fmt: skip
+KNOWN = {"process": 1, "command": ["\x1b]0;a"], "activities": [ENTRY], "waits": []}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"", b"[]", b"7", b'{"waits": 1}', b"[" * 100_000, b"x" * (2 << 20),
+        json.dumps({**KNOWN, "waits": [{"for": "x", "since": 10**400}]}).encode(),
+        json.dumps({**KNOWN, "command": 5}).encode(), None,
+    ],
+    ids=lambda sent: "drops" if sent is None else repr(sent[:12]),
+)  # fmt: skip
+def test_answers_of_another_form_are_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes | None
+) -> None:
+    assert _told(folder, monkeypatch, sent) == ["process 12 does not answer"]
+
+
+def test_what_others_send_is_printable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = _told(folder, monkeypatch, json.dumps(KNOWN).encode())
+    assert lines == ["process 12: \\x1b]0;a", "  x, for an unknown time", "    \\x1b[2J"]
+
+
+def _told(folder: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes | None) -> list[str]:
+    """The lines about a process that sends these bytes, or bytes in drops without an end."""
+    monkeypatch.setattr(activities, "PATIENCE_S", 0.2)
+    (folder / activities.FOLDER).mkdir()
+    monkeypatch.chdir(folder / activities.FOLDER)
+    asked = threading.Event()
+
+    def send() -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            while not asked.is_set() and sent is None:
+                connection.sendall(b" ")
+                asked.wait(0.02)
+            connection.sendall(sent or b"")
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("12.socket")
+        listener.listen()
+        thread = threading.Thread(target=send)
+        thread.start()
+        begun = time.monotonic()
+        lines = lines_of(ask_all())
+        assert time.monotonic() - begun < SECONDS / 2
+        asked.set()
+        thread.join()
+    return lines
+
+
 def test_only_the_user_can_ask(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with shown(lambda: Activity("x")):
         assert (folder / activities.FOLDER).stat().st_mode & 0o777 == 0o700
@@ -177,21 +234,25 @@ def test_sigquit_stays_with_a_program_that_uses_it(when: str) -> None:
 MANY = """
 import gc, os, resource, threading
 from interlace.base.activities import Activity, ask_all, shown
+own = os.getpid()
+def told():  # other processes of this user may show something, too
+    return [[one["what"] for one in answer["activities"]] for answer in ask_all()
+            if answer["process"] == own]
 resource.setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))
 files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1500)]
 entered = shown(lambda: Activity("x"))
 entered.__enter__()
-assert [one["what"] for one in ask_all()[0]["activities"]] == ["x"]
+assert told() == [["x"]]
 thread = threading.Thread(target=lambda: entered.__exit__(None, None, None))
 thread.start()
 thread.join()
-assert ask_all() == []
+assert told() == []
 with shown(lambda: Activity("y")):
     if os.fork() == 0:
-        assert [one["what"] for one in ask_all()[0]["activities"]] == ["y"]
+        assert told() == [["y"]]
         raise SystemExit
     assert os.wait()[1] == 0
-    assert [one["what"] for one in ask_all()[0]["activities"]] == ["y"]
+    assert told() == [["y"]]
 """
 
 

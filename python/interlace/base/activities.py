@@ -12,6 +12,7 @@ import atexit
 import dataclasses
 import itertools
 import json
+import math
 import os
 import select
 import signal
@@ -279,12 +280,9 @@ def _ask(folder: int, name: str, process: int) -> dict[str, Any] | None:
             return None
         except OSError:
             return None
-        text = b""
         try:
-            while (more := connection.recv(65536)) and len(text) < ANSWER_BYTES:
-                text += more
-            answer = json.loads(text)
-        except (OSError, ValueError):
+            return _checked(json.loads(_received(connection)), process)
+        except (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError):
             return {
                 "process": process,
                 "command": [],
@@ -292,7 +290,54 @@ def _ask(folder: int, name: str, process: int) -> dict[str, Any] | None:
                 "waits": [],
                 "silent": True,
             }
-    return dict(answer)
+
+
+def _received(connection: socket.socket) -> bytes:
+    """Everything that a process sends within PATIENCE_S. Raises OSError if it takes longer."""
+    end = time.monotonic() + PATIENCE_S
+    text = b""
+    while (left := end - time.monotonic()) > 0:
+        connection.settimeout(left)
+        more = connection.recv(65536)
+        text += more
+        if not more:
+            return text
+        if len(text) > ANSWER_BYTES:
+            raise ValueError
+    raise TimeoutError
+
+
+def _checked(answer: Any, process: int) -> dict[str, Any]:
+    """The parts of an answer that are known here.
+
+    Another version of Interlace, or another program, can have sent anything. Raises ValueError,
+    TypeError or KeyError if the form is another one.
+    """
+    return {
+        "process": process,
+        "command": [str(word) for word in _list(answer["command"])],
+        "activities": [
+            {
+                "what": str(one["what"]),
+                "since": float(one["since"]),
+                "done": int(one["done"]),
+                "steps": int(one["steps"]),
+                "unit": str(one["unit"]),
+                "last": None if one["last"] is None else float(one["last"]),
+                "note": str(one["note"]),
+            }
+            for one in _list(answer["activities"])
+        ],
+        "waits": [
+            {"for": str(one["for"]), "since": float(one["since"])} for one in _list(answer["waits"])
+        ],
+    }
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError
+    return value
 
 
 def lines_of(answers: list[dict[str, Any]], now: float | None = None) -> list[str]:
@@ -312,7 +357,7 @@ def lines_of(answers: list[dict[str, Any]], now: float | None = None) -> list[st
             f"  waits for {wait['for']}, for {duration(now - wait['since'])}"
             for wait in answer["waits"]
         ]
-    return lines
+    return [printable(line) for line in lines]
 
 
 def _sentence(one: dict[str, Any], now: float) -> str:
@@ -326,6 +371,8 @@ def _sentence(one: dict[str, Any], now: float) -> str:
 
 def duration(seconds: float) -> str:
     """A length of time for people, such as "3 s", "2 min 5 s" or "1 h 4 min"."""
+    if not math.isfinite(seconds):
+        return "an unknown time"
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"
