@@ -23,98 +23,86 @@ PAPERS = {
 
 
 class Line(NamedTuple):
-    """A row of the table, with its words and the keys of the rows that have its figures."""
+    """A row of the table, with its words and the key of the row that has its figures."""
 
     words: str
-    keys: str
+    key: str
     form: str = ".2f"
     published: str | None = ".1f"  # None: the paper does not have this experiment
 
 
+LANES = "EQWP, HIT and CT store lane by lane"
+BOTH = "the same, and ALS and SSSP send to all GPUs"
+WHOLE = "PageRank, SSSP and ALS store whole lines"
+
 ROWS = {
     "proact": (
         Line("4 GPUs over one, geometric mean", "speedup-4"),
-        Line("without the time of transfers", "opportunity-4"),
-        Line("`cudaMemcpy`, one after another", "bulk-copy-4"),
-        Line("copies to all at once", "concurrent-bulk-copy-4", published=None),
+        Line("4 GPUs over one, without the time of transfers", "opportunity-4"),
+        Line("4 GPUs over one, `cudaMemcpy`, one copy after another", "bulk-copy-4"),
+        Line("4 GPUs over one, copies to all at once", "concurrent-bulk-copy-4", published=None),
         Line("part of the opportunity captured", "captured-4", ".0%", ".0%"),
         Line("16 GPUs over one", "speedup-16"),
     ),
     "finepack": (
         Line("4 GPUs over one, geometric mean", "vs-one-gpu"),
-        Line("without the time of transfers", "opportunity"),
-        Line("over bulk DMA", "vs-bulk-copy"),
-        Line("over peer-to-peer stores", "vs-inline"),
+        Line("4 GPUs over one, without the time of transfers", "opportunity"),
+        Line("time of bulk DMA over FinePack's", "vs-bulk-copy"),
+        Line("time of peer-to-peer stores over FinePack's", "vs-inline"),
+        Line(LANES, "vs-inline-lane-by-lane", published=None),
+        Line(BOTH, "vs-inline-both", published=None),
+        Line("time of peer-to-peer stores over bulk DMA's", "bulk-copy-vs-inline"),
+        Line(LANES, "bulk-copy-vs-inline-lane-by-lane", published=None),
+        Line(BOTH, "bulk-copy-vs-inline-both", published=None),
+        Line("bytes of peer-to-peer stores over FinePack's", "bytes-vs-inline"),
+        Line(LANES, "bytes-vs-inline-lane-by-lane", published=None),
+        Line(BOTH, "bytes-vs-inline-both", published=None),
+        Line("bytes of bulk DMA over FinePack's", "bytes-vs-bulk-copy"),
+        Line("ALS and SSSP send to all GPUs", "bytes-vs-bulk-copy-to-all", published=None),
+        Line("stores in a packet, average", "stores-per-packet", ".0f", ".0f"),
+        Line("stores in a packet, median", "stores-per-packet-median", ".0f", None),
+        Line(f"average: {WHOLE}", "stores-per-packet-whole-lines", ".0f", None),
         Line(
-            "the same, three programs' stores by lanes; two programs' values to all besides",
-            "vs-inline-lane-by-lane vs-inline-both",
-            published=None,
-        ),
-        Line("bulk DMA over peer-to-peer stores", "bulk-copy-vs-inline"),
-        Line(
-            "the same two experiments",
-            "bulk-copy-vs-inline-lane-by-lane bulk-copy-vs-inline-both",
-            published=None,
-        ),
-        Line("bytes of peer-to-peer stores over its own", "bytes-vs-inline"),
-        Line(
-            "the same two experiments",
-            "bytes-vs-inline-lane-by-lane bytes-vs-inline-both",
-            published=None,
-        ),
-        Line(
-            "bytes of bulk DMA over its own; two programs' values to all",
-            "bytes-vs-bulk-copy bytes-vs-bulk-copy-to-all",
-        ),
-        Line(
-            "stores in a packet, average; median",
-            "stores-per-packet stores-per-packet-median",
-            ".0f",
-            ".0f",
-        ),
-        Line(
-            "average, three programs' warps storing whole lines; two's values to all besides",
-            "stores-per-packet-whole-lines stores-per-packet-whole-lines-to-all",
+            "average: the same, and ALS and SSSP send to all GPUs",
+            "stores-per-packet-whole-lines-to-all",
             ".0f",
             None,
         ),
-        Line("over GPS", "vs-gps", published=".2f"),
-        Line(
-            "16 GPUs, over peer-to-peer stores; stores by lanes",
-            "16-vs-inline 16-vs-inline-lane-by-lane",
-        ),
+        Line("time of GPS over FinePack's", "vs-gps", published=".2f"),
+        Line("16 GPUs: time of peer-to-peer stores over FinePack's", "16-vs-inline"),
+        Line(f"16 GPUs: {LANES}", "16-vs-inline-lane-by-lane", published=None),
     ),
     "multipath": (
+        Line("put bandwidth over one path, 4 x V100", "put-v100", published=".2f"),
+        Line("put bandwidth over one path, 4 x A100", "put-a100", published=".2f"),
+        Line("put bandwidth by graphs, 4 x V100", "put-graph-v100", published=".2f"),
+        Line("put bandwidth by graphs, 4 x A100", "put-graph-a100", published=".2f"),
         Line(
-            "put bandwidth over one path, 4 x V100, 4 x A100",
-            "put-v100 put-a100",
-            published=".2f",
-        ),
-        Line("the same by graphs", "put-graph-v100 put-graph-a100", published=".2f"),
-        Line(
-            "with the four chunks that the paper names for 128 MiB",
-            "put-v100-4-chunks put-a100-4-chunks",
-            published=None,
+            "by the paper's four chunks for 128 MiB, 4 x V100", "put-v100-4-chunks", published=None
         ),
         Line(
-            "Jacobi over two paths, V100, A100",
-            "jacobi-v100 jacobi-a100",
-            published=".2f",
+            "by the paper's four chunks for 128 MiB, 4 x A100", "put-a100-4-chunks", published=None
         ),
+        Line("Jacobi over two paths, V100", "jacobi-v100", published=".2f"),
+        Line("Jacobi over two paths, A100", "jacobi-a100", published=".2f"),
     ),
     "dualopt": (
-        Line("over the baseline", "speedup"),
-        Line("cache-insensitive, cache-friendly programs", "insensitive friendly"),
+        Line("speedup over the baseline", "speedup"),
+        Line("speedup of cache-insensitive programs", "insensitive"),
+        Line("speedup of cache-friendly programs", "friendly"),
         Line(
-            "cache-friendly ones without `mm`, which follows from 1.6 and 2.6",
+            "cache-friendly programs without `mm` (1.4 follows from 1.6 and 2.6)",
             "friendly-without-mm",
         ),
-        Line("bytes between GPUs, mean time of a load", "traffic latency"),
-        Line("bytes of memory that loads bring from other GPUs", "traffic-replies", published=None),
+        Line("the baseline's bytes between GPUs over DualOpt's", "traffic"),
+        Line("the same, only bytes of memory that loads bring", "traffic-replies", published=None),
+        Line("the baseline's mean time of a load over DualOpt's", "latency"),
         Line("programs with the published class", "classes", ".0f", ".0f"),
-        Line("over Griffin", "vs-griffin"),
+        Line("speedup over Griffin", "vs-griffin"),
         Line(
-            "over Griffin, pages where the baseline has them", "vs-griffin-placed", published=None
+            "speedup over Griffin, pages where the baseline has them",
+            "vs-griffin-placed",
+            published=None,
         ),
     ),
 }
@@ -124,9 +112,8 @@ def line(paper: str, row: Line, found: dict[str, dict[str, Any]]) -> str:
     """Return a row of the table."""
 
     def cell(column: str, form: str) -> str:
-        values = [found[key][column] for key in row.keys.split()]
-        texts = [format(value, form).replace("%", " %") for value in values if value is not None]
-        return ", ".join(dict.fromkeys(texts)) if column == "published" else ", ".join(texts)
+        value = found[row.key][column]
+        return "" if value is None else format(value, form).replace("%", " %")
 
     published = "" if row.published is None else cell("published", row.published)
     return f"| {paper} | {row.words} | {published} | {cell('simulated', row.form)} |".replace(
