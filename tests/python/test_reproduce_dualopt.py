@@ -54,6 +54,10 @@ def test_rows_follow_from_the_runs(document: dict[str, Any]) -> None:
     for key in NEEDED:
         assert rows[key]["published"] is not None, key
         assert rows[key]["simulated"] is not None, key
+    for blocks, pages in given.QUICK_PLACEMENTS:
+        assert rows[f"classes-blocks-{blocks}-pages-{pages}"]["published"] == len(KEPT)
+        ran = [one for one in document["runs"] if one["config"].get("blocks") == blocks]
+        assert {one["workload"] for one in ran if one["config"]["pages"] == pages} == set(KEPT)
     for key in LEFT_OUT:
         assert rows[key]["published"] is not None
         assert rows[key]["simulated"] is None
@@ -65,6 +69,7 @@ def test_rows_follow_from_the_runs(document: dict[str, Any]) -> None:
     times = {
         (one["workload"], one["machine"], one["gpus"], one["mechanism"]): one["time_s"]
         for one in document["runs"]
+        if not one["config"]  # blocks and pages are where the figures have them
     }
     gains = {}
     for name in KEPT:
@@ -172,6 +177,7 @@ def made_up(runner: Any, program: str, quick: bool) -> dualopt.Found:  # noqa: A
         for part in given.WINDOWS
     ]
     found.runs = dict.fromkeys([*dualopt.cases(program, quick), *windows], one)
+    found.placed = dict.fromkeys(given.PLACEMENTS, one)
     return found
 
 
@@ -187,4 +193,9 @@ def test_all_runs_give_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows["insensitive-64gbps"].simulated == 1
     assert rows["speedup-16"].simulated == 1
     assert rows["classes"].simulated == len(dualopt.INSENSITIVE)
+    for blocks, pages in given.PLACEMENTS:
+        key = f"blocks-{blocks}-pages-{pages}"
+        other = str(rows[f"classes-other-{key}"].simulated).split(", ")
+        assert rows[f"classes-{key}"].simulated == len(PUBLISHED) - len(other)
+        assert set(other) == set(PUBLISHED) - set(dualopt.INSENSITIVE)
     assert rows["word-accesses"].simulated == 0.5

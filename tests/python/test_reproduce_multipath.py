@@ -25,8 +25,8 @@ TINY = Sizes(
     graph=(2 * MIB, 4 * MIB, 32 * MIB),  # the first two sizes have equally many nodes
 )  # fmt: skip
 NEEDED = (
-    "put-v100", "put-a100", "put-graph-v100", "put-graph-a100", "host-path-gain", "jacobi-v100",
-    "jacobi-a100", "graph-instantiation-ms",
+    "put-v100-4-chunks", "put-a100-4-chunks", "put-graph-v100", "put-graph-a100", "host-path-gain",
+    "jacobi-v100", "jacobi-a100", "graph-instantiation-ms",
 )  # fmt: skip
 
 

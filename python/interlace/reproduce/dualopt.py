@@ -255,7 +255,12 @@ def _window(part: float) -> str:
 
 def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing is measured)
     """How often `reproduce` calls the runner's tick."""
-    return sum(len(cases(name, quick)) + len(given.WINDOWS) for name in unified.PROGRAMS)
+    each = len(given.WINDOWS) + len(_placements(quick))
+    return sum(len(cases(name, quick)) + each for name in unified.PROGRAMS)
+
+
+def _placements(quick: bool) -> Sequence[tuple[str, str]]:
+    return given.QUICK_PLACEMENTS if quick else given.PLACEMENTS
 
 
 def inputs(quick: bool) -> dict[str, Any]:
@@ -269,6 +274,7 @@ def inputs(quick: bool) -> dict[str, Any]:
         "dispatch": given.DISPATCH,
         "windows": given.WINDOWS,
         "window_accesses": given.WINDOW_ACCESSES,
+        "placements": _placements(quick),
     }
 
 
@@ -289,6 +295,8 @@ class Found:
     def __init__(self, main: int) -> None:
         self.main = main
         self.runs: dict[Case, dict[str, Any]] = {}
+        # Of the smaller set: runs with other places of blocks and pages.
+        self.placed: dict[tuple[str, str], dict[str, Any]] = {}
 
     def run(
         self, mechanism: str, machine: str = OWN, gpus: int = FOUR, scale: int | None = None
@@ -308,6 +316,25 @@ class Found:
         return float(times[0] / times[1])
 
 
+def _run_kept(runner: Runner, it: unified.Problem, case: Case, result: dict[str, Any],
+              config: dict[str, int | str]) -> None:  # fmt: skip
+    runner.runs.append(
+        Run(
+            node="sim",
+            machine=case.machine,
+            workload=it.name,
+            data=it.sizes,
+            gpus=case.gpus,
+            mechanism=case.mechanism,
+            config=config,
+            iterations=1,
+            time_s=result["time_s"],
+            max_error=result["max_error"],
+            remote_transactions=result["loads"]["requests"],
+        )
+    )
+
+
 def _simulate(
     runner: Runner, it: unified.Problem, described: dict[Case, Machine]
 ) -> dict[Case, dict[str, Any]]:
@@ -321,22 +348,25 @@ def _simulate(
     ]  # fmt: skip
     found = runner.map(work, [f"{it.name}, {case}" for case in described])
     for case, result in zip(described, found, strict=True):
-        runner.runs.append(
-            Run(
-                node="sim",
-                machine=case.machine,
-                workload=it.name,
-                data=it.sizes,
-                gpus=case.gpus,
-                mechanism=case.mechanism,
-                config={},
-                iterations=1,
-                time_s=result["time_s"],
-                max_error=result["max_error"],
-                remote_transactions=result["loads"]["requests"],
-            )
-        )
+        _run_kept(runner, it, case, result, {})
     return dict(zip(described, found, strict=True))
+
+
+def _place(
+    runner: Runner, it: unified.Problem, placements: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """The runs of DualOpt on four GPUs with other places of blocks and pages."""
+    case = Case(SMALL, OWN, FOUR, DUALOPT)
+    own = to_core(machines()[OWN], runner.core)
+    work = [
+        partial(unified.simulate, runner.core, own, it, FOUR, DUALOPT, pages=pages, blocks=blocks)
+        for blocks, pages in placements
+    ]
+    names = [f"{it.name}, {case}, blocks {blocks}, pages {pages}" for blocks, pages in placements]
+    found = dict(zip(placements, runner.map(work, names), strict=True))
+    for (blocks, pages), result in found.items():
+        _run_kept(runner, it, case, result, {"blocks": blocks, "pages": pages})
+    return found
 
 
 def _windows(direct: dict[str, Any]) -> dict[Case, Machine]:
@@ -361,6 +391,7 @@ def _run(runner: Runner, program: str, quick: bool) -> Found:
         found.runs |= _simulate(runner, it, of_it)
         if scale == SMALL:
             found.runs |= _simulate(runner, it, _windows(found.run(DIRECT, scale=SMALL)))
+            found.placed = _place(runner, it, _placements(quick))
     return found
 
 
@@ -375,6 +406,7 @@ def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Figure
         *_fig_6(found),
         *_table_1(),
         *_table_2(found),
+        *_classes_by_place(found),
         *_fig_10(found),
         *_fig_12(found),
         *_fig_13(found),
@@ -570,15 +602,40 @@ def _table_1() -> list[FigureRow]:
     ]  # fmt: skip
 
 
+def _in_force(run: dict[str, Any]) -> str:
+    """The class of a program, by the engine's decision in a run."""
+    decided = run["decisions"][0]
+    return CLASS_OF[decided["choice"] if decided["made"] else "none"]
+
+
+PLACES = (
+    "an experiment: the paper does not say where blocks run and where pages are; our figures have "
+    "contiguous blocks, and pages where each array asks"
+)
+
+
+def _classes_by_place(found: Programs) -> list[FigureRow]:
+    """Table 2 with other places of blocks and pages."""
+    rows = []
+    for blocks, pages in next(iter(found.values())).placed:
+        ours = {name: _in_force(f.placed[blocks, pages]) for name, f in found.items()}
+        other = [name for name, kind in ours.items() if kind != PUBLISHED[name]]
+        key = f"blocks-{blocks}-pages-{pages}"
+        text = f"blocks {blocks}, pages {pages}: MGPUSim's parameters: programs with"
+        rows += [
+            row(f"classes-{key}", "Table 2", f"{text} the published class", len(found),
+                simulated=len(found) - len(other), note=PLACES),
+            row(f"classes-other-{key}", "Table 2", f"{text} another class",
+                simulated=", ".join(other) or "none", note=PLACES),
+        ]  # fmt: skip
+    return rows
+
+
 def _table_2(found: Programs) -> list[FigureRow]:
     """Table 2: classes."""
 
-    def in_force(f: Found, scale: int | None = None) -> str:
-        decided = f.run(DUALOPT, scale=scale)["decisions"][0]
-        return CLASS_OF[decided["choice"] if decided["made"] else "none"]
-
-    ours = {name: in_force(f) for name, f in found.items()}
-    small = {name: in_force(f, SMALL) for name, f in found.items()}
+    ours = {name: _in_force(f.run(DUALOPT)) for name, f in found.items()}
+    small = {name: _in_force(f.run(DUALOPT, scale=SMALL)) for name, f in found.items()}
     known = {name: PUBLISHED[name] for name in found}
     return [
         row("classes", "Table 2", "programs with the published class", len(known),

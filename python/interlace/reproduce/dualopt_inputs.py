@@ -23,8 +23,11 @@ change.
   is a smaller part of a run at four times MGPUSim's parameters than at MGPUSim's own. So the
   paper's figures are compared with the larger set, and the smaller set has keys of its own
   (`-small`). Fig. 2, Fig. 10, granularities and timeouts need no decision and use the smaller set.
+- The paper does not say how a program's blocks are spread over the GPUs. The figures use contiguous
+  ranges of blocks, and pages where each array asks (`own`), as MGPUSim does. An experiment repeats
+  the smaller set with `PLACEMENTS`, all other ways of `interlace locality`.
 
-`quick` runs the smaller set only, on fewer machines.
+`quick` runs the smaller set only, on fewer machines, with the first two of these placements.
 """
 
 from __future__ import annotations
@@ -45,6 +48,16 @@ FLITS = {32: 2.0, 64: 1.8}  # bytes of a flit: published speedup; Table 1 has 16
 MORE_GPUS = {8: 2.8, 16: 2.9}
 WINDOWS = (0.25, 0.5, 0.75)  # the fractions of a program's accesses before a window starts
 WINDOW_ACCESSES = 2000  # remote accesses in a window
+PLACEMENTS = (  # of blocks and of pages
+    ("round-robin", "own"),
+    ("contiguous", "round-robin"),
+    ("round-robin", "round-robin"),
+    ("round-robin", "contiguous"),
+    ("round-robin", "gpu0"),
+    ("contiguous", "contiguous"),
+    ("contiguous", "gpu0"),
+)
+QUICK_PLACEMENTS = PLACEMENTS[:2]
 SMALL, LARGE = 1, 4  # factors of MGPUSim's sizes, one for each set
 # A cache that never evicts a remote line shows what an ideal buffer could merge (Q5).
 IDEAL_CACHE_MIB = 64
