@@ -68,8 +68,9 @@ std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats);
 // `bytes` bytes again and again.
 std::vector<double> writes_per_s(std::uint64_t bytes, std::uint32_t repeats);
 
-// The number of bytes that a kernel reads in a second if the kernel before has written them: the
-// time of both kernels, without that of the first, which is as in writes_per_s.
+// The number of bytes that a kernel reads in a second if the previous kernel has written them. The
+// measured time is the time of both kernels minus the time of the first, which is measured as in
+// writes_per_s.
 std::vector<double> fresh_reads_per_s(std::uint64_t bytes, std::uint32_t repeats);
 
 // A call of cuFFT: the kernels that it launches, and its seconds.

@@ -382,8 +382,8 @@ class reader::mover {
     return found;
   }
 
-  // Waits until the state of a slot may have changed. A thread asks for the chunk that was sent or
-  // fetched first of those for which nobody asks, because it arrives first.
+  // Waits until the state of a slot may have changed. A thread asks for a chunk for which no other
+  // thread asks. It takes the one that was sent or fetched first, because that chunk arrives first.
   void await_a_slot(std::unique_lock<std::mutex>& lock) {
     std::uint32_t oldest = no_slot;
     for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {

@@ -2,10 +2,10 @@
 // long the driver takes, and between which memories they copy.
 //
 // A call site is the first function outwards that belongs neither to this library nor to the CUDA
-// runtime or the driver. Finding it means walking the stack, so of the calls for small copies only
-// a sample is recorded; each recorded call stands for the calls before it that were not. Every call
-// for a large copy is recorded. Memory is bounded: the sites and calls have their places in the
-// file of counters, and a process remembers a fixed number of stacks.
+// runtime or the driver. To find it, the stack must be walked. Therefore only a sample of the calls
+// for small copies is recorded, and each recorded call also stands for the unrecorded calls before
+// it. Every call for a large copy is recorded. Memory is bounded: the sites and calls have their
+// places in the file of counters, and a process remembers a fixed number of stacks.
 #pragma once
 
 #include <cstddef>

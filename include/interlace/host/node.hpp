@@ -150,8 +150,9 @@ class node : public kernel::cpu_node {
   }
   void adding(std::uint32_t id, const kernel::region_state& state) override;
   void exchange_one(std::uint32_t id);
-  // The bytes that the last exchange of this region delivered, or the values of a partition's
-  // updates of other devices' elements; 0 for a reduction.
+  // The number of bytes that the last exchange of this region delivered. For a partition, only
+  // values count, and only those of updates that a device made to another device's elements. 0 for
+  // a reduction.
   double sent_bytes(std::uint32_t id) const;
   // The bytes of values, so far, in a partition's updates of other devices' elements.
   double updated_bytes(std::uint32_t id) const;

@@ -145,8 +145,8 @@ struct region_state {
 
   // Partitions only (interlace/kernel/partition.hpp): buffers[device][0] is the device's part.
   // partials[device], which has all elements, accumulates the device's contributions. Contributions
-  // of other devices arrive in inboxes[device][parity]. Under `packed`, queues of packets are in
-  // that place. sent[device] counts the device's packets: for each parity, a number for each owner.
+  // of other devices arrive in inboxes[device][parity]. Under `packed`, this memory holds queues of
+  // packets. sent[device] counts the device's packets: for each parity, a number for each owner.
   bool is_partition = false;
   std::array<std::array<void*, 2>, max_devices> inboxes{};
   std::array<std::uint32_t*, max_devices> sent{};

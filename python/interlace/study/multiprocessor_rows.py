@@ -24,7 +24,7 @@ WARPS = (1, 2, 4, 8, 16)  # of a sub-core
 FEW_WARPS, MANY_WARPS = WARPS[0], WARPS[-1]
 UNROLLED = (1, 2, 4)
 LOOPS = ("shared memory", "L1", "L2")
-LOAD_CHAINS = (  # what the data are in, the path of the loads, and the size
+LOAD_CHAINS = (  # where the data is, the path of the loads, and the data's size
     ("shared memory", "shared memory", 16 << 10),
     ("L1", "L1", 16 << 10),
     ("L2", "L2", MIB),
@@ -33,10 +33,10 @@ LOAD_CHAINS = (  # what the data are in, the path of the loads, and the size
     ("memory", "L2", 1024 * MIB),
 )
 JUST_WRITTEN = (MIB, 16 * MIB)
-LINES = (1, 2, 4, 8, 16, 32)  # of a load
-OFFSETS = (1, 16)  # words by which a load of a whole line is off
-INSTRUCTIONS = (0, 50, 200, 500, 1000)  # of a small kernel
-KERNELS = (1, 8)  # different small kernels in turn
+LINES = (1, 2, 4, 8, 16, 32)  # the number of lines of a load
+OFFSETS = (1, 16)  # a load of 128 bytes begins this number of words after a line's start
+INSTRUCTIONS = (0, 50, 200, 500, 1000)  # the length of a small kernel
+KERNELS = (1, 8)  # the number of different small kernels that are launched in turn
 REGISTERS = (32, 64, 128)
 GATHERED = (16 * MIB, 256 * MIB)
 SECTORS = (16 * MIB, 32 * MIB, 48 * MIB, 256 * MIB)

@@ -80,8 +80,8 @@ class node_mechanism {
   // which its view points.
   virtual void launch_updates(recorder& to, update_launch l);
 
-  // Enters the movement of a partition's updates at an exchange, on a node with several devices, in
-  // which all devices meet. The default moves nothing.
+  // Adds the movement of a partition's updates to an exchange at which all devices meet. Only a
+  // node with several devices calls this function. The default moves nothing.
   virtual void deliver_updates(std::uint32_t id, exchange_operation& to);
 
   // A report about the exchanges so far: one sentence without its full stop. Empty: nothing to

@@ -16,7 +16,7 @@ struct watched_device {
   std::vector<cudaStream_t> streams;
   device_control* control = nullptr;
   wait_failure* failure = nullptr;            // the device's failure, in host memory
-  std::vector<kernel::chunk_table> launches;  // the launches for whose chunks streams may wait
+  std::vector<kernel::chunk_table> launches;  // launches with chunks for which streams may wait
 };
 
 // Blocks until all streams have ended. If no device announces elements of a chunk or enters an

@@ -17,10 +17,10 @@ struct nccl_message {
   std::uint64_t bytes = 0;
 };
 
-// A set of messages that is one group, even if several messages are between the same GPUs. There is
-// one communicator and one stream for each GPU that has a message. NCCL decides which messages run
-// at the same time. Messages from one GPU to the same other GPU are received in the order in which
-// they are sent.
+// A set of messages that forms one group of NCCL calls, even if several messages have the same two
+// GPUs. There is one communicator and one stream for each GPU that has a message. NCCL decides
+// which messages run at the same time. Messages from one GPU to the same other GPU are received in
+// the order in which they are sent.
 class nccl_messages {
  public:
   // The GPUs that have a message, in ascending order. Communicators and streams must be in the

@@ -65,9 +65,9 @@ class traffic_table {
   std::vector<machine::endpoint> idle_relays(const pair& asked,
                                              const std::vector<machine::endpoint>& relays,
                                              std::uint64_t now_ns) const;
-  // Notes that a message of the pair is about to be made and will take `busy_ns`. Its pair meets
-  // the pairs that are in use now. If two threads call this function at the same time, at least one
-  // of them sees the other one's use.
+  // Notes that a message of the pair is about to be made and will take `busy_ns`. The pairs that
+  // are in use now become this pair's met pairs. If two threads call this function at the same
+  // time, at least one of them sees the other one's use.
   void add_use(const pair& asked, traffic_user by, std::uint64_t now_ns, std::uint64_t busy_ns);
   // Notes that a message of the pair takes `less_ns` less than was noted.
   void reduce_use(const pair& asked, std::uint64_t less_ns);

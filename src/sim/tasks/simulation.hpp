@@ -117,11 +117,12 @@ class simulation : private message_receiver {
   }
 
   // From now on, passes all added tasks and all actions of their kernels to `log`, until a call
-  // with null. Meanwhile tracked launches are refused, and copies by movers other than engines.
+  // with null. Meanwhile tracked launches are refused, as are copies by
+  // movers other than copy engines.
   void record(trace::sink* log) { log_ = log; }
 
-  // parts() returns the parts to which a mechanism of remote loads is connected. treat_loads takes
-  // the mechanism, or null, before anything is added.
+  // parts() returns the parts to which a mechanism of remote loads is connected. Call treat_loads
+  // with the mechanism, or with null, before you add anything.
   hardware parts();
   void treat_loads(std::unique_ptr<load_mechanism> how) { loads_ = std::move(how); }
   // Counts of remote loads so far.
