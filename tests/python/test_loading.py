@@ -186,12 +186,20 @@ def test_damage_is_found(tmp_path: Path) -> None:
     assert "is not a checksum for each tensor" in refusal(load, file, verify=True)
 
 
+@pytest.mark.parametrize("ring", [5, (1,), ("a", "b"), (3, 4096.0), "ab"])
+def test_a_ring_of_another_form_is_refused(tmp_path: Path, ring: Any) -> None:
+    interlace.save(model(), tmp_path / "m.safetensors")
+    said = refusal(load, tmp_path / "m.safetensors", ring=ring)
+    assert said == f"ring={ring!r}: give the number of slots and the bytes of a slot"
+
+
 def test_files_that_cannot_be_loaded(tmp_path: Path) -> None:
     file = tmp_path / "m.safetensors"
     assert refusal(load, file) == f"{file} cannot be read: No such file or directory"
     assert refusal(load, []) == "no file to load was given"
     assert refusal(load, tmp_path) == f"there is no *.safetensors in the folder {tmp_path}"
     assert "null" in refusal(load, "a\0b")
+    assert refusal(load, "x" * 5000).endswith(" cannot be opened: File name too long")
     os.mkfifo(file)
     assert refusal(load, file) == f"{file} is not a regular file"
     file.unlink()

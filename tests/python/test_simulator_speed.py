@@ -44,3 +44,10 @@ def test_a_row_for_every_workload(
     assert 0.9 * stored < stores["remote_transactions"] <= stored
     assert stores["remote_transactions_per_s"] == stores["remote_transactions"] / stores["cpu_s"]
     assert "Geometric means" in ran.out
+
+
+def test_more_threads_than_a_machine_has(run: Run) -> None:
+    for threads in (1025, 1 << 32):
+        ran = run("bench", "simulator", "--threads", threads)
+        assert ran.code == 2
+        assert ran.err == f"interlace: --threads {threads}: give a number of at most 1024\n"

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from interlace.base import files
+from interlace.base.errors import UserError
 from interlace.cli.failures import failure_ends
 from interlace.cli.shared_options import ResultsFile, count_option
 from interlace.model.options import whole
@@ -18,6 +19,7 @@ from interlace.study.simulator_speed import run
 
 DEFAULT_REPEATS = 3
 DEFAULT_THREADS = 1
+MOST_THREADS = 1024
 
 
 def simulator_command(
@@ -37,6 +39,8 @@ def simulator_command(
     handles in a second of CPU time."""
     runs = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     of_each = whole("--threads", threads, 1) or DEFAULT_THREADS
+    if of_each > MOST_THREADS:
+        raise UserError(f"--threads {of_each}: give a number of at most {MOST_THREADS}")
     if json_file is not None:
         files.check_writable(json_file, "--json")
     with failure_ends():

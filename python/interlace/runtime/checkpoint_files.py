@@ -92,7 +92,10 @@ def _find(paths: Paths) -> tuple[list[Path], list[_Index]]:
     found: list[Path] = []
     indexes: list[_Index] = []
     for path in map(Path, given):
-        named = _index_at(path)
+        try:
+            named = _index_at(path)
+        except OSError as error:  # for example, the name is too long
+            raise UserError(f"{path} cannot be opened: {error.strerror}") from None
         if named is not None:
             index = _Index(named, safetensors_index.read(named))
             indexes.append(index)

@@ -56,6 +56,8 @@ def ring_of(asked: tuple[int, int] | None) -> tuple[int, int] | None:
     """Return the number of slots of page-locked memory and the bytes of a slot, checked."""
     if asked is None:
         return None
+    if not _are_two_numbers(asked):
+        raise UserError(f"ring={asked!r}: give the number of slots and the bytes of a slot")
     slots, size = asked
     if slots < 1:
         raise UserError(f"ring={asked!r}: give at least 1 slot")
@@ -64,6 +66,14 @@ def ring_of(asked: tuple[int, int] | None) -> tuple[int, int] | None:
     if slots * size > MOST_RING:
         raise UserError(f"ring={asked!r}: give slots of at most 1 TiB in all")
     return slots, size
+
+
+def _are_two_numbers(asked: object) -> bool:
+    return (
+        isinstance(asked, (tuple, list))
+        and len(asked) == 2
+        and all(isinstance(one, int) for one in asked)
+    )
 
 
 def default_ring(threads: int, gpus: int) -> tuple[int, int]:
