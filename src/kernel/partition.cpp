@@ -134,6 +134,20 @@ std::uint32_t packing_bytes(const region_state& state, std::uint32_t threads,
   return warps * packing_bytes_of_warp(packing_bins(state), state.options.packet_bytes);
 }
 
+void check_packing(const region_state& state, grid shape, std::uint32_t warp_width,
+                   std::uint64_t room, std::uint32_t gpu) {
+  const std::uint32_t packets = packing_bytes(state, shape.threads, warp_width);
+  if (std::uint64_t{shape.shared_bytes} + packets <= room) return;
+  throw usage_error("a block of " + std::to_string(shape.threads) + " threads needs " +
+                    std::to_string(packets) + " bytes of shared memory for packets of " +
+                    std::to_string(state.options.packet_bytes) + " bytes, one for each of " +
+                    std::to_string(packing_bins(state)) + " windows, and " +
+                    std::to_string(shape.shared_bytes) + " bytes of its own; a block of GPU " +
+                    std::to_string(gpu) + " has " + std::to_string(room) +
+                    " bytes, so take smaller packets (packet_bytes), fewer windows "
+                    "(update_windows) or fewer threads");
+}
+
 std::uint32_t packing_bins(const region_state& state) {
   return state.devices() * state.update_windows;
 }

@@ -60,6 +60,11 @@ std::uint64_t counters_bytes(const region_state& state);
 std::uint32_t packing_bytes(const region_state& state, std::uint32_t threads,
                             std::uint32_t warp_width);
 
+// Throws usage_error, which says what to change, if a block of this shape has no room for its own
+// shared memory and for its packets in the `room` bytes that a block of the GPU can have.
+void check_packing(const region_state& state, grid shape, std::uint32_t warp_width,
+                   std::uint64_t room, std::uint32_t gpu);
+
 // A part of a device's contributions, and its place in the inbox of the owner.
 struct contribution {
   std::uint32_t to = 0;

@@ -40,7 +40,7 @@ DEFAULTS = _those(lambda row: row.by_default and not row.peer and not row.packs_
 OF_UPDATES = _those(
     lambda row: row.updates_owner or row.updates_partials or row.packs_updates or row.moves_packets
 )
-UPDATE_DEFAULTS = _those(lambda row: row.by_default and row.name in OF_UPDATES)
+UPDATE_DEFAULTS = _those(lambda row: row.by_default and not row.peer and row.name in OF_UPDATES)
 # Mechanisms that combine contributions. Under these, an update must not replace the old value.
 COMBINING = _those(lambda row: row.updates_partials)
 ONLY_UPDATES = _those(lambda row: row.packs_updates)  # mechanisms that regions do not have

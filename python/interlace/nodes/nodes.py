@@ -21,9 +21,11 @@ from interlace.model.mechanisms import (
     KIB,
     MIB,
     NOT_AVAILABLE,
+    OF_UPDATES,
     PEERS,
     ROW_OF,
     SIMULATED,
+    UPDATE_DEFAULTS,
 )
 from interlace.model.results import BENCHMARK_FORMAT, provenance
 from interlace.model.run import Case, Outcome, RunFailure, check_time, core_errors
@@ -165,7 +167,8 @@ class CudaNode(Node):
     def default_mechanisms(
         self, defaults: tuple[str, ...] = DEFAULTS
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        peers = [name for name in PEERS if ROW_OF[name].by_default and defaults == DEFAULTS]
+        of_both = {DEFAULTS: PEERS, UPDATE_DEFAULTS: OF_UPDATES}.get(defaults, ())
+        peers = [name for name in PEERS if ROW_OF[name].by_default and name in of_both]
         left_out = {name: self.why_not(name) for name in peers}
         reasons = {name: reason for name, reason in left_out.items() if reason is not None}
         ours = {BOUND, *(name for name in defaults if self.runs(name))}

@@ -89,15 +89,16 @@ class node_mechanism {
   virtual std::string made() const { return {}; }
 
  protected:
+  // Enters a launch whose warps pack their updates. Throws usage_error if their packets do not fit
+  // in the shared memory of a block.
+  void launch_packing(recorder& to, update_launch l) const;
+
   const node_parts& of() const { return of_; }
   const kernel::region_state& region(std::uint32_t id) const { return of_.regions[id]; }
 
  private:
   node_parts of_;
 };
-
-// Enters a launch whose warps pack their updates.
-void launch_packing(recorder& to, update_launch l);
 
 // The copy that makes a delivery of the current epoch, with its source and destination.
 copy_operation copy_of(const kernel::delivery& d, const kernel::region_state& of);

@@ -130,6 +130,25 @@ TEST(partition, windows_fit_the_l2) {
   EXPECT_THROW(windows(1000, 4, 50 * mega, 8), usage_error);
 }
 
+TEST(partition, packets_that_do_not_fit_a_block_are_refused) {
+  kernel::region_options o;
+  o.mechanism = mechanism::packed;
+  o.update_windows = 8;
+  o.boundaries = {0, 1000, 2000};
+  const kernel::region_state s = kernel::make_partition_state(o, 4, combine::add, 2);
+  // 16 packets of 512 bytes and a head of 128 bytes for each of 8 warps.
+  constexpr std::uint64_t packets = 8 * (128 + 16 * 512);
+  EXPECT_NO_THROW(kernel::check_packing(s, {1, 256, 1000}, 32, packets + 1000, 0));
+  try {
+    kernel::check_packing(s, {1, 256, 1000}, 32, packets + 999, 3);
+    FAIL() << "nothing is refused";
+  } catch (const usage_error& e) {
+    const std::string said = e.what();
+    EXPECT_NE(said.find("66560 bytes of shared memory"), std::string::npos) << said;
+    EXPECT_NE(said.find("a block of GPU 3 has 67559 bytes"), std::string::npos) << said;
+  }
+}
+
 // The counts of device 1, half of whose updates go to `hot` elements of device 0.
 update_counts counted(std::uint64_t hot, const kernel::region_options& options) {
   const scattered_updates<std::uint64_t, combine::add> made(2, 100000, 20000, hot);
