@@ -134,8 +134,8 @@ struct operations {
 // Numbers of a kernel that is compiled for compute capability 9.0. tests/python/test_sass.py
 // compares them with the machine code.
 struct compiled_kernel {
-  std::uint32_t registers = 0;     // of a lane; 0: not known, and registers limit nothing
-  std::uint32_t instructions = 0;  // of the machine code; 0: not known
+  std::uint32_t registers = 0;     // registers of a lane; 0: not known, and registers limit nothing
+  std::uint32_t instructions = 0;  // length of the machine code; 0: not known
 };
 
 // A header specialises this constant for each of its kernels whose numbers are known.

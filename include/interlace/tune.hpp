@@ -80,7 +80,7 @@ struct tune_family {
 
 // A candidate that the region rules out, with the reason.
 struct tune_excluded {
-  tune_candidate candidate;  // with the parameter that is the reason
+  tune_candidate candidate;  // has the parameter that is the reason
   std::string reason;
 };
 

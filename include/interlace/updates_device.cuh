@@ -45,7 +45,7 @@ namespace interlace {
 // The options of a caller. The library decides where a number is zero.
 struct update_options {
   std::uint64_t buffer_bytes = 0;  // the most memory for bins; 0: a quarter of the table
-  std::uint64_t window_bytes = 0;  // of the table for each window; bins are then used in any case
+  std::uint64_t window_bytes = 0;  // bytes of a window of the table; if not 0, bins are always used
 };
 
 // What happened to updates.

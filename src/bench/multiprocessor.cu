@@ -523,7 +523,7 @@ std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats) {
 std::vector<double> line_load_clocks(std::uint32_t lines, std::uint32_t offset,
                                      std::uint32_t repeats) {
   constexpr unsigned int rounds = 128;
-  constexpr std::uint32_t warps = 16;  // of a sub-core
+  constexpr std::uint32_t warps = 16;  // warps of a sub-core
   if (lines == 0 || lines > lanes || (lines & (lines - 1)) != 0 || offset >= line_words) {
     throw usage_error("loads of " + std::to_string(lines) + " lines, " + std::to_string(offset) +
                       " words off; give a power of two of at most " + std::to_string(lanes) +

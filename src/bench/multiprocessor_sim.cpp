@@ -553,7 +553,7 @@ double multiprocessor_on_sim::reads_per_s(std::uint64_t bytes) const {
 double multiprocessor_on_sim::line_load_clocks(std::uint32_t lines, std::uint32_t offset) const {
   constexpr std::uint32_t few = 4;
   constexpr std::uint32_t many = 12;
-  constexpr std::uint32_t warps = 16;  // of a sub-core
+  constexpr std::uint32_t warps = 16;  // warps of a sub-core
   const shape s = shape::of(warps);
   const std::uint64_t blocks = std::uint64_t{described_.gpu.compute_units} * s.blocks;
   const double time_s = difference_s(

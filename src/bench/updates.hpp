@@ -15,7 +15,7 @@ struct update_request {
 
 struct update_times {
   std::uint64_t updates = 0;
-  std::uint64_t bins = 0;  // of a pass; 0: the table lies in the L2, and plain atomics serve it
+  std::uint64_t bins = 0;  // bins of a pass; 0: the table fits in the L2, so plain atomics serve it
   std::uint64_t windows_a_bin = 0;  // 1: one level of bins
   std::uint64_t window_bytes = 0;
   std::uint64_t passes = 0;  // over the updates of a round
@@ -28,10 +28,10 @@ struct update_times {
   std::uint64_t wrong = 0;  // elements that differ after both methods have run the same stream
   double memory_bytes_per_s = 0;  // the GPU's memory: the slower of reading and writing
   double bytes_an_update = 0;     // that the bins must move at least
-  double group_s = 0;             // of all updates: group by bins, without bins
-  double append_s = 0;            // of a run: group, and append to bins
-  double split_s = 0;             // of a run: split bins of several windows
-  double combine_s = 0;           // of a run: combine windows with their updates
+  double group_s = 0;             // the time to group all updates by bins, without appending
+  double append_s = 0;            // the time of a run to group, and to append to bins
+  double split_s = 0;             // the time of a run to split bins of several windows
+  double combine_s = 0;           // the time of a run to combine windows with their updates
 };
 
 // Measures on GPU 0. Throws usage_error for a request that makes no sense, and device_error if the

@@ -15,7 +15,7 @@ namespace interlace::checkpoint {
 
 struct file {
   int descriptor = -1;  // the caller keeps ownership
-  std::string name;     // for errors
+  std::string name;     // the name in messages of errors
 };
 
 struct transfer_options {

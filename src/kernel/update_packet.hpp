@@ -12,7 +12,7 @@ namespace interlace::kernel {
 
 struct packed_update {
   std::uint64_t element = 0;
-  std::uint64_t value = 0;  // of 4 or 8 bytes
+  std::uint64_t value = 0;  // the value has 4 or 8 bytes
   bool operator==(const packed_update&) const = default;
 };
 

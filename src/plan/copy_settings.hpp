@@ -13,7 +13,7 @@ namespace interlace::plan {
 struct copy_setting {
   std::string variable;
   std::string standard;  // the value that applies if the variable is not set
-  std::string meaning;   // for people
+  std::string meaning;   // the meaning in words, for people
 };
 
 // All settings, in the order of the members of copy_options.

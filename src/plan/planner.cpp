@@ -473,7 +473,7 @@ class planner {
   plan blank_;                       // messages, rounds and paths, without copies
   std::vector<std::size_t> direct_;  // the direct path of each message
   std::vector<bool> usable_;         // one for each path
-  std::vector<plan> candidates_;     // with their predictions
+  std::vector<plan> candidates_;     // candidates with their predictions
   bool too_many_ = false;            // whether a candidate would have had too many copies
 };
 

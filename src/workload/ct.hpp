@@ -157,7 +157,7 @@ struct project_rays {
   // sqrt(2) + 15 pixels. Up to 4 more pixels are read, and pixels are staged in groups of 32. The
   // number is twice an odd number, so that 16 strips by 2 pixels are in 32 banks.
   static constexpr std::uint32_t pitch = 226;
-  static constexpr std::uint32_t batch = 4;  // loads in flight of a lane that stages
+  static constexpr std::uint32_t batch = 4;  // loads that a staging lane has in flight
   static constexpr std::uint32_t shared_bytes = depth * pitch * sizeof(float) + sum_bytes(1);
   static constexpr std::uint32_t fraction_bits = 23;  // bits of a position within the staged strips
 

@@ -115,7 +115,7 @@ struct rank_push {
   static constexpr std::uint32_t threads = push_edges::threads;
 
   push_edges edges;
-  local<const float> contribution;  // of this device's vertices
+  local<const float> contribution;  // the contribution of each vertex of this device
   partitioned<float, combine::add> sums;
 
   template <class Block>

@@ -119,7 +119,7 @@ struct path_push {
   static constexpr std::uint32_t threads = push_edges::threads;
 
   push_edges edges;
-  local<const float> weights;  // of this device's edges
+  local<const float> weights;  // the weight of each edge of this device
   local<const float> known;    // distances of this device's vertices
   local<const std::uint32_t>
       frontier;  // for each vertex, whether its distance changed in the last iteration

@@ -18,9 +18,9 @@ namespace {
 
 using kernel::credit_ring;
 
-constexpr std::uint32_t words = 32;  // of a message, one for each lane
+constexpr std::uint32_t words = 32;  // words of a message, one for each lane
 constexpr std::uint32_t rings = 16;
-constexpr std::uint64_t messages = 1'000'000 / rings;  // of each ring
+constexpr std::uint64_t messages = 1'000'000 / rings;  // messages of each ring
 constexpr std::uint64_t deadline_ns = 20'000'000'000;
 
 __host__ __device__ std::uint64_t word_of(std::uint64_t ring, std::uint64_t ticket,

@@ -38,7 +38,7 @@ struct library_sweep {
   const void* data = nullptr;
   std::uint64_t bytes = 0;
   bool writes = false;
-  std::uint32_t kernel = 0;  // of the call, from 0 on
+  std::uint32_t kernel = 0;  // the number of a kernel of the call, from 0 on
 };
 
 struct library_call {

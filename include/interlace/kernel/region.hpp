@@ -311,7 +311,7 @@ struct remote_load_counts {
   std::uint64_t delayed_touches = 0;    // first touches that moved no page
   std::uint64_t migration_batches = 0;  // batches of pages that moved together
   std::uint64_t l2_loads = 0;           // loads and atomics that reached second-level caches
-  std::uint64_t l2_hits = 0;  // of these, accesses whose sectors were present or in flight
+  std::uint64_t l2_hits = 0;  // how many of these found their sectors present or in flight
   // The mean time from the issue of a load instruction's first line to the arrival of its last
   // line.
   double mean_wait_s = 0;

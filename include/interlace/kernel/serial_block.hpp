@@ -211,7 +211,7 @@ class lane_range {
 // of these iterations come before the next loads.
 struct carried_work {
   std::uint32_t unroll = 1;
-  operations each;  // of an iteration
+  operations each;  // the operations of an iteration
 
   operations of(std::uint32_t iterations) const {
     return {each.fp32 * iterations, each.fp64 * iterations, each.integer * iterations,

@@ -99,13 +99,14 @@ def preload_library() -> Path:
 
 MAGIC = b"ILPRELD2"
 SLOTS = 1024
-SITES = 512  # call sites for which a report has room
-CALLS = 65536  # calls for which a timeline has room
+SITES = 512  # the number of call sites for which a report has room
+CALLS = 65536  # the number of calls for which a timeline has room
 NAMES_AT = 4096
 SLOTS_AT = 8192
 SLOT_BYTES = 4096
 DIRECTIONS = 4
-HEADER = struct.Struct("<8s8Q")  # magic; slots, loaded, saw_driver; slots', sites', calls' numbers
+# The magic number, `slots`, `loaded`, `saw_driver`, and the numbers of slots, sites and calls.
+HEADER = struct.Struct("<8s8Q")
 SLOT = struct.Struct("<3Q")  # process, engine, started_ns
 TIMES = struct.Struct(f"<{DIRECTIONS}Q")
 NAME_BYTES = 64

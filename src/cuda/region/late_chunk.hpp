@@ -13,7 +13,7 @@ struct counted_chunks {
   bool running = false;             // whether an epoch is known to run
   unsigned long long launches = 0;  // the exchanges that have found all chunks of their epoch ready
   std::span<const unsigned long long> counters;  // over all epochs; empty if they are not known
-  std::span<const unsigned long long> targets;   // of an epoch
+  std::span<const unsigned long long> targets;   // the targets of an epoch
 };
 
 struct late_count {

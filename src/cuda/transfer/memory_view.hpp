@@ -38,7 +38,7 @@ memory_facts query_memory(const driver_table& driver, device_address address);
 
 struct memory_view {
   memory_kind kind = memory_kind::host;
-  int gpu = 0;                  // for memory_kind::gpu
+  int gpu = 0;                  // only if the kind is memory_kind::gpu
   CUctx_st* context = nullptr;  // the context of the allocation; null for virtual memory
   memory_origin origin = memory_origin::host;
   CUmemPoolHandle_st* pool = nullptr;

@@ -114,7 +114,8 @@ class fabric {
   struct alignas(64) table {
     std::vector<message> messages;
     std::vector<std::uint32_t> free;
-    picoseconds earliest = event_queue::never;  // of the mail that the device sent in this stretch
+    picoseconds earliest =
+        event_queue::never;  // the earliest time of the mail that the device sent in this stretch
   };
   struct mail {
     picoseconds time = 0;

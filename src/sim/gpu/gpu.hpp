@@ -213,7 +213,7 @@ class gpu {
   struct compute_unit {
     explicit compute_unit(const machine::gpu& g) : l1(g.l1) {}
     std::array<sub_core, most_sub_cores> sub_cores;  // the machine's number of them is used
-    std::uint32_t next_sub_core = 0;                 // of the next warp that starts
+    std::uint32_t next_sub_core = 0;                 // the sub-core of the next warp that starts
     resource load_store;
     resource stores;  // rate at which stores leave the unit
     cache l1;

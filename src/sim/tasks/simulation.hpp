@@ -117,8 +117,8 @@ class simulation : private message_receiver {
   }
 
   // From now on, passes all added tasks and all actions of their kernels to `log`, until a call
-  // with null. Meanwhile tracked launches are refused, as are copies by
-  // movers other than copy engines.
+  // with null. Meanwhile tracked launches are refused, as are copies by movers other than copy
+  // engines.
   void record(trace::sink* log) { log_ = log; }
 
   // parts() returns the parts to which a mechanism of remote loads is connected. Call treat_loads
@@ -221,7 +221,7 @@ class simulation : private message_receiver {
     kernel::library_call call;
     std::vector<std::uint64_t> swept;
     std::size_t iteration = 0;
-    picoseconds begin = 0;  // of the kernel that runs
+    picoseconds begin = 0;  // the time when the running kernel began
     bool missed = false;    // whether that kernel found data outside of the L2
   };
   struct exchange_work {
@@ -345,7 +345,7 @@ class simulation : private message_receiver {
   bool apart_ = false;  // whether threads may handle events of different devices
   // The stretch of time in which devices run apart.
   struct alignas(64) device_run {
-    std::uint64_t handled = 0;  // events of the stretch
+    std::uint64_t handled = 0;  // the number of handled events of the stretch
     picoseconds ended = 0;      // time of the last event that counts
     std::exception_ptr failed;
   };

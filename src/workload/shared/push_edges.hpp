@@ -17,7 +17,7 @@ struct push_edges {
   // The vertices of a warp. There are so many because the warp's packets of updates should fill.
   static constexpr std::uint32_t vertices_a_warp = 32;
 
-  csr_view graph;  // by out-edges
+  csr_view graph;  // each row has out-edges
 
   // Calls value(warp, row) for each row that `active` accepts, and update(lane, edge, value) for
   // each of the row's edges. A warp goes over a row.

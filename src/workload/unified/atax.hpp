@@ -49,7 +49,7 @@ struct atax_problem {
 
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
-  std::vector<float> matrix;  // by rows
+  std::vector<float> matrix;  // stored row by row
   std::vector<float> x;       // one for each column
 
   static atax_problem make(const array_view<float, 2>& matrix, const array_view<float>& x) {

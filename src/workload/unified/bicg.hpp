@@ -21,7 +21,7 @@ struct bicg_problem {
 
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
-  std::vector<float> matrix;  // by rows
+  std::vector<float> matrix;  // stored row by row
   std::vector<float> p;       // one for each column
   std::vector<float> r;       // one for each row
 

@@ -125,7 +125,7 @@ TEST(partition, windows_fit_the_l2) {
   EXPECT_EQ(windows(64 * mega, 2, 50 * mega), 8U);  // windows of 32 MiB
   EXPECT_EQ(windows(64 * mega, 4, 50 * mega), 1U);  // 32 packets for each warp are too many
   EXPECT_EQ(windows(60 * mega, 2, 60 * mega), 8U);
-  EXPECT_EQ(windows(1000, 2, 50 * mega, 5), 4U);  // of 256 elements
+  EXPECT_EQ(windows(1000, 2, 50 * mega, 5), 4U);  // windows of 256 elements
   EXPECT_EQ(windows(3, 2, 50 * mega, 15), 3U);
   EXPECT_THROW(windows(1000, 4, 50 * mega, 8), usage_error);
 }

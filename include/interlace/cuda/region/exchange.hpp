@@ -129,7 +129,7 @@ struct small_reduction {
   std::uint32_t copies = 1;
   void* partial = nullptr;          // [copies][elements]
   void* front = nullptr;            // [elements]
-  void* inboxes[max_devices] = {};  // of each device: [2][devices][elements]
+  void* inboxes[max_devices] = {};  // for each device, an array [2][devices][elements]
 };
 
 // The state of a tracked launch in the epoch. The exchange counts the launch and clears the words

@@ -108,7 +108,7 @@ struct chosen_updates {
   std::uint64_t end;
   std::uint64_t first;
   std::uint64_t last;
-  std::uint64_t elements;  // of the table
+  std::uint64_t elements;  // the number of the table's elements
   bad_update* bad;
 };
 
@@ -180,8 +180,8 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
                                                       unsigned char* memory) {
   constexpr int Threads = Shape::threads;
   constexpr int Each = Shape::each;
-  constexpr std::uint32_t segment = Each * 32;            // of a warp
-  constexpr std::uint32_t at_once = 4;                    // bins of a thread
+  constexpr std::uint32_t segment = Each * 32;            // records of a warp
+  constexpr std::uint32_t at_once = 4;                    // bins that a thread handles together
   auto* const stage = reinterpret_cast<Record*>(memory);  // [tile]
   // x: the place of a bin's first record in the pool, less its number in the tile
   // y: the number in the tile from which on there is no room

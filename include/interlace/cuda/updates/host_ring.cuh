@@ -107,7 +107,7 @@ struct send_to_host {
 // rings, and a ring gets one bin after the other.
 template <class Record, class Send>
 __device__ __forceinline__ void send_bins(const bin_set<Record>& from, const Send& send) {
-  const std::uint32_t slots = (from.room + slot_records - 1) / slot_records;  // of a bin
+  const std::uint32_t slots = (from.room + slot_records - 1) / slot_records;  // slots of a bin
   const std::uint64_t turns =
       std::uint64_t{(from.bins + send.ring_count - 1) / send.ring_count} * slots * send.ring_count;
   for (std::uint64_t turn = blockIdx.x; turn < turns; turn += gridDim.x) {

@@ -23,16 +23,16 @@ namespace interlace::cuda::updates {
 
 // The options of a caller. If an option is zero, the library decides.
 struct sizing_request {
-  std::uint64_t elements = 0;        // of the table
-  std::uint32_t value_bytes = 8;     // of an element of the table
-  std::uint32_t record_bytes = 8;    // of an update in a bin
-  std::uint64_t updates = 0;         // of a run; 0: four for each element
-  std::uint32_t produced_bytes = 0;  // of memory that a producer reads for an update
-  std::uint64_t cache_bytes = 0;     // of the GPU's L2; 0: bins in any case
-  std::uint64_t buffer_bytes = 0;    // the most for bins; 0: a quarter of the table
-  std::uint64_t window_bytes = 0;    // of the table; a power of two of elements fits in them
-  std::uint32_t most_bins = 1024;    // of a level
-  bool one_pass = false;             // with one level
+  std::uint64_t elements = 0;        // the number of the table's elements
+  std::uint32_t value_bytes = 8;     // the size of an element of the table
+  std::uint32_t record_bytes = 8;    // the size of an update in a bin
+  std::uint64_t updates = 0;         // the updates of a run; 0: four for each element
+  std::uint32_t produced_bytes = 0;  // the memory that a producer reads for an update
+  std::uint64_t cache_bytes = 0;     // the size of the GPU's L2; 0: bins in any case
+  std::uint64_t buffer_bytes = 0;    // the most memory for bins; 0: a quarter of the table
+  std::uint64_t window_bytes = 0;    // the bytes of a window; it holds a power of two of elements
+  std::uint32_t most_bins = 1024;    // the most bins of a level
+  bool one_pass = false;             // whether only one pass and one level are allowed
 };
 
 // What every caller asks for.
@@ -51,7 +51,7 @@ struct sizing {
   bool plain = false;             // plain atomics are faster than bins
   std::uint32_t window_log2 = 0;  // elements of a window
   std::uint32_t passes = 1;       // over the updates of a round
-  std::uint32_t bins = 0;         // of a slice
+  std::uint32_t bins = 0;         // the bins of a slice
   std::uint32_t parts_log2 = 0;   // windows of a bin; 0: one level
   std::uint32_t group = 0;        // bins that are split at a time
   std::uint32_t room = 0;         // updates of a bin

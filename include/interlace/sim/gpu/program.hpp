@@ -56,8 +56,8 @@ struct instruction {
   std::uint16_t line_count = 0;
   std::uint32_t first_line = 0;
   union {
-    std::uint32_t first_written;  // for stores and atomics
-    std::uint32_t count = 0;      // for other kinds; the meaning depends on the kind
+    std::uint32_t first_written;  // only of stores and atomics
+    std::uint32_t count = 0;      // only of other kinds; the meaning depends on the kind
   };
   std::uint32_t depends = none;  // the earlier instruction whose result this one needs
 
