@@ -27,6 +27,9 @@ MOST_NAMED_THREADS = 1024
 ALIGNMENT = 256  # alignment of a tensor; a smaller tensor is aligned to its size
 # About the bytes of an allocation. Threads read into one while the driver makes the next one.
 BLOCK = 512 << 20
+# The number of allocations that are made ahead of the one that is complete. The copies in the ring
+# go on while the driver makes one allocation, but not while it makes many.
+LEAD = 2
 LEAST_SLOT, MOST_RING = 4096, 1 << 40  # least bytes of a slot, and most bytes of all slots
 
 
@@ -79,15 +82,15 @@ def _are_two_numbers(asked: object) -> bool:
 def default_ring(threads: int, gpus: int) -> tuple[int, int]:
     """Return the ring that suits the number of threads and of GPUs that the process sees.
 
-    Few threads read slower than a link copies, so they need few slots. Calls of the driver would
-    take a tenth of their time with slots of 1 MiB. Up to eight threads are fastest with eight large
+    Few threads read slower than a link copies, so they need few slots. With slots of 1 MiB, calls
+    of the driver would take a tenth of their time. Up to eight threads are fastest with eight large
     slots. More threads are faster than a link. If there are several GPUs, they relay copies, but
     only large ones.
     """
     if gpus > 1:
         return 8, 16 << 20
     if threads <= 4:
-        return threads + 2, 4 << 20
+        return max(threads, 3), 4 << 20
     return (8 if threads <= 8 else 16), 8 << 20
 
 
@@ -168,8 +171,9 @@ def read(
     batches, how = _bounded(_batches(wanted, BLOCK), wanted, framework, how)
     reader = reader_of(files, wanted, how)
     try:
-        # An allocation delays the copies to a GPU. So all are made while the threads fill the ring.
-        for batch in batches:
+        for place, batch in enumerate(batches):
+            if place >= LEAD:
+                reader.wait(place - LEAD)
             own = [one for _, one in batch]
             begun = begin(reader, files, own, framework, pin_memory=pin_memory)
             for (number, _), tensor in zip(batch, begun, strict=True):
