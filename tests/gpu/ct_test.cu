@@ -37,7 +37,7 @@ TEST_P(ct_test, equals_the_reference_node) {
     std::uint32_t size, angles, subsets;
   };
   for (const auto& [size, angles, subsets] :
-       {scan{64, 72, 2}, scan{301, 72, 6}, scan{301, 72, 2}, scan{500, 6, 3}, scan{1100, 4, 2}}) {
+       {scan{64, 72, 2}, scan{301, 36, 3}, scan{301, 36, 1}, scan{500, 6, 3}, scan{1100, 4, 2}}) {
     const std::uint32_t detectors = workload::least_detectors(size);
     const std::size_t rays = std::size_t{angles} * detectors;
     std::vector<float> measured(rays);

@@ -96,12 +96,12 @@ TEST_P(halo_jacobi_test, equals_plain_loops) {
   for (const halo_jacobi_grid grid : {halo_jacobi_grid{13, 71}, halo_jacobi_grid{8, 600'011}}) {
     static std::map<std::uint64_t, std::vector<float>> of_columns;  // the same on all devices
     std::vector<float>& expected = of_columns[grid.columns];
-    if (expected.empty()) expected = after(grid, 5);
+    if (expected.empty()) expected = after(grid, 3);
     const workload::halo_jacobi_problem problem{grid};
     run::request asked;
     asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
     asked.boundaries = even_cut(grid, GetParam());
-    asked.iterations = 5;
+    asked.iterations = 3;
     asked.share_gpu = gpu_test::shares_gpus();
     for (const mechanism how : all) {
       SCOPED_TRACE(std::string(kernel::mechanism_name(how)) + ", " + std::to_string(grid.columns) +

@@ -182,7 +182,7 @@ TEST_F(twins_test, stencil) {
 }
 
 TEST_F(twins_test, bitonic) {
-  const std::size_t n = std::size_t{1} << 25U;
+  const std::size_t n = std::size_t{1} << 23U;
   cuda::node node(options_for(1));
   const auto keys = random_keys(n, 8);
   auto model = node.allocate<std::uint32_t>(0, n);
