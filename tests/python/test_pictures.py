@@ -15,7 +15,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 @pytest.fixture
 def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
-    for name in ("make_picture", "make_mechanism_pictures"):
+    for name in ("make_picture", "make_mechanism_pictures", "make_terminal_pictures"):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
 
@@ -39,4 +39,16 @@ def test_each_mechanism_has_the_picture_that_is_drawn() -> None:
     page = (DOCS / "explanation/mechanisms.md").read_text(encoding="utf-8")
     for name, text in made.items():
         assert (folder / name).read_text(encoding="utf-8") == text, name
+        assert f"pictures/{name}" in page
+
+
+@pytest.mark.usefixtures("scripts")
+def test_each_terminal_has_the_picture_that_is_drawn() -> None:
+    import make_terminal_pictures
+
+    made = make_terminal_pictures.made()
+    assert made
+    page = (DOCS / "how-to/troubleshooting.md").read_text(encoding="utf-8")
+    for name, text in made.items():
+        assert (DOCS / "how-to/pictures" / name).read_text(encoding="utf-8") == text, name
         assert f"pictures/{name}" in page
