@@ -100,6 +100,7 @@ struct update_arrays {
 // A producer of the updates make(0), make(1), ... ...
 template <class Make>
 struct each_update {
+  static constexpr std::uint32_t bytes = cuda::updates::produced_bytes<Make>();
   Make make;
   struct walk {
     const Make* make;

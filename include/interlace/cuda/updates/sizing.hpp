@@ -74,7 +74,7 @@ inline constexpr double least_caches = 1.5;
 // The share of windows that are split at a time.
 inline constexpr std::uint32_t groups = 16;
 // What one more pass, and one more level, cost for each update: as much time as memory takes for
-// these bytes.
+// these bytes on an H200.
 inline constexpr double pass_bytes = 4;
 inline constexpr double level_bytes = 28;
 inline constexpr std::uint32_t most_passes = 32;
