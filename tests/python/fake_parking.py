@@ -201,6 +201,7 @@ def in_torch() -> dict[str, Any]:
     capturing = False
     found["no pool"] = refusal(interlace.park, "else")
     found["no name"] = refusal(interlace.park, "")
+    found["control characters"] = refusal(interlace.park, "\x1b[2J")
     found["no place"] = refusal(interlace.park, "weights", to="disk")
     found["own GPU"] = refusal(interlace.park, "weights", to="gpu:1")
     found["no tensors"] = refusal(interlace.park, [])

@@ -459,6 +459,16 @@ def test_arrays_that_do_not_fit(library: Library, dst: Any, src: Any, message: s
     assert library.calls == []
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"shape": None}, {"typestr": "<x9"}, {"typestr": 5}, {"data": 5}, {"data": ("a", False)}],
+)
+def test_a_description_that_is_wrong(library: Library, wrong: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="has a __cuda_array_interface__ that is wrong: "):
+        copying.copy(CupyArray(poison(), 0, **wrong), values())
+    assert library.calls == []
+
+
 @pytest.mark.parametrize("stream", ["0", 1.5, True, object()])
 def test_what_is_no_stream(library: Library, stream: object) -> None:
     with pytest.raises(UserError, match="is not a CUDA stream"):

@@ -241,7 +241,12 @@ def array_of(array: Any, which: str) -> Array:
         return _of_host(array, which)
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface is not None:
-        return _of_interface(array, interface, which)
+        try:
+            return _of_interface(array, interface, which)
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+            raise UserError(
+                f"the {which} has a __cuda_array_interface__ that is wrong: {error}"
+            ) from None
     if hasattr(array, "__dlpack_device__"):
         if int(array.__dlpack_device__()[0]) == 1:  # the array is in the host's memory
             return _of_host(np.from_dlpack(array), which)

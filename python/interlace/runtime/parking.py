@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from interlace.base.errors import DeviceError, UserError
 from interlace.base.installation import installed
+from interlace.base.printable import printable
 from interlace.runtime import tensor_memory
 from interlace.runtime.copying import SHARED_OBJECT, check, open_library
 
@@ -106,8 +107,8 @@ def _call(name: str, *arguments: Any) -> None:
 
 
 def _encoded(name: object) -> bytes:
-    if not isinstance(name, str) or not name or "\0" in name:
-        raise UserError(f"{name!r} is no name of a pool; give a text")
+    if not isinstance(name, str) or not name or printable(name) != name:
+        raise UserError(f"{name!r} is no name of a pool; give a text without control characters")
     if len(encoded := name.encode()) > MOST_NAME_BYTES:
         raise UserError(f"the name of a pool has {len(encoded)} bytes; give at most 255")
     return encoded
