@@ -305,7 +305,7 @@ constexpr std::array key_list{
                          "The fixed part of the time to make a graph executable.")),
     preset("13.2", number("gpu.graph", "instantiation_node_us", not_negative,
                           OF_MACHINE(gpu.graph.instantiation_node_ps),
-                          "The part for each node of the time to make a graph executable.")),
+                          "The time for each node when a graph is made executable.")),
     preset("0.34",
            number("gpu.graph", "update_node_us", not_negative, OF_MACHINE(gpu.graph.update_node_ps),
                   "The time to change the addresses in a node of an executable graph.")),
@@ -313,7 +313,7 @@ constexpr std::array key_list{
                          "The fixed part of the time to launch a graph.")),
     preset("1.4",
            number("gpu.graph", "launch_node_us", not_negative, OF_MACHINE(gpu.graph.launch_node_ps),
-                  "The part for each node of the time to launch a graph.")),
+                  "The time for each node when a graph is launched.")),
 
     number("gpu.launch", "kernel_us", not_negative, OF_MACHINE(gpu.kernel_launch_ps),
            "The gap on the device before the first block of a kernel."),
@@ -363,7 +363,7 @@ constexpr std::array key_list{
     preset("4096", whole("gpu.remote_write_queue", "payload_bytes", {1, 4096, false},
                          OF_MACHINE(gpu.write_queue.payload_bytes),
                          "The size of the largest packet, with the headers of its stores. If a "
-                         "link's `max_payload_bytes` is less, that counts.")),
+                         "link's `max_payload_bytes` is less, the link's limit counts.")),
     preset("0", number("gpu.remote_write_queue", "idle_flush_ns", not_negative,
                        OF_MACHINE(gpu.write_queue.idle_flush_ps),
                        "A queue is sent if it gets no store for this time. 0 means never.")),
@@ -438,7 +438,8 @@ constexpr std::array key_list{
     number("gpu.griffin", "newest_weight", {0, 1, true}, OF_MACHINE(gpu.griffin.newest_weight),
            "The weight of a period's count in a page's rates."),
     number("gpu.griffin", "least_accesses", not_negative, OF_MACHINE(gpu.griffin.least_rate),
-           "A page that all GPUs together access less often in a period stays where it is."),
+           "A page stays where it is if the GPUs together access it less often than this in a "
+           "period."),
     number("gpu.griffin", "dedicated_factor", {1, 1e9, false},
            OF_MACHINE(gpu.griffin.dedicated_factor),
            "A page counts as dedicated to a GPU whose rate is at least this many times that of "

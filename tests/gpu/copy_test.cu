@@ -623,7 +623,7 @@ TEST(copy, captured_copies_run_in_the_callers_graph_again_and_again) {
       for (std::uint64_t launch = 1; launch <= 3; ++launch) {
         one.set_seed(launch * 1000);
         INTERLACE_CUDA_CHECK(cudaGraphLaunch(executable, one.stream()));
-        one.enqueue(by, bytes / 2, 0, 0, 3, 0);  // this copy runs at the same time, not captured
+        one.enqueue(by, bytes / 2, 0, 0, 3, 0);  // not captured; runs beside the graph
         EXPECT_EQ(one.wrong(), 0U) << text(way, bytes, copy_executor::automatic);
       }
       INTERLACE_CUDA_CHECK(cudaGraphExecDestroy(executable));

@@ -1,4 +1,6 @@
-"""A program whose GPUs are host memory: it copies batches of blocks, and compares every byte.
+"""A program that copies batches of blocks, and compares every byte.
+
+Host memory stands for the memory of GPUs.
 
 It uses the stand-ins of fake_gpus.py. Prints one line of JSON: the ways that were taken.
 """

@@ -1,4 +1,6 @@
-"""A program that copies, saves and loads, and compares every byte. Its GPUs are host memory.
+"""A program that copies, saves and loads, and compares every byte.
+
+Host memory stands for the memory of GPUs.
 
 The program runs with the stand-in libcuda.so.1 and libnvidia-ml.so.1 of tests/cpp/preload, and has
 a stand-in for CuPy that uses this driver. It prints one line of JSON. If a call is refused, the

@@ -1,5 +1,7 @@
-"""A program that parks memory of GPUs that are host memory, in pools of stand-ins for PyTorch and
-CuPy. Prints one line of JSON: the answers to the questions of test_parking.py.
+"""A program that parks memory, in pools of stand-ins for PyTorch and CuPy.
+
+Host memory stands for the memory of GPUs. Prints one line of JSON: the answers to the questions of
+test_parking.py.
 
 The program runs with the stand-in libcuda.so.1 of tests/cpp/preload.
 """

@@ -1,5 +1,5 @@
 """Copies, `load` and `save` on GPUs by the driver alone: the package as it is installed, over the
-stand-in driver whose GPUs are host memory. No CUDA runtime and no nvcc are needed."""
+stand-in driver, whose GPUs have host memory. No CUDA runtime and no nvcc are needed."""
 
 from __future__ import annotations
 

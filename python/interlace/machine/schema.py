@@ -219,13 +219,13 @@ class Graph(Table, frozen=True, kw_only=True):
     construction_node_us: float = 1.0
     # The fixed part of the time to make a graph executable.
     instantiation_us: float = 0.0
-    # The part for each node of the time to make a graph executable.
+    # The time for each node when a graph is made executable.
     instantiation_node_us: float = 13.2
     # The time to change the addresses in a node of an executable graph.
     update_node_us: float = 0.34
     # The fixed part of the time to launch a graph.
     launch_us: float = 6.0
-    # The part for each node of the time to launch a graph.
+    # The time for each node when a graph is launched.
     launch_node_us: float = 1.4
 
 
@@ -270,7 +270,7 @@ class RemoteWriteQueue(Table, frozen=True, kw_only=True):
     # The size of the header of a store in a packet.
     subheader_bytes: int = 5
     # The size of the largest packet, with the headers of its stores. If a link's
-    # `max_payload_bytes` is less, that counts.
+    # `max_payload_bytes` is less, the link's limit counts.
     payload_bytes: int = 4096
     # A queue is sent if it gets no store for this time. 0 means never.
     idle_flush_ns: float = 0
@@ -344,7 +344,7 @@ class Griffin(Table, frozen=True, kw_only=True):
     look_periods: int
     # The weight of a period's count in a page's rates.
     newest_weight: float
-    # A page that all GPUs together access less often in a period stays where it is.
+    # A page stays where it is if the GPUs together access it less often than this in a period.
     least_accesses: float
     # A page counts as dedicated to a GPU whose rate is at least this many times that of every other
     # GPU.

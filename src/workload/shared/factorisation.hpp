@@ -122,8 +122,8 @@ INTERLACE_KERNEL void gather_factors(const Warp& warp, std::uint32_t width,
         if (j < count) keep(lane, j, k, number[b]);
       }
     }
-    // These operations compute two addresses for each factor, the bounds and steps of each batch,
-    // and once the beginning of all factors.
+    // These operations compute two addresses for each factor, and the bounds and steps of each
+    // batch. Some more, which are needed only once, compute where the factors begin.
     const std::uint32_t turns = passes<F>(count, width);
     lane.compute(operation::integer, 4 * turns + 15 * ((turns + batch - 1) / batch) + 9);
   });

@@ -1,6 +1,6 @@
-// A stand-in for libnccl.so.2 whose devices are host memory. A group is carried out when it ends.
-// If devices' calls do not match, NCCL would hang, and the stand-in refuses the group (5, invalid
-// usage).
+// A stand-in for libnccl.so.2, with host memory in place of devices' memory. A group is carried out
+// when it ends. If devices' calls do not match, NCCL would hang, and the stand-in refuses the group
+// (5, invalid usage).
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>

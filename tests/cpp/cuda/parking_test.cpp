@@ -1,4 +1,4 @@
-// Pools of memory that is parked, on a driver whose GPUs are host memory.
+// Pools park their memory on a stand-in driver, which uses host memory in place of GPU memory.
 #include "cuda/park/parking.hpp"
 
 #include <gtest/gtest.h>

@@ -62,7 +62,8 @@ TEST(keys, every_member_of_a_struct_has_a_key) {
   EXPECT_EQ(keys_in({"host"}), members<host>());
   EXPECT_EQ(keys_in({"protocol"}), members<protocol>());
   EXPECT_EQ(keys_in({"switch"}), members<network_switch>());
-  // The two ends of a link are left out, and its packets, which the protocol gives.
+  // Two kinds of members have no key of [link]: the two ends of the link, and the packets, which
+  // the protocol gives.
   EXPECT_EQ(keys_in({"link"}), members<link>() - 2);
 }
 

@@ -1,5 +1,6 @@
-// Programs under the preloaded library, over a driver whose GPUs are host memory: every byte is the
-// same as without the library, and the counters agree with what the programs did.
+// Programs run under the preloaded library, with a stand-in driver that uses host memory in place
+// of GPU memory: every byte is the same as without the library, and the counters agree with what
+// the programs did.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
