@@ -927,8 +927,8 @@ class block {
   std::uint32_t shared_used_ = 0;
 };
 
-// The number of threads of a block for which a kernel is compiled. 0 if the kernel does not state
-// `threads`: any number.
+// The number of threads of a block for which a kernel is compiled. If the kernel does not state
+// `threads`, this is 0, and blocks may have any number of threads.
 template <class Kernel>
 constexpr std::uint32_t fixed_threads() {
   if constexpr (requires { Kernel::threads; }) {

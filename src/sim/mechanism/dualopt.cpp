@@ -1,4 +1,5 @@
-// The steps of DualOpt. All steps are active from the start, or an engine activates each.
+// The steps of DualOpt. Either all steps are active from the start, or an engine activates them one
+// by one.
 #include <functional>
 #include <memory>
 #include <vector>
