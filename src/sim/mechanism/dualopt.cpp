@@ -1,5 +1,5 @@
-// The steps of DualOpt. Either all steps are active from the start, or an engine activates them one
-// by one.
+// The steps of DualOpt. Either all steps are active from the start, or an engine decides which of
+// them are active.
 #include <functional>
 #include <memory>
 #include <vector>
