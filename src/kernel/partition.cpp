@@ -29,9 +29,9 @@ void check_packets(const region_options& o, std::uint32_t element_bytes) {
                       " bytes; give a multiple of 128 from 128 to 4096");
   }
   const std::size_t devices = o.boundaries.size() - 1;
-  if (o.update_windows * devices > most_bins) {
+  if (o.update_windows == 0 || o.update_windows > most_bins / devices) {
     throw usage_error(std::to_string(o.update_windows) + " windows of each of " +
-                      std::to_string(devices) + " parts; give at most " +
+                      std::to_string(devices) + " parts; give 1 to " +
                       std::to_string(most_bins / devices) +
                       ", since a warp fills a packet for each");
   }
@@ -45,20 +45,10 @@ void check_packets(const region_options& o, std::uint32_t element_bytes) {
   }
 }
 
-// The windows of parts whose largest one has `part_bytes` bytes.
-std::uint32_t windows_for(std::uint64_t part_bytes, std::uint64_t l2_bytes, std::uint32_t devices) {
-  if (part_bytes <= l2_bytes || l2_bytes == 0) return 1;
-  // Packets and other data pass through the L2, too.
-  const std::uint64_t window = std::bit_floor(std::max<std::uint64_t>(l2_bytes / 3 * 2, 1));
-  const std::uint64_t windows = (part_bytes - 1) / window + 1;
-  return windows * devices <= most_bins ? static_cast<std::uint32_t>(windows) : 1;
-}
-
 }  // namespace
 
 region_state make_partition_state(region_options options, std::uint32_t element_bytes,
-                                  combine operation, std::uint32_t devices,
-                                  std::uint64_t l2_bytes) {
+                                  combine operation, std::uint32_t devices) {
   const mechanism_row& how = row_of(options.mechanism);
   if (!takes_updates(options.mechanism)) {
     throw usage_error(std::string(how.name) + " moves regions, and not updates; take " +
@@ -87,10 +77,7 @@ region_state make_partition_state(region_options options, std::uint32_t element_
     for (std::uint32_t d = 0; d < devices; ++d) largest = std::max(largest, state.part_size(d));
     const std::uint64_t updates =
         state.options.queued_updates == 0 ? largest : state.options.queued_updates;
-    const std::uint32_t windows = state.options.update_windows != 0
-                                      ? state.options.update_windows
-                                      : windows_for(largest * element_bytes, l2_bytes, devices);
-    const std::uint64_t window = std::bit_ceil((largest - 1) / windows + 1);
+    const std::uint64_t window = std::bit_ceil((largest - 1) / state.options.update_windows + 1);
     state.window_shift = static_cast<std::uint32_t>(std::countr_zero(window));
     state.update_windows = static_cast<std::uint32_t>(((largest - 1) >> state.window_shift) + 1);
     update_queues queues;

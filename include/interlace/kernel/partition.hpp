@@ -16,9 +16,9 @@
 // emptied what the last exchange delivered, but it cannot begin the epoch after that.
 //
 // Updates of a part that is larger than the L2 each load a line of memory and write it back. Such a
-// part has windows (`update_windows`). A packet has updates of one window, and the owner combines
-// one window after another (propagation blocking). A device then packs updates of its own elements,
-// too.
+// part can have windows (`update_windows`). A packet has updates of one window, and the owner
+// combines one window after another (propagation blocking). A device then packs updates of its own
+// elements, too.
 #pragma once
 
 #include <algorithm>
@@ -43,12 +43,9 @@ constexpr bool packs_updates(const mechanism_row& row) {
 
 // Checks the options and fills the state of a partition, but allocates no memory. Throws
 // usage_error if partitions lack the mechanism or a parameter is out of its bounds, and model_error
-// if the boundaries do not fit. Where the options leave the windows to the node, a window fits
-// two thirds of an L2 of `l2_bytes`. Parts have one window if they fit that L2, if a warp cannot
-// fill a packet for each window, or if `l2_bytes` is 0.
+// if the boundaries do not fit.
 region_state make_partition_state(region_options options, std::uint32_t element_bytes,
-                                  combine operation, std::uint32_t devices,
-                                  std::uint64_t l2_bytes = 0);
+                                  combine operation, std::uint32_t devices);
 
 // The bytes of memory that devices need in addition to their parts.
 std::uint64_t partials_bytes(const region_state& state);

@@ -95,8 +95,8 @@ struct region_options {
   std::uint32_t packet_bytes = 512;
   std::uint64_t queued_updates = 0;
   bool combine_in_packets = true;  // whether updates of one element in a packet become one
-  // The windows of each part. 0: GPUs take as many as make a window fit their L2, other nodes one.
-  std::uint32_t update_windows = 0;
+  // The windows of each part, at least 1. Several windows need shared memory for more packets.
+  std::uint32_t update_windows = 1;
 };
 
 // Whether kernels consult `readers` when they store.

@@ -1,33 +1,12 @@
 #include "cuda/epoch/regions.hpp"
 
-#include <cuda_runtime.h>
-
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "cuda/mechanism/mechanisms.hpp"
-#include "interlace/cuda/check.hpp"
 #include "interlace/kernel/partition.hpp"
 
 namespace interlace::cuda {
-
-namespace {
-
-// The bytes of the smallest L2 of the node's GPUs.
-std::uint64_t smallest_l2(const node_gpus& gpus) {
-  int smallest = std::numeric_limits<int>::max();
-  for (std::uint32_t d = 0; d < gpus.count(); ++d) {
-    int bytes = 0;
-    INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, gpus.ordinal(d)));
-    smallest = std::min(smallest, bytes);
-  }
-  return static_cast<std::uint64_t>(smallest);
-}
-
-}  // namespace
 
 node_mechanism& node_regions::find_mechanism(kernel::mechanism which) {
   std::unique_ptr<node_mechanism>& how = mechanisms_[which];
@@ -57,8 +36,8 @@ std::uint32_t node_regions::add_partition(kernel::region_options o, std::uint32_
                                           combine operation, kernel::number_type type) {
   const auto id = static_cast<std::uint32_t>(states_.size());
   node_mechanism& how = find_mechanism(o.mechanism);
-  kernel::region_state state = kernel::make_partition_state(std::move(o), element_bytes, operation,
-                                                            gpus_.count(), smallest_l2(gpus_));
+  kernel::region_state state =
+      kernel::make_partition_state(std::move(o), element_bytes, operation, gpus_.count());
   for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
     state.buffers[d][0] = arrays_.take(d, state.part_size(d) * element_bytes);
     if (gpus_.count() == 1) continue;

@@ -41,7 +41,7 @@ void check(std::uint32_t devices, std::uint32_t width, std::uint64_t size, std::
     const kernel::mechanism_row& row = kernel::row_of(how);
     if (Op == combine::store && row.updates_partials) return;
     // Other mechanisms take no notice of these options.
-    if ((options.queued_updates != 0 || options.update_windows != 0) && !row.packs_updates) return;
+    if ((options.queued_updates != 0 || options.update_windows != 1) && !row.packs_updates) return;
     const scattered_updates<T, Op> made(devices, size, count, 3);
     options.mechanism = how;
     for (const bool by_warps : {false, true}) {
@@ -110,24 +110,19 @@ TEST(partition, windows_lose_nothing) {
   check<std::uint32_t, combine::bit_xor>(3, 32, 1000, 3000, options);
 }
 
-TEST(partition, windows_fit_the_l2) {
-  const auto windows = [](std::uint64_t elements, std::uint32_t devices, std::uint64_t l2_bytes,
-                          std::uint32_t asked = 0) {
+TEST(partition, windows_have_powers_of_2) {
+  const auto windows = [](std::uint64_t elements, std::uint32_t devices, std::uint32_t asked) {
     kernel::region_options o;
     o.mechanism = mechanism::packed;
     o.update_windows = asked;
     for (std::uint32_t d = 0; d <= devices; ++d) o.boundaries.push_back(elements * d);
-    return kernel::make_partition_state(o, 4, combine::add, devices, l2_bytes).update_windows;
+    return kernel::make_partition_state(o, 4, combine::add, devices).update_windows;
   };
-  constexpr std::uint64_t mega = 1U << 20U;
-  EXPECT_EQ(windows(4 * mega, 2, 0), 1U);
-  EXPECT_EQ(windows(4 * mega, 2, 50 * mega), 1U);   // the part fits
-  EXPECT_EQ(windows(64 * mega, 2, 50 * mega), 8U);  // windows of 32 MiB
-  EXPECT_EQ(windows(64 * mega, 4, 50 * mega), 1U);  // 32 packets for each warp are too many
-  EXPECT_EQ(windows(60 * mega, 2, 60 * mega), 8U);
-  EXPECT_EQ(windows(1000, 2, 50 * mega, 5), 4U);  // windows of 256 elements
-  EXPECT_EQ(windows(3, 2, 50 * mega, 15), 3U);
-  EXPECT_THROW(windows(1000, 4, 50 * mega, 8), usage_error);
+  EXPECT_EQ(windows(1000, 2, 1), 1U);
+  EXPECT_EQ(windows(1000, 2, 5), 4U);  // windows of 256 elements
+  EXPECT_EQ(windows(3, 2, 15), 3U);
+  EXPECT_THROW(windows(1000, 4, 8), usage_error);  // 32 packets for each warp are too many
+  EXPECT_THROW(windows(1000, 4, 0), usage_error);
 }
 
 TEST(partition, packets_that_do_not_fit_a_block_are_refused) {
