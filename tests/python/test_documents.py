@@ -183,6 +183,7 @@ def test_calls_in_the_readme_are_of_public_names() -> None:
         ("results_table.py", "explanation/benchmarks.md", 15),
         ("calibration_table.py", "explanation/simulator.md", 10),
         ("updates_table.py", "explanation/packed-updates.md", 25),
+        ("updates_gpus_table.py", "explanation/packed-updates.md", 15),
         ("workloads_table.py", "explanation/simulator.md", 16),
     ],
 )
