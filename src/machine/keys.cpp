@@ -216,6 +216,10 @@ constexpr std::array key_list{
           "The number of lines that can be under way to a bank at a time (MSHRs)."),
     number("gpu.l2", "bandwidth_GB_per_s", rates, OF_MACHINE(gpu.l2.bytes_per_s),
            "The rate of all banks together."),
+    preset("0",
+           number("gpu.l2", "write_GB_per_s", not_negative, OF_MACHINE(gpu.l2.write_bytes_per_s),
+                  "The rate at which all banks together take stored data. 0 means the rate "
+                  "of `bandwidth_GB_per_s`.")),
     preset("0", number("gpu.l2", "requests_MHz", not_negative, OF_MACHINE(gpu.l2.requests_per_s),
                        "The rate of requests of all banks together, whatever their size. 0 means "
                        "that only bytes count.")),
@@ -259,6 +263,10 @@ constexpr std::array key_list{
            "memory."),
     number("gpu.dram", "bandwidth_GB_per_s", rates, OF_MACHINE(gpu.dram.bytes_per_s),
            "The sustained rate of all channels together."),
+    preset("0", number("gpu.dram", "write_GB_per_s", not_negative,
+                       OF_MACHINE(gpu.dram.write_bytes_per_s),
+                       "The sustained rate of all channels together for data that the L2 writes to "
+                       "them. 0 means the rate of `bandwidth_GB_per_s`.")),
     whole("gpu.dram", "channels", counts, OF_MACHINE(gpu.dram.channels),
           "The number of "
           "channels."),
@@ -483,6 +491,17 @@ constexpr std::array key_list{
                    "The bytes of a whole packet that writes 4 bytes or fewer. If the key is "
                    "left out, the packet is as long as its flits."),
              need::nvlink_only),
+    optional(whole("protocol", "partial_write_sector_bytes", {16, 128, false},
+                   OF_PROTOCOL(partial_write_sector_bytes),
+                   "The size of the sectors that a packet with byte enables carries as a whole. "
+                   "Lone aligned pieces of at most 16 bytes take flits. If the key is left out, "
+                   "all such packets take flits."),
+             need::nvlink_only),
+    optional(
+        whole("protocol", "write_answer_bytes", {1, 256, false}, OF_PROTOCOL(write_answer_bytes),
+              "The bytes that a receiver sends back for each packet of stores. If the key is "
+              "left out, nothing returns."),
+        need::nvlink_only),
 
     key{"switch",
         "name",

@@ -28,6 +28,8 @@ struct cache {
   // L1 only. If true, a miss whose set has only lines in flight waits for one of these lines, and
   // so do later loads. If false, the miss displaces one of these lines.
   bool stalls_on_full_set = false;
+  // L2 only: the rate at which all banks together take stored bytes; 0: bytes_per_s.
+  double write_bytes_per_s = 0;
   // L2 only: the rate of requests of all banks together, whatever their size; 0: only bytes count.
   double requests_per_s = 0;
 };
@@ -49,6 +51,7 @@ struct dram {
   std::uint64_t latency_ps = 0;  // the time that an L2 miss adds if the memory is idle
   double requests_per_s =
       0;  // rate of requests of all channels, whatever their size; 0: only bytes count
+  double write_bytes_per_s = 0;  // sustained rate of writes; 0: bytes_per_s
 };
 
 // Throughput of a compute unit, in lane operations per clock, and the latency of its operations.
@@ -256,6 +259,9 @@ struct protocol {
   std::uint32_t link_flit_bytes = 0;   // PCIe: packets take whole flits of this size; 0: no flits
   std::uint32_t word_write_bytes = 0;  // NVLink: size of a whole packet that writes at most 4
                                        // bytes; 0: whole flits
+  // NVLink: a packet with byte enables carries whole sectors of this size; 0: whole flits.
+  std::uint32_t partial_write_sector_bytes = 0;
+  std::uint32_t write_answer_bytes = 0;  // NVLink: bytes that return for each packet of stores
 };
 
 // A full-duplex connection. `bytes_per_s` is the rate of one direction over all lanes, after line

@@ -123,6 +123,9 @@ class L2(Table, frozen=True, kw_only=True):
     outstanding_lines_per_bank: int
     # The rate of all banks together.
     bandwidth_GB_per_s: float
+    # The rate at which all banks together take stored data. 0 means the rate of
+    # `bandwidth_GB_per_s`.
+    write_GB_per_s: float = 0
     # The rate of requests of all banks together, whatever their size. 0 means that only bytes
     # count.
     requests_MHz: float = 0
@@ -173,6 +176,9 @@ class Dram(Table, frozen=True, kw_only=True):
     capacity_GiB: float
     # The sustained rate of all channels together.
     bandwidth_GB_per_s: float
+    # The sustained rate of all channels together for data that the L2 writes to them. 0 means the
+    # rate of `bandwidth_GB_per_s`.
+    write_GB_per_s: float = 0
     # The number of channels.
     channels: int
     # The time that an idle memory adds to a miss of the L2.
@@ -434,6 +440,12 @@ class Protocol(Table, frozen=True, kw_only=True):
     # The bytes of a whole packet that writes 4 bytes or fewer. If the key is left out, the packet
     # is as long as its flits.
     word_write_bytes: int | UnsetType = UNSET
+    # The size of the sectors that a packet with byte enables carries as a whole. Lone aligned
+    # pieces of at most 16 bytes take flits. If the key is left out, all such packets take flits.
+    partial_write_sector_bytes: int | UnsetType = UNSET
+    # The bytes that a receiver sends back for each packet of stores. If the key is left out,
+    # nothing returns.
+    write_answer_bytes: int | UnsetType = UNSET
 
 
 class Link(Table, frozen=True, kw_only=True):
@@ -545,6 +557,7 @@ KEYS = (
     Key("gpu.l2", "hit_latency_ns", "number", 1000, 0, 1000000000),
     Key("gpu.l2", "outstanding_lines_per_bank", "whole", 1, 1, 65535),
     Key("gpu.l2", "bandwidth_GB_per_s", "number", 1000000000, 0.1, 1000000000),
+    Key("gpu.l2", "write_GB_per_s", "number", 1000000000, 0, 1000000000, need="preset"),
     Key("gpu.l2", "requests_MHz", "number", 1000000, 0, 1000000000, need="preset"),
     Key("gpu.l2", "write_policy", "choice", 1, choices=("through", "back",)),
     Key("gpu.l2", "atomics_per_clock_per_bank", "whole", 1, 1, 1048576),
@@ -563,6 +576,7 @@ KEYS = (
     Key("gpu.tlb", "walk_ns", "number", 1000, 0, 1000000000),
     Key("gpu.dram", "capacity_GiB", "number", 1073741824, 0, 1000000000, above_least=True),
     Key("gpu.dram", "bandwidth_GB_per_s", "number", 1000000000, 0.1, 1000000000),
+    Key("gpu.dram", "write_GB_per_s", "number", 1000000000, 0, 1000000000, need="preset"),
     Key("gpu.dram", "channels", "whole", 1, 1, 1048576),
     Key("gpu.dram", "latency_ns", "number", 1000, 0, 1000000000),
     Key("gpu.dram", "requests_MHz", "number", 1000000, 0, 1000000000, need="preset"),
@@ -637,6 +651,8 @@ KEYS = (
     Key("protocol", "completion_overhead_bytes", "whole", 1, 0, 256, need="pcie"),
     Key("protocol", "flit_bytes", "whole", 1, 2, 256, need="pcie_only"),
     Key("protocol", "word_write_bytes", "whole", 1, 16, 256, need="nvlink_only"),
+    Key("protocol", "partial_write_sector_bytes", "whole", 1, 16, 128, need="nvlink_only"),
+    Key("protocol", "write_answer_bytes", "whole", 1, 1, 256, need="nvlink_only"),
     Key("switch", "name", "name", 1, 1, 40),
     Key("switch", "latency_ns", "number", 1000, 0, 1000000000),
     Key("link", "ends", "ends", 1, 2, 2, stored=False),

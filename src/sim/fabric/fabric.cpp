@@ -214,7 +214,17 @@ void fabric::handle(const event& e) {
   t.messages[e.a].hop = gone;
   t.free.push_back(e.a);
   ledger_.delivered(m, queues_[e.device]->now());
+  if (is_write(m.kind)) answer(m);
   receiver_.delivered(m);
+}
+
+// Answers take time of the receiver's link, and nothing waits for them.
+void fabric::answer(const message& m) {
+  const std::size_t back = m.to * count_ + m.from;
+  const std::uint32_t bytes = protocols_[back].write_answer_bytes * m.packets;
+  if (bytes == 0 || routes_[back].empty()) return;
+  direction& d = directions_[routes_[back].front().direction];
+  d.server.reserve(queues_[m.to]->now(), duration(d, bytes));
 }
 
 void fabric::check_delivered() const {

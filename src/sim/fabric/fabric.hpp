@@ -131,6 +131,8 @@ class fabric {
   }
 
   void hop(std::uint32_t at, std::uint32_t id);
+  // The receiver answers the packets of stores, if the protocol says so.
+  void answer(const message& m);
   std::uint32_t keep(std::uint32_t at, const message& m);
   // Passes a message on from one device's table to another device's, with its next event.
   void pass(std::uint32_t from, std::uint32_t to, picoseconds time, event_kind kind,

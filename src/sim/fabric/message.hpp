@@ -22,6 +22,9 @@ enum class message_kind : std::uint8_t {
   copy_segment,  // part of a transfer; `lanes` is 1 for the last part to its destination
 };
 
+// Stores and atomics.
+constexpr bool is_write(message_kind k) { return k <= message_kind::atomic; }
+
 struct message {
   message_kind kind = message_kind::store;
   std::uint8_t hop = 0;

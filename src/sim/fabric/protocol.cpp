@@ -1,5 +1,7 @@
 #include "sim/fabric/protocol.hpp"
 
+#include <bit>
+
 namespace interlace::sim {
 
 namespace {
@@ -23,6 +25,13 @@ std::uint32_t write_packet_bytes(const machine::protocol& p, std::uint32_t offse
         p, p.packet_overhead_bytes + units(offset, bytes, double_word_bytes) * double_word_bytes);
   }
   if (bytes <= word_bytes && p.word_write_bytes != 0) return p.word_write_bytes;
+  if (const std::uint32_t sector = p.partial_write_sector_bytes; sector != 0) {
+    const bool lone = bytes <= flit_bytes && std::has_single_bit(bytes) && offset % bytes == 0;
+    const bool whole = offset % sector == 0 && bytes % sector == 0;
+    if (masked || !(lone || whole)) {
+      return 2 * flit_bytes + units(offset, bytes, sector) * sector;
+    }
+  }
   const bool whole_flits = offset % flit_bytes == 0 && bytes % flit_bytes == 0 && !masked;
   return flit_bytes + (whole_flits ? 0 : flit_bytes) +
          units(offset, bytes, flit_bytes) * flit_bytes;

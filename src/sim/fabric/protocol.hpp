@@ -10,7 +10,8 @@
 //
 // NVLink: flits have 16 bytes. A packet has a header flit, up to 16 data flits, and a byte-enable
 // flit if its payload is not made of whole flits. The packet format of NVLink 3 and 4 is not
-// public, so they use NVLink 2's.
+// public, so they use NVLink 2's. Two measured rules change it if the protocol states them: packets
+// with byte enables carry whole sectors, and bytes return for each packet of stores.
 #pragma once
 
 #include <cstdint>

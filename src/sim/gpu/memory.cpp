@@ -17,6 +17,11 @@ memory::memory(const machine::gpu& g)
   const double sector = g.l2.sector_bytes;
   sector_at_bank_ = ps(sector * static_cast<double>(banks_.size()) / g.l2.bytes_per_s);
   sector_at_channel_ = ps(sector * static_cast<double>(channels_.size()) / g.dram.bytes_per_s);
+  const auto written = [&](double rate, std::size_t parts, picoseconds loaded) {
+    return rate == 0 ? loaded : ps(sector * static_cast<double>(parts) / rate);
+  };
+  written_at_bank_ = written(g.l2.write_bytes_per_s, banks_.size(), sector_at_bank_);
+  written_at_channel_ = written(g.dram.write_bytes_per_s, channels_.size(), sector_at_channel_);
   const auto each = [&](double rate, std::size_t parts) {
     return rate == 0 ? 0 : ps(static_cast<double>(parts) / rate);
   };
@@ -31,7 +36,7 @@ cache::line& memory::line_for(picoseconds time, std::uint64_t line) {
   cache::line& l = tags_.allocate(line, v);
   if (v.dirty != 0) {
     const auto sectors = static_cast<std::uint32_t>(__builtin_popcount(v.dirty));
-    const picoseconds start = channel_of(v.address).reserve(time, sectors * sector_at_channel_);
+    const picoseconds start = channel_of(v.address).reserve(time, sectors * written_at_channel_);
     dram_bytes_ += sectors * config_.l2.sector_bytes;
     // Write-backs wait in a buffer that covers the latency of one memory access. If the buffer is
     // full, the bank waits.
@@ -77,10 +82,11 @@ picoseconds memory::read(picoseconds time, std::uint64_t line, std::uint8_t sect
 
 picoseconds memory::write(picoseconds time, std::uint64_t line, std::uint8_t sectors) {
   const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
-  const picoseconds start = bank_of(line).port.reserve(time, at_bank(n));
+  const picoseconds busy = std::max(request_at_bank_, n * written_at_bank_);
+  const picoseconds start = bank_of(line).port.reserve(time, busy);
   keep(line_for(start, line), sectors);
   if (!config_.l2.write_back) {
-    channel_of(line).reserve(start, n * sector_at_channel_);
+    channel_of(line).reserve(start, n * written_at_channel_);
     dram_bytes_ += n * config_.l2.sector_bytes;
   }
   return start;
@@ -135,7 +141,7 @@ picoseconds memory::stream_in(picoseconds time, std::uint64_t address, std::uint
   picoseconds done = time;
   each_line(address, bytes, [&](std::uint64_t line, std::uint8_t sectors) {
     const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
-    done = std::max(done, write(time, line, sectors) + n * sector_at_bank_);
+    done = std::max(done, write(time, line, sectors) + n * written_at_bank_);
   });
   return done;
 }
@@ -154,10 +160,13 @@ picoseconds memory::sweep(picoseconds time, std::uint64_t address, std::uint64_t
     l.valid = static_cast<std::uint8_t>(l.valid | sectors);
   });
   if (fetched != 0 && !writes) missed = true;
-  // Many loads in flight keep all banks and channels equally busy.
-  const auto busy = static_cast<picoseconds>(
-      std::llround(static_cast<double>(bytes) / config_.l2.bytes_per_s * 1e12));
-  picoseconds done = stream_all(time, fetched * config_.l2.sector_bytes);
+  // Many accesses in flight keep all banks and channels equally busy.
+  const double rate = writes && config_.l2.write_bytes_per_s != 0 ? config_.l2.write_bytes_per_s
+                                                                  : config_.l2.bytes_per_s;
+  const auto busy =
+      static_cast<picoseconds>(std::llround(static_cast<double>(bytes) / rate * 1e12));
+  const std::uint64_t moved = fetched * config_.l2.sector_bytes;
+  picoseconds done = stream_all(time, writes ? 0 : moved, writes ? moved : 0);
   for (bank& b : banks_) done = std::max(done, b.port.reserve(time, busy) + busy);
   return done;
 }
@@ -172,13 +181,13 @@ void memory::appear(std::uint64_t address, std::uint64_t bytes) {
 }
 
 void memory::resize(picoseconds time, std::uint64_t bytes) {
-  stream_all(time, tags_.dirty_sectors() * config_.l2.sector_bytes);
+  stream_all(time, 0, tags_.dirty_sectors() * config_.l2.sector_bytes);
   config_.l2.bytes = bytes;
   tags_ = cache(config_.l2);
 }
 
 picoseconds memory::flush(picoseconds time) {
-  const picoseconds done = stream_all(time, tags_.dirty_sectors() * config_.l2.sector_bytes);
+  const picoseconds done = stream_all(time, 0, tags_.dirty_sectors() * config_.l2.sector_bytes);
   tags_.invalidate();
   return done;
 }
@@ -188,12 +197,15 @@ void memory::drop(std::uint64_t address, std::uint64_t bytes) {
             [&](std::uint64_t line, std::uint8_t /*sectors*/) { tags_.erase(line); });
 }
 
-picoseconds memory::stream_all(picoseconds time, std::uint64_t bytes) {
-  const auto busy = static_cast<picoseconds>(
-      std::llround(static_cast<double>(bytes) / config_.dram.bytes_per_s * 1e12));
+picoseconds memory::stream_all(picoseconds time, std::uint64_t loaded, std::uint64_t stored) {
+  const machine::dram& d = config_.dram;
+  const double write_rate = d.write_bytes_per_s == 0 ? d.bytes_per_s : d.write_bytes_per_s;
+  const auto busy = static_cast<picoseconds>(std::llround(
+      (static_cast<double>(loaded) / d.bytes_per_s + static_cast<double>(stored) / write_rate) *
+      1e12));
   picoseconds done = time;
   for (resource& c : channels_) done = std::max(done, c.reserve(time, busy) + busy);
-  dram_bytes_ += bytes;
+  dram_bytes_ += loaded + stored;
   return done;
 }
 

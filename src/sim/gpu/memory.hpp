@@ -32,7 +32,7 @@ class memory {
   // The time that a free bank needs to take the first line of `bytes` bytes.
   picoseconds line_time(std::uint32_t bytes) const {
     const std::uint32_t in_line = std::min(bytes, config_.l2.line_bytes);
-    return (in_line + config_.l2.sector_bytes - 1) / config_.l2.sector_bytes * sector_at_bank_;
+    return (in_line + config_.l2.sector_bytes - 1) / config_.l2.sector_bytes * written_at_bank_;
   }
   // Leaves the cache in the state after stream_in, but takes no time: even write-backs of displaced
   // lines do not occupy the channels.
@@ -44,7 +44,7 @@ class memory {
                     bool& missed);
   // Adds traffic that is spread evenly over all channels. Returns the time when the last channel
   // has done its part.
-  picoseconds stream_all(picoseconds time, std::uint64_t bytes);
+  picoseconds stream_all(picoseconds time, std::uint64_t loaded, std::uint64_t stored);
 
   // Sets the size of the cache when the RDMA cache takes a part of it or returns that part. Writes
   // dirty lines to memory and empties the cache.
@@ -99,8 +99,10 @@ class memory {
   }
   picoseconds request_at_bank_ = 0;
   picoseconds request_at_channel_ = 0;
-  picoseconds sector_at_bank_ = 0;
+  picoseconds sector_at_bank_ = 0;  // of a load
   picoseconds sector_at_channel_ = 0;
+  picoseconds written_at_bank_ = 0;  // a stored sector
+  picoseconds written_at_channel_ = 0;
   picoseconds atomic_at_bank_ = 0;
   std::uint64_t dram_bytes_ = 0;
   std::uint64_t reads_ = 0;

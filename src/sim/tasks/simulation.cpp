@@ -698,8 +698,10 @@ picoseconds simulation::move_slice(call_work& c, std::uint32_t device, std::uint
     return bytes * of / call_slices;
   };
   if (c.swept.empty()) {
-    const std::uint64_t bytes = c.call.bytes_read + c.call.bytes_written;
-    return m.stream_all(now, place(bytes, slice + 1) - place(bytes, slice));
+    const auto part = [&](std::uint64_t bytes) {
+      return place(bytes, slice + 1) - place(bytes, slice);
+    };
+    return m.stream_all(now, part(c.call.bytes_read), part(c.call.bytes_written));
   }
   picoseconds moved = now;
   for (std::size_t k = 0; k < c.swept.size(); ++k) {

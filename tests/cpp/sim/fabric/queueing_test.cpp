@@ -89,6 +89,41 @@ class poisson_sender : public message_receiver {
   std::uint64_t late_ = 0;
 };
 
+// Stores that meet: GPU 0 sends many, and GPU 1 one that has to wait for the answers to them.
+class answered_stores : public message_receiver {
+ public:
+  explicit answered_stores(const machine::machine& m) : links_(m, queue_, *this) {}
+  picoseconds run(std::uint32_t packets) {
+    message m;
+    m.to = 1;
+    m.payload = m.wire = wire_bytes;
+    m.packets = packets;
+    links_.send(0, m);
+    m.from = 1;
+    m.to = 0;
+    links_.send(service + latency + 1, m);  // the first one has just arrived
+    while (!queue_.empty()) links_.handle(queue_.pop([](const auto&) {}));
+    links_.check_delivered();
+    return last_;
+  }
+
+ private:
+  void departed(const message& /*m*/) override {}
+  void delivered(const message& /*m*/) override { last_ = queue_.now(); }
+
+  event_queue queue_;
+  fabric links_;
+  picoseconds last_ = 0;
+};
+
+TEST(queueing, answers_to_stores_take_time_of_the_other_direction) {
+  machine::machine m = fast_link();
+  const picoseconds plain = 2 * (service + latency) + 1;
+  EXPECT_EQ(answered_stores(m).run(5), plain);
+  m.links[0].protocol.write_answer_bytes = 12;
+  EXPECT_EQ(answered_stores(m).run(5), plain + 5 * 12 - 1);  // a byte takes a picosecond
+}
+
 // Close to saturation, waits are so correlated that their plain mean needs 10^7 messages to come
 // within 2 %. The time between an arrival and the next one does not depend on how long the arrival
 // waits, so the mean of (between - its known mean) x wait is zero. This product serves as a control

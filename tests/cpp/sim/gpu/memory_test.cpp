@@ -33,6 +33,30 @@ TEST(memory, what_appears_is_in_the_cache_and_takes_no_time) {
   EXPECT_EQ(m.dram_bytes(), 0U);
 }
 
+// 8 banks of 100 GB/s for stores, and loads at the rate of before.
+TEST(memory, stores_have_a_rate_of_their_own) {
+  machine::gpu g = described();
+  g.l2.write_bytes_per_s = 100e9;
+  memory m(g);
+  const picoseconds taken = 4 * picoseconds{2560};
+  EXPECT_EQ(m.write(1000, 4096, all), 1000U);
+  EXPECT_EQ(m.write(1000, 4096, all), 1000 + taken);
+  EXPECT_EQ(m.read(1000, 4096, all), 1000 + 2 * taken + 4 * picoseconds{640});
+}
+
+// What leaves the cache takes the channels at the rate of writes.
+TEST(memory, writing_back_has_a_rate_of_its_own) {
+  machine::gpu g = described();
+  const auto flushed = [&](double rate) {
+    g.dram.write_bytes_per_s = rate;
+    memory m(g);
+    m.appear(0, 1U << 16U);
+    return static_cast<double>(m.flush(0));
+  };
+  EXPECT_NEAR(flushed(0), 65536 / g.dram.bytes_per_s * 1e12, 10);
+  EXPECT_NEAR(flushed(g.dram.bytes_per_s / 4), 4 * flushed(0), 40);
+}
+
 // Sectors next to the written ones still come from memory.
 TEST(memory, the_ends_of_a_stretch_are_sectors) {
   memory m(described());
