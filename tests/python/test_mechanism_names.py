@@ -38,6 +38,7 @@ OTHERS: dict[str, set[str]] = {
     "python/interlace/reproduce/papers.py": {"finepack"},  # the name of a paper
     "python/interlace/reproduce/dualopt.py": {"finepack"},  # a machine among variants
     "python/interlace/reproduce/proact.py": {"bulk-copy"},  # figures' keys: there, serial copies
+    "python/interlace/show/updates_bench.py": {"split"},  # a stage of updates in bins
     "python/interlace/study/design_space.py": {"split"},  # a key of sweep files
     "src/bench/all_reduces.cu": {"nccl"},  # a library whose rates are compared
     "src/bench/collectives.cu": {"nccl"},
