@@ -542,12 +542,11 @@ constexpr std::array key_list{
            "after line coding."),
     number("link", "latency_ns", not_negative, OF_LINK(latency_ps), "The time from end to end."),
     optional(number("link", "copy_GB_per_s", rates, OF_LINK(copy_bytes_per_s),
-                    "The measured rate of payload of long copies in one direction. If the key "
-                    "is left out, it is the part of the bandwidth that packets leave for "
-                    "payload.")),
+                    "The measured payload rate of long copies in one direction. If the key is left "
+                    "out, it is the part of the bandwidth that packets leave for payload.")),
     optional(number("link", "copy_both_GB_per_s", rates, OF_LINK(copy_both_bytes_per_s),
-                    "The measured rate of payload of long copies in both directions at once, "
-                    "as their sum.")),
+                    "The measured payload rate of long copies that run in both directions at once: "
+                    "the sum of both directions.")),
     number("link", "queue_KiB", {0, 1 << 20, true}, OF_LINK(queue_bytes),
            "The buffer of each end for packets that wait for the link."),
 };

@@ -20,8 +20,8 @@ namespace interlace::preload {
 // Whether the user asked for call sites or a list of calls. Set before the program starts.
 extern bool watching;
 
-// An object of this class lives as long as a call of the program. If nobody asked for sites or
-// calls, it only tests a flag.
+// Records one call of the program to the driver, and lives as long as that call. If the user asked
+// for neither call sites nor a list of calls, the constructor only tests a flag.
 class watched_call {
  public:
   // Records `pieces` copies of `bytes` bytes in all. The addresses are those of the first copy.

@@ -324,7 +324,7 @@ class search {
 
   bool possible(std::size_t i) const { return points_[i].measured() && !points_[i].impossible; }
 
-  // The point with the lowest median. Of equal points, a control wins, and then the first point.
+  // The point with the lowest median. Among equal points a control wins, then the first point.
   template <class Median>
   std::optional<std::size_t> lowest(const std::vector<std::size_t>& which, Median median) const {
     std::optional<std::size_t> found;

@@ -79,9 +79,9 @@ template <class Problem>
 measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t warmup,
                     std::uint32_t repeats);
 
-// Does this GPU's part of a run by all processes that have joined (run/gpu.hpp). The request's
-// mechanism is ignored. The result has only this GPU's times and replica. Nothing is captured in a
-// graph, and there is no timeline.
+// Runs this GPU's part of a workload that several processes run together. Every process must have
+// called join_nvshmem (run/gpu.hpp). The request's mechanism is ignored. The result has only this
+// GPU's times and replica. Nothing is captured in a graph, and there is no timeline.
 template <class Problem>
 measurement on_nvshmem(const Problem& problem, const request& asked, std::uint32_t warmup,
                        std::uint32_t repeats);

@@ -200,7 +200,7 @@ def _app(wanted: str | None, variant: str | None = None) -> typer.Typer:
         context: typer.Context,
         show_version: bool = typer.Option(False, "--version", help="Print the version and end."),
     ) -> None:
-        """Moves data between the GPUs of a node while they compute, measured and simulated."""
+        """Moves data between a node's GPUs while they compute, on real and simulated machines."""
         if show_version:
             typer.echo(f"interlace {version()}")
         elif context.invoked_subcommand is None:

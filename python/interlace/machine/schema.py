@@ -463,10 +463,11 @@ class Link(Table, frozen=True, kw_only=True):
     bandwidth_GB_per_s: float
     # The time from end to end.
     latency_ns: float
-    # The measured rate of payload of long copies in one direction. If the key is left out, it is
-    # the part of the bandwidth that packets leave for payload.
+    # The measured payload rate of long copies in one direction. If the key is left out, it is the
+    # part of the bandwidth that packets leave for payload.
     copy_GB_per_s: float | UnsetType = UNSET
-    # The measured rate of payload of long copies in both directions at once, as their sum.
+    # The measured payload rate of long copies that run in both directions at once: the sum of both
+    # directions.
     copy_both_GB_per_s: float | UnsetType = UNSET
     # The buffer of each end for packets that wait for the link.
     queue_KiB: float

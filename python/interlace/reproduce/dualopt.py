@@ -45,9 +45,10 @@ STEPS = (BYPASS, FINE_GRAINED, COALESCED)  # each step includes the steps before
 PLACED = f"{GRIFFIN}, placed"  # the arrays begin on the GPUs where the baseline has them
 OWN = "own"  # the variant whose figures are compared with the paper's
 FINE_L2 = "fine-l2"  # its caches fetch single sectors of a line
-LARGE_PACKETS = "large-packets"  # its packets hold several stores; those of MGPUSim hold one
+LARGE_PACKETS = "large-packets"  # its packets hold several stores; MGPUSim's packets hold one
 # Mechanisms beyond the paper: an engine that keeps deciding, an engine that decides for each page,
-# and FinePack's queues for stores. Each has the machine on which it and dualopt run.
+# and FinePack's queues for stores. Each entry has the last part of its figures' keys, and the
+# machine on which both the mechanism and dualopt run.
 PAST = {
     DUALOPT_ADAPTIVE: ("adaptive", OWN),
     DUALOPT_PAGES: ("pages", OWN),
@@ -295,7 +296,7 @@ class Found:
     def __init__(self, main: int) -> None:
         self.main = main
         self.runs: dict[Case, dict[str, Any]] = {}
-        # Of the smaller set: runs with other places of blocks and pages.
+        # The smaller set's runs with other places of blocks and pages.
         self.placed: dict[tuple[str, str], dict[str, Any]] = {}
 
     def run(
@@ -594,8 +595,8 @@ def _table_1() -> list[FigureRow]:
     return [
         row("link-GB-per-s", "Table 1", "bandwidth of a link, GB/s", 64,
             simulated=machine.link[0].bandwidth_GB_per_s, possible=False,
-            note="flits of 16 B at the simulator's 1 GHz are 16 GB/s; the other reading of the "
-            "table is in the rows that end in -64gbps"),
+            note="flits of 16 B at the simulator's 1 GHz give 16 GB/s; the rows whose keys end in "
+            "-64gbps have links of 64 GB/s, the other reading of Table 1"),
         row("pieces-per-packet", "Fig. 9", "responses in a packet, at most", 10, simulated=pieces),
         row("count-bits", "Sec. 4.1.3", "bits that count a packet's responses", 3,
             simulated=pieces.bit_length(), possible=False, note="3 bits cannot hold the number 10"),

@@ -172,12 +172,12 @@ def save(
 ) -> None:
     """Save tensors of PyTorch, CuPy or NumPy to a safetensors file.
 
-    The file appears at once, complete and on the disk, or not at all. The call waits for the
-    current streams of the tensors' GPUs first.
+    The file gets its name once it is complete and on the disk. If the call fails, the path stays as
+    it was. The call waits for the current streams of the tensors' GPUs first.
 
     Args:
-        tensors: A mapping from names to contiguous tensors, which may be on several GPUs. A tensor
-            that shares memory with another one is saved as a tensor of its own.
+        tensors: A mapping from names to contiguous tensors, which may be on several GPUs. If
+            tensors share memory, the file holds a complete copy of each of them.
         path: The file to write. An existing file is replaced.
         metadata: Additional strings for the file's metadata.
         checksums: Put the CRC-32C of each tensor's bytes into the metadata, for

@@ -156,9 +156,9 @@ class Site(NamedTuple):
 
     process: int
     function: str  # the driver's function
-    module: str  # the library whose code calls, or the program
+    module: str  # the library (or the program) that calls the driver or the CUDA runtime
     symbol: str
-    outer_module: str  # the module of that code's caller
+    outer_module: str  # the library (or the program) that calls `module`
     outer_symbol: str
     sampled: int  # the number of sampled calls
     taken_over_bytes: int

@@ -10,17 +10,18 @@ from interlace.base.errors import UserError
 
 
 def library_name(workload: str, *, on_gpus: bool) -> str:
-    """Return the name of the library that runs such a workload.
+    """Return the name of the library that runs a workload.
 
-    The library lies beside the workload's module.
+    The library is next to the module that defines the workload.
     """
     return f"_{workload.replace('-', '_')}{'_on_gpus' if on_gpus else ''}.so"
 
 
 def library_of(workload: str, source: str, module: Any) -> Any:
-    """Return the library of a workload of the module `source`.
+    """Return the library of a workload that the Python module `source` defines.
 
-    A compiled module loads it: _core, or _cuda for GPUs. Raises UserError if there is none.
+    The compiled module `module` loads the library: _core, or _cuda for GPUs. Raises UserError if
+    the library does not exist.
     """
     on_gpus = module.__name__.endswith("_cuda")
     name = library_name(workload, on_gpus=on_gpus)

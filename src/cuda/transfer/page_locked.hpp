@@ -49,7 +49,8 @@ class page_locked {
   bool of_driver_ = false;  // allocated by the driver; otherwise mapped and registered
 };
 
-// Makes slabs of one size, a multiple of 2 MiB or of a page, one after another.
+// Makes slabs of page-locked memory, one at each call of next(). All slabs have the same size. The
+// size is a multiple of 2 MiB or of the page size.
 class page_locker {
  public:
   // Maps memory for all slabs and starts threads that touch it. Throws out_of_host_memory.

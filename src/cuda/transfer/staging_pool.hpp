@@ -73,7 +73,7 @@ class staging_pool {
 };
 
 struct placed_block {
-  int place = host_place;  // the place of the pool
+  int place = host_place;  // the GPU to whose pool the block belongs, or host_place
   staging_pool::block memory;
 };
 

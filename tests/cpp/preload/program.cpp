@@ -736,7 +736,8 @@ void reset(unsigned seed) {
     CHECK(cu().cuCtxSynchronize());
     one.compare();
   }
-  // A pair of calls ends nothing. A reset does, and so does the program's last release.
+  // A retain and a release in a pair end no context. A reset ends the context, and so does the
+  // program's last release.
   CUctx_st* context = nullptr;
   CHECK(cu().cuDevicePrimaryCtxRetain(&context, 3));
   CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));

@@ -113,8 +113,8 @@ TEST(sampled_runs, iterations_that_repeat_count_like_the_two_before_them) {
 }
 
 TEST(sampled_runs, iterations_with_other_work_are_all_simulated) {
-  // In the first case the longer iteration is among the simulated ones, in the second case it is
-  // not.
+  // A sampled run simulates its first four iterations. Iteration 2 is one of these four, and
+  // iteration 8 is not.
   for (const std::uint32_t longer : {2U, 8U}) {
     const adding_problem problem{.longer = longer};
     const auto how = kernel::mechanism::bulk_copy;
@@ -125,7 +125,8 @@ TEST(sampled_runs, iterations_with_other_work_are_all_simulated) {
     EXPECT_EQ(asked.run.time_s, whole.run.time_s);
     EXPECT_EQ(asked.run.accesses, whole.run.accesses);
   }
-  // The first iteration may differ.
+  // The first iteration may do other work than the later ones. If only the first one does, the run
+  // is still sampled.
   EXPECT_EQ(simulated({.longer = 0}, kernel::mechanism::bulk_copy, false).timed,
             run::sampled_iterations);
 }
