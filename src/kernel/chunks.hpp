@@ -43,7 +43,7 @@ std::vector<chunk> cut_chunks(const region_state& state, std::uint32_t owner);
 struct publications {
   std::vector<std::uint32_t> first{0};
   std::vector<publication> entries;
-  std::vector<std::uint64_t> targets;  // for each chunk, the sum over all blocks
+  std::vector<std::uint64_t> targets;  // for each chunk, the elements that all blocks announce
   friend bool operator==(const publications&, const publications&) = default;
 };
 

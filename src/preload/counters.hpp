@@ -146,7 +146,7 @@ void counters_open(const char* file);
 // process.
 counters_slot& counters();
 void counters_seen_driver();
-// To be called in the child of a fork, which must claim a slot of its own.
+// The child of a fork must call this function, so that its next count claims a slot of its own.
 void counters_forked();
 
 // The outcome and the direction that this thread counted last.

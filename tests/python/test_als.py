@@ -25,7 +25,7 @@ from interlace.model.run import Case, RunFailure
 from interlace.workloads.als import Als, AlsInputs
 from study_helpers import MACHINE, Run
 
-# Tests of all workloads use it too.
+# Tests of all workloads also use these options.
 TINY = ("--users", 90, "--items", 60, "--ratings", 700, "--iterations", 1)
 
 

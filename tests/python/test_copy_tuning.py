@@ -1,4 +1,7 @@
-"""`interlace tune copy`: its picks, its file and its output. The compiled search is real."""
+"""`interlace tune copy`: its picks, its file and its output.
+
+The tests run the compiled search, not a fake.
+"""
 
 from __future__ import annotations
 

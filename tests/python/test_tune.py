@@ -1,4 +1,7 @@
-"""`interlace tune`, its profiles, and the studies that use them; the compiled search is real."""
+"""`interlace tune`, its profiles, and the studies that use them.
+
+The tests run the compiled search, not a fake.
+"""
 
 from __future__ import annotations
 

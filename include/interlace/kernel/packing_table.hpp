@@ -1,4 +1,4 @@
-// What a kernel on a GPU must know about a partition to pack its updates.
+// The data about a partition that a kernel on a GPU needs to pack its updates.
 #pragma once
 
 #include <cstdint>

@@ -108,7 +108,7 @@ def from_core(made: Any, core: Any, where: str, sources: Any = NO_SOURCES) -> Ma
 
 
 def _given(made: Any, table: str) -> dict[str, Any]:
-    """The keys of a struct that belong in a file."""
+    """The values of a struct that a machine file stores, by key. Unset values are left out."""
     values = {key.name: made[key.name] for key in _keys(table)}
     return {name: value for name, value in values.items() if value is not None}
 

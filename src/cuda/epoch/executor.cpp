@@ -189,9 +189,9 @@ void executor::launch_graphs(const graphs& captured) {
   }
 }
 
-// Uses one thread, because a launch that waits for room in a queue of the GPU blocks all other
-// launches to that GPU. All work for which such a launch waits has been launched before it
-// (interlace/cuda/shared_gpu.hpp).
+// Launches from one thread, in an order that cannot deadlock. A launch that finds no room in a
+// queue of the GPU waits, and blocks all other launches to that GPU. In this order, the work that
+// must end to make room has already been launched (interlace/cuda/shared_gpu.hpp).
 void executor::launch_in_turn(const captured_graphs& captured) {
   const gate_keeper keeper(gate_, remarks_);
   std::uint32_t held = 0;

@@ -20,12 +20,14 @@ class copy_accounts {
   explicit copy_accounts(std::function<void(const std::string&)> report);
 
   void add_bytes(std::uint64_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
-  // Count messages: those that were one plain copy, and those over several paths, by executor.
+  // Counts a message that was one plain copy.
   void add_direct() { direct_.fetch_add(1, std::memory_order_relaxed); }
+  // Count a message over several paths, or a batch: it ran by streams, by a graph, or in the
+  // caller's graph.
   void add_by_streams() { streams_.fetch_add(1, std::memory_order_relaxed); }
   void add_by_graph() { graphs_.fetch_add(1, std::memory_order_relaxed); }
   void add_captured() { captured_.fetch_add(1, std::memory_order_relaxed); }
-  // The numbers that this object counts. All other numbers are 0.
+  // The five counts of the functions above. All other members of the result are 0.
   copy_statistics counted() const;
 
   void report(const std::string& sentence);

@@ -36,8 +36,8 @@ struct plan_limits {
 
 class plan_cache {
  public:
-  // `gpus` are CUDA's numbers of the machine's GPUs. Each place has `staging_bytes` of staging
-  // memory; one message can use a part of it.
+  // `gpus` are CUDA's numbers of the machine's GPUs. Each GPU, and the host, has `staging_bytes` of
+  // staging memory. The messages of one call get equal shares of it, at most 64 MiB each.
   plan_cache(machine::machine described, std::vector<int> gpus, std::uint64_t staging_bytes);
 
   // The plan may use only the places in `relays` as relays. A plan for a size also serves messages

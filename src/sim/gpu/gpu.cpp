@@ -119,9 +119,11 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   std::iota(free_blocks_.rbegin(), free_blocks_.rend(), 0U);
   recording_.start(record_, *block_, warps_per_block_);
   for (block_slot& b : blocks_) recording_.fit(b);
-  // The order in which blocks start is known only if no compute unit has blocks of its own. Blocks
-  // are also recorded only as they start if kernels of other GPUs may write what they read (shared
-  // pages, parts of partitions), or if a log must list them in this order.
+  // Helpers may record blocks before the blocks start, under three conditions:
+  // - No compute unit has blocks of its own. Otherwise the order of the starts is unknown.
+  // - Kernels of other GPUs cannot write what the blocks read. Such writes are possible in shared
+  //   pages (`homes`) and in parts of partitions (`in_turn`).
+  // - No log lists the blocks in the order in which they start.
   if (helpers_ != nullptr && config_.dispatch == machine::block_dispatch::round_robin &&
       addresses_.homes.empty() && record_.log == nullptr && !record_.in_turn) {
     recording_.allow_ahead(shape.blocks);

@@ -1,6 +1,7 @@
-// The way by which coalesced replies leave the GPU whose memory is read. There is a buffer for each
-// destination (reply_coalescer), and packets leave as long as the egress port has room. If the port
-// has no room, packets wait and grow. If a buffer has no room, replies wait for the buffer.
+// Sends coalesced replies from the GPU that has the data to the GPUs that read it. Replies to each
+// destination collect in a buffer (reply_coalescer), and leave it as packets. A packet leaves only
+// if the egress port has room. Until then, more replies join the packet. If a buffer has no room,
+// replies wait in front of the buffer.
 #pragma once
 
 #include <cstdint>

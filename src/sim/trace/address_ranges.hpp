@@ -37,8 +37,10 @@ class address_ranges {
   std::size_t number(const range* r) const { return static_cast<std::size_t>(r - ranges_.data()); }
   const std::vector<range>& all() const { return ranges_; }
 
-  // Throws usage_error, which begins with `where`, if a lane of the access is in no range. Also
-  // throws if an atomic is not aligned to its size; with `aligned`, if any access is not.
+  // Throws usage_error in two cases. The error's message begins with `where`.
+  // - The bytes of a lane are not all in one range.
+  // - An atomic is not aligned to its size, or its size is not a power of two. If `aligned` is set,
+  //   this rule holds for loads and stores, too.
   void check(const instruction& access, const std::string& where, bool aligned) const;
   // Whether check() would throw.
   bool refuses(const instruction& access, bool aligned) const;

@@ -27,8 +27,9 @@ inline constexpr std::size_t max_name_bytes = std::size_t{16} << 10U;
 inline constexpr std::uint8_t program_stream = 0xfe;
 inline constexpr std::uint8_t end_stream = 0xff;
 
-// A record of a GPU's stream begins with a byte, which has the record's kind, and flags if it is an
-// access. Kinds below 9 are actions.
+// A record of a GPU's stream begins with a byte: the record's kind in the low four bits, and its
+// flags. Accesses can have all flags. `shared` and `shuffle` can have flag_depends. Kinds below 9
+// are actions.
 inline constexpr std::uint8_t kind_mask = 0x0f;
 inline constexpr std::uint8_t kind_warp = 9;
 inline constexpr std::uint8_t kind_block = 10;

@@ -171,7 +171,7 @@ class driver {
     cuda::device_address to = 0, from = 0;
     std::uint64_t bytes = 0;
     std::shared_ptr<reduction> kernel;     // null if it is not a kernel
-    std::vector<std::uint8_t> result;      // the kernel's result, until it ends
+    std::vector<std::uint8_t> result;      // copied to the kernel's output when the kernel ends
     std::shared_ptr<block_kernel> blocks;  // a kernel that copies blocks
     std::vector<op_ptr> behind;
     bool begun = false, done = false;

@@ -317,7 +317,7 @@ TEST(traffic_table, garbage_in_the_file_ages_or_means_nothing) {
       std::fstream written(file.name(), std::ios::binary | std::ios::in | std::ios::out);
       written.seekp((1 + traffic_table::most_gpus) * sizeof(std::uint64_t));
       while (written.tellp() < facts.st_size) {
-        // In every second file, the numbers are times close to the window.
+        // In every second file, the numbers are times within four windows after the test's start.
         const std::uint64_t number = turn % 2 == 0 ? random() : 10 * ms + random() % (4 * window);
         written.write(reinterpret_cast<const char*>(&number), sizeof(number));
       }
