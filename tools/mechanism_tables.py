@@ -214,9 +214,10 @@ def cpp_mechanisms(table: Table) -> str:
     lines += [
         "  std::span<const parameter_list> families;  // alternatives; none: no parameters",
         "  mechanism_variants variants = mechanism_variants::none;",
-        "  // Why a node does not have it, after its name; null: the node has it.",
+        "  // Why a node does not have the mechanism. Messages put this text after the name of the",
+        "  // mechanism. Null: the node has the mechanism.",
         *(f"  const char* not_on_{node} = nullptr;" for node in NODES),
-        "  bool of_regions = false;  // regions of a group have it", "};", "",
+        "  bool of_regions = false;  // regions of a group have the mechanism", "};", "",
         f"inline constexpr std::array<mechanism_parameter_row, {len(table['parameters'])}> "
         "mechanism_parameters{{",
         *(_cpp_parameter(name, row) for name, row in table["parameters"].items()), "}};", "",
@@ -274,11 +275,11 @@ def cpp_measured(table: Table) -> str:
         *(f"std::unique_ptr<node_mechanism> {it}(const node_parts& of);" for it in nodes
           if it != "nullptr"),
         *(f"const region_mechanism& {it}();" for it in regions if it != "nullptr"), "",
-        "// Indexed by kernel::mechanism; null: a node of GPUs does not have it.",
+        "// Indexed by kernel::mechanism. Null: a node of GPUs does not have the mechanism.",
         f"inline constexpr std::array<std::unique_ptr<node_mechanism> (*)(const node_parts&), "
         f"{len(rows)}> node_mechanisms{{{{",
         *(f"    {it}," for it in nodes), "}};", "",
-        "// The same; null: regions of a group do not have it.",
+        "// Indexed by kernel::mechanism. Null: regions of a group do not have the mechanism.",
         f"inline constexpr std::array<const region_mechanism& (*)(), {len(rows)}> "
         "region_mechanisms{{",
         *(f"    {it}," for it in regions), "}};", "",
@@ -407,9 +408,10 @@ def py_mechanisms(table: Table) -> str:
         "    families: tuple[tuple[str, ...], ...] = ()  # names of parameters; alternatives",
         "    variants: Variants | None = None",
         '    only_if_named: str | None = None  # why a study leaves it out, after "which"',
-        "    # Why a node does not have it, after its name; None: the node has it.",
+        "    # Why a node does not have the mechanism. Messages put this text after the name of",
+        "    # the mechanism. None: the node has the mechanism.",
         *(f"    not_on_{node}: str | None = None" for node in NODES),
-        "    of_regions: bool = False  # regions of a group have it",
+        "    of_regions: bool = False  # regions of a group have the mechanism",
         "",
         "",
         *(_py_parameter(name, row) for name, row in table["parameters"].items()),

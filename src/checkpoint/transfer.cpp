@@ -301,7 +301,8 @@ class reader::mover {
     slot_changed_.notify_all();
   }
 
-  // Moves `at` to the next piece, if there is one.
+  // Returns whether a piece is left at or after `at`. If `at` is past the last piece of its batch,
+  // moves `at` to the first piece of the next batch that has pieces.
   bool advance(place& at) const {
     while (at.batch < batches_.size() && at.piece == batches_[at.batch].plan.pieces.size())
       at = {at.batch + 1, 0};

@@ -48,7 +48,7 @@ std::uint64_t now_ns() {
 
 struct sampling {
   std::uint32_t left = 1;    // the number of calls until the next sample
-  std::uint32_t weight = 1;  // the weight of that sample
+  std::uint32_t weight = 1;  // the number of calls that the next sample stands for
   std::uint32_t seen = 0;
   std::uint32_t random = 0x9E3779B9U;
 };

@@ -32,7 +32,7 @@ void bind_multiprocessor(nb::module_& module) {
         return simulated(m, [&](const benches& on) { return on.chain_clocks(kind, warps); });
       },
       nb::arg("machine"), nb::arg("kind"), nb::arg("warps"),
-      "Clocks of an operation in a chain, with this number of warps of a sub-core.");
+      "Clocks from one operation of a chain to the next, with `warps` warps on a sub-core.");
   module.def(
       "simulate_load_loop",
       [](described m, const std::string& memory, std::uint32_t unroll, std::uint32_t warps) {
@@ -56,7 +56,8 @@ void bind_multiprocessor(nb::module_& module) {
       [](described m, std::uint64_t bytes) {
         return simulated(m, [&](const benches& on) { return on.peer_chase_clocks(bytes); });
       },
-      nb::arg("machine"), nb::arg("bytes"), "The same from the second GPU's memory.");
+      nb::arg("machine"), nb::arg("bytes"),
+      "Clocks of such a load if the lines are in the second GPU's memory.");
   module.def(
       "simulate_fresh_load_chain",
       [](described m, std::uint64_t bytes) {
@@ -64,27 +65,30 @@ void bind_multiprocessor(nb::module_& module) {
           return on.chase_clocks(bench::loaded_from::l2, bytes, true);
         });
       },
-      nb::arg("machine"), nb::arg("bytes"), "The same from lines that the kernel before stored.");
+      nb::arg("machine"), nb::arg("bytes"),
+      "Clocks of such a load if the previous kernel stored the lines.");
   module.def(
       "simulate_line_loads",
       [](described m, std::uint32_t lines, std::uint32_t offset) {
         return simulated(m, [&](const benches& on) { return on.line_load_clocks(lines, offset); });
       },
       nb::arg("machine"), nb::arg("lines"), nb::arg("offset"),
-      "Clocks of a multiprocessor for a load from this number of lines of the L1.");
+      "Clocks from one load of a multiprocessor to the next, if each load reads `lines` lines of "
+      "the L1.");
   module.def(
       "simulate_writes",
       [](described m, std::uint64_t bytes) {
         return simulated(m, [&](const benches& on) { return on.writes_per_s(bytes); });
       },
-      nb::arg("machine"), nb::arg("bytes"), "Bytes that are written again and again in a second.");
+      nb::arg("machine"), nb::arg("bytes"),
+      "Bytes written per second, if the same bytes are written again and again.");
   module.def(
       "simulate_fresh_reads",
       [](described m, std::uint64_t bytes) {
         return simulated(m, [&](const benches& on) { return on.fresh_reads_per_s(bytes); });
       },
       nb::arg("machine"), nb::arg("bytes"),
-      "Bytes that a kernel reads in a second after the kernel before has written them.");
+      "Bytes read per second by a kernel, if the previous kernel has written them.");
   module.def(
       "simulate_small_kernels",
       [](described m, std::uint32_t instructions, std::uint32_t kernels) {
@@ -103,26 +107,27 @@ void bind_multiprocessor(nb::module_& module) {
         return simulated(m, [&](const benches& on) { return on.gathers_per_s(registers, bytes); });
       },
       nb::arg("machine"), nb::arg("registers"), nb::arg("bytes"),
-      "Elements that kernels of so many registers gather in a second.");
+      "Elements gathered per second by kernels that use `registers` registers in each thread.");
   module.def(
       "simulate_sectors",
       [](described m, std::uint64_t bytes) {
         return simulated(m, [&](const benches& on) { return on.sectors_per_s(bytes); });
       },
-      nb::arg("machine"), nb::arg("bytes"), "Scattered sectors that are loaded in a second.");
+      nb::arg("machine"), nb::arg("bytes"), "Scattered sectors loaded per second.");
   module.def(
       "simulate_reads",
       [](described m, std::uint64_t bytes) {
         return simulated(m, [&](const benches& on) { return on.reads_per_s(bytes); });
       },
-      nb::arg("machine"), nb::arg("bytes"), "Bytes that are read again and again in a second.");
+      nb::arg("machine"), nb::arg("bytes"),
+      "Bytes read per second, if the same bytes are read again and again.");
   module.def(
       "simulate_fft",
       [](described m, bool planes, std::uint32_t length) {
         return simulated(m, [&](const benches& on) { return on.fft_s(planes, length); });
       },
       nb::arg("machine"), nb::arg("planes"), nb::arg("length"),
-      "Seconds of a call of the library of Fourier transforms.");
+      "Seconds of a call to the library of Fourier transforms.");
 }
 
 }  // namespace interlace::python

@@ -560,7 +560,9 @@ class FakeCuda(Fake):
     ) -> dict[str, Any]:  # fmt: skip
         how, (warmup, repeats), data = rest[:4], rest[4:6], rest[6:]
         assert mechanism != INFINITE_BANDWIDTH
-        assert share_gpu == (boundaries.size - 1 > self.gpus), "devices for which there are no GPUs"
+        assert share_gpu == (boundaries.size - 1 > self.gpus), (
+            "share_gpu must be true if there are more devices than GPUs, and false otherwise"
+        )
         if mechanism == UNIFIED_MEMORY and boundaries[-1] > self.most_managed:
             raise UserError("unified-memory would take too much")
         assert warmup >= 0

@@ -189,7 +189,9 @@ def test_pages_that_move_may_begin_where_arrays_have_them(run: Run, tmp_path: Pa
         done = run("locality", "sc", "-g", 4, "-m", "griffin", *words, "--json", out)
         assert (done.code, done.err) == (0, "")
         moved.append(rows(out)["sc", 4]["loads"]["migrated_pages"])
-    assert moved[0] > 10 * moved[1]  # before any page moves, nearly all reads of a GPU are local
+    # By default, all pages begin on the first GPU. With `--pages own`, nearly all reads of a GPU
+    # are local from the start, so few pages move.
+    assert moved[0] > 10 * moved[1]
 
 
 def test_programs_that_others_have_not_printed_are_predicted(run: Run) -> None:

@@ -106,11 +106,11 @@ struct mechanism_row {
   bool bound = false;
   // a library or driver of other vendors, measured for comparison
   bool peer = false;
-  // needs a process for each GPU, so a node in a single process does not have it
+  // needs a process for each GPU, so a node in a single process does not have the mechanism
   bool needs_processes = false;
-  // a study runs it by default, on nodes that have it
+  // a study runs the mechanism by default, on nodes that have the mechanism
   bool by_default = false;
-  // a search for the fastest mechanism tries it, on nodes that have it
+  // a search for the fastest mechanism tries this one, on nodes that have this mechanism
   bool tuned = false;
   // a search measures it until the end, and picks it unless another mechanism is faster
   bool control = false;
@@ -131,17 +131,18 @@ struct mechanism_row {
   bool updates_owner = false;
   // kernels update an array of contributions, which the exchange combines with the owner's part
   bool updates_partials = false;
-  // kernels send updates of partitioned arrays in packets; regions do not have it
+  // kernels send updates of partitioned arrays in packets; regions do not have the mechanism
   bool packs_updates = false;
   // kernels pack updates of partitioned arrays in the device's own memory, and the exchange moves
   // all packets
   bool moves_packets = false;
   std::span<const parameter_list> families;  // alternatives; none: no parameters
   mechanism_variants variants = mechanism_variants::none;
-  // Why a node does not have it, after its name; null: the node has it.
+  // Why a node does not have the mechanism. Messages put this text after the name of the
+  // mechanism. Null: the node has the mechanism.
   const char* not_on_sim = nullptr;
   const char* not_on_cuda = nullptr;
-  bool of_regions = false;  // regions of a group have it
+  bool of_regions = false;  // regions of a group have the mechanism
 };
 
 inline constexpr std::array<mechanism_parameter_row, 4> mechanism_parameters{{

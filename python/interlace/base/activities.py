@@ -308,10 +308,10 @@ def _received(connection: socket.socket) -> bytes:
 
 
 def _checked(answer: Any, process: int) -> dict[str, Any]:
-    """The parts of an answer that are known here.
+    """Return the fields of an answer that this version of Interlace knows.
 
-    Another version of Interlace, or another program, can have sent anything. Raises ValueError,
-    TypeError or KeyError if the form is another one.
+    The sender can be a different version of Interlace, or a different program. Raises ValueError,
+    TypeError or KeyError if the answer does not have the expected form.
     """
     return {
         "process": process,

@@ -58,11 +58,11 @@ class Mechanism(NamedTuple):
     bound: bool = False
     # a library or driver of other vendors, measured for comparison
     peer: bool = False
-    # needs a process for each GPU, so a node in a single process does not have it
+    # needs a process for each GPU, so a node in a single process does not have the mechanism
     needs_processes: bool = False
-    # a study runs it by default, on nodes that have it
+    # a study runs the mechanism by default, on nodes that have the mechanism
     by_default: bool = False
-    # a search for the fastest mechanism tries it, on nodes that have it
+    # a search for the fastest mechanism tries this one, on nodes that have this mechanism
     tuned: bool = False
     # a search measures it until the end, and picks it unless another mechanism is faster
     control: bool = False
@@ -83,7 +83,7 @@ class Mechanism(NamedTuple):
     updates_owner: bool = False
     # kernels update an array of contributions, which the exchange combines with the owner's part
     updates_partials: bool = False
-    # kernels send updates of partitioned arrays in packets; regions do not have it
+    # kernels send updates of partitioned arrays in packets; regions do not have the mechanism
     packs_updates: bool = False
     # kernels pack updates of partitioned arrays in the device's own memory, and the exchange moves
     # all packets
@@ -91,10 +91,11 @@ class Mechanism(NamedTuple):
     families: tuple[tuple[str, ...], ...] = ()  # names of parameters; alternatives
     variants: Variants | None = None
     only_if_named: str | None = None  # why a study leaves it out, after "which"
-    # Why a node does not have it, after its name; None: the node has it.
+    # Why a node does not have the mechanism. Messages put this text after the name of
+    # the mechanism. None: the node has the mechanism.
     not_on_sim: str | None = None
     not_on_cuda: str | None = None
-    of_regions: bool = False  # regions of a group have it
+    of_regions: bool = False  # regions of a group have the mechanism
 
 
 RANGES = Parameter(

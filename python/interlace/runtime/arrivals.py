@@ -101,8 +101,8 @@ class Arrivals:
         with naming_tensors(self._files):
             self._reader.wait(number)
         tensor = self._arriving[number].pop(name)
-        # Callers usually drop the previous tensor when they get this one, which frees earlier
-        # batches.
+        # Callers usually drop the previous tensor when they get this one. The memory of earlier
+        # batches is then free, so their bytes no longer count.
         self._held = {n: size for n, size in self._held.items() if n in self._arriving}
         if not self._arriving[number]:
             del self._arriving[number]

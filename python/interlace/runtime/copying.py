@@ -175,7 +175,10 @@ def _of_torch(tensor: Any, which: str) -> Array:
             "a dense tensor in the host's or a GPU's memory"
         )
     if tensor.is_conj() or tensor.is_neg():
-        raise UserError(f"the {which} is a lazy conjugate; use tensor.resolve_conj()")
+        raise UserError(
+            f"the {which} is a lazy conjugate or a lazy negative; use "
+            "tensor.resolve_conj().resolve_neg()"
+        )
     if not tensor.is_contiguous():
         raise UserError(f"the {which} is not contiguous; use tensor.contiguous()")
     gpu = None if tensor.device.type == "cpu" else int(tensor.device.index)

@@ -233,7 +233,10 @@ def _of_torch(name: str, tensor: Any) -> Bytes:
             "give a dense tensor in the host's or a GPU's memory"
         )
     if tensor.is_conj() or tensor.is_neg():
-        raise UserError(f"tensor {name!r} is a lazy conjugate; use tensor.resolve_conj()")
+        raise UserError(
+            f"tensor {name!r} is a lazy conjugate or a lazy negative; use "
+            "tensor.resolve_conj().resolve_neg()"
+        )
     if not tensor.is_contiguous():
         raise UserError(f"tensor {name!r} is not contiguous; use tensor.contiguous()")
     shape = tuple(int(extent) for extent in tensor.shape)

@@ -57,13 +57,16 @@ def _print_gpu(rows: Sequence[UpdatesRow], head: str) -> None:
         table.Column("#wrong", "", [str(row.wrong) for row in rows]),
     ]
     foot = [
-        "limit: each level of bins writes and reads each update's record once, and each round reads"
-        " and writes the table once, at the memory's bandwidth.",
+        "limit: the rate at the memory's full bandwidth. Each level of bins writes and reads each "
+        "update's record once, and each round reads and writes the table once.",
         "group, append, split, combine: each stage alone; append includes group.",
-        "windows: of a pass, by bins and windows of a bin. passes: times that a round's updates are"
-        " produced, for one slice of the table each.",
-        "look-ahead: the most updates that wait in bins, in millions; HPCC's rule of 1024 for each "
-        "process is not kept, its rules of four updates for each element and of errors are.",
+        "windows: the number of bins in a pass; with two levels of bins, also the number of "
+        "windows in a bin.",
+        "passes: how often the updates of a round are produced; each pass applies the updates of "
+        "one slice of the table.",
+        "look-ahead: the most updates that wait in bins, in millions. HPCC's limit of 1024 for "
+        "each process is not kept. HPCC's rules about the number of updates (four for each "
+        "element) and about errors are kept.",
         _verdict([row.wrong for row in rows]),
     ]
     table.print_table(head, columns, [0] * len(rows), [""] * len(rows), foot)
@@ -91,11 +94,12 @@ def _print_host(rows: Sequence[HostUpdatesRow], head: str) -> None:
     ]
     foot = [
         "bins: kernels send full bins over the link, and threads of the host apply them.",
-        "stores, atomics: each update crosses the link by itself. host alone: all cores, each with "
-        "64 elements fetched ahead.",
-        "copies: the most that copies of the whole table to the GPU and back allow, whenever the "
-        "bins are full.",
-        "send, unpack: each stage alone: threads drop what arrives, or apply what has arrived.",
+        "stores, atomics: each update crosses the link by itself.",
+        "host alone: all cores apply updates; each core fetches 64 elements ahead.",
+        "copies: the most that is possible if the whole table is copied to the GPU and back "
+        "whenever the bins are full.",
+        "send: threads drop the updates that arrive. unpack: threads apply updates that have "
+        "arrived.",
         _verdict([row.wrong for row in rows]),
     ]
     table.print_table(head, columns, [0] * len(rows), [""] * len(rows), foot)

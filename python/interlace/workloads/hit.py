@@ -138,10 +138,10 @@ class Start:
 def generate(side: int, seed: int = 1) -> Start:
     """Return a random, divergence-free velocity whose root mean square is 1 in each direction.
 
-    Its energy at wavenumber k is proportional to k^4 exp(-2 (k / 3)^2). White noise from the upper
-    24 bits of PCG64's output for the seed is scaled to this spectrum and projected. The viscosity
-    is 1 / side. A step is half the time in which the largest velocity crosses the distance between
-    two points.
+    The velocity's energy at wavenumber k is proportional to k^4 exp(-2 (k / 3)^2). The function
+    takes white noise from the upper 24 bits of PCG64's output for the seed, scales the noise to
+    this spectrum, and keeps the divergence-free part. The viscosity is 1 / side. A step is half the
+    time in which the largest velocity crosses the distance between neighbouring points.
     """
     import numpy as np
 

@@ -27,7 +27,7 @@ const region_mechanism& region_by_inline_stores();
 const region_mechanism& region_by_polling();
 const region_mechanism& region_by_copy_engine();
 
-// Indexed by kernel::mechanism; null: a node of GPUs does not have it.
+// Indexed by kernel::mechanism. Null: a node of GPUs does not have the mechanism.
 inline constexpr std::array<std::unique_ptr<node_mechanism> (*)(const node_parts&), 18> node_mechanisms{{
     make_bulk_copy,
     make_multi_path,
@@ -49,7 +49,7 @@ inline constexpr std::array<std::unique_ptr<node_mechanism> (*)(const node_parts
     nullptr,
 }};
 
-// The same; null: regions of a group do not have it.
+// Indexed by kernel::mechanism. Null: regions of a group do not have the mechanism.
 inline constexpr std::array<const region_mechanism& (*)(), 18> region_mechanisms{{
     region_by_bulk_copy,
     nullptr,

@@ -35,7 +35,7 @@ TEST(CopyC, EveryByteIsRightByStreamsAndGraphs) {
   }
 }
 
-// The functions and forms of CUDA 12.2 suffice.
+// Copies need no driver function, and no version of one, that is newer than CUDA 12.2.
 TEST(CopyC, EveryByteIsRightOnADriverForCuda12_2) {
   const ended program = run("LD_LIBRARY_PATH=" FAKE_DRIVER_FOLDER " FAKE_CUDA=12020", "copies 4");
   EXPECT_EQ(program.status, 0) << program.text;
