@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import stat
 import subprocess
@@ -38,6 +39,8 @@ class _Signals:
         self.before: dict[int, Any] = {}
 
     def __enter__(self) -> _Signals:
+        self.come, self.noted = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.woken_before = signal.set_wakeup_fd(self.noted, warn_on_full_buffer=False)
         for name in (*PASSED_ON, *FROM_TERMINAL):
             number = getattr(signal, name)
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -48,11 +51,36 @@ class _Signals:
     def __exit__(self, *_: object) -> None:
         for number, handler in self.before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(self.woken_before)
+        os.close(self.come)
+        os.close(self.noted)
 
     def begin(self, child: subprocess.Popen[bytes]) -> None:
         self.child = child
         for number in self.early:
             self._pass_on(number, None)
+
+    def wait(self, child: subprocess.Popen[bytes]) -> int:
+        """Wait for the program's end, and return its code as Popen has it.
+
+        A signal that arrives just before a wait begins does not interrupt that wait, and Python
+        runs the handler only after the wait. Therefore each signal also writes a byte to a pipe,
+        which ends the wait.
+        """
+        try:
+            ended = os.pidfd_open(child.pid)
+        except OSError:  # a kernel before 5.3
+            return child.wait()
+        try:
+            waiting = select.poll()
+            for source in (ended, self.come):
+                waiting.register(source, select.POLLIN)
+            while all(source != ended for source, _ in waiting.poll()):
+                with suppress(BlockingIOError):
+                    os.read(self.come, 512)
+        finally:
+            os.close(ended)
+        return child.wait()
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.child is None:
@@ -110,7 +138,7 @@ def run_program(
         except OSError as error:
             return NOT_EXECUTABLE, f"{file} cannot be executed: {error.strerror}"
         signals.begin(child)
-        code = child.wait()
+        code = signals.wait(child)
     return (128 - code if code < 0 else code), None
 
 
