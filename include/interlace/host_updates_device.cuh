@@ -34,22 +34,10 @@
 #include "interlace/cuda/updates/host_ring.cuh"
 #include "interlace/cuda/updates/kernels.cuh"
 #include "interlace/cuda/updates/ring_readers.hpp"
+#include "interlace/cuda/updates/send_kernel.cuh"
 #include "interlace/kernel.hpp"
 
 namespace interlace {
-
-namespace cuda::updates {
-
-inline constexpr int send_threads = 512;
-
-// Sends the updates of all bins to the host.
-template <class Record, class Codec>
-__global__ void __launch_bounds__(send_threads)
-    send_kernel(const bin_set<Record> from, const send_to_host<Codec> send) {
-  send_bins(from, send);
-}
-
-}  // namespace cuda::updates
 
 // The options of a caller. The library decides where a number is zero.
 struct host_update_options {
