@@ -147,7 +147,8 @@ class update_packer {
   unsigned char* packet(std::uint32_t warp, std::uint32_t bin) {
     return lines_.front().bytes + (std::size_t{warp} * bins_ + bin) * queues_.packet_bytes;
   }
-  // Where packets to other devices are counted; null for packets of the device's own elements.
+  // Returns the counters for packets to other devices, and null for packets of the device's own
+  // elements.
   update_counts* counts_of(std::uint32_t bin) const {
     return bin / queues_.windows == device_ ? nullptr : counts_;
   }

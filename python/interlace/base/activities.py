@@ -1,4 +1,4 @@
-"""What this process does and what it waits for, as `interlace ps` shows it.
+"""Keeps the work and the waits of this process, which `interlace ps` shows.
 
 From the first entry on, a thread of the process waits at a socket that only its user can open, and
 answers with all entries. The thread costs nothing while nobody asks. SIGQUIT prints the same to

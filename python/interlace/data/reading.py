@@ -1,5 +1,4 @@
-"""What the loaders share: reading a file's bytes, reading Matrix Market files, and checks of
-memory."""
+"""Functions of all loaders. They read bytes and Matrix Market files, and check memory."""
 
 from __future__ import annotations
 

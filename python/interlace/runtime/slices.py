@@ -25,7 +25,7 @@ class _Steps(NamedTuple):
 class Part(NamedTuple):
     """The places of a part's bytes in the tensor.
 
-    A reader puts the runs of bytes into a buffer one after another.
+    A reader puts the runs of bytes into a buffer, in this order and without gaps.
     """
 
     runs: list[int]  # the offset in the tensor at which each run begins

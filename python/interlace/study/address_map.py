@@ -61,7 +61,7 @@ class AddressMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Places(NamedTuple):
-    """What the conversion needs to know: who owns each address, and which GPU ran each kernel."""
+    """The owner of each address and the GPU of each kernel, as the conversion needs them."""
 
     file: str
     gpus: int

@@ -15,7 +15,7 @@ LEAST, MOST = 1e-15, 1e15  # of any measured value
 
 
 class MeasuredFile(Protocol):
-    """What all these files have in common."""
+    """The fields that all these files have."""
 
     @property
     def format(self) -> int: ...

@@ -1,7 +1,8 @@
 """Measures random updates of tables in GPU memory and in host memory, by several methods.
 
-The updates are those of HPCC's RandomAccess: 64-bit exclusive ors with a random stream. Two methods
-that run the same stream one after the other restore the table, which verifies both.
+The updates are those of HPCC's RandomAccess: 64-bit exclusive ors with a random stream. Two
+methods apply the same stream, the second to the first one's result. The table must then be what it
+was at the start, which verifies both.
 """
 
 from __future__ import annotations

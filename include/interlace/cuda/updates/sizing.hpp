@@ -35,7 +35,7 @@ struct sizing_request {
   bool one_pass = false;             // whether only one pass and one level are allowed
 };
 
-// What every caller asks for.
+// Returns the part of a request that is the same for every caller.
 template <class Value>
 sizing_request request_of(std::uint64_t elements, std::uint64_t buffer_bytes,
                           std::uint64_t window_bytes) {
@@ -73,8 +73,8 @@ struct sizing {
 inline constexpr double least_caches = 1.5;
 // The share of windows that are split at a time.
 inline constexpr std::uint32_t groups = 16;
-// What one more pass, and one more level, cost for each update: as much time as memory takes for
-// these bytes on an H200.
+// The cost of one more pass and of one more level, for each update. An H200's memory moves this
+// many bytes in the time that the pass or the level takes.
 inline constexpr double pass_bytes = 4;
 inline constexpr double level_bytes = 28;
 inline constexpr std::uint32_t most_passes = 32;
