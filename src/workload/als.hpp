@@ -1,25 +1,29 @@
 // Matrix factorisation by alternating least squares with weighted regularisation (Zhou, Wilkinson,
-// Schreiber and Pan, 2008). A row of n ratings r, whose factors are y, gets the x that minimises
+// Schreiber and Pan, 2008). Users and items take turns. A user with n ratings r gets new factors x
+// from the factors of the rated items, which are the rows y of the matrix Y. An item gets its
+// factors from users in the same way. The new factors x minimise
 //
-//   sum of (r - x . y)^2 + lambda * n * |x|^2,   that is,   (Y^T Y + lambda n I) x = Y^T r,
+//   sum of (r - x . y)^2 + lambda * n * |x|^2,   that is,   (Y^T Y + lambda n I) x = Y^T r.
 //
-// solved in float32 by Cholesky. A row without ratings gets 0.
+// The kernel solves this system in float32 by Cholesky's method. A user or item without ratings
+// gets factors of 0.
 //
-// A rating costs at least F (F + 1) / 2 + F multiply-adds (152 for F = 16, 560 for 32) and 8 + 4 F
-// bytes: 8 come from memory, and the gathered factor comes from the L2 if the other side fits
-// there. A row adds F^3 / 6 multiply-adds and 8 F + 12 bytes. On an H200 a rating takes, in clocks
-// of a multiprocessor:
+// F is the rank, the number of factors of a user or item. A rating costs at least F (F + 1) / 2 + F
+// multiply-adds (152 for F = 16, 560 for F = 32). A rating also costs 8 + 4 F bytes. Memory
+// delivers 8 of these bytes. The L2 delivers the other 4 F, the gathered factors, if all factors of
+// the other side fit in the L2. Each user or item adds F^3 / 6 multiply-adds and 8 F + 12 bytes. A
+// multiprocessor of an H200 spends this many clocks on a rating:
 //
 //             float32 lanes   L2
 //   F = 16    1.2             1.7
 //   F = 32    4.4             3.5
 //
-// The lower triangle of the F x F sums is cut into ten square tiles, whose side is a quarter of F.
-// A lane holds one tile in registers, and ten lanes work on a rating, so a warp handles three
-// ratings at a time (six if it is 64 wide). A rating then takes 5 F^2 / 8 multiply-adds, and its
-// lanes read 5 F words of shared memory, 16 bytes at a time. For F = 16 these reads take 2.7
-// clocks, which is the limit. For F = 32 they take 5.3 clocks, as many as the multiply-adds on 30
-// of 32 lanes.
+// The lower triangle of the F x F matrix Y^T Y is cut into ten square tiles, each F / 4 wide. A
+// lane holds one tile in registers. Ten lanes work on a rating, so a warp handles three ratings at
+// a time (six if the warp has 64 lanes). A rating then takes 5 F^2 / 8 multiply-adds. Its lanes
+// read 5 F words of shared memory, 16 bytes at a time. For F = 16 these reads take 2.7 clocks,
+// which is the limit. For F = 32 the reads take 5.3 clocks, the same as the multiply-adds on 30 of
+// 32 lanes.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +55,7 @@ INTERLACE_HOST_DEVICE float inverse_root(float x) {
 }
 
 // Calls f(k) for k from 0 to N - 1. On a GPU each k is a constant, so f can index arrays that are
-// in registers. On the CPU, unrolling would only compile the code N times.
+// in registers. On the CPU a plain loop is enough: unrolling would only compile the code N times.
 template <std::uint32_t N, class F>
 INTERLACE_KERNEL void unrolled(const F& f) {
 #if defined(__CUDACC__)
@@ -64,8 +68,8 @@ INTERLACE_KERNEL void unrolled(const F& f) {
 #endif
 }
 
-// The index into the lower triangle of a symmetric matrix, which is stored row by row. If each lane
-// has a row, lanes that read element j of their rows access 32 different banks.
+// The index of an element of a symmetric matrix whose lower triangle is stored row by row. If each
+// lane has a row of its own, lanes that read element j of their rows access 32 different banks.
 INTERLACE_HOST_DEVICE constexpr std::uint32_t triangle(std::uint32_t row, std::uint32_t column) {
   return row * (row + 1) / 2 + column;
 }
@@ -76,16 +80,17 @@ struct normal_equations {
                 "a warp needs a lane for each number, and tiles are loaded as vectors");
   static constexpr std::uint32_t factor = F;
   static constexpr std::uint32_t triangle_size = triangle(F, 0);
-  static constexpr std::uint32_t record = triangle_size + F;  // Y^T Y, followed by Y^T r
+  static constexpr std::uint32_t record = triangle_size + F;  // size of Y^T Y and Y^T r
   static constexpr std::uint32_t tiles = 10;
   static constexpr std::uint32_t tile_side = F / 4;
-  // The number of ratings that are staged at a time. It must be a multiple of the number of ratings
-  // that a warp's groups handle at a time.
+  // The number of ratings that are staged in shared memory at a time. A warp works in groups of ten
+  // lanes, one rating for each group. The number must be a multiple of the number of groups.
   static constexpr std::uint32_t chunk = 36;
-  // The stride of the Cholesky factor's columns. With this stride, columns start aligned, and a row
-  // is spread over the banks.
+  // The stride of the Cholesky factor's columns. With this stride, columns start aligned, and the
+  // elements of a row are in different banks.
   static constexpr std::uint32_t column = F + 4;
-  static constexpr std::uint32_t scratch = chunk > column ? chunk* F : column* F;  // per warp
+  // words of shared memory for each warp
+  static constexpr std::uint32_t scratch = chunk > column ? chunk* F : column* F;
   static_assert(record <= scratch);
   static constexpr std::uint32_t shared_floats = rating_rows::per_block * scratch;
 
@@ -137,7 +142,7 @@ struct normal_equations {
         same.each([&](auto lane) {
           right_[lane] = 0;
           for (float& s : sums_[lane].v) s = 0;
-          lane.compute(operation::integer, 11);  // operations that find the lane's group
+          lane.compute(operation::integer, 11);  // the operations that find the lane's group
         });
       });
       for (std::uint32_t first = begin; first < end; first += chunk) {
@@ -149,7 +154,7 @@ struct normal_equations {
                               right_[lane] += y * lane.load(ratings_.values, j + first);
                             });
           same.each([&](auto lane) {
-            // The operations for the right side and for the loop.
+            // Charges the operations for the right-hand side and for the loop.
             const std::uint32_t turns = passes<F>(count, width_);
             lane.compute({.fp32 = turns, .integer = 2 * turns + 5});
             const place p = place_of(lane);
@@ -179,8 +184,8 @@ struct normal_equations {
         const auto more = warp.shuffle_xor(right_, apart);
         warp.each([&](auto lane) { right_[lane] += more[lane]; });
       }
-      // The groups add their sums one after another, because no shuffle exchanges values of lanes
-      // that are ten apart.
+      // The groups add their sums one after another. A shuffle cannot help, because no shuffle
+      // exchanges values of lanes that are ten apart.
       for (std::uint32_t group = 0; group < groups; ++group) {
         warp.each([&](auto lane) {
           const place p = place_of(lane);
@@ -198,14 +203,14 @@ struct normal_equations {
       });
     }
 
-    // Each lane has a row of the matrix.
+    // Solves the system of one user or item. Each lane has a row of the matrix.
     template <class Warp>
     INTERLACE_KERNEL void solve(const Warp& warp, std::uint32_t n) const {
       const std::uint32_t base = record_at(warp);
       const float ridge = lambda_ * static_cast<float>(n);
       warp.each([&](auto lane) {
         const std::uint32_t i = lane.in_warp();
-        // These operations compute the warp's place and the addresses of a row.
+        // These operations compute the warp's position and the addresses of a row.
         lane.compute(operation::integer, 6);
         if (i >= F) return;
         for (auto j : lane.range(0U, F)) {
@@ -213,14 +218,16 @@ struct normal_equations {
           row_[lane].v[j] = j == i ? a + ridge : a;
         }
         right_[lane] = lane.load(staged, base + triangle_size + i);
-        // These operations compare i with each j for the two choices above, and compute addresses.
+        // These operations compare i with each j for the two choices above, and they compute
+        // addresses.
         lane.compute(operation::integer, 2 * F + 6);
       });
       if (n == 0) {
         warp.each([&](auto lane) { right_[lane] = 0; });
         return;
       }
-      // Solves L L^T = A and L z = b together. Column k of L goes to shared memory.
+      // Solves L L^T = A and L z = b in the same loop. Step k writes column k of L to shared
+      // memory.
       unrolled<F>([&](auto step) {
         const std::uint32_t k = step;
         warp.each([&](auto lane) { pivot_[lane] = row_[lane].v[k]; });
@@ -249,8 +256,8 @@ struct normal_equations {
           lane.compute(operation::fp32, F - 1 - k);
         });
       });
-      // Solves L^T x = z from the last row up: a lane's number is final once all later rows are
-      // done.
+      // Solves L^T x = z from the last row to the first. A lane's number is final once all later
+      // rows are done.
       warp.each([&](auto lane) {
         pivot_[lane] = right_[lane] * inverse_[lane];
         lane.compute(operation::integer, 4);
@@ -304,8 +311,9 @@ struct normal_equations {
       lane.compute(operation::integer, product_addresses((count + groups - 1 - p.group) / groups));
     }
 
-    // Integer operations for addresses of a lane that takes `mine` ratings of a chunk. For F = 16
-    // the loop is unrolled to four ratings, then two and one.
+    // The integer operations that compute addresses for a lane that takes `mine` ratings of a
+    // chunk. For F = 16 the loop runs four ratings at a time; the rest takes a turn of two ratings
+    // and a turn of one.
     static INTERLACE_KERNEL std::uint32_t product_addresses(std::uint32_t mine) {
       if (mine == 0) return 0;
       if constexpr (F == 16) return 26 + 10 * (mine / 4) + 9 * (mine / 2 % 2) + 7 * (mine % 2);
@@ -332,9 +340,9 @@ struct normal_equations {
     const replicated<float>& own_;
     std::uint32_t width_;
     state<tile_sums> sums_;
-    state<numbers> row_;    // a row of the matrix, later of its Cholesky factor
-    state<float> right_;    // Y^T r, then z, then x
-    state<float> inverse_;  // inverse of the diagonal of the Cholesky factor
+    state<numbers> row_;    // a row of the matrix; later a row of its Cholesky factor
+    state<float> right_;    // the lane's element of Y^T r, then of z, then of x
+    state<float> inverse_;  // the inverse of the lane's diagonal element of the Cholesky factor
     state<float> pivot_;    // values that the lanes of the warp exchange
   };
 };
@@ -371,7 +379,8 @@ struct als_problem {
   float lambda = 0;
   float rate = 0;           // step size of the gradient method
   std::uint32_t steps = 1;  // gradient steps in an epoch
-  bool to_readers = false;  // factors go only to devices that have ratings of the row
+  // each factor goes only to devices that have ratings of its user or item
+  bool to_readers = false;
 
   static als_problem make(
       const array_view<std::uint64_t>& user_offsets, const array_view<std::uint32_t>& user_items,
@@ -424,14 +433,15 @@ struct als_problem {
     return problem;
   }
 
-  // A request cuts the users' factors. The items' factors are cut here.
+  // The options of a request cut the users' factors into parts. The items' factors are cut by this
+  // class.
   std::uint64_t elements() const { return ratings.users * rank; }
 
   template <class Node>
   using works = std::variant<als<Node, 16>, als<Node, 32>, als_sgd<Node, 16>, als_sgd<Node, 32>,
                              als_sgd_by_lane<Node, 16>, als_sgd_by_lane<Node, 32>>;
 
-  // All methods with all ranks, with the interface that a run needs.
+  // Both methods with all ranks, behind the interface that a run needs.
   template <class Node>
   class work {
    public:
@@ -445,7 +455,7 @@ struct als_problem {
     void enqueue_iteration(bool track_residual) {
       std::visit([&](auto& w) { w.enqueue_iteration(track_residual); }, chosen_);
     }
-    // The users' factors, followed by the items'.
+    // The users' factors, followed by the items' factors.
     std::vector<float> result(std::uint32_t device) const {
       auto [users, items] = std::visit([&](const auto& w) { return w.factors(device); }, chosen_);
       users.insert(users.end(), items.begin(), items.end());
@@ -471,8 +481,8 @@ struct als_problem {
             {start_items, start_items + ratings.items * rank}};
   }
 
-  // Cuts the items' region into contiguous parts that have nearly equal numbers of ratings and
-  // items.
+  // Cuts the items' region into contiguous parts. The parts have nearly equal numbers of ratings
+  // and items.
   kernel::region_options cut_items(kernel::region_options options) const {
     const std::uint64_t parts = options.boundaries.size() - 1;
     const std::uint64_t total = ratings.item_offsets[ratings.items] + ratings.items;
@@ -530,7 +540,7 @@ struct als_problem {
 
 }  // namespace interlace::workload
 
-// What nvcc 13.0 makes of the kernels: registers and instructions.
+// The registers and instructions of the kernels, as nvcc 13.0 compiles them.
 namespace interlace {
 
 template <>

@@ -1,49 +1,57 @@
-// Model-based iterative reconstruction of a slice from X-ray projections. The image x minimises
+// Model-based iterative reconstruction of a slice from X-ray projections. The result is the image x
+// that minimises
 //
 //   1/2 sum over rays of w (y - a . x)^2 + beta/2 sum over neighbours of (x(j) - x(k))^2,  x >= 0
 //
-// where y is a ray's measurement, a(j) its length in pixel j (Siddon, 1985), and w its statistical
-// weight. The method is ordered subsets with separable quadratic surrogates (Erdogan and Fessler,
-// 1999): the angles are divided into S subsets, and a step with each subset in turn is
+// Here y is a ray's measurement, a(j) is the ray's length in pixel j (Siddon, 1985), and w is the
+// ray's statistical weight. The method is ordered subsets with separable quadratic surrogates
+// (Erdogan and Fessler, 1999). The angles are divided into S subsets. Each subset in turn makes a
+// step:
 //
 //   x'(j) = max(0, x(j) + (S sum of a(j) w (y - a . x) - beta sum of (x(j) - x(k))) / d(j))
 //
-// with the curvature d(j) = sum over all rays of a(j) w |a| + 2 beta per neighbour. The commercial
-// system from which the PROACT paper takes its X-ray CT updates one pixel after another (Thibault,
-// Sauer, Bouman and Hsieh, 2007), which GPUs cannot share. GPU implementations update all pixels
-// together (McGaffin and Fessler, 2015, which the FinePack paper names as its source).
+// The curvature d(j) is the sum over all rays of a(j) w |a|, plus 2 beta for each neighbour. The
+// PROACT paper takes its X-ray CT from a commercial system. That system updates one pixel after
+// another (Thibault, Sauer, Bouman and Hsieh, 2007), which GPUs cannot share. GPU implementations
+// update all pixels together (McGaffin and Fessler, 2015, which the FinePack paper names as its
+// source).
 //
-// A step is two epochs, each with its own region. In the first epoch, every device projects a part
-// of the subset's rays and stores w (y - a . x). In the second epoch, it updates a part of the
-// image; each pixel needs two rays of every angle. A device's rays cross the whole image, so every
-// device needs all pixels. Of an angle's rays, a device needs only those that cross its rows. Each
-// pixel gathers its rays, and no ray scatters to pixels, so the result does not depend on the order
-// of atomics. The fewer angles a subset has, the less computation there is for the same transfer of
-// the image.
+// A step is two epochs, and each epoch has its own region. In the first epoch, every device
+// projects a part of the subset's rays and stores w (y - a . x). In the second epoch, every device
+// updates a part of the image; a pixel needs two rays of each angle. A device's rays cross the
+// whole image, so every device needs all pixels. But a device needs only those rays that cross its
+// own rows. Each pixel gathers from its rays, and no ray scatters to pixels. The result therefore
+// does not depend on the order of atomics. With fewer angles in a subset, a step computes less but
+// still transfers the whole image.
 //
-// Geometry: pixels have side 1 and row 0 is the top. The rays of an angle t are x cos t + y sin t =
-// b - (detectors - 1) / 2 for b = 0, 1, ..., 1 apart. Positions are integers of 2^-40. Within a
-// tile lanes continue in 2^-23 or float32, so that errors do not grow with the image.
+// Geometry: a pixel has side 1, and row 0 is at the top. Ray number b of an angle t is the line x
+// cos t + y sin t = b - (detectors - 1) / 2, for b = 0, 1, ... Adjacent rays are 1 apart. Positions
+// are integers in units of 2^-40. Within a tile, lanes compute positions in units of 2^-23 or in
+// float32, so rounding errors do not grow with the size of the image.
 //
-// Project. An angle's rays are followed along rows or along columns, whichever they cross more
-// steeply. A ray meets at most two pixels of a row. It leaves the row by some fraction past the
-// last pixel's edge. This fraction divided by the ray's slope is the share of its length in that
-// pixel (at most all of it). A block stages 16 rows (or columns) that its rays cross in shared
-// memory, so that loads are coalesced in both cases. A ray takes 2 words of shared memory for each
-// row. A warp needs 2 turns for each word, because its rays are spread over 32 to 45 words. Staging
-// adds 1.25 words that are loaded and written. These 6.5 turns of a multiprocessor's one path to
-// shared memory and cache are the limit; the 22 instructions, 5.5 clocks of its four schedulers,
-// come close. The image is in the L2, or comes from memory once for several angles. A subset has
-// few rays for a GPU's threads. Therefore several blocks share the same rays, with some strips
-// each, and the last block adds up the results of all of them, in the order of the strips.
+// Kernel project_rays: the kernel follows an angle's rays along rows or along columns, whichever
+// they cross more steeply. A ray meets at most two pixels of a row. The ray leaves the row at some
+// distance past the last pixel's edge. This distance divided by the ray's slope is the last pixel's
+// share of the ray's length in the row (at most all of it). A block stages in shared memory 16 rows
+// (or columns) that its rays cross. Loads are therefore coalesced in both cases. A ray reads 2
+// words of shared memory for each row. A warp needs 2 turns for each of these words, because the
+// rays of a warp are spread over 32 to 45 words. Staging loads 1.25 words and writes them. A
+// multiprocessor has one path to shared memory and cache, and these accesses take 6.5 turns of this
+// path. They are the limit. The 22 instructions take 5.5 clocks of the four schedulers, which is
+// close to the limit. The image is in the L2, or comes from memory once for several angles. A
+// subset has few rays in comparison with a GPU's threads. Several blocks therefore share the same
+// rays, and each block takes some of the strips. The last block adds up the results of all these
+// blocks, in the order of the strips.
 //
-// Renew. A lane has four pixels of a column, or fewer if a GPU's part of the image is small. A warp
-// has 32 columns. A ray's length in a pixel follows from its distance from the pixel's centre: a
-// trapezoid. A pixel and an angle take 2 words of the first-level cache, at one or two turns each,
-// because a warp's rays are spread over up to 32 words. They also take 14 instructions, 3.6 clocks
-// of the schedulers. Cache and schedulers limit the kernel alike. The rays of a subset are in the
-// L2. An image has few pixels for a GPU's threads, too. If a subset has many angles, which a lane
-// takes one after another, teams of warps divide the angles among themselves.
+// Kernel renew_pixels: a lane has four pixels of a column, or fewer if a GPU's part of the image is
+// small. A warp has 32 columns. A ray's length in a pixel is a function of the ray's distance from
+// the pixel's centre; the function has the shape of a trapezoid. For each pixel and angle, a lane
+// reads 2 words through the first-level cache. Each word takes one or two turns, because the rays
+// of a warp are spread over up to 32 words. Each pixel and angle also takes 14 instructions, 3.6
+// clocks of the schedulers. The cache and the schedulers are equally close to their limits. The
+// rays of a subset are in the L2. An image, too, has few pixels in comparison with a GPU's threads.
+// A lane takes a subset's angles one after another. If a subset has many angles, teams of warps
+// therefore divide the angles among themselves.
 #pragma once
 
 #include <algorithm>
@@ -66,7 +74,7 @@
 
 namespace interlace::workload {
 
-// The type of positions in pixels or bins.
+// The type of positions. The unit is a pixel or a bin, times 2^-40.
 using fixed_point = std::int64_t;
 inline constexpr std::uint32_t fixed_bits = 40;
 inline fixed_point to_fixed(double x) { return std::llround(std::ldexp(x, fixed_bits)); }
@@ -79,13 +87,14 @@ INTERLACE_HOST_DEVICE float saturate(float x) {
 #endif
 }
 
-// The rays of an angle, as they cross strips of the image. Strips are rows, or columns if `turned`.
+// The rays of an angle, and where they cross the strips of the image. Strips are rows, or columns
+// if `turned`.
 struct ray_family {
-  fixed_point first = 0;  // where ray 0 crosses strip 0, measured along the strip
+  fixed_point first = 0;  // position where ray 0 crosses strip 0, measured along the strip
   fixed_point slope = 0;  // change from one strip to the next, at most 1
   fixed_point apart = 0;  // distance from one ray to the next
   float steepness = 0;    // 1 / |slope|
-  float length = 0;       // length of any ray in a strip
+  float length = 0;       // length of each ray in a strip
   std::uint32_t turned = 0;
 };
 
@@ -94,13 +103,14 @@ struct pixel_family {
   fixed_point first = 0;  // position of pixel (0, 0)
   fixed_point right = 0;  // change from one column to the next
   fixed_point down = 0;   // change from one row to the next
-  // The length of a ray in a pixel, divided by the longest possible length, is min(1, edge -
-  // steepness * (distance - 1/2)).
+  // A ray's length in a pixel is the longest possible length times min(1, edge - steepness *
+  // (distance - 1/2)).
   float steepness = 0;
   float edge = 0;
 };
 
-// The directions of `angles` angles in half a turn. They are exact at 0 and 90 degrees.
+// The directions of `angles` angles that fill half a turn. The directions are exact at 0 and at 90
+// degrees.
 class scan_geometry {
  public:
   scan_geometry(std::uint32_t size, std::uint32_t angles, std::uint32_t detectors)
@@ -109,7 +119,7 @@ class scan_geometry {
   ray_family rays(std::uint32_t angle) const {
     const auto [cosine, sine] = direction(angle);
     const bool turned = std::abs(sine) > std::abs(cosine);
-    // Rows are counted downwards: column(row) = half + (bin - middle + (row - half) sine) / cosine.
+    // Row numbers grow downwards: column(row) = half + (bin - middle + (row - half) sine) / cosine.
     const double slope = turned ? cosine / sine : sine / cosine;
     const double apart = turned ? -1 / sine : 1 / cosine;
     const double first = half() - middle() * apart - half() * slope;
@@ -148,20 +158,21 @@ class scan_geometry {
   std::uint32_t detectors_;
 };
 
-// Computes w (y - a . x) for a subset's rays, times the length of a ray in a strip. This length is
-// the longest possible length of a ray in a pixel.
+// Computes w (y - a . x) for the rays of a subset, times the length of a ray in a strip. That
+// length is also the longest possible length of the ray in a pixel.
 struct project_rays {
-  static constexpr std::uint32_t threads = 128;  // a ray a lane
+  static constexpr std::uint32_t threads = 128;  // one ray for each lane
   static constexpr std::uint32_t depth = 16;     // strips that are staged at a time
-  // The words from one staged strip to the next. The rays of a block, with their slopes, span 127 *
-  // sqrt(2) + 15 pixels. Up to 4 more pixels are read, and pixels are staged in groups of 32. The
-  // number is twice an odd number, so that 16 strips by 2 pixels are in 32 banks.
+  // The number of words from one staged strip to the next. The rays of a block, with their slopes,
+  // span 127 * sqrt(2) + 15 pixels. Up to 4 more pixels are read, and pixels are staged in groups
+  // of 32. The number is twice an odd number, so that 16 strips by 2 pixels are in 32 different
+  // banks.
   static constexpr std::uint32_t pitch = 226;
   static constexpr std::uint32_t batch = 4;  // loads that a staging lane has in flight
   static constexpr std::uint32_t shared_bytes = depth * pitch * sizeof(float) + sum_bytes(1);
   static constexpr std::uint32_t fraction_bits = 23;  // bits of a position within the staged strips
 
-  local<const ray_family> angles;  // angles of the subset
+  local<const ray_family> angles;  // the angles of the subset
   local<const float> measured;     // y of the device's rays
   local<const float> weights;
   local<float> partial;          // shape [blocks][threads]: the block's result for each ray
@@ -171,10 +182,10 @@ struct project_rays {
   reduced<double> cost;  // sum of w (y - a . x)^2
   std::uint32_t size = 0;
   std::uint32_t detectors = 0;
-  // The device's first group. An angle has ceil(detectors / threads) groups.
+  // The number of the device's first group of rays. An angle has ceil(detectors / threads) groups.
   std::uint32_t first_group = 0;
   std::uint32_t first_ray = 0;
-  std::uint32_t strips = 0;  // strips of a block, a multiple of depth
+  std::uint32_t strips = 0;  // the number of strips of a block, a multiple of depth
   bool track_residual = false;
 
   template <class Block>
@@ -183,7 +194,8 @@ struct project_rays {
     auto sum = lane_state<float>(block);
     auto residual = lane_state<float>(block);
     const std::uint32_t groups = (detectors + threads - 1) / threads;
-    const std::uint32_t parts = (size + strips - 1) / strips;  // blocks that share the same rays
+    // the number of blocks that share the same rays
+    const std::uint32_t parts = (size + strips - 1) / strips;
     const auto index = static_cast<std::uint32_t>(block.index());
     const std::uint32_t group = first_group + index / parts;
     const std::uint32_t first_strip = index % parts * strips;
@@ -192,7 +204,7 @@ struct project_rays {
     const std::uint32_t first_bin = group % groups * threads;
     const ray_family family = block.load(angles, angle);
 
-    // `before` is the smallest offset of any lane and strip from `at`; it is 0 or less.
+    // `before` is the smallest offset from `at` over all lanes and strips. It is 0 or negative.
     constexpr fixed_point one = fixed_point{1} << fixed_bits;
     const fixed_point over_lanes = family.apart * (threads - 1);
     const fixed_point over_strips = family.slope * (depth - 1);
@@ -206,7 +218,8 @@ struct project_rays {
          strip += depth, at += family.slope * depth) {
       const auto origin = static_cast<std::int32_t>((at + before) >> fixed_bits) - 2;
       const std::int32_t end = origin + static_cast<std::int32_t>(used);
-      if (origin >= static_cast<std::int32_t>(size) || end <= 0) continue;  // outside of the image
+      // the strip is outside of the image
+      if (origin >= static_cast<std::int32_t>(size) || end <= 0) continue;
       const bool whole =
           origin >= 0 && end + 31 <= static_cast<std::int32_t>(size) && strip + depth <= size;
       block.each([&](auto lane) {
@@ -250,8 +263,8 @@ struct project_rays {
     if (track_residual) add_sums(block, cost, 1, residual);
   }
 
-  // The strips of a block, for a subset with `groups` groups of rays. There are at most most_blocks
-  // blocks, and a block stages at least twice.
+  // The number of strips of a block, for a subset with `groups` groups of rays. The result makes at
+  // most most_blocks blocks, and a block has at least two stages.
   static std::uint32_t strips_for(std::uint32_t size, std::uint64_t groups) {
     constexpr std::uint64_t most_blocks = 8192;
     std::uint32_t strips = 2 * depth;
@@ -260,8 +273,9 @@ struct project_rays {
   }
 
  private:
-  // Stages pixels from position `origin` along the strips, in strips from number `strip` on. Pixels
-  // outside of the image are 0. With `Whole`, no pixel is outside.
+  // Stages the pixels from position `origin` along the strips, in the strips from number `strip`
+  // on. Pixels outside of the image are 0. With `Whole`, the caller promises that no pixel is
+  // outside.
   template <bool Whole, class Lane, class Shared>
   INTERLACE_KERNEL void stage(const Lane& lane, const Shared& staged, bool turned,
                               std::uint32_t strip, std::int32_t origin, std::uint32_t used) const {
@@ -280,7 +294,8 @@ struct project_rays {
       const std::uint32_t first = minor * across_pitch + major * down_pitch;
       float pixel[batch] = {};
       for (auto k : lane.range(0U, batch)) {
-        // As an unsigned number, a negative position is large.
+        // A negative position is a large number here, because the type is unsigned. One comparison
+        // is therefore enough.
         const bool inside = minor + k * across_step < size && major + k * down_step < size;
         if (Whole || inside) pixel[k] = lane.load(image, first + k * step);
       }
@@ -292,7 +307,8 @@ struct project_rays {
     lane.compute(operation::integer, (Whole ? 14 : 24) * turns + 30);
   }
 
-  // The sum along a ray that is at `own` in the first strip, if its length in each strip is 1.
+  // The sum of the pixels along a ray whose position in the first strip is `own`, if the ray's
+  // length in each strip is 1.
   template <class Lane, class Shared>
   static INTERLACE_KERNEL float cross(const Lane& lane, const Shared& staged,
                                       const ray_family& family, fixed_point own) {
@@ -304,7 +320,7 @@ struct project_rays {
     float sum = 0;
     for (auto strip : lane.range(0U, depth)) {
       const std::uint32_t last = strip * pitch + (at >> fraction_bits);
-      // The bits of 1 plus the part of the last pixel that the ray reaches.
+      // The bits of 1 + f. The ray covers the fraction f of the last pixel.
       const float reach = __builtin_bit_cast(float, (at & mask) | 0x3f800000U);
       const float share = saturate(fmaf(reach, family.steepness, -family.steepness));
       const float before = lane.load(staged, last - 1);
@@ -317,12 +333,13 @@ struct project_rays {
   }
 };
 
-// The most pixels of a lane in renew_pixels. A device can be faster with fewer pixels in each lane.
+// The most pixels that a lane has in renew_pixels. Fewer pixels in each lane can be faster on some
+// devices.
 inline constexpr std::uint32_t most_rows_of_lane = 4;
 
-// Renews the pixels of a device from the results of project_rays. A lane has `Rows` pixels of a
-// column. Each of `Teams` teams has all pixels of a block and every Teams-th angle. `Teams` is 1,
-// or so large that in the end each lane finishes one pixel.
+// Updates the pixels of a device from the results of project_rays. A lane has `Rows` pixels of a
+// column. Each of the `Teams` teams has all pixels of a block and every Teams-th angle. `Teams` is
+// either 1 or large enough that each lane finishes at most one pixel at the end.
 template <std::uint32_t Teams, std::uint32_t Rows>
 struct renew_pixels {
   static constexpr std::uint32_t team_threads = 256;
@@ -336,21 +353,21 @@ struct renew_pixels {
   static constexpr std::uint64_t blocks(std::uint64_t columns, std::uint64_t rows) {
     return (columns + tile - 1) / tile * ((rows + tile_rows - 1) / tile_rows);
   }
-  // The detector position of the pixel from which a lane counts, and the distances from there to
-  // the positions of the neighbouring pixels.
+  // The detector position of the pixel at which a lane starts, and the distances from that position
+  // to the positions of neighbouring pixels.
   struct tile_place {
-    float offset;  // offset from a bin's centre, less 1/2
+    float offset;  // distance of the position from its bin's centre, minus 1/2
     float right;
     float down;
     float steepness;
     float edge;
-    std::uint32_t ray;  // number of this bin, less the bits of `rounder`
+    std::uint32_t ray;  // number of this bin, minus the bits of `rounder`
   };
   static constexpr std::uint32_t team_sums = Teams == 1 ? 0 : Teams * tile * tile_rows;
   static constexpr std::uint32_t shared_bytes =
       batch * sizeof(tile_place) + team_sums * sizeof(float);
-  // Adding this constant to a number rounds the number to a whole one, whose value is then in the
-  // low bits of the sum.
+  // Adding this constant to a number rounds the number to an integer. The low bits of the sum then
+  // hold that integer.
   static constexpr float rounder = 12582912.0F;
   static constexpr std::uint32_t rounder_bits = 0x4b400000U;
 
@@ -362,7 +379,7 @@ struct renew_pixels {
   std::uint32_t detectors = 0;
   std::uint32_t angle_count = 0;
   std::uint32_t first_row = 0;
-  std::uint32_t last_row = 0;  // exclusive
+  std::uint32_t last_row = 0;  // last row, exclusive
   float subsets = 1;
   float beta = 0;
 
@@ -377,8 +394,8 @@ struct renew_pixels {
     const auto index = static_cast<std::uint32_t>(block.index());
     const std::uint32_t column0 = index % tiles * tile;
     const std::uint32_t row0 = first_row + index / tiles * tile_rows;
-    // Positions count from a row that does not depend on Rows, so the results do not depend on Rows
-    // either.
+    // The kernel counts positions from a row that does not depend on Rows. The results therefore do
+    // not depend on Rows either.
     const std::uint32_t origin = row0 - (row0 - first_row) % tile;
     for (std::uint32_t first = 0; first < angle_count; first += batch) {
       const std::uint32_t count = angle_count - first < batch ? angle_count - first : batch;
@@ -398,7 +415,7 @@ struct renew_pixels {
         lane.compute({.fp32 = 3, .integer = 20, .special = 3});
       });
       block.each([&](auto lane) {
-        // Lanes outside of the image take the image's last pixels, and store nothing.
+        // Lanes outside of the image compute the image's last pixels and store nothing.
         const auto place = place_of(lane, column0, row0);
         const auto x = static_cast<float>(smaller(place.column, size - 1) - column0);
         float y[Rows];
@@ -406,7 +423,7 @@ struct renew_pixels {
           y[k] = static_cast<float>(smaller(place.row + k, size - 1) - origin);
         }
         sums sum = total[lane];
-        // The loop handles the rays of four rows in a turn.
+        // Each turn of the loop handles the rays of four rows.
         for (auto a : lane.carrying(4 / Rows, {.fp32 = 8 * Rows + 1, .integer = 2 * Rows + 1},
                                     lane.index() / team_threads, count, Teams)) {
           const tile_place p = lane.load(places, a);
@@ -414,8 +431,8 @@ struct renew_pixels {
           for (std::uint32_t k = 0; k < Rows; ++k) {
             const float from = fmaf(y[k], p.down, left);
             const float rounded = from + rounder;
-            // The position relative to the middle between the two rays on both sides of the pixel's
-            // centre.
+            // The pixel's centre lies between two rays. `off` is its position relative to the
+            // middle between these two rays.
             const float off = from - (rounded - rounder);
             const std::uint64_t ray = p.ray + __builtin_bit_cast(std::uint32_t, rounded);
             sum.v[k] += saturate(fmaf(off, -p.steepness, p.edge)) * lane.load(rays, ray);
@@ -462,7 +479,7 @@ struct renew_pixels {
                                                std::uint32_t row0) {
     return {column0 + lane.index() % tile, row0 + lane.index() % team_threads / tile * Rows};
   }
-  // Updates a pixel if the device owns it. `sum` is the sum of a(j) w (y - a . x).
+  // Updates a pixel if the device owns the pixel. `sum` is the sum of a(j) w (y - a . x).
   template <class Lane>
   INTERLACE_KERNEL void renew(const Lane& lane, std::uint32_t row, std::uint32_t column,
                               float sum) const {
@@ -489,11 +506,11 @@ struct renew_pixels {
   }
 };
 
-// The pixels of a lane in renew_pixels, for `rows` rows of `columns` pixels on a device that holds
-// `at_once` of its blocks at a time. A pixel takes the fewest instructions if a lane has four
-// pixels. But a device that holds less than a quarter of its possible warps waits for its cache.
-// And a device that stores to others and holds all its blocks at a time would store everything at
-// the end.
+// The number of pixels that a lane has in renew_pixels. The device has `rows` rows of `columns`
+// pixels and holds `at_once` blocks of the kernel at a time. A pixel takes the fewest instructions
+// if a lane has four pixels. There are two reasons to choose fewer pixels. A device that holds less
+// than a quarter of its possible warps waits for its cache. A device that stores to other devices
+// and holds all its blocks at a time would store everything at the end.
 inline std::uint32_t rows_of_lane(std::uint64_t columns, std::uint64_t rows, std::uint64_t at_once,
                                   bool stores_to_others) {
   const std::uint64_t least = stores_to_others ? at_once : at_once / 4;
@@ -503,10 +520,11 @@ inline std::uint32_t rows_of_lane(std::uint64_t columns, std::uint64_t rows, std
 }
 
 struct ct_scan {
-  std::uint32_t size = 0;  // pixels of a side
+  std::uint32_t size = 0;  // pixels along each side
   std::uint32_t angles = 0;
-  // There is one ray for each bin. The number is even if and only if `size` is, so that no ray is
-  // on an edge of pixels. There must be enough bins to see the whole image.
+  // The number of rays of an angle, one for each bin. The number is even if and only if `size` is
+  // even, so that no ray runs along the edges of pixels. There must be enough bins to cover the
+  // whole image.
   std::uint32_t detectors = 0;
   std::uint32_t subsets = 1;         // must divide `angles`
   float beta = 0;                    // strength of the prior
@@ -524,9 +542,9 @@ inline std::uint32_t least_detectors(std::uint32_t size) {
 template <class Node>
 class ct {
  public:
-  // `options.boundaries`: device d owns the pixels [boundaries[d], boundaries[d + 1]), which are
-  // whole rows. The constructor cuts the rays. With `to_readers` a ray goes only to devices whose
-  // pixels need it. Throws usage_error if the scan is invalid.
+  // `options.boundaries`: device d owns the pixels [boundaries[d], boundaries[d + 1]), which must
+  // be whole rows. The constructor divides the rays among the devices. With `to_readers`, a ray
+  // goes only to devices whose pixels need it. Throws usage_error if the scan is invalid.
   ct(Node& node, const ct_scan& scan, const kernel::region_options& options,
      bool to_readers = false)
       : node_(node),
@@ -539,9 +557,10 @@ class ct {
         rays_(node.template create_region<float>(
             to_readers ? sent_to_readers(cut_rays(options), readers_of_rays())
                        : cut_rays(options))),
-        // The number of copies is a prime. Several blocks form a group that shares the same rays,
-        // and one block of each group adds the group's part to a copy. In simulation it is the
-        // block with the same number in each group, so the adding blocks are equally far apart.
+        // The number of copies is a prime. A group of blocks shares the same rays, and one block of
+        // each group adds the group's cost to one of the copies. In simulation the adding block has
+        // the same number in each group, so the numbers of the adding blocks have a common stride.
+        // A prime number of copies spreads these blocks over all copies.
         cost_(node.template create_reduction<double, combine::add>(1, 61)) {
     for (const std::uint64_t b : boundaries_) {
       if (b % scan.size == 0) continue;
@@ -576,15 +595,15 @@ class ct {
     }
   }
 
-  // The image as device `device` holds it.
+  // The image that device `device` holds.
   std::vector<float> result(std::uint32_t device) const { return node_.front(image_, device); }
 
-  // The sum of w (y - a . x)^2 over all rays in the last iteration that tracked it. Each subset is
-  // measured before its step.
+  // The sum of w (y - a . x)^2 over all rays in the last iteration that tracked the residual. Each
+  // subset is measured before its step.
   double residual() const { return node_.front(cost_, 0)[0]; }
 
  private:
-  // A subset of at least this many angles is renewed by teams.
+  // A subset with at least this many angles is updated by teams of warps.
   static constexpr std::uint32_t many_angles = 32;
 
   struct part {
@@ -600,7 +619,7 @@ class ct {
     std::uint32_t first_ray = 0;
     std::uint32_t rays = 0;  // number of rays of a subset
     std::uint64_t ray_blocks = 0;
-    std::uint32_t rows_of_lane = most_rows_of_lane;  // the rows in renew_pixels
+    std::uint32_t rows_of_lane = most_rows_of_lane;  // rows of a lane in renew_pixels
     kernel::block_mapping ray_mapping;
     kernel::block_mapping pixel_mapping;
   };
@@ -633,9 +652,9 @@ class ct {
 
   std::uint64_t pixels() const { return std::uint64_t{scan_.size} * scan_.size; }
 
-  // The angle of a subset's k-th slot. A subset has every S-th angle. The order of its slots
-  // follows the golden section, which fills the half turn evenly, so that all devices have all
-  // directions.
+  // The angle in slot `slot` of a subset. A subset has every S-th angle. The order of the slots
+  // follows the golden section, which fills the half turn evenly. Each device therefore gets rays
+  // of all directions.
   std::uint32_t angle_of(std::uint32_t subset, std::uint32_t slot) const {
     auto stride = static_cast<std::uint32_t>(0.382 * of_subset_) + 1;
     while (std::gcd(stride, of_subset_) != 1) ++stride;
@@ -658,8 +677,8 @@ class ct {
     return options;
   }
 
-  // For each ray of a subset, the devices whose tiles of pixels the ray crosses. The result is the
-  // same for all subsets.
+  // For each ray of a subset, the set of devices whose tiles of pixels the ray crosses. The result
+  // is the same for all subsets.
   std::vector<std::uint16_t> readers_of_rays() const {
     const scan_geometry geometry(scan_.size, scan_.angles, scan_.detectors);
     std::vector<std::uint16_t> readers(std::size_t{of_subset_} * scan_.detectors, 0);
@@ -667,8 +686,8 @@ class ct {
       const std::uint64_t first = boundaries_[d] / scan_.size;
       const std::uint64_t rows = boundaries_[d + 1] / scan_.size - first;
       if (rows == 0) continue;
-      // Assumes blocks of the greatest possible height, and includes their rows beyond the device's
-      // part.
+      // This function assumes blocks of the greatest possible height, including the rows of a block
+      // that lie beyond the device's part.
       constexpr std::uint64_t tile = renew_pixels<1, most_rows_of_lane>::tile_rows;
       const std::uint64_t last =
           std::min<std::uint64_t>(scan_.size, first + (rows + tile - 1) / tile * tile) - 1;
@@ -681,8 +700,8 @@ class ct {
                          family.down * static_cast<fixed_point>(last),
                          across + family.down * static_cast<fixed_point>(first),
                          across + family.down * static_cast<fixed_point>(last)});
-        // A pixel needs the ray before its centre and the ray after it. If the position rounds up,
-        // it also needs the next ray.
+        // A pixel needs the ray before its centre and the ray after its centre. If the position
+        // rounds up, the pixel also needs the next ray.
         const auto bin = [&](fixed_point at) { return (family.first + at) >> fixed_bits; };
         const auto begin = std::max<fixed_point>(0, bin(low) - 1);
         const auto end = std::min<fixed_point>(scan_.detectors, bin(high) + 3);
@@ -875,7 +894,7 @@ struct ct_problem {
 
 }  // namespace interlace::workload
 
-// What nvcc 13.0 makes of the kernels: registers and instructions.
+// The registers and instructions of the kernels, as nvcc 13.0 compiles them.
 namespace interlace {
 
 template <>

@@ -1,24 +1,26 @@
 // The heat equation and the inviscid Burgers' equation on a grid of two or three dimensions, by
-// explicit schemes. It follows the multi-GPU baseline of the FinePack paper's diffusion (Diaz,
-// MultiGPU_AdvectionDiffusion):
+// explicit schemes. The scheme is that of Diaz's MultiGPU_AdvectionDiffusion, the multi-GPU
+// baseline from which the FinePack paper takes its diffusion workload:
 //
 //   heat      u_t = D (u_xx + u_yy + u_zz), central differences of fourth order
 //   Burgers   u_t + f(u)_x + f(u)_y + f(u)_z = 0, f(u) = u^2 / 2, by the finite-difference WENO
 //             scheme of fifth order (Jiang and Shu, 1996) with global Lax-Friedrichs splitting
 //
 // Time integration is the strong-stability-preserving Runge-Kutta method of third order (Shu and
-// Osher, 1988). With L(u) the change of u in a step,
+// Osher, 1988). L(u) is the change of u in a step:
 //
 //   a = u + L(u);  b = 3/4 u + 1/4 (a + L(a));  u' = 1/3 u + 2/3 (b + L(b))
 //
-// Beyond its edges the grid repeats its outermost points. A stage is an epoch, so a step moves the
-// halo three times: two planes of points for heat, and three planes for Burgers.
+// Beyond its edges the grid repeats its outermost points. Each of the three stages is an epoch, so
+// a step moves the halo three times. The halo is two planes of points for heat and three planes for
+// Burgers.
 //
-// Heat: a lane has a point and reads 13 points; lanes near it load all of these points except its
-// own. Memory moves 12 bytes for each point and stage: the point, the step's start and the result.
-// The addresses of a point and its neighbours take about 90 integer operations. These operations
-// are the limit. Burgers: a point takes 12 reconstructions. Neighbouring lanes compute 6 of them
-// again. Operations are the limit.
+// Heat: a lane has one point and reads 13 points. Neighbouring lanes load 12 of these points too,
+// because they are the neighbours' own points. Memory moves 12 bytes for each point and stage: the
+// point, the step's start and the result. The addresses of a point and its neighbours take about 90
+// integer operations. These integer operations are the limit. Burgers: a point takes 12
+// reconstructions. Neighbouring lanes compute 6 of these reconstructions a second time. Arithmetic
+// is the limit.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +42,7 @@ namespace interlace::workload {
 
 struct heat_change {
   static constexpr std::uint32_t halo = 2;
-  // The operations of a point, counted in the machine code.
+  // The operations for one point, counted in the machine code.
   static INTERLACE_HOST_DEVICE operations work(std::uint32_t dimensions) {
     return {.fp32 = 5 * dimensions + 4, .integer = 18 * dimensions + 38, .special = 6};
   }
@@ -65,13 +67,13 @@ struct burgers_change {
   }
 
   float rate;   // dt / dx
-  float speed;  // at least all |u|
+  float speed;  // an upper bound of all |u|
 
   template <class Lane>
   INTERLACE_KERNEL float along(const Lane& lane, const replicated<float>& u, float own,
                                const grid_line& line) const {
-    float right[2 * halo + 1];  // the flux that goes right: (f(u) + speed u) / 2
-    float left[2 * halo + 1];   // the flux that goes left: (f(u) - speed u) / 2
+    float right[2 * halo + 1];  // the flux to the right: (f(u) + speed u) / 2
+    float left[2 * halo + 1];   // the flux to the left: (f(u) - speed u) / 2
     for (std::uint32_t k = 0; k <= 2 * halo; ++k) {
       const float v = k == halo  ? own
                       : k < halo ? lane.load(u, line.lower(halo - k))
@@ -87,8 +89,9 @@ struct burgers_change {
   }
 
  private:
-  // The value between c and d: the mean of the parabolas through a b c, b c d and c d e, weighted
-  // by their smoothness. The weights have a common denominator, so there is only one division.
+  // The value on the face between points c and d. It is the mean of three parabolas, through a b c,
+  // b c d and c d e, weighted by their smoothness. The weights share a common denominator, so there
+  // is only one division.
   static INTERLACE_KERNEL float face(float a, float b, float c, float d, float e) {
     constexpr float tiny = 1e-6F;
     const float s0 = rough(a - 2 * b + c, a - 4 * b + 3 * c) + tiny;
@@ -111,10 +114,10 @@ struct diffusion_stage {
   static constexpr std::uint32_t threads = 256;
 
   replicated<float> u;
-  local<float> start;  // start of the step, this device's points
+  local<float> start;  // values at the start of the step, at this device's points
   Change change;
   grid_shape shape;
-  std::uint32_t first = 0;  // this device's points
+  std::uint32_t first = 0;  // first of this device's points
   std::uint32_t last = 0;
   std::uint32_t stage = 0;  // 0, 1 or 2
 
@@ -151,7 +154,7 @@ struct diffusion_start {
   const float* values = nullptr;  // [planes][rows][columns]
   diffusion_equation equation = diffusion_equation::heat;
   float rate = 0;   // heat: D dt / dx^2; Burgers: dt / dx
-  float speed = 0;  // Burgers: at least all |u|
+  float speed = 0;  // Burgers: an upper bound of all |u|
 };
 
 template <class Node>
@@ -175,7 +178,8 @@ class diffusion {
     node_.set_front(u_, std::vector<float>(start_.values, start_.values + start_.shape.points()));
   }
 
-  // Makes a time step. Steps have no residual, so it throws usage_error if one is requested.
+  // Makes a time step. A step has no residual, so the function throws usage_error if
+  // `track_residual` is set.
   void enqueue_iteration(bool track_residual) {
     if (track_residual) throw usage_error("diffusion makes a fixed number of steps");
     for (std::uint32_t stage = 0; stage < 3; ++stage) {
@@ -190,7 +194,8 @@ class diffusion {
     }
   }
 
-  // The values u of device `device`. Its own planes and the halo are up to date.
+  // The values u that device `device` holds. The device's own planes and its halo are up to date;
+  // other planes are not.
   std::vector<float> result(std::uint32_t device) const { return node_.front(u_, device); }
 
   double residual() const { return 0; }
@@ -258,7 +263,7 @@ struct diffusion_problem {
 
 }  // namespace interlace::workload
 
-// What nvcc 13.0 makes of the kernels: registers and instructions.
+// The registers and instructions of the kernels, as nvcc 13.0 compiles them.
 namespace interlace {
 
 template <>

@@ -1,10 +1,10 @@
-// The update of an embedding table. Each epoch adds a batch of gradients to rows of the table; a
-// gradient is a row of numbers. A row can occur several times in a batch, because some rows are
-// looked up more often.
+// The update of an embedding table. Each epoch adds a batch of gradients to rows of the table. A
+// gradient has as many numbers as a row. A row can occur several times in a batch, because some
+// rows are looked up more often than others.
 //
-// The table is a partition of numbers. A lane adds one number, and consecutive lanes add the
-// consecutive numbers of a row. For each number, a lane reads the number (4 B, coalesced) and the
-// number of its row (4 B, the same for all lanes of a row), and makes one addition.
+// The table is a partitioned array of numbers. Each lane adds one number, and consecutive lanes add
+// the consecutive numbers of a row. A lane reads its number (4 B, coalesced) and the index of its
+// row (4 B, the same for all lanes of a row). It then makes one addition.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct embedding_update {
   static constexpr std::uint32_t numbers_a_lane = 16;
 
   partitioned<float, combine::add> table;
-  local<const std::uint32_t> rows;  // the row of each gradient
+  local<const std::uint32_t> rows;  // the row to which each gradient is added
   local<const float> gradients;     // [gradient][width]
   std::uint32_t width_bits = 0;     // log2 of the width of a row
 
@@ -77,7 +77,7 @@ class embedding {
     node_.exchange(table_);
   }
 
-  // The device's own rows.
+  // The rows that the device owns.
   std::vector<float> result(std::uint32_t device) const {
     return values_of_part(node_.part(table_, device), boundaries_[device], boundaries_.back());
   }

@@ -1,22 +1,23 @@
-// Propagation of seismic waves in an elastic, layered medium: velocities v and stresses s,
+// Propagation of seismic waves in an elastic, layered medium. The unknowns are velocities v and
+// stresses s:
 //
 //   rho dv(i)/dt = sum over j of ds(i, j)/dx(j)
 //   ds(i, j)/dt = lambda (div v) [i = j] + mu (dv(i)/dx(j) + dv(j)/dx(i))
 //
-// by finite differences of fourth order in space and second order in time on a staggered grid
-// (Virieux, 1986; Levander, 1988). Equations and orders are those of the earthquake code from which
-// the FinePack paper takes EQWP (Liu, b2r); that code has all values at the same points. Beyond the
-// grid's edges everything is zero.
+// The scheme has finite differences of fourth order in space and of second order in time, on a
+// staggered grid (Virieux, 1986; Levander, 1988). The FinePack paper takes EQWP from an earthquake
+// code (Liu, b2r). That code has the same equations and orders, but stores all values at the same
+// points. Beyond the grid's edges everything is zero.
 //
-// A step is two epochs: stresses from velocities, then velocities from stresses. Devices exchange a
-// halo of two planes of all three velocities, and of the three stresses xz, yz and zz. The other
-// stresses stay on their device. In a region a plane's three components are stored one after
-// another, so that a halo is contiguous.
+// A step is two epochs. The first epoch computes stresses from velocities, and the second computes
+// velocities from stresses. Devices exchange a halo of two planes of all three velocities, and of
+// the three stresses xz, yz and zz. The other stresses stay on their device. In a region a plane's
+// three components are stored one after another, so that a halo is contiguous.
 //
-// For stresses a point loads 3 + 6 words and stores 6. For velocities it loads 6 + 3 words and
-// stores 3. Together these are 108 bytes of memory in a step. Each time a point also reads 27 words
-// of its neighbours, which lanes near it load. The addresses of the point and its neighbours take
-// 130 integer operations each time.
+// For stresses, a point loads 3 + 6 words and stores 6. For velocities, a point loads 6 + 3 words
+// and stores 3. Together these are 108 bytes of memory for each point in a step. In each of the two
+// epochs, a point also reads 27 words of its neighbours, which neighbouring lanes load as well. The
+// addresses of the point and its neighbours take 130 integer operations in each epoch.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +48,7 @@ struct elastic_plane {
   float buoyancy;  // dt / (rho dx)
 };
 
-inline constexpr std::uint32_t elastic_components = 3;  // components of a region's point
+inline constexpr std::uint32_t elastic_components = 3;  // components of each point in a region
 
 // The common part of both kernels. A block covers some points of a plane, and a lane computes one
 // of these points.
@@ -58,11 +59,11 @@ struct elastic_points {
   static constexpr std::uint32_t components = elastic_components;
 
   grid_shape shape;
-  std::uint32_t first_plane = 0;  // the first plane of this device
+  std::uint32_t first_plane = 0;  // number of this device's first plane
   std::uint32_t blocks_a_plane = 0;
 
-  // A point: the indices of its component 0 in the whole grid and in the device's part, and the
-  // grid lines through it.
+  // A point. The indices are those of its component 0 in the whole grid and in the device's part.
+  // The other members describe the grid lines through the point.
   struct place {
     std::uint32_t here, own, plane;
     grid_line x, y, z;
@@ -86,9 +87,9 @@ struct elastic_points {
             p.inside};
   }
 
-  // Two differences of fourth order along a line through element `at`, whose value is `own`.
-  // `behind` is the difference between the point and the next point, and `before` the one between
-  // the previous point and this point.
+  // Two differences of fourth order along a grid line through element `at`, which has the value
+  // `own`. `behind` lies between this point and the next point. `before` lies between the previous
+  // point and this point.
   template <class Lane, class View>
   static INTERLACE_KERNEL float behind(const Lane& lane, const View& v, std::uint32_t at, float own,
                                        const grid_line& line) {
@@ -220,7 +221,7 @@ template <class Node, class Points = point_runs>
 class eqwp {
  public:
   // `options.boundaries`: device d owns the velocities [boundaries[d], boundaries[d + 1]), which
-  // are whole planes. Throws usage_error if the grid is invalid.
+  // must be whole planes. Throws usage_error if the grid is invalid.
   eqwp(Node& node, const elastic_start& start, const kernel::region_options& options)
       : node_(node),
         start_(start),
@@ -247,14 +248,15 @@ class eqwp {
     }
   }
 
-  // Makes a time step. Steps have no residual, so it throws usage_error if one is requested.
+  // Makes a time step. A step has no residual, so the function throws usage_error if
+  // `track_residual` is set.
   void enqueue_iteration(bool track_residual) {
     if (track_residual) throw usage_error("eqwp makes a fixed number of steps");
     enqueue<renew_stresses<Points>>(across_);
     enqueue<renew_velocities<Points>>(velocity_);
   }
 
-  // The velocities of device `device`. Its own planes and the halo are up to date.
+  // The velocities that device `device` holds. The device's own planes and its halo are up to date.
   std::vector<float> result(std::uint32_t device) const { return node_.front(velocity_, device); }
 
   double residual() const { return 0; }
@@ -329,8 +331,8 @@ struct eqwp_problem {
     constexpr std::size_t values = sizeof(elastic_plane) / sizeof(float);
     eqwp_problem problem;
     problem.shape = shape_of(velocity);
-    // Python passes planes of three components, which are stored one after another, as planes with
-    // three times the rows.
+    // In Python a plane has three components, which are stored one after another. The grid here
+    // therefore has three times as many rows.
     if (medium.extent(0) != problem.shape.planes || medium.extent(1) != values ||
         problem.shape.rows % elastic_components != 0) {
       throw usage_error("velocities and medium do not belong to the same grid");
@@ -363,7 +365,7 @@ struct eqwp_problem {
 
 }  // namespace interlace::workload
 
-// What nvcc 13.0 makes of the kernels: registers and instructions.
+// The registers and instructions of the kernels, as nvcc 13.0 compiles them.
 namespace interlace {
 
 template <>

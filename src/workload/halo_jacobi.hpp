@@ -1,16 +1,18 @@
-// Jacobi iteration for Laplace's equation on a grid whose rows are divided over devices, as in the
-// MPI program of NVIDIA's multi-GPU programming models. Rows are periodic, and the first and the
-// last column are fixed. A device also keeps the row before its own rows and the row after them.
+// Jacobi iteration for Laplace's equation on a grid. The rows are divided among the devices, as in
+// the MPI program of NVIDIA's multi-GPU programming models. The grid is periodic from the last row
+// to the first. The values of the first and the last column are fixed. A device also keeps the row
+// before its own rows and the row after them.
 //
 //   next(y, x) = (a(y, x - 1) + a(y, x + 1) + a(y - 1, x) + a(y + 1, x)) / 4
 //
-// A block has 32 x 32 lanes, as in that program. The same kernel computes the sum of the squared
-// changes. Memory is the limit: a point is read once and written once, which is 8 bytes for 6
-// operations.
+// A block has 32 x 32 lanes, as in that program. The same kernel also computes the sum of the
+// squared changes. Memory is the limit: a point is read once and written once, which is 8 bytes for
+// 6 operations.
 //
-// The kernel works on rows in arrays of each device (local_rows) or in a region (ring_rows). The
-// code that launches it moves rows in arrays; the region's mechanism moves rows in a region. A
-// device's first row goes to the previous device of the ring, and its last row to the next device.
+// The kernel works on rows in arrays of each device (local_rows) or in a region (ring_rows). With
+// arrays, the code that launches the kernel moves the rows between devices. With a region, the
+// region's mechanism moves them. A device's first row goes to the previous device of the ring, and
+// the device's last row goes to the next device.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +35,8 @@ namespace interlace::workload {
 // The rows of one device. Row 0 belongs to the previous device, rows 1, 2, ... are the device's
 // own, and the row after them belongs to the next device.
 struct local_rows {
-  // Operations for the addresses of a point and its neighbours, counted in the machine code.
+  // The operations that compute the addresses of a point and its neighbours, counted in the machine
+  // code.
   static constexpr std::uint32_t place_operations = 10;
 
   local<const float> a;  // [rows + 2][columns]
@@ -48,13 +51,13 @@ struct local_rows {
   }
 };
 
-// The same rows as local_rows, but as a part of the whole grid.
+// The same rows as in local_rows, but stored as a part of the whole grid.
 struct ring_rows {
   static constexpr std::uint32_t place_operations = 24;  // see place_operations of local_rows
 
   replicated<float> grid;  // [all rows][columns]
   std::uint32_t columns = 0;
-  std::uint32_t first = 0;  // the row of the grid that is row 1 here
+  std::uint32_t first = 0;  // row of the grid that is row 1 of this device
   std::uint32_t all = 0;
 
   INTERLACE_HOST_DEVICE const replicated<float>& now() const { return grid; }
@@ -83,16 +86,16 @@ struct halo_jacobi_blocks {
   };
   static INTERLACE_HOST_DEVICE place of(std::uint32_t block, std::uint32_t lane,
                                         std::uint32_t columns, std::uint32_t rows) {
-    std::uint32_t above = 0;  // number of tiles above this one
+    std::uint32_t above = 0;  // number of tiles above this tile
     std::uint32_t before = block;
-    if (rows > tile) {  // the division is half of a lane's computation
+    if (rows > tile) {  // this test saves a division, which is half of a lane's computation
       const std::uint32_t across = (columns + tile - 1) / tile;
       above = block / across;
       before -= above * across;
     }
     return {before * tile + lane % tile, above * tile + lane / tile + 1};
   }
-  // The operations that `of` needs, and the test whether the place exists.
+  // The operations of the function `of`, and of the test whether the place exists.
   static INTERLACE_HOST_DEVICE operations work(std::uint32_t rows) {
     return {.integer = rows > tile ? 28U : 12U, .special = rows > tile ? 3U : 0U};
   }
@@ -140,14 +143,14 @@ inline float halo_jacobi_value(std::uint64_t row, std::uint64_t column) {
 }
 
 struct halo_jacobi_grid {
-  std::uint32_t rows = 0;     // rows of all devices together
-  std::uint32_t columns = 0;  // columns, at least 3
+  std::uint32_t rows = 0;     // number of rows of all devices together
+  std::uint32_t columns = 0;  // number of columns, at least 3
 
   std::uint64_t points() const { return std::uint64_t{rows} * columns; }
 };
 
-// Sets the subscribers for a grid with periodic rows, in which every device needs the row before
-// its own rows and the row after them.
+// Sets the subscribers for a grid whose rows are periodic. Every device needs the row before its
+// own rows and the row after them.
 inline kernel::region_options with_ring(kernel::region_options options,
                                         const halo_jacobi_grid& grid) {
   const auto& cut = options.boundaries;
@@ -177,14 +180,14 @@ inline kernel::region_options with_ring(kernel::region_options options,
   return options;
 }
 
-// Owns the grid. At first, the rows that a device receives are NaN; the first exchange fills them.
-// If a row does not arrive, or is read too early, every result that depends on the row is therefore
-// NaN.
+// Owns the grid. At first, the rows that a device receives from other devices are NaN, and the
+// first exchange fills these rows. If a row does not arrive, or if a kernel reads it too early,
+// every result that depends on the row is therefore NaN.
 template <class Node>
 class halo_jacobi {
  public:
-  // `options.boundaries`: device d owns the points [boundaries[d], boundaries[d + 1]), which are
-  // whole rows. Throws usage_error if the grid is invalid.
+  // `options.boundaries`: device d owns the points [boundaries[d], boundaries[d + 1]), which must
+  // be whole rows. Throws usage_error if the grid is invalid.
   halo_jacobi(Node& node, const halo_jacobi_grid& grid, const kernel::region_options& options)
       : node_(node),
         grid_(grid),
@@ -228,10 +231,11 @@ class halo_jacobi {
     node_.exchange(points_, norm_);
   }
 
-  // The grid of device `device`. Its own rows and the rows next to them are up to date.
+  // The grid that device `device` holds. The device's own rows and the rows next to them are up to
+  // date.
   std::vector<float> result(std::uint32_t device) const { return node_.front(points_, device); }
 
-  // The root of the sum of the squared changes in the last iteration.
+  // The square root of the sum of the squared changes in the last iteration.
   double residual() const { return std::sqrt(node_.front(norm_, 0)[0]); }
 
  private:

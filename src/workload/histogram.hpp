@@ -1,6 +1,6 @@
-// A histogram: each epoch counts all keys again. The bins are a partition.
+// A histogram. Each epoch counts all keys again. The bins are a partitioned array.
 //
-// A key is read once (4 B, coalesced), and its bin takes one addition.
+// A kernel reads each key once (4 B, coalesced) and adds one to the key's bin.
 #pragma once
 
 #include <algorithm>
@@ -64,7 +64,7 @@ class histogram {
     node_.exchange(bins_);
   }
 
-  // The counts of the device's own bins. They are below 2^24, which a float holds exactly.
+  // The counts of the device's own bins. The counts are below 2^24, so a float holds them exactly.
   std::vector<float> result(std::uint32_t device) const {
     return values_of_part(node_.part(bins_, device), boundaries_[device], boundaries_.back());
   }

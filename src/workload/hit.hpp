@@ -1,19 +1,19 @@
-// Homogeneous isotropic turbulence: the Navier-Stokes equations in a periodic box, pseudo-spectral
-// (Rogallo, 1981), as in the code from which the FinePack paper takes HIT (Vela-Martin, HIT_MPI).
-// For the velocity's Fourier coefficients u(k),
+// Homogeneous isotropic turbulence: the Navier-Stokes equations in a periodic box, solved by a
+// pseudo-spectral method (Rogallo, 1981). The method is that of the code from which the FinePack
+// paper takes HIT (Vela-Martin, HIT_MPI). The Fourier coefficients u(k) of the velocity obey
 //
 //   du/dt = P(k) [u x w](k) - nu |k|^2 u,   w = ik x u,   P(k) a = a - k (k . a) / |k|^2
 //
-// where u x w is multiplied point by point in space. Coefficients with a wavenumber of n / 3 or
+// The product u x w is computed point by point in space. Coefficients with a wavenumber of n / 3 or
 // more are dropped (the two-thirds rule), and the coefficient of the mean is not changed. The
-// viscous term is integrated exactly, and the other term by the midpoint rule (Runge-Kutta of
-// second order): with E = exp(-nu |k|^2 dt / 2) and N(u) the first term,
+// viscous term is integrated exactly. The other term, N(u) = P(k) [u x w](k), is integrated by the
+// midpoint rule (Runge-Kutta of second order). With E = exp(-nu |k|^2 dt / 2), a step is
 //
 //   m = E (u + dt / 2 N(u));   u' = E (E u + dt N(m))
 //
-// Wavenumbers are kx = 0 .. n / 2, because the velocity is real, and ky, kz = -n / 2 .. n / 2.
-// Every device has the coefficients of some ky, and in space the planes of some z. An evaluation of
-// N is
+// The velocity is real, so the wavenumbers are kx = 0 .. n / 2, and ky, kz = -n / 2 .. n / 2. Every
+// device has the coefficients of some ky. In space, every device has the planes of some z. These
+// kernels and transforms evaluate N:
 //
 //   rotate          u and w of the coefficients             [kz][6 fields][own ky][kx]
 //   fft             backward along z                        in place
@@ -27,16 +27,17 @@
 //   fft             forward along z                         in place
 //   advance         one stage of the step
 //
-// so a step transposes four times, from all devices to all devices. A part of a region is ordered
-// by the device that reads it: each other device subscribes to one range of the part, and to
-// nothing else. Transforms are library calls, whose accesses to regions are not tracked, so sending
-// copies from memory to the region.
+// A step evaluates N twice, so it transposes the data four times, from all devices to all devices.
+// Each device's part of a region is sorted by the device that reads the elements. Each other device
+// therefore subscribes to one range of the part and to nothing else. The transforms are library
+// calls. A library's accesses to a region are not tracked, so the send kernels copy the results
+// from memory to the region.
 //
 // Memory limits the transforms, `cross`, `send_planes` and `take_lines`. The other kernels are
-// limited by the 47 to 75 integer operations that compute an element's coefficient. The operations
-// that `compute` names were counted on a GPU. For tiles, the counts come from the machine code,
-// without the operations that predicates skip. For the other kernels, both ways of counting give
-// the same numbers.
+// limited by integer operations: 47 to 75 operations compute which coefficient an element is. The
+// operations in the calls of `compute` were counted on a GPU. The counts for tiles come from the
+// machine code, without the operations that predicates skip. For the other kernels, counting on a
+// GPU and counting in the machine code give the same numbers.
 #pragma once
 
 #include <algorithm>
@@ -63,12 +64,12 @@ namespace interlace::workload {
 
 using kernel::complex_number;
 
-// The device's coefficients, with shape [kz][fields][own ky][kx].
+// The coefficients of a device, with shape [kz][fields][own ky][kx].
 struct spectral_part {
   static constexpr std::uint32_t threads = 256;
 
   std::uint32_t length = 0;    // n
-  std::uint32_t first_ky = 0;  // index of the first ky, in 0 .. n - 1
+  std::uint32_t first_ky = 0;  // index of the device's first ky, in 0 .. n - 1
   std::uint32_t own_ky = 0;
 
   INTERLACE_HOST_DEVICE std::uint32_t half() const { return length / 2 + 1; }
@@ -85,7 +86,7 @@ struct spectral_part {
     return {kz, in_plane, static_cast<std::int32_t>(in_plane - line * half()),
             wavenumber(first_ky + line), wavenumber(kz)};
   }
-  // The index of a mode's element among `fields` fields.
+  // The index of a mode's element in field `field` of an array that has `fields` fields.
   INTERLACE_HOST_DEVICE std::uint32_t at(const mode& m, std::uint32_t fields,
                                          std::uint32_t field) const {
     return (m.kz * fields + field) * plane() + m.in_plane;
@@ -97,7 +98,7 @@ struct spectral_part {
   }
 };
 
-// Fields 0 to 2 are u, fields 3 to 5 are its curl.
+// Computes u and its curl. Fields 0 to 2 are u, and fields 3 to 5 are the curl.
 struct rotate : spectral_part {
   local<const complex_number> velocity;
   local<complex_number> six;
@@ -139,7 +140,7 @@ struct send_planes {
 
   local<const complex_number> six;
   replicated<complex_number> planes;
-  std::uint32_t first = 0;  // the first element of the part
+  std::uint32_t first = 0;  // index of the part's first element
   std::uint32_t lines = 0;  // number of lines of kx
   std::uint32_t half = 0;   // number of complex numbers in a line
 
@@ -157,8 +158,8 @@ struct send_planes {
   }
 };
 
-// The place of a ky's line in a device's part of `planes`, for z and field 0, and the distance from
-// that place to the next field.
+// Where the line of one ky begins in a device's part of `planes`, for field 0 of a z, and the
+// distance from there to the next field.
 struct line_place {
   std::uint32_t first, apart;
 };
@@ -217,13 +218,13 @@ struct cross {
   }
 };
 
-// The device that has a ky.
+// The device that has a ky, and where its lines are.
 struct line_owner {
   std::uint32_t first, count;
 };
 
-// Stores to a device's part of the region, with shape [device that reads][own z][3 fields][its
-// ky][kx].
+// Stores to a device's part of the region. The part has the shape [device that reads][own z][3
+// fields][ky of that device][kx].
 template <class Points>
 struct send_lines {
   static constexpr std::uint32_t threads = Points::threads;
@@ -231,7 +232,7 @@ struct send_lines {
   local<const complex_number> spectrum;  // [3][own z][ky][kx]
   local<const line_owner> owners;        // for each ky, the device that has it
   replicated<complex_number> lines;
-  std::uint32_t first = 0;  // the first element of the part
+  std::uint32_t first = 0;  // index of the part's first element
   std::uint32_t length = 0;
   std::uint32_t own_z = 0;
 
@@ -243,7 +244,7 @@ struct send_lines {
                                        3 * own_z * length, half);
       if (!p.inside) return;
       const std::uint32_t line = p.row;
-      // Every ky has the same number of lines, also those before this device's ky.
+      // Each ky has the same number of lines, including each ky before this device's own.
       const line_owner o = lane.load_index(owners, line / (3 * own_z));
       const std::uint32_t of_device = line - 3 * own_z * o.first;
       const std::uint32_t plane = of_device / o.count;
@@ -258,8 +259,9 @@ struct send_lines {
 
 struct take_lines : spectral_part {
   replicated<complex_number> lines;
-  local<const std::uint32_t> places;  // for each z, the place where its coefficients begin
-  local<complex_number> three;        // [z][3][own ky][kx]
+  // for each z, the place where the coefficients of that z begin
+  local<const std::uint32_t> places;
+  local<complex_number> three;  // [z][3][own ky][kx]
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -278,8 +280,8 @@ struct advance : spectral_part {
   local<const complex_number> product;  // coefficients of u x w, times n^3
   local<const float> decay;             // for each wavenumber, exp(-nu k^2 dt / 2)
   local<complex_number> velocity;       // u
-  local<complex_number> next;           // first stage: m; second stage: u', in place of u
-  float step = 0;                       // dt / n^3, and half as much in the first stage
+  local<complex_number> next;           // first stage: m; second stage: u', which replaces u
+  float step = 0;                       // dt / n^3; half as much in the first stage
   bool second = false;
 
   template <class Block>
@@ -293,7 +295,7 @@ struct advance : spectral_part {
       const auto kz = static_cast<float>(m.z);
       const float square = kx * kx + ky * ky + kz * kz;
       const std::uint32_t sizes[3] = {magnitude(m.x), magnitude(m.y), magnitude(m.z)};
-      // Nothing is added to the mean, and nothing beyond two thirds of the wavenumbers.
+      // Neither the mean nor a wavenumber of n / 3 or more gets a contribution.
       bool keep = square > 0;
       float e = 1;
       for (const std::uint32_t size : sizes) {
@@ -325,13 +327,13 @@ struct advance : spectral_part {
 };
 
 struct turbulence_start {
-  std::uint32_t length = 0;         // n, the points of a side
-  const float* velocity = nullptr;  // shape [ky][3][kz][kx][re, im]; without the factor n^3
+  std::uint32_t length = 0;         // n, the number of points along each side
+  const float* velocity = nullptr;  // shape [ky][3][kz][kx][re, im]; not scaled by n^3
   float viscosity = 0;
   float step = 0;  // dt
 };
 
-// The function by which a GPU transforms. Empty if the CPU does.
+// The function that transforms on a GPU. It is empty if the CPU transforms.
 using fft_on_gpu =
     std::function<std::function<void(void* stream)>(std::uint32_t device, const kernel::fft&)>;
 
@@ -339,8 +341,8 @@ template <class Node, class Points = point_runs>
 class hit {
  public:
   // `options.boundaries`: device d owns the numbers [boundaries[d], boundaries[d + 1]) of the
-  // velocity's array. Each device has whole ky, beginning with number n d / devices, rounded down.
-  // Throws usage_error if the box is invalid.
+  // velocity's array. Each device has whole ky. The first ky of device d is number n d / devices,
+  // rounded down. Throws usage_error if the box is invalid.
   hit(Node& node, const turbulence_start& start, const kernel::region_options& options,
       const fft_on_gpu& on_gpu)
       : node_(node),
@@ -354,7 +356,8 @@ class hit {
 
   void reset() {
     const std::uint64_t n = start_.length;
-    // No device reads elements that it does not store itself.
+    // The initial values do not matter, because kernels store every element before any device reads
+    // it.
     node_.set_front(planes_, std::vector<complex_number>(6 * n * n * half()));
     node_.set_front(lines_, std::vector<complex_number>(3 * n * n * half()));
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
@@ -366,14 +369,15 @@ class hit {
     }
   }
 
-  // Makes a time step. Steps have no residual, so it throws usage_error if one is requested.
+  // Makes a time step. A step has no residual, so the function throws usage_error if
+  // `track_residual` is set.
   void enqueue_iteration(bool track_residual) {
     if (track_residual) throw usage_error("hit makes a fixed number of steps");
     enqueue_stage(false);
     enqueue_stage(true);
   }
 
-  // The velocity's array. Only the device's own ky are valid; all others are NaN.
+  // The velocity's array. Only the ky of the device itself are valid. All other elements are NaN.
   std::vector<float> result(std::uint32_t device) const {
     std::vector<float> all(6 * std::size_t{start_.length} * start_.length * half(), NAN);
     const auto own = node_.download(parts_[device].velocity);
@@ -402,7 +406,7 @@ class hit {
   };
 
   static const turbulence_start& checked(const turbulence_start& start) {
-    constexpr std::uint32_t most = 640;  // kernels count 6 n^3 in 32 bits
+    constexpr std::uint32_t most = 640;  // the kernels count 6 n^3 elements in 32 bits
     const std::uint32_t n = start.length;
     if (n < 4 || n > most || n % 2 != 0) {
       throw usage_error("a box has " + std::to_string(n) +
@@ -412,7 +416,8 @@ class hit {
     return start;
   }
 
-  // The numbers of the ky, or z, at which the devices' parts begin.
+  // The numbers of the ky at which the devices' parts begin. The planes of z are cut at the same
+  // numbers.
   static std::vector<std::uint32_t> even_cut(const turbulence_start& start,
                                              const std::vector<std::uint64_t>& boundaries) {
     const std::uint64_t n = start.length;
@@ -431,7 +436,7 @@ class hit {
 
   std::uint64_t half() const { return start_.length / 2 + 1; }
   std::uint32_t count(std::uint32_t d) const { return cut_[d + 1] - cut_[d]; }
-  // The first element of each device's part.
+  // The first element of device d's part.
   std::uint64_t first_of_planes(std::uint32_t d) const {
     return 6 * half() * start_.length * cut_[d];
   }
@@ -439,8 +444,8 @@ class hit {
     return 3 * half() * start_.length * cut_[d];
   }
 
-  // The subscribers of a region with `fields` fields. Device `to` reads the same number of elements
-  // of `from`'s part for each z or ky.
+  // The subscribers of a region with `fields` fields. For each z or ky, device `to` reads the same
+  // number of elements from the part of device `from`.
   template <class First>
   kernel::region_options transposed(kernel::region_options options, std::uint64_t fields,
                                     const First& first) const {
@@ -465,7 +470,8 @@ class hit {
     return transposed(options, 3, [&](std::uint32_t d) { return first_of_lines(d); });
   }
 
-  // Calls visit(element of the device's velocity, complex number of the whole array).
+  // Calls visit(e, c) for each of the device's elements: e is the element's index in the device's
+  // velocity, and c is the number of the same complex number in the whole array.
   template <class Visit>
   void each_number(std::uint32_t d, const Visit& visit) const {
     const std::uint64_t n = start_.length;
@@ -672,7 +678,7 @@ struct hit_problem {
 
 }  // namespace interlace::workload
 
-// What nvcc 13.0 makes of the kernels: registers and instructions.
+// The registers and instructions of the kernels, as nvcc 13.0 compiles them.
 namespace interlace {
 
 template <>

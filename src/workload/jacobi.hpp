@@ -1,14 +1,15 @@
-// Jacobi iteration on a banded, diagonally dominant system A x = b, one epoch an iteration:
+// Jacobi iteration on a banded, diagonally dominant system A x = b. An iteration is one epoch:
 //
 //   x'(i) = (b(i) - sum over j != i, |j - i| <= K of A(i, j) x(j)) / A(i, i)
 //
-// The region is x; a device owns a contiguous range of rows. The matrix is stored by diagonals. The
-// lanes of a warp have a row each, so they read consecutive words of every diagonal and of x. Each
-// diagonal of a device's part begins at a line. The main diagonal is stored as its reciprocal.
+// The region is x, and a device owns a contiguous range of rows. The matrix is stored by diagonals.
+// Each lane of a warp has one row, so the warp reads consecutive words of every diagonal and of x.
+// Each diagonal of a device's part begins at the start of a cache line. The main diagonal is stored
+// as its reciprocal.
 //
-// Memory is the limit. A row needs 2 K words of the matrix, the reciprocal, b, x and x'. These are
-// 8 K + 16 bytes for 2 K + 1 operations, and no cache can avoid them. The other 2 K words of x are
-// in a cache, because neighbouring rows have just read them.
+// Memory is the limit. A row needs 2 K words of the matrix, the reciprocal, b, x and x'. These
+// words are 8 K + 16 bytes for 2 K + 1 operations, and no cache can avoid them. The other 2 K words
+// of x come from a cache, because neighbouring rows have just read them.
 #pragma once
 
 #include <algorithm>
@@ -31,13 +32,14 @@ namespace interlace::workload {
 struct jacobi_update {
   static constexpr std::uint32_t threads = 256;
   static constexpr std::uint32_t blocks_at_once = 2048 / threads;
-  // The number of distances from the main diagonal that are handled together. With this number, 8
-  // loads are in flight before the first value is used, and the registers suffice for all warps of
-  // a compute unit.
+  // The kernel handles this many distances from the main diagonal together. With 2 distances, 8
+  // loads are in flight before the first value is used. The registers still suffice for all warps
+  // of a compute unit.
   static constexpr std::uint32_t batch = 2;
   static constexpr std::uint32_t shared_bytes = sum_bytes(1);
 
-  // The rows of this device. Diagonals -1, +1, -2, +2, ... are `pitch` words apart.
+  // The elements of this device's rows outside of the main diagonal. Diagonals are stored in the
+  // order -1, +1, -2, +2, ..., each `pitch` words after the previous one.
   local<const float> off_diagonals;
   local<const float> reciprocal;  // 1 / A(i, i)
   local<const float> right;       // b
@@ -93,7 +95,7 @@ struct jacobi_update {
 
 struct banded_system {
   std::uint64_t rows = 0;
-  std::uint32_t half_bandwidth = 0;  // half of the band's width; less than rows
+  std::uint32_t half_bandwidth = 0;  // K, the number of diagonals on each side; less than rows
   // Element [half_bandwidth + k][i] is A(i, i + k), for |k| <= half_bandwidth.
   const float* diagonals = nullptr;
   const float* right = nullptr;  // [rows]
@@ -102,8 +104,8 @@ struct banded_system {
 template <class Node>
 class jacobi {
  public:
-  // `boundaries`: device d owns rows [boundaries[d], boundaries[d + 1]). With `halo`, an element of
-  // x goes only to the devices whose rows need it.
+  // `boundaries`: device d owns rows [boundaries[d], boundaries[d + 1]). With `halo`, each element
+  // of x goes only to the devices whose rows need that element.
   jacobi(Node& node, const banded_system& system, kernel::region_options options, bool halo)
       : node_(node),
         system_(system),
@@ -141,11 +143,11 @@ class jacobi {
     }
   }
 
-  // Returns the x of device `device`. With a halo, only the device's own rows and the rows that
-  // they need are up to date.
+  // Returns the x that device `device` holds. With a halo, only two kinds of elements are up to
+  // date: those of the device's own rows, and those that these rows need.
   std::vector<float> result(std::uint32_t device) const { return node_.front(x_, device); }
 
-  // The sum of |x' - x| over all rows in the last iteration that tracked it.
+  // The sum of |x' - x| over all rows, in the last iteration that tracked the residual.
   double residual() const { return node_.front(change_, 0)[0]; }
 
  private:
@@ -163,7 +165,7 @@ class jacobi {
     constexpr std::uint64_t line = 128 / sizeof(float);
     const std::uint64_t pitch = (rows + line - 1) / line * line;
     const std::uint64_t words = 2 * pitch * system_.half_bandwidth;
-    constexpr std::uint64_t most = 0xffffffffU;  // kernels count in 32 bits
+    constexpr std::uint64_t most = 0xffffffffU;  // the kernels count elements in 32 bits
     if (words > most || system_.rows > most - jacobi_update::threads) {
       throw usage_error("GPU " + std::to_string(d) + " would own " + std::to_string(words) +
                         " words of a matrix of " + std::to_string(system_.rows) +
@@ -206,7 +208,7 @@ struct jacobi_problem {
   using launching_kernels = kernel_list<jacobi_update>;
 
   banded_system system;
-  bool halo = false;  // x goes only to devices whose rows need it
+  bool halo = false;  // each element of x goes only to devices whose rows need it
 
   static jacobi_problem make(const array_view<float, 2>& diagonals, const array_view<float>& right,
                              bool halo) {
@@ -232,7 +234,7 @@ struct jacobi_problem {
 
 }  // namespace interlace::workload
 
-// What nvcc 13.0 makes of the kernels: registers and instructions.
+// The registers and instructions of the kernels, as nvcc 13.0 compiles them.
 namespace interlace {
 
 template <>

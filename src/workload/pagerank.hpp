@@ -1,13 +1,15 @@
-// PageRank (Page, Brin, Motwani and Winograd, 1999), by pull in one epoch an iteration, or by push.
+// PageRank (Page, Brin, Motwani and Winograd, 1999). The pull form takes one epoch for an
+// iteration. There is also a push form.
 //
 //   rank'(v) = (1 - d) / n + d * (sum over edges u -> v of rank(u) / out_degree(u) + dangling / n)
 //
-// The region holds rank / max(out_degree, 1), the value that edges need, so each edge takes one
-// gather. The rank itself is this value times max(out_degree, 1). `dangling` is the rank of all
-// vertices without an out-edge; a reduction of the previous epoch sums it.
+// The region holds rank / max(out_degree, 1). Edges need exactly this value, so each edge takes one
+// gather. The rank itself is the value times max(out_degree, 1). `dangling` is the sum of the ranks
+// of all vertices without an out-edge. A reduction in the previous epoch computes this sum.
 //
-// edge_units.hpp or row_warps.hpp sum the rows. Blocks that share a row add their results to one
-// word. This word holds the sum in fixed point and the number of blocks.
+// The sums over the in-edges of a vertex are computed by edge_units.hpp or row_warps.hpp. Blocks
+// that share a row add their results to one word. The word holds the sum in fixed point and the
+// number of blocks that have added to it.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +34,7 @@
 
 namespace interlace::workload {
 
-// A sum of contributions. It is at most 1.
+// A sum of contributions, which is at most 1.
 struct rank_sum {
   using value = float;
   static INTERLACE_KERNEL float identity() { return 0; }
@@ -41,12 +43,12 @@ struct rank_sum {
   static INTERLACE_KERNEL float over_warp(const Warp& warp, const State& state) {
     return warp.sum(state);
   }
-  // for rank_update
+  // The operations of rank_update.
   static INTERLACE_KERNEL operations once() { return {.fp64 = 10, .special = 3}; }
   static INTERLACE_KERNEL operations gathers(std::uint32_t n) { return {.integer = 4 * n}; }
   static INTERLACE_KERNEL operations combines(std::uint32_t n) { return {.fp32 = n}; }
 
-  // 47 bits of fraction leave 16 bits for the number of blocks.
+  // The upper 16 bits of a word count blocks; 47 bits hold the fraction.
   static constexpr std::uint64_t one_block = std::uint64_t{1} << 48U;
   static constexpr double fixed_point = 140737488355328.0;
 
@@ -64,14 +66,15 @@ struct rank_sum {
   }
 };
 
-// The numbers of operations in the lanes were counted in the kernel's machine code for sm_90.
+// The pull kernel. The numbers of operations in its lanes were counted in the machine code for
+// sm_90.
 template <class Rows>
 struct rank_update {
   static constexpr std::uint32_t threads = Rows::threads;
   static constexpr std::uint32_t shared_bytes =
       Rows::template shared_bytes<rank_sum> + sum_bytes(2);
 
-  Rows units;                             // by in-edges
+  Rows units;                             // the rows, each with the in-edges of a vertex
   local<const std::uint32_t> out_degree;  // out-degrees of this device's rows
   replicated<float> contribution;
   reduced<double> totals;  // [0]: dangling rank; [1]: sum of |rank' - rank|
@@ -101,7 +104,7 @@ struct rank_update {
           if (track_residual) {
             residual[lane] += fabsf(rank - lane.load(contribution, v) * divisor);
           }
-          // Five of the fp32 operations belong to a division.
+          // The division alone takes five of the fp32 operations.
           lane.compute({.fp32 = track_residual ? 9U : 7U,
                         .integer = track_residual ? 12U : 10U,
                         .special = 1});
@@ -110,7 +113,8 @@ struct rank_update {
   }
 };
 
-// PageRank by push: each vertex adds its rank's share to the vertices at the ends of its out-edges.
+// The push kernel: each vertex adds its rank, divided by its number of out-edges, to the vertices
+// at the ends of its out-edges.
 struct rank_push {
   static constexpr std::uint32_t threads = push_edges::threads;
 
@@ -162,15 +166,15 @@ struct rank_of_sums {
       if (degree == 0) dangling[lane] = rank;
       lane.store(sums, first_vertex + v, 0.0F);
       lane.store(contribution, v, rank / divisor);
-      // Five of the fp32 operations belong to a division.
+      // The division alone takes five of the fp32 operations.
       lane.compute({.fp32 = track_residual ? 9U : 7U, .integer = 12, .special = 1});
     });
     add_sums(block, totals, track_residual ? 2 : 1, dangling, residual);
   }
 };
 
-// The graph by in-edges. Row v lists the sources of the edges into v. For pagerank_by_push, the
-// graph is sorted by out-edges: row v lists the targets of the edges from v.
+// The graph, sorted by in-edges. Row v lists the sources of the edges into v. For pagerank_by_push
+// the graph is sorted by out-edges instead, and row v lists the targets of the edges from v.
 struct pagerank_graph {
   std::uint64_t vertices = 0;
   const std::uint64_t* offsets = nullptr;     // [vertices + 1]
@@ -230,7 +234,7 @@ class pagerank {
     node_.exchange(rank_, totals_);
   }
 
-  // The ranks of device `device`.
+  // The ranks that device `device` holds.
   std::vector<float> result(std::uint32_t device) const {
     std::vector<float> values = node_.front(rank_, device);
     for (std::uint64_t v = 0; v < graph_.vertices; ++v) {
@@ -238,7 +242,7 @@ class pagerank {
     }
     return values;
   }
-  // The sum of |rank' - rank| in the last iteration, if it was tracked.
+  // The sum of |rank' - rank| in the last iteration, if that iteration tracked the residual.
   double residual() const { return node_.front(totals_, 0)[1]; }
 
  private:
@@ -256,8 +260,9 @@ class pagerank {
   std::vector<part> parts_;
 };
 
-// Sums of pushed ranks arrive at the owners in one exchange. A second exchange combines the sums of
-// dangling ranks. It also separates the next pushes from kernels that still read the sums.
+// PageRank by push. The sums of pushed ranks arrive at the owners in one exchange. A second
+// exchange combines the sums of dangling ranks. The second exchange also keeps the next iteration's
+// pushes apart from kernels that still read the sums.
 template <class Node>
 class pagerank_by_push {
  public:
@@ -361,7 +366,7 @@ struct pagerank_problem {
   pagerank_graph graph;
   float damping = 0.85F;
   row_kernel kernel = row_kernel::balanced;
-  bool to_readers = false;  // contributions go only to devices with edges from them
+  bool to_readers = false;  // a contribution goes only to devices that have edges from its vertex
 
   static pagerank_problem make(const array_view<std::uint64_t>& offsets,
                                const array_view<std::uint32_t>& columns,
@@ -400,7 +405,7 @@ struct pagerank_problem {
 
 }  // namespace interlace::workload
 
-// What nvcc 13.0 makes of the kernels: registers and instructions.
+// The registers and instructions of the kernels, as nvcc 13.0 compiles them.
 namespace interlace {
 
 template <>

@@ -1,15 +1,17 @@
-// Random updates of a table, as RandomAccess of the HPC Challenge makes them (Luszczek et al.,
-// SC 2006): update number k has the value
+// Random updates of a table, as in RandomAccess of the HPC Challenge (Luszczek et al., SC 2006).
+// Update number k has the value
 //
-//   a(k) = x^k modulo x^64 + x^2 + x + 1, as a 64-bit word,
+//   a(k) = x^k modulo x^64 + x^2 + x + 1, as a 64-bit word.
 //
-// and combines it with entry a(k) modulo the table's size, by exclusive or. At the start, entry i
-// is i. After four updates an entry the run ends. A second operation stores in place of the
-// exclusive or. Its value is a hash of the entry's number, so the order of stores does not matter.
+// The update combines a(k) by exclusive or with the entry whose number is a(k) modulo the table's
+// size. At the start, entry i is i. The run ends after four updates for each entry of the table. A
+// second operation stores a value instead of combining it. The stored value is a hash of the
+// entry's number, so the order of stores does not matter.
 //
-// The table is a partition. Lane l of all devices makes the updates of one stretch of the sequence,
-// a part of them in each epoch. An update costs a few integer operations, and 32 B of memory
-// traffic each way if the table is larger than the L2.
+// The table is a partitioned array. The sequence of updates is cut into one contiguous stretch for
+// each lane of all devices. A lane makes a part of its stretch in each epoch. An update costs a few
+// integer operations. If the table is larger than the L2, an update also reads and writes 32 B of
+// memory.
 #pragma once
 
 #include <array>
@@ -27,7 +29,7 @@
 
 namespace interlace::workload {
 
-// The value that a store leaves in an entry.
+// The value that a store writes to entry `entry`.
 INTERLACE_HOST_DEVICE std::uint64_t stored_random_access(std::uint64_t entry) {
   return (entry + 1) * 0x9E3779B97F4A7C15U;
 }
@@ -37,7 +39,7 @@ struct random_access_updates {
   static constexpr std::uint32_t threads = 256;
 
   partitioned<std::uint64_t, Op> table;
-  local<std::uint64_t> words;  // the word before each lane's next update
+  local<std::uint64_t> words;  // for each lane, the word before the lane's next update
   std::uint32_t updates = 0;   // updates of a lane in an epoch
 
   template <class Block>
@@ -96,8 +98,8 @@ class random_access {
     node_.exchange(table_);
   }
 
-  // Each entry as three numbers, which a float holds exactly: its lowest 22 bits, the next 21, and
-  // the highest 21. Entries of other devices are 0.
+  // Each entry as three numbers: the entry's lowest 22 bits, the next 21 bits, and the highest 21
+  // bits. A float holds each of these numbers exactly. Entries of other devices are 0.
   std::vector<float> result(std::uint32_t device) const {
     std::vector<float> values(3 * entries_);
     const std::vector<std::uint64_t> part = node_.part(table_, device);

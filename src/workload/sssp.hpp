@@ -1,20 +1,22 @@
-// Single-source shortest paths by Bellman-Ford (Bellman, 1958) in pull form, one epoch an
-// iteration:
+// Single-source shortest paths by Bellman-Ford (Bellman, 1958) in pull form. An iteration is one
+// epoch:
 //
 //   distance'(v) = min(distance(v), min over edges u -> v of distance(u) + weight(u, v))
 //
-// with float32 weights of at least 0, and infinity if no path is known. After k iterations, a
-// distance is at most the length of the shortest path with k edges. An iteration that changes no
-// distance ends the search.
+// Weights are float32 and at least 0. A distance is infinity while no path is known. After k
+// iterations, a distance is at most the length of the shortest path with k edges. The search ends
+// after an iteration that changes no distance.
 //
-// Every edge is read in every iteration. It takes 8 B (column and weight, coalesced), and a gather
-// of 4 B that costs a sector of 32 B if it misses the caches. A row adds 12 B: its offset, and its
-// distance, which is read and written. If the L2 of a GPU holds the distances, the limit is
-// therefore memory bandwidth / (8 B an edge + 12 B a row). For larger graphs it is the rate of L2
-// sectors. The two operations of an edge (an addition and a minimum) are far below both limits.
+// Every iteration reads every edge. An edge takes 8 B (column and weight, coalesced), and a gather
+// of 4 B. A gather that misses the caches costs a sector of 32 B. A row adds 12 B: its offset, and
+// its distance, which is both read and written. If the L2 of a GPU holds the distances, the limit
+// is therefore the memory bandwidth divided by 8 B for each edge and 12 B for each row. For larger
+// graphs the limit is the rate of L2 sectors. The two operations of an edge (an addition and a
+// minimum) are far below both limits.
 //
-// edge_units.hpp or row_warps.hpp reduce the rows. Distances are not negative, so their bits can be
-// compared as unsigned integers. Minima are exact, so no order changes a result.
+// The minima over the in-edges of a vertex are computed by edge_units.hpp or row_warps.hpp.
+// Distances are not negative, so their bits can be compared as unsigned integers. Minima are exact,
+// so the order of operations does not change a result.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +43,7 @@
 
 namespace interlace::workload {
 
-// The minimum of distances, by their bits.
+// The minimum of distances, compared by their bits.
 struct path_min {
   using value = std::uint32_t;
   static INTERLACE_KERNEL std::uint32_t identity() {
@@ -61,8 +63,9 @@ struct path_min {
   static INTERLACE_KERNEL operations combines(std::uint32_t n) { return {.integer = n}; }
 
   // Combines the parts of a row in a tree. Two groups of parts meet at a word. The group that comes
-  // first leaves its minimum in the word, and the other group continues with the minimum of both.
-  // One atomic addition stores a minimum together with a mark that says that it is there.
+  // first leaves its minimum in the word. The other group continues with the minimum of both
+  // groups. One atomic addition stores a minimum together with a mark, which says that a minimum
+  // has been stored.
   template <class Lane>
   static INTERLACE_KERNEL bool join(const Lane& lane, const local<std::uint64_t>& words,
                                     const row_part& part, std::uint32_t& least) {
@@ -71,7 +74,8 @@ struct path_min {
       const std::uint32_t left = part.index & ~(2 * size - 1);
       const std::uint32_t right = left + size;
       if (right >= part.count) continue;
-      // No other pair of groups has this part as the first part of its right group.
+      // Each word belongs to one pair of groups: no other pair has this part as the first part of
+      // its right group.
       const std::uint64_t other = lane.atomic_add(words, part.unit + right, present + least);
       if (other == 0) return false;
       lane.store(words, part.unit + right, 0);
@@ -88,7 +92,7 @@ struct path_update {
   static constexpr std::uint32_t shared_bytes =
       Rows::template shared_bytes<path_min> + sum_bytes<std::uint32_t>(1);
 
-  Rows units;                  // by in-edges
+  Rows units;                  // the rows, each with the in-edges of a vertex
   local<const float> weights;  // weights of this device's edges
   replicated<float> distance;
   reduced<double> totals;  // [0]: number of vertices whose distance changed
@@ -114,15 +118,16 @@ struct path_update {
   }
 };
 
-// Shortest paths by push: vertices whose distance changed offer paths along their out-edges.
+// Shortest paths by push: each vertex whose distance changed offers paths along its out-edges.
 struct path_push {
   static constexpr std::uint32_t threads = push_edges::threads;
 
   push_edges edges;
-  local<const float> weights;  // the weight of each edge of this device
+  local<const float> weights;  // weights of this device's edges
   local<const float> known;    // distances of this device's vertices
   local<const std::uint32_t>
-      frontier;  // for each vertex, whether its distance changed in the last iteration
+      // for each vertex of this device, whether its distance changed in the last iteration
+      frontier;
   partitioned<float, combine::min> distance;
 
   template <class Block>
@@ -166,8 +171,8 @@ struct path_frontier {
   }
 };
 
-// The graph by in-edges. Row v lists the sources of the edges into v. For sssp_by_push, the graph
-// is sorted by out-edges: row v lists the targets of the edges from v.
+// The graph, sorted by in-edges. Row v lists the sources of the edges into v. For sssp_by_push the
+// graph is sorted by out-edges instead, and row v lists the targets of the edges from v.
 struct sssp_graph {
   std::uint64_t vertices = 0;
   const std::uint64_t* offsets = nullptr;  // [vertices + 1]
@@ -209,7 +214,7 @@ class sssp {
     reset();
   }
 
-  // Resets the distances: only the source is reached.
+  // Resets the distances. Only the source has a finite distance then.
   void reset() {
     std::vector<float> start(vertices_, std::numeric_limits<float>::infinity());
     start[source_] = 0;
@@ -233,10 +238,10 @@ class sssp {
     }
   }
 
-  // The distances of device `device`.
+  // The distances that device `device` holds.
   std::vector<float> result(std::uint32_t device) const { return node_.front(distance_, device); }
-  // The number of vertices whose distance changed in the last iteration, if it was tracked. 0: all
-  // distances are final.
+  // The number of vertices whose distance changed in the last iteration, if that iteration tracked
+  // the residual. The number is 0 once all distances are final.
   double residual() const { return node_.front(totals_, 0)[0]; }
 
  private:
@@ -254,8 +259,9 @@ class sssp {
   std::vector<part> parts_;
 };
 
-// Offered paths arrive at the owners in one exchange. A second exchange counts the changes. It also
-// separates the next offers from kernels that still read the distances.
+// Shortest paths by push. The offered paths arrive at the owners in one exchange. A second exchange
+// counts the changes. The second exchange also keeps the next iteration's offers apart from kernels
+// that still read the distances.
 template <class Node>
 class sssp_by_push {
  public:
@@ -282,7 +288,7 @@ class sssp_by_push {
     reset();
   }
 
-  // Resets the distances: only the source is reached, and it alone has paths to offer.
+  // Resets the distances. Only the source then has a finite distance and paths to offer.
   void reset() {
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       std::vector<float> start(parts_[d].known.size, std::numeric_limits<float>::infinity());
@@ -354,7 +360,7 @@ struct sssp_problem {
   sssp_graph graph;
   std::uint64_t source = 0;
   row_kernel kernel = row_kernel::balanced;
-  bool to_readers = false;  // distances go only to devices with edges from them
+  bool to_readers = false;  // a distance goes only to devices that have edges from its vertex
 
   static sssp_problem make(const array_view<std::uint64_t>& offsets,
                            const array_view<std::uint32_t>& columns,
@@ -394,7 +400,7 @@ struct sssp_problem {
 
 }  // namespace interlace::workload
 
-// What nvcc 13.0 makes of the kernels: registers and instructions.
+// The registers and instructions of the kernels, as nvcc 13.0 compiles them.
 namespace interlace {
 
 template <>

@@ -1,6 +1,6 @@
-// Microbenchmarks of kernels' accesses to another device's memory. Each makes one kind of access
-// over the whole memory, and nothing else. The same source runs on real and on simulated GPUs. The
-// first run warms up caches and is not counted.
+// Microbenchmarks of a kernel's accesses to another device's memory. Each microbenchmark makes one
+// kind of access over the whole memory, and nothing else. The same source runs on real and on
+// simulated GPUs. The first run of each microbenchmark warms up the caches and is not counted.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,8 @@ struct alignas(4 * Words) words_element {
   static constexpr std::uint32_t words = Words;
   std::uint32_t word[Words] = {};
   friend bool operator==(const words_element&, const words_element&) = default;
-  // The sum of all words. Without it, a compiler would drop loads whose values are not used.
+  // The sum of all words. A benchmark uses this sum because a compiler drops loads whose values are
+  // not used.
   INTERLACE_HOST_DEVICE std::uint32_t sum() const {
     std::uint32_t all = 0;
     for (std::uint32_t k = 0; k < Words; ++k) all += word[k];
@@ -37,7 +38,7 @@ struct alignas(4 * Words) words_element {
   }
 };
 
-// A permutation of 0 to n - 1 that separates neighbours.
+// A permutation of 0 to n - 1 that moves neighbours far apart.
 struct scattered_order {
   std::uint64_t last = 0;   // n - 1
   std::uint32_t shift = 0;  // half the number of bits of n
@@ -57,9 +58,9 @@ struct scattered_order {
   }
 };
 
-// Each sending device stores its part of a region once. Either all lanes store to adjacent
-// elements, or lanes form groups: the lanes of a group store to adjacent elements, and each group
-// stores elsewhere.
+// Each sending device stores its part of a region once. There are two patterns. In the first
+// pattern, all lanes store to adjacent elements. In the second pattern, lanes form groups: the
+// lanes of a group store to adjacent elements, and each group stores to another place.
 template <class Element>
 struct region_stores {
   static constexpr std::uint32_t threads = 256;
@@ -81,19 +82,20 @@ struct region_stores {
         const std::uint64_t of_group = (std::uint64_t{1} << group_shift) - 1;
         at = (groups[i >> group_shift] << group_shift) + (i & of_group);
       }
-      // These are the operations of the three rounds of the permutation.
+      // The three rounds of the permutation take these operations.
       lane.compute(operation::integer, grouped ? 60 : 12);
       lane.store(data, begin + at, Element::of(begin + at, seed));
     });
   }
 };
 
-// The elements that the second of two devices owns of a unified array with alternating pages.
+// The elements that the second of two devices owns of a unified array. The array's pages alternate
+// between the two devices.
 struct other_pages {
   std::uint64_t size = 0;  // elements of a page; a power of two
   std::uint32_t shift = 0;
 
-  // Returns `elements` elements of the second device, of `element_bytes` bytes each. Throws
+  // Returns `elements` elements of the second device. An element has `element_bytes` bytes. Throws
   // usage_error unless there are two devices and the elements fill a power of two of whole pages.
   static other_pages of(std::uint32_t devices, std::uint64_t page_bytes,
                         std::uint64_t element_bytes, std::uint64_t elements) {
@@ -106,13 +108,13 @@ struct other_pages {
     }
     return {size, static_cast<std::uint32_t>(std::countr_zero(size))};
   }
-  // The index of the i-th of these elements.
+  // The index in the array of the i-th element of the second device.
   INTERLACE_HOST_DEVICE std::uint64_t place(std::uint64_t i) const {
     return ((2 * (i >> shift) + 1) << shift) + (i & (size - 1));
   }
 };
 
-// Blocks that live long copy a local array to the other device, `rounds` times.
+// Copies a local array to the other device `rounds` times. Each block lives for the whole copy.
 template <class Element>
 struct remote_copy {
   static constexpr std::uint32_t threads = 512;
@@ -139,7 +141,7 @@ template <class Element>
 struct remote_loads {
   static constexpr std::uint32_t threads = 256;
   unified<const Element> data;
-  local<std::uint32_t> sums;  // one for each lane of the grid
+  local<std::uint32_t> sums;  // one sum for each lane of the grid
   other_pages pages;
   std::uint64_t count = 0;  // elements to load: half of the array
   scattered_order order;
@@ -162,17 +164,19 @@ struct remote_loads {
 struct store_request {
   std::uint32_t senders = 1;   // devices that store; all devices receive
   std::uint64_t elements = 0;  // elements of each sender; a power of two
-  std::uint32_t together = 0;  // adjacent lanes of a group, a power of two; 0: all lanes
+  std::uint32_t together = 0;  // the number of lanes in a group, a power of two; 0 means all lanes
 };
 
-// The number of repetitions. With many epochs, start and end of a run weigh little.
+// How often a benchmark repeats its work. With many epochs, the start and the end of a run take a
+// small share of the time.
 struct repetition {
-  // The epochs of a run: each is a launch of the kernel, and an exchange if the kernel stores.
+  // The epochs of a run. Each epoch is a launch of the kernel, followed by an exchange if the
+  // kernel stores.
   std::uint32_t epochs = 1;
-  std::uint32_t runs = 1;  // counted runs
+  std::uint32_t runs = 1;  // runs that are counted
 };
 
-// Throws model_error unless every device has the stored values.
+// Throws model_error unless every device holds the stored values.
 template <class Element, class Node>
 void check_stored(const Node& node, const kernel::region<Element>& data, std::uint64_t elements,
                   std::uint32_t seed) {
@@ -186,7 +190,8 @@ void check_stored(const Node& node, const kernel::region<Element>& data, std::ui
   }
 }
 
-// The results of all runs after the first one, each with its own counts.
+// Runs the benchmark and returns the results of all runs after the first one. Each result has the
+// counts of its run alone.
 template <class Node, class F>
 std::vector<kernel::run_result> counted_runs(Node& node, std::uint32_t runs, const F& enqueue) {
   std::vector<kernel::run_result> found;
@@ -245,12 +250,12 @@ std::vector<kernel::run_result> run_stores(Node& node, const store_request& aske
   return results;
 }
 
-// A copy of more bytes than this copies the same array again. The array stays in the L2, so that
-// the measurement shows the route to the other GPU and not the memory.
+// A copy of more bytes than this copies one array of this size several times. The array stays in
+// the L2, so the measurement shows the route to the other GPU and not the memory.
 inline constexpr std::uint64_t copied_at_once = std::uint64_t{4} << 20U;
 
-// The number of rounds of a copy of `bytes`. `bytes` must be at most copied_at_once, or a multiple
-// of it.
+// The number of rounds for a copy of `bytes` bytes. `bytes` must be at most copied_at_once, or a
+// multiple of it.
 inline std::uint32_t copy_rounds(std::uint64_t bytes) {
   if (bytes > copied_at_once && bytes % copied_at_once != 0) {
     throw usage_error("a kernel cannot copy " + std::to_string(bytes) + " bytes; give at most " +

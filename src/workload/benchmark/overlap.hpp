@@ -1,6 +1,6 @@
-// The overlap microbenchmark (PROACT, sections IV-C and V-A): the first device's kernel computes a
-// region that every other device needs as a whole. Each block writes 4 KB, in ascending order. The
-// number of rounds sets how long a block computes.
+// The overlap microbenchmark (PROACT, sections IV-C and V-A). The first device's kernel computes a
+// region, and every other device needs the whole region. Each block writes 4 KB, in ascending
+// order. The number of rounds sets how long a block computes.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct alignas(16) quad {
 };
 
 struct overlap_producer {
-  static constexpr std::uint32_t threads = 256;  // 4 KB a block
+  static constexpr std::uint32_t threads = 256;  // a block writes 4 KB
 
   replicated<quad> data;
   std::uint32_t rounds = 0;
   std::uint32_t seed = 0;
-  std::uint32_t charged = 0;  // additional rounds, which only simulated time charges
+  std::uint32_t charged = 0;  // additional rounds that are only charged in simulated time
 
   static INTERLACE_HOST_DEVICE quad value(std::uint64_t element, std::uint32_t rounds,
                                           std::uint32_t seed) {
@@ -47,7 +47,7 @@ struct overlap_producer {
   }
 };
 
-// The build generates the code for device-launch from this struct, as it does for workloads
+// The build generates the code of `device-launch` from this struct, as it does for workloads
 // (interlace/workload/problem.hpp).
 struct overlap_problem {
   using launching_kernels = kernel_list<overlap_producer>;
@@ -56,7 +56,7 @@ struct overlap_problem {
 template <class Node>
 class overlap {
  public:
-  // `options` names the mechanism, chunks and agent. All elements belong to device 0.
+  // `options` names the mechanism, the chunks and the agent. Device 0 owns all elements.
   overlap(Node& node, std::uint64_t elements, kernel::region_options options)
       : node_(node), elements_(elements) {
     options.boundaries.assign(node.devices() + std::size_t{1}, elements);

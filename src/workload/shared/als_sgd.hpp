@@ -1,17 +1,19 @@
-// Matrix factorisation by gradient steps in pull form: the variant of als.hpp that the PROACT paper
-// (Muthukrishnan et al., 2021) describes. The other side's factors are fixed. A row of n ratings r,
-// whose factors are y, makes a number of steps
+// Matrix factorisation by gradient steps in pull form. This is the variant of als.hpp that the
+// PROACT paper (Muthukrishnan et al., 2021) describes. The factors of the other side (items for
+// users, users for items) are fixed. A row belongs to a user or an item with n ratings r and has
+// the factors x. The factors of the other side in these ratings are y. In every epoch the row makes
+// a number of steps
 //
 //   x' = x + rate * ((1 / n) * sum of (r - x . y) y - lambda * x)
 //
-// in every epoch. Because of the mean, one rate suits rows of any length. A row without ratings
-// stays as it is.
+// The step takes the mean over the ratings, so one rate suits rows of any length. A row without
+// ratings keeps its factors.
 //
-// In a step, a rating costs 2 F multiply-adds and 8 + 4 F bytes: 8 come from memory, and the
-// gathered factor comes from the L2 if the other side fits there. A row adds 8 F + 12 bytes. That
-// is less than one multiply-add for each byte. The limit is therefore the rate at which the L2
-// gathers, or the memory's rate if the other side does not fit. A rating is written to shared
-// memory once and read twice.
+// In a step, a rating costs 2 F multiply-adds and 8 + 4 F bytes. Memory delivers 8 of these bytes.
+// The L2 delivers the other 4 F, the gathered factors, if all factors of the other side fit in the
+// L2. A row adds 8 F + 12 bytes. That is less than one multiply-add for each byte. The limit is
+// therefore the rate at which the L2 gathers, or the rate of memory if the other side does not fit.
+// Each rating is written to shared memory once and read twice.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +32,10 @@ struct gradient {
 
   float lambda = 0;
   float rate = 0;
-  std::uint32_t count = 1;  // steps
-  bool first = true;        // first step: factors come from the region, otherwise from `state`
-  bool last = true;         // last step: factors go to the region, otherwise to `state`
+  std::uint32_t count = 1;  // number of steps
+  // in the first step, factors come from the region; in later steps, from `state`
+  bool first = true;
+  bool last = true;  // in the last step, factors go to the region; in earlier steps, to `state`
   local<float> state;
 
   std::uint32_t steps() const { return count; }
@@ -58,7 +61,7 @@ struct gradient {
     predictor<Block, F> predictor_;
 
    public:
-    decltype(shared<float>(std::declval<Block&>(), 0)) staged;  // errors, later the record
+    decltype(shared<float>(std::declval<Block&>(), 0)) staged;  // the errors, and later the record
 
     template <class Warp>
     INTERLACE_KERNEL std::uint32_t record_at(const Warp& warp) const {
@@ -123,7 +126,7 @@ struct gradient {
     }
 
    private:
-    // Adds the products of n ratings' errors and factors.
+    // Adds up error times factors over n ratings.
     template <class Warp>
     INTERLACE_KERNEL void add_errors(const Warp& warp, std::uint32_t base, std::uint32_t factors,
                                      std::uint32_t n) const {
@@ -137,7 +140,8 @@ struct gradient {
                lane.load(predictor_.staged(), factors + j * (F + 1) + k);
         }
         sum_[lane] = s;
-        // The loop is unrolled to four ratings, then to two and one.
+        // The loop handles four ratings at a time; the rest takes a turn of two ratings and a turn
+        // of one.
         const std::uint32_t turns = passes<F>(n, width_);
         lane.compute({.fp32 = turns,
                       .integer = 19 + 6 * (turns / 4) + 6 * (turns / 2 % 2) + 4 * (turns % 2)});
@@ -148,16 +152,16 @@ struct gradient {
     const rating_rows& ratings_;
     const replicated<float>& own_;
     std::uint32_t width_;
-    decltype(lane_state<float>(std::declval<Block&>())) number_;  // a number of the row's factor
+    decltype(lane_state<float>(std::declval<Block&>())) number_;  // one number of the row's factors
     decltype(lane_state<float>(std::declval<Block&>())) sum_;
   };
 };
 
-// The same steps with one lane for each row, as in programs with a thread for each vertex. Lanes
-// read and store one number of their rows at a time. These numbers are F words apart, so no
-// accesses coalesce. If factors go to other devices, each number is a store of its own. The PROACT
-// paper (section V-B) finds this in its ALS: its stores make 26 times as many transactions as
-// copies do. A warp takes as long as its longest row.
+// The same steps with one lane for each row, as in programs with a thread for each vertex. A lane
+// reads and stores one number of its row at a time. The numbers of adjacent lanes are F words
+// apart, so no accesses coalesce. If factors go to other devices, each number is a separate store.
+// The PROACT paper (section V-B) observes the same in its ALS, where stores make 26 times as many
+// transactions as copies. A warp takes as long as its longest row.
 template <std::uint32_t F>
 struct renew_rows_by_lane;
 
@@ -169,7 +173,7 @@ struct gradient_by_lane {
 
   float lambda = 0;
   float rate = 0;
-  std::uint32_t count = 1;  // steps
+  std::uint32_t count = 1;  // number of steps
 };
 
 template <std::uint32_t F>

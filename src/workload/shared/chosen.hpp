@@ -1,5 +1,5 @@
-// A workload object whose type a problem selects at run time from several types. It has the
-// interface that a run needs.
+// A workload object whose type a problem selects at run time. The object has the interface that a
+// run needs.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace interlace::workload {
 template <class... Work>
 class chosen {
  public:
-  // Constructs the work of type Which from the other arguments.
+  // Constructs a work of type Which from `args`.
   template <class Which, class... Args>
   explicit chosen(std::in_place_type_t<Which> which, Args&&... args)
       : work_(which, std::forward<Args>(args)...) {}

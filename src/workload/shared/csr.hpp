@@ -1,4 +1,5 @@
-// A sparse matrix by rows: its form for kernels, and the function that copies it to a device.
+// A sparse matrix in compressed rows: the form that kernels use, and the functions that copy it to
+// a device.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +15,8 @@
 
 namespace interlace::workload {
 
-// Rows [first_row, first_row + rows) of a matrix. `offsets` has rows + 1 elements, which count from
-// this part's first entry. `columns` are column numbers of the whole matrix.
+// Rows [first_row, first_row + rows) of a matrix. `offsets` has rows + 1 elements, and counts
+// entries from the first entry of these rows. `columns` has the column numbers of the whole matrix.
 struct csr_view {
   local<const std::uint32_t> offsets;
   local<const std::uint32_t> columns;
@@ -29,8 +30,8 @@ struct entry_span {
   std::uint64_t count = 0;
 };
 
-// A device's part of a graph: the rows [first_row, last_row), which the device owns. `Rows`
-// determines how a kernel goes over them (edge_units.hpp, row_warps.hpp).
+// A device's part of a graph, that is, the rows [first_row, last_row) that the device owns. `Rows`
+// determines how a kernel goes over the rows (edge_units.hpp, row_warps.hpp).
 template <class Rows>
 struct placed_rows {
   Rows rows;
@@ -39,9 +40,9 @@ struct placed_rows {
   std::uint64_t blocks = 0;
 };
 
-// The entries of rows [first_row, last_row), which GPU `device` will own. Throws usage_error if
-// there are too many entries for 32-bit indices that advance by `stride`. `what` is the user's word
-// for entries.
+// The entries of rows [first_row, last_row), which GPU `device` will own. Throws usage_error if the
+// rows have too many entries for 32-bit indices that advance by `stride`. `what` is the user's word
+// for an entry.
 inline entry_span owned_entries(const std::uint64_t* offsets, std::uint64_t first_row,
                                 std::uint64_t last_row, std::uint32_t device, const char* what,
                                 std::uint32_t stride) {
@@ -66,8 +67,8 @@ inline std::vector<std::uint32_t> relative_offsets(const std::uint64_t* offsets,
   return relative;
 }
 
-// Throws usage_error unless `offsets` describe rows of `columns`, and each column is below `limit`.
-// `what` is the user's word for the things that columns number.
+// Throws usage_error unless `offsets` are valid offsets of rows into `columns` and each column is
+// below `limit`. `what` is the user's word for what a column number counts.
 inline void check_rows(const array_view<std::uint64_t>& offsets,
                        const array_view<std::uint32_t>& columns, std::size_t limit,
                        const char* what) {

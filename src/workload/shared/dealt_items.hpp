@@ -1,4 +1,4 @@
-// Items that are divided among the devices. An item may update elements of any owner.
+// Items that are divided among the devices. An item can update elements of any owner.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,12 @@
 
 namespace interlace::workload {
 
-// The number of a device's first item, if there are `items` items. The items of a device are
-// consecutive.
+// The number of a device's first item, if there are `items` items. A device has consecutive items.
 inline std::uint64_t first_item(std::uint64_t items, std::uint32_t device, std::uint32_t devices) {
   return items * device / devices;
 }
 
-// Places each device's part of an array that has `width` values for each item.
+// Copies each device's part of an array to that device. The array has `width` values for each item.
 template <class Node, class T>
 std::vector<local<T>> deal(Node& node, const array_view<T>& values, std::uint64_t width = 1) {
   std::vector<local<T>> dealt;
@@ -29,15 +28,16 @@ std::vector<local<T>> deal(Node& node, const array_view<T>& values, std::uint64_
   return dealt;
 }
 
-// Gives queues of packets room for one and a half times the updates that an owner gets from a
-// device in an epoch if all owners get equal shares.
+// Sets the size of the queues of update packets. The expected number of updates is what an owner
+// gets from one device in an epoch if all owners get equal shares. A queue has room for one and a
+// half times this number.
 inline kernel::region_options with_queues(kernel::region_options o, std::uint64_t all_updates) {
   const std::uint64_t devices = o.boundaries.size() - 1;
   o.queued_updates = all_updates / devices / devices * 3 / 2 + 4096;
   return o;
 }
 
-// Returns an array of all elements, with 0 for the elements of other devices.
+// Returns an array of all elements. Elements of other devices are 0.
 template <class T>
 std::vector<float> values_of_part(const std::vector<T>& part, std::uint64_t first,
                                   std::uint64_t elements) {

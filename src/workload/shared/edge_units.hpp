@@ -1,15 +1,16 @@
-// Reductions over the edges of each row of a device. The work is balanced even if rows are very
-// uneven.
+// Reductions over the edges of each row of a device. The work is balanced even if the lengths of
+// rows differ greatly.
 //
-// Edges are cut into units of at most `tile` edges, one unit for each block. A unit is a run of
-// whole rows, or a part of one row that has more edges than a tile. A block stages the gathered
-// values of its rows in shared memory, coalesced over edges, and reduces them by rows: a lane
-// reduces a short row, and a warp a long one. Blocks that share a row join their results through
-// words of device memory. Each word carries a whole message, so the order between different words
-// does not matter. The last block finishes the row. The result does not depend on which block is
-// the last one, and the words are ready for the next epoch.
+// Edges are cut into units of at most `tile` edges, and each block has one unit. A unit is either a
+// run of whole rows, or a part of one row that has more edges than a tile. A block stages the
+// gathered values of its edges in shared memory, so that loads of edges are coalesced. It then
+// reduces the values row by row: one lane reduces a short row, and a warp reduces a long row.
+// Blocks that share a row join their results through words of device memory. Each word carries a
+// complete message, so the order in which different words arrive does not matter. The last block
+// finishes the row. The result does not depend on which block is last. The last block also leaves
+// the words ready for the next epoch.
 //
-// A `Reduction` defines the gathered values and their reduction:
+// A `Reduction` defines the gathered values and how they are reduced:
 //
 //   value                                   type of a gathered value
 //   identity(), combine(a, b)               combine is commutative
@@ -18,8 +19,8 @@
 //   gathers(n)                              operations of n gathers of a lane, without the loads
 //   combines(n)                             operations of n combinations
 //   join(lane, words, part, v)              joins v with the results of the row's other parts;
-//                                           true in the part that comes last: v is then the row's
-//                                           result
+//                                           returns true in the part that comes last, and v is
+//                                           then the result of the whole row
 #pragma once
 
 #include <algorithm>
@@ -36,9 +37,9 @@ namespace interlace::workload {
 
 // A block's part of a row that several blocks share.
 struct row_part {
-  std::uint32_t slot = 0;   // number of the row among the shared rows
-  std::uint32_t unit = 0;   // the unit of the row's first part
-  std::uint32_t index = 0;  // the part's index among the parts of the row
+  std::uint32_t slot = 0;   // number of this row among the shared rows
+  std::uint32_t unit = 0;   // unit of the row's first part
+  std::uint32_t index = 0;  // number of this part among the parts of the row
   std::uint32_t count = 0;
 };
 
@@ -47,37 +48,39 @@ struct edge_units {
   static constexpr std::uint32_t threads = 256;
   static constexpr std::uint32_t tile = 2048;      // edges of a unit
   static constexpr std::uint32_t max_rows = 1024;  // rows of a unit
-  // A warp reduces rows with at least this many edges.
+  // A row with at least this many edges is reduced by a warp, and a shorter row by a lane.
   static constexpr std::uint32_t long_row = 64;
-  // The compiler unrolls the loop over a short row, and other loops that combine values, this many
-  // times.
+  // The compiler unrolls loops that combine values this many times, including the loop over a short
+  // row.
   static constexpr std::uint32_t short_unroll = 16;
   static constexpr std::uint32_t unroll = 4;
-  static constexpr std::uint32_t most_parts = 65535;  // blocks that can share a row
-  // If a device held all blocks at the same time, it would gather first and store last, so no work
-  // would hide the transfers, and it would wait for its longest block. Therefore a device gets at
-  // least this many rounds of blocks, unless units would become too small.
+  static constexpr std::uint32_t most_parts = 65535;  // the most blocks that can share a row
+  // A device gets at least this many rounds of blocks, unless units would become too small. If the
+  // device held all blocks at the same time, it would gather first and store last. No work would
+  // then hide the transfers, and the device would wait for its longest block.
   static constexpr std::uint32_t least_rounds = 3;
-  static constexpr std::uint32_t line_rows = 32;  // rows whose 4-byte values fill a line
+  // number of rows whose 4-byte values fill a cache line
+  static constexpr std::uint32_t line_rows = 32;
 
   csr_view graph;
   local<const std::uint32_t> rows;   // unit b has the rows [rows[b], rows[b + 1])
   local<const std::uint32_t> edges;  // unit b has the edges [edges[b], edges[b + 1])
   local<const std::uint32_t> slots;  // unit b is a part of a row if slots[b] != 0
-  local<std::uint64_t> words;        // one word for each unit, through which parts of a row join
+  // one word for each unit; blocks join the parts of a row through these words
+  local<std::uint64_t> words;
 
-  // The shared memory that reduce needs in a block.
+  // The amount of shared memory that `reduce` needs in a block.
   template <class Reduction>
   static constexpr std::uint32_t shared_bytes = tile * sizeof(typename Reduction::value);
 
-  // Puts the rows [first_row, last_row) of a graph on a device.
+  // Copies the rows [first_row, last_row) of a graph to a device.
   template <class Node>
   static placed_rows<edge_units> place(Node& node, std::uint32_t device,
                                        const std::uint64_t* offsets, const std::uint32_t* columns,
                                        std::uint64_t first_row, std::uint64_t last_row);
 
-  // gather(lane, edge) returns a value, and finish(lane, row, value) takes each row's result. Rows
-  // and edges count from the device's first row and edge.
+  // Reduces each row. gather(lane, edge) returns the value of an edge, and finish(lane, row, value)
+  // takes the result of a row. Rows and edges count from the device's first row and first edge.
   template <class Reduction, class Block, class Gather, class Finish>
   INTERLACE_KERNEL void reduce(Block& block, const Gather& gather, const Finish& finish) const {
     const std::uint32_t first_row = block.load(rows, block.index());
@@ -102,7 +105,7 @@ struct edge_units {
   }
 
  private:
-  // The number of turns that the lanes of a block need for a loop from `first` to `last`.
+  // The number of turns in which the lanes of a block complete a loop from `first` to `last`.
   template <class Lane>
   INTERLACE_KERNEL static std::uint32_t turns(const Lane& lane, std::uint32_t first,
                                               std::uint32_t last) {
@@ -121,13 +124,14 @@ struct edge_units {
     auto is_long = lane_state<bool>(block);
     block.each_warp([&](auto warp) {
       const std::uint32_t width = block.warp_width();
-      // A warp's rows begin at a multiple of its width, so that it stores whole lines. If two warps
-      // stored one line, it would go to the peers in two packets, each with a header.
+      // A warp's rows begin at a multiple of the warp's width, so that the warp stores whole cache
+      // lines. If two warps stored one line together, the line would go to the peers in two
+      // packets, each with its own header.
       const auto before = static_cast<std::uint32_t>((graph.first_row + first_row) % width);
       const std::uint32_t places = before + last_row - first_row;
       for (std::uint32_t place = warp.index() * width; place < places;
            place += warp.count() * width) {
-        // This may wrap modulo 2^32. The lanes below `before` have no row.
+        // This subtraction may wrap modulo 2^32. The lanes below `before` have no row.
         const std::uint32_t row = first_row + place - before;
         warp.each([&](auto lane) {
           const std::uint32_t own = row + lane.in_warp();
@@ -215,8 +219,8 @@ struct edge_units {
   }
 };
 
-// The units of rows [first_row, last_row). Rows count from first_row, and edges from its first
-// edge.
+// The units of rows [first_row, last_row). Rows count from first_row, and edges count from the
+// first edge of first_row.
 struct unit_table {
   std::vector<std::uint32_t> rows{0};
   std::vector<std::uint32_t> edges{0};
@@ -226,13 +230,13 @@ struct unit_table {
   std::uint64_t count() const { return slots.size(); }
 };
 
-// Limits of units with several rows. They must be at most the limits of edge_units.
+// Limits of units that have several rows. These limits must not exceed those of edge_units.
 struct unit_limits {
   std::uint32_t max_rows = edge_units::max_rows;
   std::uint32_t max_edges = edge_units::tile;
-  // Units end at multiples of this many rows of the graph, if that shortens them by at most a
-  // quarter. If two blocks stored one line, it would go to the peers in two packets, each with a
-  // header.
+  // Units end at multiples of this many rows of the graph, unless that would shorten a unit by more
+  // than a quarter. If two blocks stored one cache line together, the line would go to the peers in
+  // two packets, each with its own header.
   std::uint32_t line_rows = 1;
 };
 
@@ -275,7 +279,7 @@ inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_r
   return units;
 }
 
-// The units for a device that holds `at_once` blocks at a time. They are as large as `limits` and
+// The units for a device that holds `at_once` blocks at a time. Units are as large as `limits` and
 // the number of rounds allow.
 inline unit_table units_in_rounds(const std::uint64_t* offsets, std::uint64_t first_row,
                                   std::uint64_t last_row, std::uint64_t at_once,
@@ -300,7 +304,7 @@ placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
   const auto cut = [&] {
     const std::uint64_t held = threads_at_once(node, device);
     if (held == 0) return make_units(offsets, first_row, last_row);
-    // Units need to end at whole lines only if there are peers.
+    // Without peers, units do not need to end at whole cache lines.
     const std::uint32_t lines = node.devices() > 1 ? line_rows : 1;
     return units_in_rounds(offsets, first_row, last_row, held / threads, {.line_rows = lines});
   };
@@ -314,8 +318,8 @@ placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
   p.rows.slots = put(node, device, units.slots);
   p.rows.words = put(node, device, std::vector<std::uint64_t>(units.count(), 0));
   p.blocks = units.count();
-  // A shared row is written by its part that comes last, and this can be any part. So the mapping
-  // lets each part write the row.
+  // The part that comes last writes a shared row. Any part can be the last, so the mapping says
+  // that each part writes the row.
   p.mapping = kernel::block_mapping::custom(
       [first_row, rows = units.rows, slots = units.slots](std::uint64_t block) {
         const std::uint64_t last = slots[block] != 0 ? rows[block] + 1 : rows[block + 1];

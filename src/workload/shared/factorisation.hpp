@@ -1,12 +1,14 @@
-// Matrix factorisation. Ratings r(u, i) of users and items are approximated by x(u) . y(i), where
-// every user and every item has a factor of F numbers. An iteration is two epochs: the first renews
-// the users' factors from the items', and the second renews the items' from the users'. A `Method`
-// defines how a row is renewed (als.hpp, als_sgd.hpp).
+// Matrix factorisation. A rating r(u, i) of item i by user u is approximated by x(u) . y(i). Every
+// user u and every item i has a factor, x(u) or y(i), of F numbers. An iteration is two epochs. The
+// first epoch computes new factors of the users from those of the items. The second epoch computes
+// new factors of the items from those of the users. In each epoch a row is a user (or item) with
+// its ratings, and a `Method` defines how the row's new factor is computed (als.hpp, als_sgd.hpp).
 //
-// A warp renews a row. If a method has its own `rows_kernel`, each lane renews a row (als_sgd.hpp).
-// A warp's sums over the row's ratings form a record of a few hundred numbers. Rows of more than
-// `part_ratings` ratings are cut into parts. Another kernel first makes a record of each part with
-// one warp, so that no warp reads more than `part_ratings` ratings.
+// A warp renews a row. If a method has its own `rows_kernel`, a lane renews a row instead
+// (als_sgd.hpp). A warp's sums over the row's ratings form a record of a few hundred numbers. A row
+// of more than `part_ratings` ratings is cut into parts. For such rows, another kernel runs first
+// and makes a record of each part, with one warp for each part. No warp therefore reads more than
+// `part_ratings` ratings.
 //
 //   Method::factor, record                  F; numbers of a record
 //   rows_kernel                             a kernel with a row for each lane, constructed from
@@ -14,8 +16,9 @@
 //                                           everything that follows
 //   shared_floats                           shared memory of a block
 //   steps()                                 how often all rows are renewed in an epoch
-//   at_step(step, state)                    the method for a step; `state` has a factor a row
-//   worker<Block>                           constructed from block, method, ratings and own region:
+//   at_step(step, state)                    the method for a step; `state` has a factor for each
+//   row worker<Block>                           constructed from block, method, ratings and own
+//   region:
 //     start(warp, row)                        called before a row
 //     accumulate(warp, other, begin, end)     leaves the record of these ratings in shared memory
 //     record_at(warp)                         the record's place in `staged`
@@ -42,10 +45,11 @@ struct rating_rows {
   static constexpr std::uint32_t per_block = 4;  // rows or parts in a block
   static constexpr std::uint32_t part_ratings = 512;
 
-  local<const std::uint32_t> offsets;     // for each row, the offset from the device's first rating
-  local<const std::uint32_t> others;      // the first element of the other side's factor
+  local<const std::uint32_t> offsets;  // for each row, the offset from the device's first rating
+  // for each rating, the first element of the other side's factor
+  local<const std::uint32_t> others;
   local<const float> values;              // the ratings
-  local<const std::uint32_t> first_part;  // the first part of each row that is cut
+  local<const std::uint32_t> first_part;  // for each row that is cut, the number of its first part
   local<const std::uint32_t> part_rows;   // the row of each part
   std::uint64_t first_row = 0;
   std::uint32_t rows = 0;
@@ -72,13 +76,13 @@ struct rating_rows {
   }
 };
 
-// Calls f(warp, i) for every i < count that belongs to this block.
+// Calls f(warp, i) for each i below `count` that belongs to this block.
 template <class Block, class F>
 INTERLACE_KERNEL void for_each_task(Block& block, std::uint64_t block_index, std::uint32_t count,
                                     const F& f) {
   block.each_warp([&](auto warp) {
-    // The form of this loop shows the compiler that there is a single iteration if there are as
-    // many warps as tasks.
+    // The form of this loop lets the compiler see that the loop has a single iteration if there are
+    // as many warps as tasks.
     for (std::uint32_t k = 0; k < rating_rows::per_block / warp.count(); ++k) {
       const auto i = static_cast<std::uint32_t>(block_index) * rating_rows::per_block +
                      k * warp.count() + warp.index();
@@ -90,14 +94,14 @@ inline std::uint64_t blocks_of(std::uint32_t tasks) {
   return (tasks + rating_rows::per_block - 1) / rating_rows::per_block;
 }
 
-// The number of rounds of loads that a warp needs for `count` factors.
+// The number of rounds of loads in which a warp gathers `count` factors.
 template <std::uint32_t F>
 INTERLACE_HOST_DEVICE std::uint32_t passes(std::uint32_t count, std::uint32_t width) {
   return (count * F + width - 1) / width;
 }
 
-// Gathers the other side's factors of ratings [first, first + count). Calls keep(lane, j, k,
-// number) for number k of the j-th factor. Loads are coalesced within each factor, and a lane has
+// Gathers the other side's factors for the ratings [first, first + count). Calls keep(lane, j, k,
+// number) with number k of the j-th factor. Loads are coalesced within each factor, and a lane has
 // several loads in flight.
 template <std::uint32_t F, class Warp, class Keep>
 INTERLACE_KERNEL void gather_factors(const Warp& warp, std::uint32_t width,
@@ -123,7 +127,7 @@ INTERLACE_KERNEL void gather_factors(const Warp& warp, std::uint32_t width,
       }
     }
     // These operations compute two addresses for each factor, and the bounds and steps of each
-    // batch. Some more, which are needed only once, compute where the factors begin.
+    // batch. A few more operations, needed only once, compute where the factors begin.
     const std::uint32_t turns = passes<F>(count, width);
     lane.compute(operation::integer, 4 * turns + 15 * ((turns + batch - 1) / batch) + 9);
   });
@@ -132,7 +136,7 @@ INTERLACE_KERNEL void gather_factors(const Warp& warp, std::uint32_t width,
 template <std::uint32_t F>
 inline constexpr std::uint32_t predictor_floats = rating_rows::threads*(F + 1);
 
-// Computes errors of predictions, one rating in each lane.
+// Computes the errors of predicted ratings, with one rating in each lane.
 template <class Block, std::uint32_t F>
 class predictor {
  public:
@@ -142,8 +146,8 @@ class predictor {
         factor_(lane_state<numbers>(block)),
         error_(lane_state<float>(block)) {}
 
-  // Sets the factor that later predictions use. The lanes below F hold its numbers, one in each
-  // lane.
+  // Sets the factor from which later predictions are made. Each lane below F gives one number of
+  // the factor.
   template <class Warp, class Number>
   INTERLACE_KERNEL void start(const Warp& warp, const Number& number) const {
     const std::uint32_t base = base_of(warp);
@@ -181,12 +185,13 @@ class predictor {
     });
   }
 
-  // The error of the lane's rating. 0 for lanes that have no rating.
+  // The error of the lane's rating, or 0 for a lane without a rating.
   template <class Lane>
   INTERLACE_KERNEL float error(const Lane& lane) const {
     return error_[lane];
   }
-  // Number k of the j-th rating's factor is at base_of(warp) + j * (F + 1) + k.
+  // The position of the factors. Number k of the j-th rating's factor is at base_of(warp) + j * (F
+  // + 1) + k.
   template <class Warp>
   INTERLACE_KERNEL std::uint32_t base_of(const Warp& warp) const {
     return warp.index() * width_ * (F + 1);
@@ -229,8 +234,8 @@ struct accumulate_parts {
         for (auto e : lane.range(lane.in_warp(), record, width)) {
           lane.store(records, std::uint64_t{p} * record + e, lane.load(work.staged, at + e));
         }
-        // These operations compute the bounds of the part and steps of this loop, which handles
-        // four numbers in a turn.
+        // These operations compute the bounds of the part, and the steps of this loop. The loop
+        // handles four numbers in each turn.
         lane.compute(operation::integer, 30 + 5 * (record / (4 * width)));
       });
     });
@@ -268,7 +273,7 @@ struct renew_rows {
               sum += lane.load(records, i);
             }
             lane.store(work.staged, at + e, sum);
-            // The loop handles four parts in a turn.
+            // The loop handles four parts in each turn.
             lane.compute({.fp32 = parts, .integer = 32 + 6 * (parts / 4)});
           }
         });
@@ -316,12 +321,12 @@ struct squared_errors {
         warp.each([&](auto lane) {
           const double e = predict.error(lane);
           sum[lane] += e * e;
-          // These operations compute the bounds of the row, once, and the steps of each turn.
+          // These operations compute the bounds of the row once, and the steps of each turn.
           lane.compute({.fp64 = 1, .integer = first == some.begin ? 9U + 2U : 2U, .special = 1});
         });
       }
     };
-    // The rows that are not cut come first, then the parts of the other rows.
+    // The blocks of whole rows come first. The blocks of parts follow.
     const std::uint64_t row_blocks =
         (ratings.rows + rating_rows::per_block - 1) / rating_rows::per_block;
     if (block.index() < row_blocks) {
@@ -337,7 +342,7 @@ struct squared_errors {
   }
 };
 
-// The ratings by users, and the same ratings by items.
+// The ratings sorted by user, and the same ratings sorted by item.
 struct rating_matrix {
   std::uint64_t users = 0;
   std::uint64_t items = 0;
@@ -359,8 +364,8 @@ class factorisation {
  public:
   static constexpr std::uint32_t factor = Method::factor;
 
-  // `users.boundaries`: device d owns elements [boundaries[d], boundaries[d + 1]) of the users'
-  // factors, with F elements for each user. `items.boundaries` are the same for items.
+  // `users.boundaries`: device d owns the elements [boundaries[d], boundaries[d + 1]) of the users'
+  // factors. Each user has F elements. `items.boundaries` means the same for items.
   factorisation(Node& node, const rating_matrix& ratings, const kernel::region_options& users,
                 const kernel::region_options& items, Method method)
       : node_(node),
@@ -377,7 +382,8 @@ class factorisation {
     node_.set_front(totals_, std::vector<double>{0.0});
   }
 
-  // Renews the users' factors from the items', then the items' from the users'.
+  // Computes new factors of the users from those of the items, and then new factors of the items
+  // from those of the users.
   void enqueue_iteration(bool track_residual) {
     enqueue_half(users_, items_);
     enqueue_half(items_, users_);
@@ -393,11 +399,11 @@ class factorisation {
     node_.exchange(totals_);
   }
 
-  // The factors of device `device`.
+  // The factors that device `device` holds.
   workload::factors factors(std::uint32_t device) const {
     return {node_.front(users_.region, device), node_.front(items_.region, device)};
   }
-  // The sum of squared errors over the ratings, after the last iteration that tracked it.
+  // The sum of squared errors over the ratings, after the last iteration that tracked the residual.
   double residual() const { return node_.front(totals_, 0)[0]; }
 
  private:

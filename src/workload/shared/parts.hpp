@@ -1,4 +1,4 @@
-// Functions that several workloads use for the parts that devices own.
+// Functions for the parts that devices own, used by several workloads.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ local<T> put(Node& node, std::uint32_t device, const std::vector<T>& values) {
   return array;
 }
 
-// The threads that a device holds at a time; 0 if blocks are not to be cut for them. CPUs run
-// blocks one after another, and a simulated node may want the same blocks on every machine.
+// The number of threads that a device holds at a time, or 0 if the size of blocks must not depend
+// on the device. CPUs run blocks one after another, and a simulated node may want the same blocks
+// on every machine.
 template <class Node>
 std::uint64_t threads_at_once(const Node& node, std::uint32_t device) {
   if constexpr (requires { node.threads_at_once(device); }) {
@@ -28,7 +29,7 @@ std::uint64_t threads_at_once(const Node& node, std::uint32_t device) {
   }
 }
 
-// The most partial sums that add_sums keeps for a block: one for each warp.
+// The most partial sums that add_sums keeps for a block. Each warp has one partial sum.
 inline constexpr std::uint32_t most_warps = 32;
 
 // The shared memory that add_sums needs for `sums` sums.
@@ -43,8 +44,9 @@ INTERLACE_HOST_DEVICE constexpr operation addition_of() {
   return sizeof(T) == sizeof(double) ? operation::fp64 : operation::fp32;
 }
 
-// Adds all lanes' states to totals[0], totals[1], ... in this order, with one atomic for each block
-// and total. Only the first `used` states are added; `used` must be at least 1.
+// Adds the states of all lanes to totals: the first state to totals[0], the next to totals[1], and
+// so on. Each block makes one atomic addition for each total. Only the first `used` states are
+// added; `used` must be at least 1.
 template <class T = float, class Block, class... State>
 INTERLACE_KERNEL void add_sums(Block& block, const reduced<double>& totals, std::uint32_t used,
                                const State&... states) {

@@ -1,5 +1,5 @@
-// Two ways in which the lanes of blocks cover the points of a plane, which are stored row by row.
-// Both write the same points. They differ in the number of adjacent points that a warp writes.
+// Two ways in which the lanes of blocks cover the points of a plane, which is stored row by row.
+// Both ways write the same points. They differ in the number of adjacent points that a warp writes.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace interlace::workload {
 struct plane_point {
   std::uint32_t row, column;
   std::uint32_t index;  // row * columns + column
-  bool inside;          // the point is in the plane
+  bool inside;          // whether the point is in the plane
 };
 
 // A block covers 256 consecutive points, so that warps write whole lines.
@@ -40,8 +40,8 @@ struct point_runs {
 };
 
 // A block has a tile of 16 by 16 points, so that a warp writes 16 points in each of two rows. The
-// public codes from which the FinePack paper takes EQWP and HIT have such blocks (Liu, b2r,
-// eqwp.cu: CUDA_BLOCK_SIZE; Tartan, hit, turH.h: THREADSPERBLOCK_IN).
+// public codes from which the FinePack paper takes EQWP and HIT use such blocks (Liu, b2r, eqwp.cu:
+// CUDA_BLOCK_SIZE; Tartan, hit, turH.h: THREADSPERBLOCK_IN).
 struct point_tiles {
   static constexpr bool tiled = true;
   static constexpr std::uint32_t side = 16;

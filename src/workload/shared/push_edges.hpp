@@ -1,5 +1,5 @@
 // Kernels that go over the out-edges of a graph and update the vertices at the ends of these edges.
-// Any device may own these vertices.
+// These vertices can belong to any device.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace interlace::workload {
 
 struct push_edges {
   static constexpr std::uint32_t threads = 256;
-  // The vertices of a warp. There are so many because the warp's packets of updates should fill.
+  // The number of vertices of a warp. The number is large so that the warp's update packets fill.
   static constexpr std::uint32_t vertices_a_warp = 32;
 
-  csr_view graph;  // each row has out-edges
+  csr_view graph;  // each row has the out-edges of a vertex
 
-  // Calls value(warp, row) for each row that `active` accepts, and update(lane, edge, value) for
-  // each of the row's edges. A warp goes over a row.
+  // Calls value(warp, row) for each row that `active` accepts. Then calls update(lane, edge, value)
+  // for each edge of that row. One warp handles a row.
   template <class Block, class Active, class Value, class Update>
   INTERLACE_KERNEL void each(Block& block, const Active& active, const Value& value,
                              const Update& update) const {
@@ -62,8 +62,8 @@ struct push_edges {
   }
 };
 
-// Gives queues of packets room for half of the edges of the device with the most edges. This is the
-// share of each owner if there are two devices and the edges go to both equally.
+// Gives each queue of update packets room for half of the edges of the device with the most edges.
+// With two devices and edges that go to both equally, this is what each owner receives.
 inline kernel::region_options with_queues_for_edges(kernel::region_options o,
                                                     const std::uint64_t* offsets) {
   std::uint64_t most = 0;

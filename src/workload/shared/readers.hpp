@@ -1,6 +1,7 @@
 // Regions whose elements go only to the devices that read them, as in programs that know which
-// device needs which data. A kernel stores an element to its readers. For each pair of devices, a
-// copy moves one range, which contains everything that the receiver reads.
+// device needs which data. A kernel's store goes directly to the devices that read the element. A
+// copy moves one range for each pair of devices; the range contains everything that the receiver
+// reads.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +15,9 @@
 
 namespace interlace::workload {
 
-// For each column below `values`, the devices whose rows name the column (bit d: device d). Device
-// d has the rows [rows[d], rows[d + 1]), and row r has the columns [offsets[r], offsets[r + 1]).
+// For each column below `values`, the set of devices whose rows contain the column (bit d stands
+// for device d). Device d has the rows [rows[d], rows[d + 1]), and row r has the columns
+// [offsets[r], offsets[r + 1]).
 inline std::vector<std::uint16_t> readers_of_columns(const std::vector<std::uint64_t>& rows,
                                                      const std::uint64_t* offsets,
                                                      const std::uint32_t* columns,
@@ -30,8 +32,8 @@ inline std::vector<std::uint16_t> readers_of_columns(const std::vector<std::uint
   return readers;
 }
 
-// Sends elements to `readers`, which has one entry for each 2^shift elements. Parts must consist of
-// whole groups of 2^shift elements.
+// Sends elements to the devices in `readers`, which has one entry for each group of 2^shift
+// elements. Each device's part must consist of whole groups.
 inline kernel::region_options sent_to_readers(kernel::region_options options,
                                               std::vector<std::uint16_t> readers,
                                               std::uint32_t shift = 0) {
@@ -57,8 +59,8 @@ inline kernel::region_options sent_to_readers(kernel::region_options options,
   return options;
 }
 
-// Whether values go only to devices that read them ("needed") or to all devices ("all"). Throws
-// usage_error for any other word.
+// Returns true if values go only to devices that read them ("needed"), and false if values go to
+// all devices ("all"). Throws usage_error for any other word.
 inline bool parse_subscribers(const std::string& subscribe) {
   if (subscribe == "all" || subscribe == "needed") return subscribe == "needed";
   throw usage_error("unknown subscribers '" + subscribe + "'; there are all and needed");

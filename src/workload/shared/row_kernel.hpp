@@ -1,4 +1,5 @@
-// The kernels that can go over a graph. All but `push` go over rows of in-edges.
+// The kernels that can go over a graph. In all kernels except `push`, a row has the in-edges of a
+// vertex.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace interlace::workload {
 enum class row_kernel : std::uint8_t {
   balanced,      // edge_units
   warp_per_row,  // row_warps
-  push,          // push_edges; the graph then has rows of out-edges
+  push,          // push_edges; a row of the graph then has the out-edges of a vertex
 };
 
 // Throws usage_error for an unknown name.

@@ -1,13 +1,13 @@
-// Reductions over the edges of each row of a device, with a warp for each row. For sparse matrices
-// by rows, Bell and Garland (2009) call this the vector kernel. Most programs with a sparse matrix
-// have it.
+// Reductions over the edges of each row of a device, with one warp for each row. Bell and Garland
+// (2009) call this the vector kernel for sparse matrices in compressed rows. Most programs with a
+// sparse matrix have such a kernel.
 //
 // Lanes read adjacent edges of a row, and one lane stores the row's value. If rows go to other
-// devices, each value is a store of its own. Short rows leave lanes idle, and a block takes as long
-// as its longest row. edge_units.hpp balances both, and stores whole lines.
+// devices, each value is a separate store. Short rows leave lanes idle, and a block takes as long
+// as its longest row. edge_units.hpp avoids both problems and stores whole cache lines.
 //
-// A `Reduction` defines the gathered values and their reduction, as in edge_units.hpp. No parts of
-// rows are joined.
+// A `Reduction` defines the gathered values and how they are reduced, as in edge_units.hpp. This
+// kernel never cuts a row into parts, so it does not call join.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ namespace interlace::workload {
 // The rows of a device, in the form that kernels use.
 struct row_warps {
   static constexpr std::uint32_t threads = 256;
-  static constexpr std::uint32_t per_block = 8;  // rows of a block
+  static constexpr std::uint32_t per_block = 8;  // number of rows of a block
 
   csr_view graph;
 
-  // The shared memory that reduce needs in a block.
+  // The amount of shared memory that `reduce` needs in a block.
   template <class Reduction>
   static constexpr std::uint32_t shared_bytes = 0;
 
-  // Puts the rows [first_row, last_row) of a graph on a device.
+  // Copies the rows [first_row, last_row) of a graph to a device.
   template <class Node>
   static placed_rows<row_warps> place(Node& node, std::uint32_t device,
                                       const std::uint64_t* offsets, const std::uint32_t* columns,
@@ -46,16 +46,16 @@ struct row_warps {
     return p;
   }
 
-  // gather(lane, edge) returns a value, and finish(lane, row, value) takes each row's result. Rows
-  // and edges count from the device's first row and edge.
+  // Reduces each row. gather(lane, edge) returns the value of an edge, and finish(lane, row, value)
+  // takes the result of a row. Rows and edges count from the device's first row and first edge.
   template <class Reduction, class Block, class Gather, class Finish>
   INTERLACE_KERNEL void reduce(Block& block, const Gather& gather, const Finish& finish) const {
     using value = typename Reduction::value;
     auto partial = lane_state<value>(block);
     const std::uint32_t width = block.warp_width();
     block.each_warp([&](auto warp) {
-      // A loop in this form lets a compiler see that there is a single iteration if there are as
-      // many warps as rows.
+      // The form of this loop lets the compiler see that the loop has a single iteration if there
+      // are as many warps as rows.
       for (std::uint32_t k = 0; k < per_block / warp.count(); ++k) {
         const std::uint32_t row =
             static_cast<std::uint32_t>(block.index()) * per_block + k * warp.count() + warp.index();

@@ -1,5 +1,5 @@
-// Functions for programs that see several GPUs as one. Their arrays are unified, one launch is
-// spread over all devices, and only the placement of pages decides where data is.
+// Functions for programs that see several GPUs as one. The arrays of these programs are unified,
+// one launch is spread over all devices, and only the placement of pages decides where data is.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@
 
 namespace interlace::workload {
 
-// If `pages` is set, it replaces the placement that each array of a workload chooses.
+// The placement of arrays. If `pages` is set, it replaces the placement that a workload chooses for
+// each array.
 struct unified_placement {
   std::optional<kernel::page_placement> pages;
   kernel::block_placement blocks = kernel::block_placement::contiguous;
@@ -23,7 +24,7 @@ struct unified_placement {
   kernel::page_placement of(const kernel::page_placement& own) const { return pages.value_or(own); }
 };
 
-// A problem's copy of an array.
+// A copy of an array, owned by a problem.
 template <class T, std::size_t Rank>
 std::vector<T> values_of(const array_view<T, Rank>& array) {
   return {array.begin(), array.end()};

@@ -1,5 +1,5 @@
-// AES-256 (FIPS 197) of independent blocks, from Hetero-Mark. A lane encrypts a block of 16 bytes
-// and looks its bytes up in the S-box. All lanes use the same round keys.
+// AES-256 (FIPS 197) of independent blocks, from Hetero-Mark. A lane encrypts one block of 16 bytes
+// and looks up the block's bytes in the S-box. All lanes use the same round keys.
 #pragma once
 
 #include <array>
@@ -21,11 +21,11 @@ INTERLACE_HOST_DEVICE std::uint8_t aes_times_x(std::uint8_t a) {
   return static_cast<std::uint8_t>((wide << 1U) ^ ((wide >> 7U) * 0x1bU));
 }
 
-// The substitution table (section 5.1.1): the inverse in GF(2^8), and then an affine map of its
-// bits.
+// The substitution table (section 5.1.1). An entry is the inverse in GF(2^8), followed by an affine
+// map of the bits of the inverse.
 inline std::array<std::uint8_t, 256> aes_substitutions() {
   std::array<std::uint8_t, 256> table{};
-  // p runs through all values except 0, multiplied by 3 in each step; q is the inverse of p
+  // p runs through all values except 0. Each step multiplies p by 3. q is the inverse of p.
   std::uint8_t p = 1;
   std::uint8_t q = 1;
   do {
@@ -44,7 +44,7 @@ inline std::array<std::uint8_t, 256> aes_substitutions() {
   return table;
 }
 
-// The round keys (section 5.2): 16 bytes for each of rounds + 1 keys.
+// The round keys (section 5.2): rounds + 1 keys of 16 bytes.
 inline std::vector<std::uint8_t> aes_round_keys(const std::vector<std::uint8_t>& key) {
   const auto table = aes_substitutions();
   std::vector<std::uint8_t> keys = key;
@@ -77,7 +77,8 @@ struct aes_kernel {
   unified<std::uint8_t> text;
   unified<std::uint8_t> cipher;
   unified<std::uint8_t> substitutions;
-  unified<std::uint32_t> round_keys;  // four words a round, first byte highest
+  // four words for each round, with the first byte in the highest bits
+  unified<std::uint32_t> round_keys;
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -98,7 +99,7 @@ struct aes_kernel {
             state shifted{};
             for (auto k : lane.range(0U, 16U)) {
               const auto at = static_cast<std::uint32_t>(k);
-              // Row r of column c comes from column c + r.
+              // ShiftRows: row r of column c comes from column c + r.
               const std::uint32_t from = (at + at % 4 * 4) % 16;
               shifted.byte[at] = lane.load(substitutions, s.byte[from]);
             }
@@ -141,7 +142,7 @@ struct aes_problem {
   static constexpr const char* summary = "an encryption by AES-256";
   static constexpr std::array arguments{"text", "key"};
 
-  std::vector<std::uint8_t> text;  // whole blocks of 16 bytes
+  std::vector<std::uint8_t> text;  // whole blocks of 16 bytes each
   std::vector<std::uint8_t> key;   // 32 bytes
 
   static aes_problem make(const array_view<std::uint8_t>& text,
@@ -186,7 +187,7 @@ class aes {
     node_.launch_over(kernel_, {blocks, aes_kernel::threads, 0}, blocks_);
     node_.exchange();
   }
-  // The bytes of the cipher.
+  // The bytes of the encrypted text.
   std::vector<float> result() const {
     const std::vector<std::uint8_t> bytes = node_.download(kernel_.cipher);
     return {bytes.begin(), bytes.end()};

@@ -1,6 +1,7 @@
-// y = A^T (A x), from PolyBench's atax. In the first kernel a lane has a row of A, so a warp
-// touches one line for each of its lanes. In the second kernel a lane has a column, so a warp
-// touches adjacent elements. Every step stores its sum, as in the original.
+// y = A^T (A x), from PolyBench's atax. In the first kernel a lane has a row of A, so each load of
+// a warp touches as many cache lines as the warp has lanes. In the second kernel a lane has a
+// column, so the lanes of a warp touch adjacent elements. As in the original, the sum is stored
+// after every step of the loop.
 #pragma once
 
 #include <array>
@@ -12,8 +13,8 @@
 
 namespace interlace::workload {
 
-// Adds to product(i) the sum over j of A(i, j) vector(j), where A(i, j) is element i * row_step + j
-// * column_step of `matrix`.
+// Adds the sum over j of A(i, j) vector(j) to product(i). A(i, j) is element i * row_step + j *
+// column_step of `matrix`.
 struct atax_kernel {
   static constexpr std::uint32_t threads = 256;
 
@@ -50,7 +51,7 @@ struct atax_problem {
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
   std::vector<float> matrix;  // stored row by row
-  std::vector<float> x;       // one for each column
+  std::vector<float> x;       // one element for each column
 
   static atax_problem make(const array_view<float, 2>& matrix, const array_view<float>& x) {
     return {extent_of(matrix, 0), extent_of(matrix, 1), values_of(matrix), values_of(x)};

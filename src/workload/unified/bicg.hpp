@@ -1,5 +1,5 @@
-// q = A p and s = A^T r, from PolyBench's bicg, a part of the biconjugate gradient method. The two
-// kernels are those of atax, with different vectors.
+// q = A p and s = A^T r, from PolyBench's bicg, which is a part of the biconjugate gradient method.
+// The two kernels are the kernels of atax, with different vectors.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ struct bicg_problem {
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
   std::vector<float> matrix;  // stored row by row
-  std::vector<float> p;       // one for each column
-  std::vector<float> r;       // one for each row
+  std::vector<float> p;       // one element for each column
+  std::vector<float> r;       // one element for each row
 
   static bicg_problem make(const array_view<float, 2>& matrix, const array_view<float>& p,
                            const array_view<float>& r) {

@@ -1,5 +1,5 @@
-// Bitonic sort, from the AMD APP SDK. Every pass of every stage is a launch, in which a lane orders
-// two keys. A pass needs the results of the whole previous pass.
+// Bitonic sort, from the AMD APP SDK. A stage has several passes, and every pass is a launch. In a
+// pass, a lane orders two keys. A pass needs all results of the previous pass.
 #pragma once
 
 #include <array>
@@ -46,7 +46,7 @@ struct bitonic_sort_problem {
   static constexpr const char* summary = "a sort of keys below 2^24";
   static constexpr std::array arguments{"keys"};
 
-  std::vector<std::uint32_t> keys;  // their number is a power of two
+  std::vector<std::uint32_t> keys;  // the number of keys must be a power of two
 
   static bitonic_sort_problem make(const array_view<std::uint32_t>& keys) {
     return {values_of(keys)};
@@ -81,7 +81,7 @@ class bitonic_sort {
       }
     }
   }
-  // The values are exact, because keys are below 2^24.
+  // The sorted keys. Floats hold them exactly, because keys are below 2^24.
   std::vector<float> result() const {
     const std::vector<std::uint32_t> sorted = node_.download(keys_);
     std::vector<float> values(sorted.size());

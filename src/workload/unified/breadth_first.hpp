@@ -1,6 +1,7 @@
 // Levels of a breadth-first search, from SHOC's bfs (Hong et al., PPoPP 2011). A group of 32 lanes
-// goes over 32 vertices one after another. The lanes share the neighbours of each vertex that the
-// last launch reached. The host repeats the launch until a level is empty.
+// handles 32 vertices one after another. For each vertex that the previous launch reached, the
+// lanes of the group divide its neighbours among themselves. The host repeats the launch until no
+// vertex is added.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +18,13 @@ inline constexpr std::uint32_t unreached = 0xffffffffU;
 
 struct breadth_first_kernel {
   static constexpr std::uint32_t threads = 1024;
-  // The lanes of a group, and also the vertices that a group handles.
+  // The number of lanes of a group. A group also handles this number of vertices.
   static constexpr std::uint32_t group = 32;
 
   unified<std::uint32_t> levels;
   unified<std::uint32_t> offsets;
   unified<std::uint32_t> targets;
-  unified<std::uint32_t> grown;  // a single element, which says whether any vertex was reached
+  unified<std::uint32_t> grown;  // a single element: whether the launch reached any new vertex
   std::uint32_t current = 0;
 
   template <class Block>
@@ -42,7 +43,7 @@ struct breadth_first_kernel {
         lane.compute(operation::integer, 6);
         for (auto e : lane.range(begin + id % group, end, group)) {
           const auto neighbour = lane.load_index(targets, e);
-          // Lanes that reach a vertex at the same time all store the same value.
+          // Several lanes can reach a vertex at the same time. All of them store the same value.
           const std::uint32_t seen = lane.load(levels, neighbour);
           lane.compute(operation::integer, 6);
           if (seen != unreached) continue;
@@ -61,7 +62,7 @@ struct breadth_first_problem {
   static constexpr const char* summary = "a search for the levels of a graph";
   static constexpr std::array arguments{"offsets", "targets", "source"};
 
-  std::vector<std::uint32_t> offsets;  // vertices + 1
+  std::vector<std::uint32_t> offsets;  // vertices + 1 offsets
   std::vector<std::uint32_t> targets;  // the targets of each vertex's edges
   std::uint32_t source = 0;
 
@@ -112,8 +113,8 @@ class breadth_first {
     ++kernel_.current;
     return true;
   }
-  // The number of edges from the source; -1 for a vertex without a path. The values are exact below
-  // 2^24.
+  // For each vertex, the number of edges from the source, or -1 if there is no path. Floats hold
+  // numbers below 2^24 exactly.
   std::vector<float> result() const {
     const std::vector<std::uint32_t> levels = node_.download(kernel_.levels);
     std::vector<float> values(levels.size());

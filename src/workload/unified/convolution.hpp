@@ -1,5 +1,5 @@
 // The convolution of an image and a mask, from the AMD APP SDK's simple convolution. A lane
-// computes a pixel of the result and reads its neighbours from the padded image. The mask is the
+// computes one pixel of the result, from a square of pixels of the padded image. The mask is the
 // same for all lanes.
 #pragma once
 
@@ -45,7 +45,8 @@ struct convolution_kernel {
         const std::uint64_t pixel = lane.global_index();
         if (pixel >= output.size) return;
         lane.compute({.fp32 = 1, .integer = 20, .special = 1});
-        const float above = sum[lane] + 0.5F;  // the mask is not negative
+        // This rounds to nearest. No sum is negative, because the mask is not negative.
+        const float above = sum[lane] + 0.5F;
         lane.store(output, pixel, static_cast<std::int32_t>(above));
       });
     });
@@ -104,14 +105,14 @@ class convolution {
     kernel_.side = data.side;
   }
 
-  // As in the original, the grid has the size of the padded image.
+  // As in the original, the grid has one lane for each pixel of the padded image.
   void enqueue() {
     const std::uint64_t blocks =
         (kernel_.image.size + convolution_kernel::threads - 1) / convolution_kernel::threads;
     node_.launch_over(kernel_, {blocks, convolution_kernel::threads, 0}, blocks_);
     node_.exchange();
   }
-  // Exact below 2^24.
+  // The pixels of the result. Floats hold values below 2^24 exactly.
   std::vector<float> result() const {
     const std::vector<std::int32_t> pixels = node_.download(kernel_.output);
     std::vector<float> values(pixels.size());

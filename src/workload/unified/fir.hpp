@@ -1,6 +1,6 @@
-// A finite impulse response filter, from Hetero-Mark: y(t) = sum over i of c(i) x(t - i). If t < i,
-// the sample comes from a history. A lane computes one sample; the coefficients are the same for
-// all lanes.
+// A finite impulse response filter, from Hetero-Mark: y(t) = sum over i of c(i) x(t - i). For t <
+// i, the sample x(t - i) comes from a history. A lane computes one sample. The coefficients are the
+// same for all lanes.
 #pragma once
 
 #include <array>
@@ -18,7 +18,8 @@ struct fir_kernel {
   unified<float> input;
   unified<float> coefficients;
   unified<float>
-      history;  // one sample for each tap: the samples before the first one, in the order of time
+      // one sample for each tap: the samples before the first input sample, in order of time
+      history;
   unified<float> output;
   std::uint32_t taps = 0;
 

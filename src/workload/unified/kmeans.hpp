@@ -1,10 +1,10 @@
 // k-means, from Hetero-Mark. One kernel transposes the points' features, so that neighbouring lanes
 // read neighbouring elements. The next kernel finds the nearest centre of each point; a lane
-// handles one point. The host then moves each centre to the middle of its points. This repeats
-// until no point changes its centre.
+// handles one point. The host then moves each centre to the mean of the points that are nearest to
+// it. The last two steps repeat until no point changes its centre.
 //
 // Features are multiples of 1/16 from 0 to 1, and the host rounds centres to multiples of 1/256.
-// Squares and their sums are therefore exact in float32, and every node gets the same results.
+// Squares and their sums are therefore exact in float32, and every node computes the same results.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace interlace::workload {
 
-// turned(f, p) = features(p, f).
+// Transposes the features: turned(f, p) = features(p, f).
 struct kmeans_turn_kernel {
   static constexpr std::uint32_t threads = 64;
 
@@ -99,11 +99,13 @@ struct kmeans_problem {
   static constexpr std::array arguments{"features", "clusters", "iterations"};
 
   std::uint32_t points = 0;
-  std::uint32_t features = 0;  // features of each point
+  std::uint32_t features = 0;  // number of features of each point
   std::uint32_t clusters = 0;
-  std::uint32_t iterations = 0;  // at most
+  std::uint32_t iterations = 0;  // the most iterations
   std::vector<float>
-      values;  // the features of one point after another; the first points are the initial centres
+      // the features of each point, one point after another; the first points are the initial
+      // centres
+      values;
 
   static kmeans_problem make(const array_view<float, 2>& features, std::uint32_t clusters,
                              std::uint32_t iterations) {
@@ -172,7 +174,7 @@ class kmeans {
     node_.upload(nearest_.centres, centres_);
     return true;
   }
-  // The centre of each point, followed by the features of the centres.
+  // The number of each point's centre, followed by the features of the centres.
   std::vector<float> result() const {
     std::vector<float> values(members_.begin(), members_.end());
     values.insert(values.end(), centres_.begin(), centres_.end());
@@ -204,7 +206,7 @@ class kmeans {
   kmeans_nearest_kernel nearest_;
   std::vector<float> centres_;
   std::vector<std::uint32_t> members_;
-  std::uint32_t done_ = 0;  // iterations
+  std::uint32_t done_ = 0;  // number of iterations so far
 };
 
 }  // namespace interlace::workload

@@ -1,5 +1,5 @@
-// The product of two matrices, from the AMD APP SDK, with local memory. A lane computes 4 x 4
-// elements of C = A B. A block of 8 x 8 lanes keeps a tile of A in shared memory and reads B from
+// The product C = A B of two matrices, from the AMD APP SDK, with local memory. A lane computes 4 x
+// 4 elements of C. A block of 8 x 8 lanes keeps a tile of A in shared memory and reads B from
 // global memory.
 #pragma once
 
@@ -26,12 +26,12 @@ struct multiply_kernel {
   unified<float4_value> a;
   unified<float4_value> b;
   unified<float4_value> c;
-  std::uint32_t fours_of_a = 0;  // vectors of four per row
+  std::uint32_t fours_of_a = 0;  // vectors of four elements in each row of A
   std::uint32_t fours_of_b = 0;
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
-    const std::uint32_t across = fours_of_b / side;  // blocks
+    const std::uint32_t across = fours_of_b / side;  // number of blocks across C
     const auto number = static_cast<std::uint32_t>(block.index());
     const std::uint32_t first_x = number % across * side;
     const std::uint32_t first_y = number / across * side;
@@ -90,9 +90,10 @@ struct matrix_multiply_problem {
   static constexpr const char* summary = "a product of matrices";
   static constexpr std::array arguments{"a", "b"};
 
-  std::uint32_t rows = 0;     // rows of A
-  std::uint32_t inner = 0;    // columns of A, rows of B
-  std::uint32_t columns = 0;  // columns of B; all three are multiples of the tile
+  std::uint32_t rows = 0;   // rows of A and of C
+  std::uint32_t inner = 0;  // columns of A, which are the rows of B
+  // columns of B and of C; rows, inner and columns are multiples of the tile's side
+  std::uint32_t columns = 0;
   std::vector<float> a;
   std::vector<float> b;
 

@@ -1,6 +1,7 @@
-// The transpose of a square matrix, from the AMD APP SDK. A block reads a tile of 64 x 64 as rows
-// of four adjacent elements, transposes it in shared memory and writes it. Blocks with consecutive
-// numbers read tiles along a diagonal, which spreads them over the memory's channels.
+// The transpose of a square matrix, from the AMD APP SDK. A block reads a tile of 64 x 64 elements,
+// four adjacent elements of a row at a time. It transposes the tile in shared memory and writes it.
+// Blocks with consecutive numbers read tiles along a diagonal, which spreads the accesses over the
+// channels of the memory.
 #pragma once
 
 #include <array>
@@ -21,11 +22,11 @@ struct transpose_kernel {
 
   unified<float4_value> input;
   unified<float4_value> output;
-  std::uint32_t fours = 0;  // vectors of four per row
+  std::uint32_t fours = 0;  // vectors of four elements in each row
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
-    const std::uint32_t across = fours / side;  // blocks
+    const std::uint32_t across = fours / side;  // number of blocks across the matrix
     const auto b = static_cast<std::uint32_t>(block.index());
     const std::uint32_t tile_y = b % across;
     const std::uint32_t tile_x = (b % across + b / across) % across;
@@ -63,8 +64,8 @@ struct matrix_transpose_problem {
   static constexpr const char* summary = "a transpose of a matrix";
   static constexpr std::array arguments{"input"};
 
-  std::uint32_t width = 0;   // a multiple of the tile
-  std::vector<float> input;  // width x width
+  std::uint32_t width = 0;   // side of the matrix, a multiple of the tile's side
+  std::vector<float> input;  // width x width elements
 
   static matrix_transpose_problem make(const array_view<float, 2>& input) {
     if (input.extent(0) != input.extent(1)) throw usage_error("the matrix is not square");

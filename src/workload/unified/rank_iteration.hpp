@@ -1,6 +1,6 @@
-// Ranks by repeated products, from Hetero-Mark's PageRank. A block of 64 lanes has a row and adds
-// up its lanes' sums in shared memory. The host swaps the vectors. There is no damping, as in the
-// original.
+// PageRank by repeated products of a matrix and a vector, from Hetero-Mark's PageRank. A block of
+// 64 lanes computes one row and adds up the sums of its lanes in shared memory. After each product
+// the host swaps the vectors. As in the original, there is no damping.
 #pragma once
 
 #include <algorithm>
@@ -64,7 +64,7 @@ struct rank_iteration_problem {
   static constexpr const char* summary = "a repeated product";
   static constexpr std::array arguments{"offsets", "columns", "values", "iterations"};
 
-  std::vector<std::uint32_t> offsets;  // rows + 1
+  std::vector<std::uint32_t> offsets;  // rows + 1 offsets
   std::vector<std::uint32_t> columns;
   std::vector<float> values;
   std::uint32_t iterations = 0;

@@ -1,5 +1,5 @@
-// The product of a sparse matrix and a vector, from SHOC's spmv (compressed rows, scalar). A lane
-// has a row, so the lanes of a warp read different lines.
+// The product of a sparse matrix and a vector, from SHOC's spmv (compressed rows, scalar kernel). A
+// lane computes one row, so the lanes of a warp read different cache lines.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ struct sparse_product_problem {
   static constexpr const char* summary = "a sparse product";
   static constexpr std::array arguments{"offsets", "columns", "values", "vector"};
 
-  std::vector<std::uint32_t> offsets;  // rows + 1
+  std::vector<std::uint32_t> offsets;  // rows + 1 offsets
   std::vector<std::uint32_t> columns;
   std::vector<float> values;
   std::vector<float> vector;

@@ -1,5 +1,6 @@
 // A stencil of nine points in two dimensions, from SHOC's stencil2d. A block of 64 lanes keeps a
-// tile of 16 rows and 64 columns, with its halo, in shared memory. The host swaps the grids.
+// tile of 16 rows and 64 columns, with the tile's halo, in shared memory. After each launch the
+// host swaps the input and output grids.
 #pragma once
 
 #include <array>
@@ -21,14 +22,14 @@ struct stencil_weights {
 
 struct stencil_2d_kernel {
   static constexpr std::uint32_t threads = 64;
-  static constexpr std::uint32_t rows = 16;  // rows of a tile
+  static constexpr std::uint32_t rows = 16;  // number of rows of a tile
   static constexpr std::uint32_t pitch = threads + 2;
   static constexpr std::uint32_t shared_bytes = (rows + 2) * pitch * sizeof(float);
 
   unified<float> from;
   unified<float> to;
-  // The number of tiles in a column of tiles. Blocks are numbered column by column, from top to
-  // bottom.
+  // The number of tiles in a column of tiles. Blocks are numbered down the first column of tiles,
+  // then down the next.
   std::uint32_t tiles_down = 0;
   std::uint32_t padded = 0;  // elements from one row to the next
   stencil_weights weights;
@@ -84,8 +85,9 @@ struct stencil_2d_problem {
   static constexpr const char* summary = "a repeated stencil";
   static constexpr std::array arguments{"grid", "weights", "iterations"};
 
-  std::uint32_t rows = 0;     // without the halo of one point on each side; a multiple of 16
-  std::uint32_t columns = 0;  // a multiple of 64
+  // number of rows, without the halo of one point on each side; a multiple of 16
+  std::uint32_t rows = 0;
+  std::uint32_t columns = 0;  // number of columns, without the halo; a multiple of 64
   std::uint32_t iterations = 0;
   stencil_weights weights;
   std::vector<float> grid;  // (rows + 2) x (columns + 2); the halo is fixed
@@ -150,7 +152,7 @@ class stencil_2d {
       std::swap(kernel_.from, kernel_.to);
     }
   }
-  // The values include the halo, but not the padding of rows.
+  // The values of the grid with its halo, without the padding of rows.
   std::vector<float> result() const {
     const std::vector<float> grid = node_.download(kernel_.from);
     std::vector<float> values;
