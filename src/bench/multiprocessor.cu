@@ -154,7 +154,8 @@ bool with_chain(const F& f) {
          f(named_chain<step_f2i>{"F2I", 0, 0}) || f(named_chain<step_ffma>{"FFMA", 0.5F, 1.0F}) ||
          f(named_chain<step_dfma>{"DFMA", 0.5, 1.0}) ||
          f(named_chain<step_mufu>{"MUFU", 0.0F, 0.0F}) ||
-         f(named_chain<step_shuffle>{"SHFL", 1, 0}) ||
+         f(named_chain<step_shuffle>{"SHFL", 1, 0}) || f(named_chain<step_reduce>{"REDUX", 0, 0}) ||
+         f(named_chain<step_ballot>{"VOTE", 1, 0}) ||
          f(named_chain<step_barrier>{"barrier", 0, 0}) ||
          f(named_chain<step_divide_u32>{"32-bit integer division", 0x7fffffffU, 0}) ||
          f(named_chain<step_divide_f32>{"fp32 division", 77.0F, 0.0F});

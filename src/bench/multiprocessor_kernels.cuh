@@ -166,6 +166,26 @@ struct step_shuffle {
     asm volatile("shfl.sync.bfly.b32 %0, %0, %1, 31, -1;" : "+r"(x) : "r"(a));
   }
 };
+// A reduction over a warp leaves its result in a uniform register, so each step also moves it back.
+struct step_reduce {
+  using type = unsigned int;
+  static constexpr unsigned int steps = 64;
+  static __device__ void run(unsigned int& x, unsigned int /*a*/, unsigned int /*b*/,
+                             unsigned int /*k*/) {
+    asm volatile("redux.sync.min.u32 %0, %0, -1;" : "+r"(x));
+  }
+};
+// A ballot of a comparison: two instructions.
+struct step_ballot {
+  using type = unsigned int;
+  static constexpr unsigned int steps = 64;
+  static __device__ void run(unsigned int& x, unsigned int a, unsigned int /*b*/,
+                             unsigned int /*k*/) {
+    asm volatile("{.reg .pred more; setp.gt.u32 more, %0, %1; vote.sync.ballot.b32 %0, more, -1;}"
+                 : "+r"(x)
+                 : "r"(a));
+  }
+};
 struct step_barrier {
   using type = unsigned int;
   static constexpr unsigned int steps = 16;

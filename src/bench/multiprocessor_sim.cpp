@@ -97,6 +97,28 @@ struct shuffle_chain {
   }
 };
 
+struct reduction_chain {
+  std::uint32_t count = 0;
+  template <class Block>
+  void operator()(Block& block) const {
+    auto state = block.template make_lane_state<std::uint32_t>(0);
+    block.each_warp([&](auto warp) {
+      for (std::uint32_t k = 0; k < count; ++k) warp.min(state);
+    });
+  }
+};
+
+struct ballot_chain {
+  std::uint32_t count = 0;
+  template <class Block>
+  void operator()(Block& block) const {
+    auto state = block.template make_lane_state<bool>(false);
+    block.each_warp([&](auto warp) {
+      for (std::uint32_t k = 0; k < count; ++k) warp.ballot(state);
+    });
+  }
+};
+
 struct barrier_chain {
   std::uint32_t count = 0;
   template <class Block>
@@ -334,6 +356,10 @@ double multiprocessor_on_sim::chain_clocks(const std::string& kind, std::uint32_
         return [&](std::uint32_t count) {
           if (kind == "SHFL") {
             node.launch(0, shuffle_chain{count}, whole);
+          } else if (kind == "REDUX") {
+            node.launch(0, reduction_chain{count}, whole);
+          } else if (kind == "VOTE") {
+            node.launch(0, ballot_chain{count}, whole);
           } else if (kind == "barrier") {
             node.launch(0, barrier_chain{count}, whole);
           } else {

@@ -310,6 +310,8 @@ CHAINS = {
     "dfma": {("DFMA",): 64},
     "mufu": {("MUFU.EX2",): 64},
     "shuffle": {("SHFL.BFLY",): 64},
+    "reduce": {("REDUX.MIN",): 64, ("MOV", "IMAD.U32", "IMAD.MOV"): 64},
+    "ballot": {("VOTE.ANY",): 64, ("ISETP",): 64},
     "barrier": {("BAR.SYNC",): 16},
     "divide_u32": {("MUFU.RCP",): 8, ("IMAD.HI.U32",): 16},
     "divide_f32": {("MUFU.RCP",): 8, ("FCHK",): 8},

@@ -18,7 +18,7 @@ from interlace.study.calibration_row import ONE_PROPERTY, PREDICTED, Definition
 
 CHAINS = (
     "IADD3", "IMAD", "FFMA", "DFMA", "MUFU", "SHFL", "barrier", "32-bit integer division",
-    "fp32 division", "LOP3", "VIMNMX", "IMAD.HI", "IMAD.WIDE", "F2I",
+    "fp32 division", "LOP3", "VIMNMX", "IMAD.HI", "IMAD.WIDE", "F2I", "REDUX", "VOTE",
 )  # fmt: skip
 WARPS = (1, 2, 4, 8, 16)  # of a sub-core
 FEW_WARPS, MANY_WARPS = WARPS[0], WARPS[-1]
