@@ -45,7 +45,7 @@ machine::machine first_gpus(machine::machine m, std::uint32_t devices) {
 }
 
 struct node::parts {
-  // All counts of a node that add up over iterations.
+  // All counts of a node that are summed over iterations.
   struct totals {
     gpu_counters gpus;
     traffic copies;
@@ -53,7 +53,7 @@ struct node::parts {
     std::uint64_t walk_wire = 0;
     std::uint64_t copy_stores = 0;
     std::uint64_t used_bytes = 0;
-    std::uint64_t packing_bytes = 0;  // bytes of packets of updates other than the values
+    std::uint64_t packing_bytes = 0;  // bytes in packets of updates that are not values
   };
 
   // The end of an iteration on all devices.
@@ -61,7 +61,8 @@ struct node::parts {
     picoseconds time = 0;  // time since the run began
     totals counted;        // the counts at the end of the iteration
   };
-  // The same for each device. Devices can end an iteration at the same time, in several threads.
+  // The end of an iteration on each device. Devices can end an iteration at the same time, in
+  // several threads.
   using device_ends = std::vector<iteration_end>;
 
   parts(const machine::machine& described, std::uint32_t devices,
@@ -78,19 +79,20 @@ struct node::parts {
   arena memory;
   std::uint64_t placed_in_turn = 0;  // number of pages placed in turn so far
   simulation simulated;
-  // The index is the id; null for reductions.
+  // The index is the id of a region or reduction. Reductions have null.
   std::vector<std::unique_ptr<kernel::use_tracker>> trackers;
-  // The index is the id. Null if every subscriber of the region holds all its pages.
+  // The index is the id of a region. The entry is null if every subscriber of the region holds all
+  // pages of the region.
   std::vector<std::unique_ptr<subscribed_pages>> subscribed;
   streams tasks;
   std::vector<iteration_end> iterations;  // the ends of all runs' iterations, in order
-  std::deque<device_ends> ending;         // the ends, by device, of the iterations of this run
+  std::deque<device_ends> ending;         // for each iteration of this run, the end on each device
   iteration_end run;                      // the end of the last run
-  std::string record_to;                  // the file's path; empty: nothing is recorded
+  std::string record_to;  // path of the file to record to; if empty, nothing is recorded
   std::unique_ptr<trace::writer> recording;
 
-  // Everything that a device has counted. Counts that all devices share have the same value for
-  // each.
+  // Everything that a device has counted. A count that all devices share has the same value for
+  // each device.
   totals counted_by(std::uint32_t device, const std::vector<kernel::region_state>& states) const {
     totals found;
     found.gpus = simulated.counters_of(device);
@@ -118,7 +120,8 @@ struct node::parts {
     sum.flags.payload += of_device.flags.payload;
     sum.flags.wire += of_device.flags.wire;
     sum.copy_stores += of_device.copy_stores;
-    // These are the same for all devices, or grow until the last device counts.
+    // These counts are the same for all devices, or they grow until the last device has counted.
+    // The largest value is therefore the right one.
     sum.walk_wire = std::max(sum.walk_wire, of_device.walk_wire);
     sum.used_bytes = std::max(sum.used_bytes, of_device.used_bytes);
     sum.packing_bytes = std::max(sum.packing_bytes, of_device.packing_bytes);
@@ -149,8 +152,8 @@ node::node(const machine::machine& described, std::uint32_t devices,
       parts_(std::make_unique<parts>(described, devices, std::move(check_interrupt), states_,
                                      update_counters())),
       warp_width_(described.gpu.warp_width) {
-  // Records only the first epochs, which show the pattern. Thousands of bars on a page would show
-  // nothing.
+  // Only the first epochs are recorded. They show the pattern, and a page with thousands of bars
+  // would be unreadable.
   parts_->simulated.record_timeline(std::size_t{64} * devices);
 }
 
@@ -331,7 +334,8 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
   }
   region_exchange work;
   std::uint32_t payload = 0;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> partitions;  // id, and parity before
+  // id of the partition, and its parity before the epoch
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> partitions;
   for (const std::uint32_t id : ids) {
     kernel::region_state& state = states_[id];
     if (state.is_partition) {
@@ -489,7 +493,8 @@ void node::parts::add_counts_to(kernel::run_result& result, const totals& all) c
   const auto reads = static_cast<double>(c.read_payload + pages.payload);
   result.wire_known = true;
   result.wire.useful = std::min(used, payload) + static_cast<double>(all.flags.payload) + reads;
-  // A packet of updates has a header, the elements' places and padding. These bytes are not values.
+  // A packet of updates has a header, the positions of the elements, and padding. These bytes are
+  // not values.
   const auto packing = static_cast<double>(all.packing_bytes);
   result.wire.wasted = payload - std::min(used, payload) - packing;
   result.wire.protocol = packing + wire - payload - reads - static_cast<double>(all.flags.payload);

@@ -16,12 +16,12 @@ namespace interlace::sim {
 
 namespace {
 
-constexpr std::uint32_t slot_bits = 36;  // the value is the same as in an arena
+constexpr std::uint32_t slot_bits = 36;  // the same value as in an arena
 constexpr std::uint64_t slot_bytes = std::uint64_t{1} << slot_bits;
 constexpr std::uint64_t most_idle_blocks = std::uint64_t{1} << 28U;
 constexpr std::uint64_t granule = std::uint64_t{2} << 20U;  // the alignment of ranges
 
-// Maps each range of the trace to a place in simulated memory.
+// Maps each range of the trace to a range of simulated memory.
 class placement {
  public:
   explicit placement(const trace::reader& from) : ranges_(from.ranges()) {
@@ -39,7 +39,7 @@ class placement {
                           " GiB that a simulated GPU can hold");
       }
       used[slot] = begin + (r.end - r.begin);
-      // An address of the range plus this value, modulo 2^64, is the address in simulated memory.
+      // The address in simulated memory is the address in the range plus this value, modulo 2^64.
       shift_.push_back((std::uint64_t{slot} << slot_bits) + begin - r.begin);
       if (r.page_bytes == 0) continue;
       map_.homes.resize((used[slot] + map_.page_bytes - 1) / map_.page_bytes, 0);
@@ -59,7 +59,7 @@ class placement {
 
  private:
   trace::address_ranges ranges_;
-  std::vector<std::uint64_t> shift_;  // one for each range
+  std::vector<std::uint64_t> shift_;  // one value for each range
   address_map map_;
 };
 
@@ -74,7 +74,7 @@ class gpu_stream {
   void run_block(std::uint32_t launch, std::uint64_t index, recorder& record, trace::totals& done) {
     using event = trace::cursor::event;
     if (cursor_.now() == event::kernel && cursor_.kernel() == launch) cursor_.next();
-    // A block without instructions is not in the trace.
+    // The trace leaves out blocks that have no instructions.
     if (cursor_.now() != event::block || cursor_.kernel() != launch || cursor_.block() != index) {
       return;
     }
@@ -176,8 +176,8 @@ class replayer {
     return (l.threads + width - 1) / width;
   }
 
-  // Returns the tasks for task numbers of the trace. A task that was left out of the replay has no
-  // task here.
+  // Returns the tasks that belong to task numbers of the trace. A task that the replay leaves out
+  // is not in the result.
   std::vector<task_id> after(const std::vector<std::uint32_t>& tasks) const {
     std::vector<task_id> found;
     for (const std::uint32_t t : tasks) {
@@ -255,7 +255,8 @@ class replayer {
 
 }  // namespace
 
-// A trace records neither pages nor the devices that read pages.
+// A trace records neither pages nor which devices read a page. A replay therefore cannot serve
+// mechanisms that send stores by page.
 bool replays(kernel::mechanism how) { return kernel::row_of(how).stores_to_readers; }
 
 replayed replay(const trace::reader& from, const machine::machine& described, kernel::mechanism how,

@@ -30,8 +30,8 @@ void crew::run(std::uint32_t helper) {
     } else {
       looked = 0;
       ++sleeping_;
-      // Looks for work once more. Work may have arrived before the caller of wake() could see that
-      // this helper sleeps.
+      // The helper looks for work once more before it sleeps. Work may have arrived while the
+      // caller of wake() could not yet see that this helper sleeps.
       if (!help_(helper)) calls_.wait(calls);
       --sleeping_;
     }

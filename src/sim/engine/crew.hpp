@@ -1,5 +1,5 @@
 // Threads that help the thread of a simulation. They call one function repeatedly while the
-// simulation runs, and sleep while the function finds no work.
+// simulation runs, and sleep when the function finds no work.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,8 @@ namespace interlace::sim {
 class crew {
  public:
   // Starts `helpers` threads. `help` does one piece of work and returns true, or returns false if
-  // there is none. The function gets the number of the helper, counted from 0, and must not throw.
+  // there is no work. `help` gets the number of the calling helper, counted from 0, and must not
+  // throw.
   crew(std::uint32_t helpers, std::function<bool(std::uint32_t helper)> help);
   // Waits until the pieces of work that have begun are done.
   ~crew();

@@ -7,8 +7,8 @@
 namespace interlace::sim {
 
 enum class event_kind : std::uint8_t {
-  // Messages. The device of the first two kinds of event is the sender; the device of the third is
-  // the receiver.
+  // Messages. The event's device is the sender for the first two kinds, and the receiver for the
+  // third kind.
   message_at_link,  // the message requests the next link of its route
   message_departed,
   message_delivered,

@@ -1,8 +1,9 @@
-// Pending events of one device in order of (time, source, insertion). The source of an event is the
-// device that sent it, or 0 for the device's own events. Events are kept in time buckets. A push
-// appends a near event to its bucket, and the queue sorts only the bucket that it is reading.
-// Buckets take small groups of places from one store. The group that was returned last is taken
-// first, so that pushes write to few places in memory, however many buckets there are.
+// The pending events of one device, ordered by time, then by source, then by insertion. The source
+// of an event is the device that sent it, or 0 for the device's own events. The queue keeps events
+// in buckets, one for each interval of time. A push appends a near event to the event's bucket, and
+// the queue sorts only the bucket that it is reading. Buckets take memory in small groups of places
+// from one common store. The store hands out the most recently returned group first, so pushes
+// write to few places in memory, no matter how many buckets there are.
 #pragma once
 
 #include <algorithm>
@@ -36,21 +37,21 @@ class event_queue {
   static constexpr picoseconds never = ~picoseconds{0};
 
   picoseconds now() const { return *clock_; }
-  // Queues whose events are handled in one common order share a clock. Null: the queue has a clock
-  // of its own.
+  // Sets a clock that several queues share. Queues whose events are handled in one common order
+  // need the same clock. With null, the queue has a clock of its own.
   void use_clock(picoseconds* clock) {
     const picoseconds time = now();
     clock_ = clock != nullptr ? clock : &own_clock_;
     *clock_ = std::max(*clock_, time);
   }
-  // From now on, events that are pushed here go to queue `to`, which then holds the events of
-  // several devices in order of (time, insertion). Null: events stay in this queue. This queue must
-  // be empty.
+  // From now on, events that are pushed here go to queue `to`. Queue `to` then holds the events of
+  // several devices, ordered by time and then by insertion. With null, events stay in this queue.
+  // This queue must be empty.
   void forward(event_queue* to) { target_ = to != nullptr ? to : this; }
   bool goes_with(const event_queue& other) const { return target_ == other.target_; }
   // Moves the clock to `time`. No event before that time may be pending.
   void pass_to(picoseconds time) { *clock_ = time; }
-  // The time of the next event; `never` if the queue is empty.
+  // The time of the next event, or `never` if the queue is empty.
   picoseconds next() const { return next_; }
   bool empty() const { return size_ == 0; }
   std::uint64_t processed() const { return processed_; }
@@ -61,8 +62,9 @@ class event_queue {
     target_->enter({time, kind, source, device, a, b});
   }
 
-  // `ahead` sees all events of a bucket before the first of them is handled. The data of these
-  // events is scattered in memory, so `ahead` can prefetch all of it together.
+  // Handles events. `ahead` sees all events of a bucket before the first of these events is
+  // handled. The data of the events is scattered in memory, so `ahead` can prefetch all of it
+  // together.
   template <class Ahead>
   event pop(Ahead&& ahead) {
     if (order_.empty()) {
@@ -82,7 +84,7 @@ class event_queue {
   static constexpr std::uint32_t bucket_shift = 9;  // 0.5 ns
   static constexpr std::uint64_t bucket_ps = std::uint64_t{1} << bucket_shift;
   static constexpr std::uint64_t bucket_count = 16384;
-  // The number of events from which counting is faster than sorting.
+  // With at least this many events, counting is faster than sorting.
   static constexpr std::size_t counted_from = 64;
   static constexpr std::uint32_t index_bits = 40;
   static constexpr std::uint32_t source_bits = 8;
@@ -90,7 +92,7 @@ class event_queue {
 
   static constexpr std::uint32_t group_events = 5;
   static constexpr std::uint32_t no_group = ~std::uint32_t{0};
-  // Two lines of a cache.
+  // A group has the size of two cache lines.
   struct alignas(64) group {
     std::array<event, group_events> events;
     std::uint32_t count = 0;
@@ -111,8 +113,9 @@ class event_queue {
     }
   };
 
-  // Orders the events of one bucket. A bucket holds its events in insertion order: as soon as the
-  // bucket becomes near, far events are moved into it, before any other event is added.
+  // The key by which the events of one bucket are ordered. A bucket holds its events in insertion
+  // order, because far events are moved into the bucket as soon as it becomes near, before any
+  // other event is added.
   static std::uint64_t key_of(const event& e, std::size_t index) {
     return ((e.time % bucket_ps) << source_bits | e.source) << index_bits | index;
   }
@@ -174,8 +177,8 @@ class event_queue {
     b = {};
   }
 
-  // The slot of the first bucket with events after the current bucket. If no bucket has any, the
-  // slot of the first far event.
+  // The slot of the first bucket after the current one that has events. If no bucket has events,
+  // the slot of the first far event.
   std::uint64_t next_slot() const {
     if (size_ == far_.size()) return far_.top().what.time >> bucket_shift;
     const std::uint64_t begin = (current_ + 1) % bucket_count;
@@ -217,14 +220,14 @@ class event_queue {
   // Lists the events of the open bucket, the latest first.
   void order_open() {
     if (open_.size() < counted_from) {
-      // The bucket is mostly in order already. The list holds the latest event first, so the loop
-      // builds it from the back, and the sort has little to do.
+      // The bucket is mostly in order already. The list starts with the latest event, so this loop
+      // goes through the bucket from its end. The sort then has little to do.
       for (std::size_t i = open_.size(); i-- > 0;) order_.push_back(key_of(open_[i], i));
       std::sort(order_.begin(), order_.end(), std::greater<>());
       return;
     }
-    // If many events share few times, the place of an event follows from the number of events at
-    // later times.
+    // If many events share few times, the number of events at later times gives the place of an
+    // event in the list.
     std::array<std::uint32_t, bucket_ps + 1> place{};
     std::uint32_t sources = 0;
     for (const event& e : open_) {
@@ -237,7 +240,8 @@ class event_queue {
       order_[place[bucket_ps - 1 - open_[i].time % bucket_ps]++] = key_of(open_[i], i);
     }
     if (sources == 0) return;
-    // Events of one time are adjacent, and only these can be in the wrong order.
+    // The list is now ordered by time. Only events of the same time can still be in the wrong
+    // order, and they are adjacent.
     constexpr std::uint32_t time_shift = index_bits + source_bits;
     for (std::size_t begin = 0; begin < order_.size();) {
       std::size_t end = begin + 1;
@@ -251,10 +255,10 @@ class event_queue {
 
   std::vector<bucket> buckets_;
   std::vector<group> groups_;
-  std::uint32_t free_group_ = no_group;  // a list, which group::next links
+  std::uint32_t free_group_ = no_group;  // head of the list of free groups, linked by group::next
   // One bit for each bucket, set if the bucket has events.
   std::array<std::uint64_t, bucket_count / 64> occupied_{};
-  std::vector<event> open_;           // the bucket being read, in insertion order
+  std::vector<event> open_;  // the events of the bucket that is being read, in insertion order
   std::vector<std::uint64_t> order_;  // the bucket's unhandled events, the latest first
   std::priority_queue<far_event, std::vector<far_event>, later> far_;
   std::uint64_t current_ = 0;

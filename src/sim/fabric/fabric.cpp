@@ -100,8 +100,8 @@ void fabric::send(picoseconds time, const message& m) {
 void fabric::push(std::uint32_t from, std::uint32_t to, const mail& what) {
   const std::uint32_t a =
       is_of_message(what.kind) && what.kind != event_kind::link_held ? keep(to, what.what) : what.a;
-  // Events of one queue keep their order. For events of different queues, the sender's number
-  // decides.
+  // Events in the same queue keep their order. For events in different queues, the number of the
+  // sender decides the order.
   const bool same = queues_[from]->goes_with(*queues_[to]);
   queues_[to]->push(what.time, what.kind, what.device, a, what.b,
                     same ? std::uint8_t{0} : static_cast<std::uint8_t>(from + 1));
@@ -175,11 +175,11 @@ void fabric::hop(std::uint32_t at, std::uint32_t id) {
   const picoseconds start = d.server.reserve(now, busy);
   ledger_.carried(s.direction, m.wire, start, busy);
   if (m.hop == 0) {
-    // The table keeps the message until then.
+    // The table keeps the message until the event `message_departed`.
     queues_[at]->push(start, event_kind::message_departed, m.from, id, 0);
   } else {
     tables_[at].free.push_back(id);
-    // The buffer before this link may be full. The link that feeds the buffer then stops until
+    // The buffer before this link may be full. If so, the link that feeds the buffer stops until
     // there is room.
     if (start > now + d.queue_time) hold(at, steps[m.hop - 1U].direction, start - d.queue_time);
   }
@@ -201,7 +201,8 @@ void fabric::handle(const event& e) {
   }
   if (e.kind == event_kind::message_at_link) return hop(e.device, e.a);
   table& t = tables_[e.device];
-  // a copy: the receiver may send a message, and a new message can reallocate the table
+  // a copy, not a reference: the receiver may send a message, and a new message can reallocate the
+  // table
   const message m = t.messages[e.a];
   if (e.kind == event_kind::message_departed) {
     t.free.push_back(e.a);
@@ -218,7 +219,7 @@ void fabric::handle(const event& e) {
   receiver_.delivered(m);
 }
 
-// Answers take time of the receiver's link, and nothing waits for them.
+// An answer takes time on the receiver's link, but nothing waits for the answer.
 void fabric::answer(const message& m) {
   const std::size_t back = m.to * count_ + m.from;
   const std::uint32_t bytes = protocols_[back].write_answer_bytes * m.packets;

@@ -1,11 +1,11 @@
 // Messages between the devices of a machine. Each direction of a link is a server of bytes.
-// Switches are cut-through, and a full buffer stalls the link that feeds it. Devices are numbered:
-// first the GPUs, then the host.
+// Switches are cut-through, and a full buffer stalls the link that feeds it. Device numbers count
+// the GPUs first, and then the host.
 //
-// Each device owns the links that lead to it and from it; the host also owns those between
-// switches. An event belongs to one device, and its handling changes only what that device owns.
-// Everything that one device does to another is a message or an event that arrives at least
-// look_ahead() later, so threads may handle the events of different devices at the same time
+// Each device owns the links that lead to it and from it. The host also owns the links between
+// switches. An event belongs to one device, and handling the event changes only what that device
+// owns. A device affects another device only through messages and events that arrive at least
+// look_ahead() later. Threads may therefore handle the events of different devices at the same time
 // (docs/explanation/simulator.md).
 #pragma once
 
@@ -21,15 +21,16 @@
 
 namespace interlace::sim {
 
-// Callbacks to the devices as their messages move.
+// Callbacks that tell the devices how their messages move.
 class message_receiver {
  public:
   virtual ~message_receiver() = default;
-  // Called when the first link has taken the message, so the message's place in the sender's queue
-  // is free.
+  // Called when the first link has taken the message. The message's place in the sender's queue is
+  // then free.
   virtual void departed(const message& m) = 0;
   virtual void delivered(const message& m) = 0;
-  // The last segment of a copy (message::lanes) will arrive at `time`. Device `at` knows it now.
+  // Called before the last segment of a copy (message::lanes) arrives: the segment will arrive at
+  // `time`, and device `at` already knows this now.
   virtual void will_arrive(std::uint32_t at, picoseconds time, const message& m) {
     (void)at, (void)time, (void)m;
   }
@@ -37,9 +38,10 @@ class message_receiver {
 
 class fabric {
  public:
-  // All devices share a queue.
+  // Makes a fabric whose devices all share one queue.
   fabric(const machine::machine& described, event_queue& queue, message_receiver& receiver);
-  // Each device has a queue; devices beyond the host may follow, which get events by post().
+  // Makes a fabric in which each device has its own queue. The list may have more queues than
+  // devices; post() sends events to the additional ones.
   fabric(const machine::machine& described, std::vector<event_queue*> queues,
          message_receiver& receiver);
 
@@ -55,16 +57,17 @@ class fabric {
   // Sends an event from device `from`, whose event is being handled, to device `to`.
   void post(std::uint32_t from, std::uint32_t to, picoseconds time, event_kind kind,
             std::uint32_t device, std::uint32_t a, std::uint64_t b);
-  // The least time after which an event of one device can affect another device. 0: it can do so at
-  // once.
+  // The least time after which an event of one device can affect another device. 0 means that an
+  // event can affect another device at once.
   picoseconds look_ahead() const;
-  // If `apart` is true, messages and events to other devices wait for receive() from now on,
-  // because each device may have a thread of its own.
+  // If `apart` is true, each device may have a thread of its own from now on. Messages and events
+  // to other devices then wait until receive() is called.
   void keep_apart(bool apart) { apart_ = apart; }
-  // Ends a stretch of time. Messages and events that were sent in it can now be received. Returns
-  // the earliest time of these.
+  // Ends a stretch of time. The messages and events that were sent in the stretch can now be
+  // received. Returns the earliest time among them.
   picoseconds end_stretch();
-  // Receives messages and events: they enter the device's queue. Returns whether there were any.
+  // has_mail returns whether messages or events wait for the device. receive puts them into the
+  // device's queue and returns whether there were any.
   bool has_mail(std::uint32_t device) const;
   void receive(std::uint32_t device);
 
@@ -72,8 +75,8 @@ class fabric {
   bool reaches(std::uint32_t from, std::uint32_t to) const {
     return !routes_[from * count_ + to].empty();
   }
-  // The number of the first link of the route, below ports(). At most port_bytes(port) bytes wait
-  // for that link.
+  // The number of the first link of the route, which is below ports(). At most port_bytes(port)
+  // bytes wait for that link.
   std::uint32_t port(std::uint32_t from, std::uint32_t to) const {
     return routes_[from * count_ + to].front().direction;
   }
@@ -110,12 +113,13 @@ class fabric {
   picoseconds duration(const direction& d, std::uint32_t bytes) const {
     return (bytes * d.per_byte_q16 + 32768) >> 16U;
   }
-  // The messages that one device's events refer to.
+  // The messages to which the events of one device refer.
   struct alignas(64) table {
     std::vector<message> messages;
     std::vector<std::uint32_t> free;
     picoseconds earliest =
-        event_queue::never;  // the earliest time of the mail that the device sent in this stretch
+        // earliest time of the messages and events that the device sent in this stretch
+        event_queue::never;
   };
   struct mail {
     picoseconds time = 0;
@@ -123,7 +127,7 @@ class fabric {
     std::uint16_t device = 0;
     std::uint32_t a = 0;
     std::uint64_t b = 0;
-    message what;  // only for events of messages
+    message what;  // the message, if the event is about a message
   };
   using box = std::vector<mail>;
   box& box_to(std::uint32_t stretch, std::uint32_t from, std::uint32_t to) {
@@ -131,18 +135,19 @@ class fabric {
   }
 
   void hop(std::uint32_t at, std::uint32_t id);
-  // The receiver answers the packets of stores, if the protocol says so.
+  // Makes the receiver answer the packets of stores, if the protocol says so.
   void answer(const message& m);
   std::uint32_t keep(std::uint32_t at, const message& m);
-  // Passes a message on from one device's table to another device's, with its next event.
+  // Moves a message from one device's table to another device's table, together with the message's
+  // next event.
   void pass(std::uint32_t from, std::uint32_t to, picoseconds time, event_kind kind,
             const message& m);
   void push(std::uint32_t from, std::uint32_t to, const mail& what);
-  // Tells the owner of a direction that the buffer at its end is full. Like a credit, this
-  // information arrives after the link's latency, unless all devices share a queue.
+  // Tells the owner of a direction that the buffer at the direction's end is full. Like a credit,
+  // this information arrives after the latency of the link, unless all devices share a queue.
   void hold(std::uint32_t at, std::uint32_t way, picoseconds until);
 
-  // Marks a slot of messages_ whose message was delivered.
+  // Marks a slot of messages_ whose message has been delivered.
   static constexpr std::uint8_t gone = 0xff;
 
   std::vector<event_queue*> queues_;  // one for each device
@@ -155,7 +160,7 @@ class fabric {
   std::vector<table> tables_;                 // one for each device
   bool apart_ = false;
   std::uint32_t stretch_ = 0;  // the number of the stretch of time
-  std::vector<box> boxes_;     // by stretch modulo 2, receiver, sender
+  std::vector<box> boxes_;     // the index has three parts: stretch modulo 2, receiver, sender
   ledger ledger_;
 };
 

@@ -31,12 +31,12 @@ class ledger {
     totals sent;
     totals delivered;
     std::uint64_t packets = 0;
-    std::uint64_t latency = 0;  // sum, picoseconds
+    std::uint64_t latency = 0;  // sum of latencies, in picoseconds
     picoseconds longest = 0;
   };
 
-  // Threads may call these functions at the same time: sent() for messages of different senders,
-  // delivered() for messages to different receivers, carried() for different directions.
+  // Threads may call these functions at the same time if the calls differ: sent() in the sender,
+  // delivered() in the receiver, and carried() in the direction.
   void sent(const message& m) {
     departure& d = departures_[m.from * devices_ + m.to];
     add(d.sent, m);
@@ -49,7 +49,7 @@ class ledger {
     a.latency += latency;
     if (latency > a.longest) a.longest = latency;
   }
-  // Notes that the direction passes on `wire` bytes. They keep the direction busy for `duration`
+  // Notes that a direction passes on `wire` bytes, which keep the direction busy for `duration`
   // from `start` on.
   void carried(std::uint32_t direction, std::uint32_t wire, picoseconds start,
                picoseconds duration) {
@@ -66,9 +66,10 @@ class ledger {
     }
   }
 
-  // Throws model_error unless, for each pair of devices, all messages with their payload and wire
-  // bytes were delivered as often as they were sent, and each direction carried exactly the wire
-  // bytes of the messages whose routes use it. `name` returns a direction's name for the error.
+  // Throws model_error unless two conditions hold. First, for each pair of devices, all messages
+  // with their payload and wire bytes were delivered as often as they were sent. Second, each
+  // direction carried exactly the wire bytes of the messages whose routes use it. `name` returns a
+  // direction's name for the error.
   void check(const std::function<std::string(std::size_t)>& name) const;
 
   pair between(std::uint32_t from, std::uint32_t to) const {
@@ -96,10 +97,10 @@ class ledger {
     std::uint64_t latency = 0;
     picoseconds longest = 0;
   };
-  struct alignas(64) way {  // a direction; directions share no cache line
+  struct alignas(64) way {  // the counts of a direction; no two directions share a cache line
     std::uint64_t wire = 0;
-    std::uint32_t shift = 16;  // log2 of a bin's picoseconds; at first a bin has 66 ns
-    std::array<std::uint64_t, bins> busy{};  // busy picoseconds by bin
+    std::uint32_t shift = 16;  // log2 of a bin's width in picoseconds; at first a bin has 66 ns
+    std::array<std::uint64_t, bins> busy{};  // busy picoseconds of each bin
   };
 
   static void add(totals& t, const message& m) {
@@ -107,10 +108,11 @@ class ledger {
     t.payload += m.payload;
     t.wire += m.wire;
   }
-  // Doubles the width of a bin by merging neighbours.
+  // Doubles the width of each bin by merging neighbouring bins.
   static void widen(way& w);
   static void spread(way& w, picoseconds start, picoseconds end);
-  // The shift of the direction with the widest bins. All directions are shown with such bins.
+  // The shift of the direction with the widest bins. The bins of all directions are shown with this
+  // width.
   std::uint32_t shift() const;
 
   std::uint32_t devices_;

@@ -9,16 +9,18 @@ namespace interlace::sim {
 
 enum class message_kind : std::uint8_t {
   store,     // posted
-  combined,  // one line, from a queue that combines stores
-  packed,    // one window, from a queue that packs stores
+  combined,  // one line of stores, from a queue that combines stores
+  packed,    // one window of stores, from a queue that packs stores
   atomic,    // posted
   read_request,
   read_reply,
-  coalesced_reply,      // pieces of several lines; `unit` is the slot of their response IDs
+  coalesced_reply,      // pieces of several lines; `unit` is the slot of the pieces' response IDs
   migration,            // page data, or a step of the protocol that moves a page
-  translation_request,  // a request to the host; the address holds the page number
+  translation_request,  // a request to the host; the address is a page number
   translation_reply,
-  flag,  // a release that one device signals to another; it arrives after everything sent before it
+  // a release that one device signals to another; the flag arrives after everything that was sent
+  // before it
+  flag,
   copy_segment,  // part of a transfer; `lanes` is 1 for the last part to its destination
 };
 
@@ -30,11 +32,13 @@ struct message {
   std::uint8_t hop = 0;
   std::uint8_t from = 0;
   std::uint8_t to = 0;
-  // The number of a compute unit, a copy or an exchange, depending on the kind.
+  // The number of a compute unit, of a copy or of an exchange. The kind of the message decides
+  // which.
   std::uint32_t unit = 0;
-  std::uint32_t entry = 0;  // index into a table of the sender that depends on the kind
+  // an index into a table of the sender; the kind of the message decides which table
+  std::uint32_t entry = 0;
   std::uint32_t payload = 0;
-  std::uint32_t wire = 0;  // bytes on the link
+  std::uint32_t wire = 0;  // number of bytes on the link
   std::uint32_t packets = 1;
   std::uint32_t lanes = 0;
   std::uint64_t address = 0;

@@ -1,5 +1,5 @@
-// The packets of a warp's stores to one remote line if no queue combines them. These are the plain
-// peer-to-peer stores of `inline`.
+// The packets of a warp's stores to one remote line, if no queue combines the stores. `inline`
+// sends such plain peer-to-peer stores.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,8 @@ struct packet_cost {
 };
 
 // Cuts a warp's store to a line into the stores that leave the compute unit, and calls visit(bytes)
-// for each. Bytes of neighbouring lanes are joined to at most `most` bytes, a power of two. Each
-// joined store lies within `most` bytes that are aligned to `most`.
+// for each of them. The bytes of neighbouring lanes are joined. A joined store has at most `most`
+// bytes, a power of two, and lies within `most` bytes that are aligned to `most`.
 template <class Visit>
 void each_part(const byte_mask& mask, std::uint32_t most, const Visit& visit) {
   if (most >= 128) {
@@ -47,8 +47,8 @@ void each_part(const byte_mask& mask, std::uint32_t most, const Visit& visit) {
 
 // Calls visit(first byte, bytes from the first to the last, bytes written) for each packet. PCIe
 // needs a packet for each run of bytes. NVLink needs a packet for each run of 32-byte sectors,
-// because its byte enables allow for unwritten bytes. If the link's largest payload is smaller than
-// such a packet, the link splits the packet.
+// because its byte enables allow for unwritten bytes. If such a packet is larger than the link's
+// largest payload, the link splits the packet.
 template <class Visit>
 void each_packet(const machine::protocol& p, const byte_mask& mask, const Visit& visit) {
   if (is_pcie(p.kind)) {
@@ -60,7 +60,7 @@ void each_packet(const machine::protocol& p, const byte_mask& mask, const Visit&
   std::uint32_t end = 0;
   std::uint32_t written = 0;
   mask.each_run([&](std::uint32_t first, std::uint32_t bytes) {
-    // Unwritten bytes end a packet once they include a whole sector.
+    // A gap of unwritten bytes ends a packet only if the gap includes a whole sector.
     if (written != 0 && first / sector > (end - 1) / sector + 1) {
       visit(begin, end - begin, written);
       written = 0;

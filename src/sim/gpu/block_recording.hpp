@@ -1,9 +1,10 @@
-// Runs the blocks of a GPU's kernels on the CPU and records them, for the thread that simulates the
+// Runs the blocks of a GPU's kernels on the CPU and records them for the thread that simulates the
 // GPU. Other threads may record blocks ahead of the simulation.
 //
-// A block's record does not depend on simulated time: while a kernel runs, nothing that it reads
-// changes, except values that its own blocks write. If blocks are recorded in the order in which
-// they start, the records are therefore the same, no matter which thread makes them, or when.
+// A block's record does not depend on simulated time. While a kernel runs, nothing that the kernel
+// reads changes, except values that its own blocks write. If blocks are recorded in the order in
+// which they start, the records are therefore always the same. It does not matter which thread
+// makes them, or when.
 #pragma once
 
 #include <array>
@@ -24,30 +25,35 @@ namespace interlace::sim {
 class block_recording {
  public:
   struct block {
-    std::vector<warp_program> programs;          // one for each warp
-    std::vector<kernel::element_range> written;  // ranges that no instruction announces
-    std::uint32_t stores_left = 0;               // number of stores until these ranges are written
+    std::vector<warp_program> programs;  // one for each warp
+    // ranges that the block writes and that no instruction announces
+    std::vector<kernel::element_range> written;
+    // number of stores that must still be made before these ranges count as written
+    std::uint32_t stores_left = 0;
   };
 
-  // Starts a kernel, whose blocks have `warps` warps. `settings` and `function` must live until the
-  // next call of start().
+  // Starts a kernel whose blocks have `warps` warps each. `settings` and `function` must live until
+  // the next call of start().
   void start(const recorder::settings& settings, const block_function& function,
              std::uint32_t warps);
-  // Gives a block a program for each of its warps. Call it while no thread records ahead.
+  // Gives a block one program for each of its warps. Call this function while no thread records
+  // ahead.
   void fit(block& b);
-  // From now on other threads may record. Blocks 0, 1, ... `blocks` - 1 must be taken in this
-  // order.
+  // Allows other threads to record from now on. The caller must then take blocks 0, 1, ... `blocks`
+  // - 1 in this order.
   void allow_ahead(std::uint64_t blocks);
-  // Records a block, or takes its record. Throws what the block's kernel threw.
+  // Puts the record of a block into `into`. Records the block now unless another thread has
+  // recorded it. Throws what the block's kernel threw.
   void take(std::uint64_t index, block& into);
 
-  // Records a block ahead, and returns true. Returns false if there is nothing to record now. Any
-  // thread may call it at any time.
+  // Records one block ahead and returns true. Returns false if there is nothing to record now. Any
+  // thread may call this function at any time.
   bool record_ahead();
   // Whether the last take() made room for several blocks.
   bool has_room() const { return ahead_ && taken_ % (places / 4) == 0; }
 
-  // Accesses of lanes in all blocks so far (recorder::work). Call it when all blocks were taken.
+  // The number of accesses of lanes in all blocks so far (recorder::work). Call this function after
+  // all blocks were taken.
   std::uint64_t work() const { return recorder_.work(); }
 
  private:
@@ -58,11 +64,12 @@ class block_recording {
 
   void record(std::uint64_t index, block& into);
 
-  // Blocks ahead are bounded in number and in instructions, because records are large.
+  // Limits for blocks that are recorded ahead: a number of blocks, and a number of instructions.
+  // Without limits, the large records would fill the memory.
   static constexpr std::uint64_t places = 64;
   static constexpr std::uint64_t most_instructions = std::uint64_t{1} << 16U;
 
-  program_memory memory_;  // outlives the programs
+  program_memory memory_;  // declared before the programs, so that it outlives them
   const recorder::settings* settings_ = nullptr;
   const block_function* function_ = nullptr;
   std::uint32_t warps_ = 0;
@@ -74,13 +81,13 @@ class block_recording {
   std::mutex recording_;
   recorder recorder_;
   kernel::block_memory scratch_;
-  std::uint64_t next_ = 0;  // the block to record next
-  std::uint64_t end_ = 0;   // the end of the blocks that may be recorded ahead
+  std::uint64_t next_ = 0;  // number of the block to record next
+  std::uint64_t end_ = 0;   // the first block that may not be recorded ahead
 
-  // Block k is at ring_[k % places] while it is recorded and not taken.
+  // Block k is at ring_[k % places] from the time it is recorded until it is taken.
   std::array<place, places> ring_;
-  std::atomic<std::uint64_t> recorded_ = 0;  // the end of the recorded blocks
-  std::atomic<std::uint64_t> free_ = 0;      // all blocks before this one were taken
+  std::atomic<std::uint64_t> recorded_ = 0;  // number of recorded blocks
+  std::atomic<std::uint64_t> free_ = 0;      // number of blocks whose places are free again
   // The number of instructions of the blocks in ring_.
   std::atomic<std::uint64_t> instructions_ = 0;
 };

@@ -1,5 +1,6 @@
-// The tags of a sectored, set-associative cache with least-recently-used replacement. The data is
-// in the simulated program's own memory; the tags decide hits and write-backs.
+// The tags of a sectored, set-associative cache with least-recently-used replacement. The cache
+// does not hold data, because the data is in the simulated program's own memory. The tags decide
+// hits and write-backs.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,8 @@ class cache {
   };
   struct victim {
     std::uint64_t address = 0;
-    std::uint8_t dirty = 0;  // the dirty sectors; 0 also if nothing was displaced
+    // the dirty sectors; 0 if no line was displaced or if the displaced line was clean
+    std::uint8_t dirty = 0;
   };
 
   explicit cache(const machine::cache& m)
@@ -33,16 +35,16 @@ class cache {
     std::uint64_t sets = 1;
     while (sets * 2 * m.ways * m.line_bytes <= m.bytes) sets *= 2;
     set_mask_ = sets - 1;
-    // The number of sets is rounded down to a power of two. A larger number of ways keeps the
-    // capacity the same.
+    // The number of sets is rounded down to a power of two. The number of ways grows accordingly,
+    // so that the capacity stays the same.
     ways_ = static_cast<std::uint32_t>(m.bytes / (sets * m.line_bytes));
     marks_.assign(sets * ways_, 0);
     used_.assign(sets * ways_, 0);
     lines_.resize(sets * ways_);
   }
 
-  // Finds the line at `address`, a multiple of the line size, and makes it the most recently used
-  // one. Returns nullptr if the cache does not have the line.
+  // Finds the line at `address`, a multiple of the line size, and makes the line the most recently
+  // used one. Returns nullptr if the cache does not have the line.
   line* find(std::uint64_t address) {
     const std::uint64_t hash = hash_of(address);
     const std::size_t first = first_of(hash);
@@ -56,7 +58,8 @@ class cache {
     return nullptr;
   }
 
-  // Allocates a line for `address` without valid sectors. find() must have returned nullptr.
+  // Allocates a line for `address`. The line has no valid sectors. find() must have returned
+  // nullptr for `address`.
   line& allocate(std::uint64_t address, victim& displaced) {
     const std::uint64_t hash = hash_of(address);
     const std::size_t first = first_of(hash);
@@ -78,7 +81,7 @@ class cache {
   }
 
   // Like allocate, but never displaces a line whose data is in flight. Returns nullptr if the data
-  // of all lines of the set is in flight.
+  // of every line of the set is in flight.
   line* allocate_over_arrived(std::uint64_t address, victim& displaced) {
     const std::size_t first = first_of(hash_of(address));
     std::size_t oldest = first + ways_;
@@ -116,7 +119,7 @@ class cache {
     __builtin_prefetch(&lines_[first], 1);
   }
 
-  // Drops the line at `address`, if there is one, and its dirty data.
+  // Drops the line at `address` together with its dirty data, if the cache has the line.
   void erase(std::uint64_t address) {
     const std::uint64_t hash = hash_of(address);
     const std::size_t first = first_of(hash);
@@ -129,7 +132,7 @@ class cache {
 
  private:
   // The hash spreads power-of-two strides over the sets. With modulo_sets the hash is the line's
-  // number, so the lines of such strides meet in one set.
+  // number, so the lines of such a stride all go to one set.
   std::uint64_t hash_of(std::uint64_t address) const {
     return (address >> line_shift_) * multiplier_;
   }
@@ -147,7 +150,8 @@ class cache {
   std::uint32_t set_shift_;
   std::uint64_t set_mask_ = 0;
   std::uint32_t clock_ = 0;
-  // A search reads only the marks of a set, which are adjacent in memory.
+  // The marks of all lines. The marks of a set are adjacent in memory, and a search reads nothing
+  // else.
   std::vector<std::uint32_t> marks_;
   std::vector<std::uint32_t> used_;
   std::vector<line> lines_;

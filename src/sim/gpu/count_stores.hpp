@@ -12,9 +12,9 @@
 
 namespace interlace::sim {
 
-// Handles a warp's store to a line. Bytes of neighbouring lanes are joined up to `joined` bytes.
+// Counts a warp's store to a line. The bytes of neighbouring lanes are joined up to `joined` bytes.
 // Calls visit(bytes, number of stores) for each part that leaves separately. Returns the cost of
-// all parts if each part is a packet of its own.
+// all parts, with each part in a packet of its own.
 template <class Visit>
 packet_cost count_stores(const machine::protocol& p, const written_bytes& written,
                          std::uint32_t joined, store_counts& counts, const Visit& visit) {

@@ -14,11 +14,12 @@
 namespace interlace::sim {
 
 namespace {
-// Events carry a line's address. The unused high bits of the address hold the sender, and the part
-// of the line for which the sender asks.
+// An event carries a line's address. The unused high bits of the address hold the sender and the
+// part of the line that the sender requests.
 constexpr std::uint32_t sender_shift = 56;
 constexpr std::uint32_t part_shift = 48;
-// The warps of a block of a device-launched kernel: 128 threads, as in an agent's block.
+// The number of warps in a block of a device-launched kernel. The block has 128 threads, like an
+// agent's block.
 constexpr std::uint32_t child_block_warps = 4;
 }  // namespace
 
@@ -92,8 +93,8 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   warps_per_block_ = (shape.threads + config_.warp_width - 1) / config_.warp_width;
   blocks_left_ = shape.blocks;
   stores_arrived_ = queue_.now();
-  // An agent's blocks are spread evenly over the compute units. A block of the kernel always finds
-  // a place.
+  // An agent's blocks are spread evenly over the compute units. They always leave a place for a
+  // block of the kernel.
   const auto units = static_cast<std::uint32_t>(units_.size());
   const std::uint32_t own = std::max(1U, warps_per_block_);
   const std::uint32_t taken = (agent_warps + units - 1) / units;
@@ -120,7 +121,8 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   recording_.start(record_, *block_, warps_per_block_);
   for (block_slot& b : blocks_) recording_.fit(b);
   // Helpers may record blocks before the blocks start, under three conditions:
-  // - No compute unit has blocks of its own. Otherwise the order of the starts is unknown.
+  // - The dispatch gives no compute unit blocks of its own. Otherwise the order of the starts is
+  //   unknown.
   // - Kernels of other GPUs cannot write what the blocks read. Such writes are possible in shared
   //   pages (`homes`) and in parts of partitions (`in_turn`).
   // - No log lists the blocks in the order in which they start.
@@ -137,8 +139,8 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   }
   for (cache& c : scalar_l1_) c.invalidate();
   share_blocks();
-  // Each compute unit starts its blocks one after another, at intervals of block_launch_ps, once it
-  // has the code.
+  // A compute unit starts its first block once it has the code, and the next blocks at intervals of
+  // block_launch_ps.
   const picoseconds begin = queue_.now() + record.code.instructions * config_.instruction_ps;
   for (std::uint64_t k = 0; k < fit; ++k) {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
@@ -295,8 +297,8 @@ void gpu::place_blocks(child& c, std::uint32_t unit) {
 void gpu::place_child(std::uint32_t id, std::uint32_t threads) {
   child c;
   c.id = id;
-  // The number is limited to the GPU's places, because a kernel with more warps could never be
-  // placed as a whole.
+  // The number is limited by the GPU's places. A kernel with more warps could never be placed as a
+  // whole.
   const auto most = static_cast<std::uint32_t>(units_.size()) *
                     std::min(config_.max_warps / child_block_warps, config_.max_blocks) *
                     child_block_warps;
@@ -346,8 +348,8 @@ void gpu::release_barrier(std::uint32_t block) {
     if (warps_[id].state != warp_state::barrier) continue;
     warps_[id].state = warp_state::ready;
     ++warps_[id].next;
-    // The release is an event, because the last warp to arrive is still advancing here.
-    // A kernel has no barrier after its last part.
+    // The barrier is released by an event and not here, because the last warp to arrive is still
+    // advancing here. A kernel has no barrier after its last part.
     const bool ends = warps_[id].next == warps_[id].size;
     const picoseconds after =
         ends ? 0 : barrier_latency_ + warps_per_block_ * barrier_warp_latency_;
@@ -379,9 +381,10 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
       const picoseconds busy = pipe_time_of(i.op, i.count);
       const picoseconds issued = own.issue.reserve(now, issue_time_of(i.count));
       const picoseconds done = own.pipes[static_cast<std::size_t>(i.op)].reserve(issued, busy);
-      // Other warps use the lanes while this one waits for its own results.
+      // Other warps can use the lanes while this warp waits for its own results.
       w.ready = std::max(done + busy, now + latency_of(i.op, i.count));
-      // Instructions issue in order: accesses that follow wait until the last operation is issued.
+      // Instructions issue in order. Accesses that follow wait until the last of these operations
+      // is issued.
       w.issues = now + latency_of(i.op, i.count);
       if (i.ends_iteration) w.issues += loop_latency_;
       break;
@@ -392,7 +395,7 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
         w.ready = issued + i.count * shuffle_latency_;
         break;
       }
-      // Exchanges take the load/store unit, which the sub-cores share.
+      // Exchanges between lanes use the load/store unit, which the sub-cores share.
       const picoseconds busy = cycle_time_of(i.count);
       const picoseconds begun = unit_of(warp_id).load_store.reserve(issued, busy);
       w.ready = w.issues = std::max(begun + busy, issued + i.count * shuffle_latency_);
@@ -400,8 +403,8 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
     }
     case instruction_kind::publish: {
       // The fence ends when the L2 has answered all stores of the block. The addition to the
-      // counter then takes half of that round trip. If the stores themselves update the counters,
-      // the block waits only for their arrival.
+      // counter then takes half of a round trip to the L2. If the stores themselves update the
+      // counters, the block waits only until the stores have arrived.
       const bool instructed = record_.counters != nullptr;
       if (instructed) w.ready = now + config_.l2.hit_latency_ps;
       const auto& ranges = blocks_[w.block].programs[warp_id % warps_per_block_].published;
@@ -434,7 +437,8 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
 void gpu::advance(std::uint32_t warp_id) {
   if (stopped_) {
     warps_[warp_id].state = warp_state::waiting;
-    push(queue_.now(), event_kind::warp_wakes, warp_id, 0);  // the event is held until go_on
+    // the event is held until go_on() is called
+    push(queue_.now(), event_kind::warp_wakes, warp_id, 0);
     return;
   }
   while (true) {
@@ -532,8 +536,8 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
       if (began == 0) began = queue_.now();
     }
   }
-  // The load/store unit takes some clocks for the addresses of a load's lanes. It looks up the
-  // first line in the last of these clocks.
+  // The load/store unit takes some clocks to compute the addresses of a load's lanes. It looks up
+  // the first line in the last of these clocks.
   if (load && i.next_line == 0 && load_addresses_ > lookup_) {
     u.load_store.reserve(queue_.now(), load_addresses_ - lookup_);
   }
@@ -559,7 +563,8 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
     if (!taken) {
       const bool local = load || addresses_.owner(l.line()) == index_;
       if (in_line && retrying_) {
-        u.waiting.push_front(stalled_at(w, warp_id, index));  // it was first in the queue
+        // back to the front, because it was first in the queue
+        u.waiting.push_front(stalled_at(w, warp_id, index));
       } else {
         (local ? u.waiting : u.waiting_remote).push_back(stalled_at(w, warp_id, index));
       }
@@ -577,7 +582,7 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
   return true;
 }
 
-// All lines of an issued instruction have returned, or the time of their return is known.
+// Ends an issued instruction. All of its lines have returned, or the time of their return is known.
 void gpu::complete(std::uint32_t warp_id, instruction& i) {
   warp& w = warps_[warp_id];
   --w.under_way;
@@ -595,16 +600,16 @@ void gpu::complete(std::uint32_t warp_id, instruction& i) {
   i.dependents = none;
 }
 
-// Called when an entry has become free, or when an instruction that was woken for an entry did not
-// need it.
+// Called when an entry has become free. Also called when an instruction that was woken for an entry
+// did not need the entry.
 void gpu::resume(std::deque<stalled>& waiting) {
   if (waiting.empty()) return;
   const stalled s = waiting.front();
   waiting.pop_front();
   push(queue_.now(), event_kind::instruction_issues, s.warp, s.index);
   if (waiting.empty()) return;
-  // Prefetches for the next waiting instruction. When that instruction's turn comes, it is too late
-  // to prefetch its data.
+  // Prefetches the data of the next waiting instruction now. When that instruction's turn comes, it
+  // is too late to prefetch.
   const stalled& next = waiting.front();
   __builtin_prefetch(next.what, 1);
   __builtin_prefetch(next.line);
@@ -650,7 +655,7 @@ bool gpu::translated(std::uint32_t warp_id, std::uint32_t index) {
   const auto buffer =
       scalar ? static_cast<std::uint32_t>(units_.size()) + w.unit / config_.scalar_l1.compute_units
              : w.unit;
-  // The pages of all later lines are requested now, too.
+  // This loop also requests the pages of all later lines now.
   bool asked = true;
   for (; asked && i.looked_up < i.line_count; ++i.looked_up) {
     const std::uint64_t page = translator_->page_of(w.lines[i.first_line + i.looked_up].line());
@@ -739,8 +744,8 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
     return true;
   }
   std::uint32_t entry = 0;
-  // The unit that owns the entry. If a scalar cache is shared, this can be another unit than the
-  // one that loads.
+  // The compute unit that owns the entry. If compute units share a scalar cache, the owner can
+  // differ from the unit that loads.
   std::uint32_t holder = unit;
   if (line != nullptr && (wanted & ~line->pending) == 0) {
     entry = line->entry & 0xffffU;
@@ -889,7 +894,7 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   ++counters_.loads.remote_stores;
   if (loads_ != nullptr) loads_->saw_remote_store();
   const picoseconds at = store_leaves(u, l) + translation_ + half_l2_;
-  // a later message of this GPU must not overtake these stores
+  // A later message of this GPU must not overtake these stores.
   stores_arrived_ = std::max(stores_arrived_, at);
   if (!is_atomic) {
     send_store(at, unit, owner, l, written);
@@ -913,8 +918,8 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   return true;
 }
 
-// Sends a warp's store to a line of another GPU. The store leaves as one store, or as several if
-// the machine joins less than a line.
+// Sends a warp's store to a line of another GPU. The store leaves in one piece, or in several if
+// the machine joins less than a line at a time.
 void gpu::send_store(picoseconds time, std::uint32_t unit, std::uint32_t owner, line_access l,
                      const written_bytes& written) {
   if (queues_ != nullptr) {
@@ -975,7 +980,7 @@ void gpu::departed(const message& m) {
 }
 
 void gpu::delivered(const message& m) {
-  // An arriving request takes its place in the bank's queue when it reaches the bank, not before.
+  // An arriving request takes its place in the bank's queue only when the request reaches the bank.
   const picoseconds at_bank = queue_.now() + half_port_;
   switch (m.kind) {
     case message_kind::store:
@@ -1160,7 +1165,8 @@ void gpu::store_at_l2(const event& e) {
   const std::uint32_t lanes = e.a & 0xffffU;
   const picoseconds taken = lanes != 0 ? memory_.atomic(e.time, l.line(), lanes)
                                        : memory_.write(e.time, l.line(), l.sectors());
-  if (e.a >> 16U == foreign_unit) return;  // the sender of this store holds no entry for the store
+  // for a store of another GPU, no compute unit here holds an entry
+  if (e.a >> 16U == foreign_unit) return;
   stores_arrived_ = std::max(stores_arrived_, taken);
   if (taken > e.time) {
     push(taken, event_kind::entry_freed, e.a >> 16U, 0);

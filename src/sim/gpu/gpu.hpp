@@ -1,11 +1,12 @@
-// One simulated GPU. Blocks of the running kernel are placed on compute units, and their warps
-// replay recorded programs against caches, memory and the fabric.
+// One simulated GPU. Blocks of the running kernel are placed on compute units. The warps of these
+// blocks replay recorded programs against caches, memory and the fabric.
 //
-// A warp issues its instructions in order. A load stalls the warp only through instructions that
-// depend on it (loads through an index, compute, barriers). While an instruction waits for its
-// index, later independent instructions go ahead, with at most `window` instructions in flight.
-// Every line that leaves a compute unit holds one of the unit's finite entries: a miss until its
-// data has returned, a remote store until the link has taken it.
+// A warp issues its instructions in order. A load by itself does not stall the warp. The warp
+// stalls only at an instruction that depends on the load (a load through an index, compute, a
+// barrier). While an instruction waits for its index, later independent instructions go ahead, with
+// at most `window` instructions in flight. Every line that leaves a compute unit holds one of the
+// unit's finite entries: a miss holds its entry until its data has returned, and a remote store
+// until the link has taken the store.
 #pragma once
 
 #include <array>
@@ -33,8 +34,8 @@
 
 namespace interlace::sim {
 
-// Device addresses. There is one slot for each GPU's own memory, and one for unified memory, whose
-// pages have home GPUs.
+// The layout of device addresses. Each GPU's own memory has a slot. Unified memory has one more
+// slot, whose pages have home GPUs.
 struct address_map {
   std::uint32_t slot_bits = 36;
   std::uint32_t devices = 1;
@@ -55,63 +56,68 @@ class gpu {
   gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
       event_queue& queue, fabric& links);
 
-  // Starts a kernel now. The event kernel_ends comes when all blocks have ended and local stores
-  // have arrived. An agent occupies `agent_warps` warps while the kernel runs.
+  // Starts a kernel now. The event kernel_ends comes when all blocks have ended and all local
+  // stores have arrived. An agent occupies `agent_warps` warps while the kernel runs.
   void start_kernel(grid shape, const recorder::settings& record, const block_function& block,
                     std::uint32_t agent_warps);
   void handle(const event& e);
 
-  // Places a kernel of `threads` threads that the running kernel launched. As places become free,
-  // blocks of the launched kernel take them before blocks that have not started. The event
-  // child_placed comes when all its blocks are placed. The blocks keep their places until
-  // end_child.
+  // Places a kernel of `threads` threads that the running kernel has launched. When places become
+  // free, blocks of the launched kernel take them before the running kernel's blocks that have not
+  // started. The event child_placed comes when all blocks of the launched kernel are placed. These
+  // blocks keep their places until end_child.
   void place_child(std::uint32_t id, std::uint32_t threads);
   void end_child(std::uint32_t id);
 
-  // The time when all stores so far have left for their destination. The value grows while stores
-  // are in flight.
+  // The time by which all stores so far will have left for their destination. The value grows while
+  // stores are in flight.
   picoseconds stores_arrived() const { return stores_arrived_; }
-  // Prefetches the data that handling the event will touch: first the tables, then the data to
-  // which the tables point.
+  // These functions prefetch the data that handling an event will touch: first the tables, and
+  // later the data to which the tables point.
   void prefetch_tables(const event& e) const;
   void prefetch_targets(const event& e) const;
   void prefetch_departure(const message& m) const;
 
-  // Handle messages of the fabric: loads, stores and atomics to which no special rules apply.
+  // These functions handle messages of the fabric: the loads, stores and atomics to which no
+  // special rules apply.
   void departed(const message& m);
   void delivered(const message& m);
 
-  // The range of an event range_announced. It is valid until the next forget_announced.
+  // The range that belongs to an event range_announced. The reference is valid until the next
+  // forget_announced.
   const kernel::element_range& announced(std::uint32_t which) const { return announced_[which]; }
   void forget_announced() { announced_.clear(); }
 
   gpu_counters counters() const;
-  // Accesses of lanes in all blocks so far (recorder::work).
+  // The number of accesses of lanes in all blocks so far (recorder::work).
   std::uint64_t work() const { return recording_.work(); }
-  // The threads that record blocks of kernels ahead, by record_ahead(); null: no threads.
+  // Sets the threads that record blocks of kernels ahead, by record_ahead(). With null there are no
+  // such threads.
   void use_helpers(crew* helpers) { helpers_ = helpers; }
   // Records a block of the running kernel ahead (block_recording::record_ahead).
   bool record_ahead() { return recording_.record_ahead(); }
-  // Time in which compute units issued instructions, summed over the units.
-  // The sub-cores of a unit count by their share.
+  // The time in which compute units issued instructions, summed over the units. Each of a unit's
+  // sub-cores counts as an equal share of the unit.
   picoseconds issue_time() const;
   std::uint64_t memory_bytes() const { return memory_.dram_bytes(); }
-  // Throws model_error unless every entry, place and queue is free again, as they are after a run.
+  // Throws model_error unless every entry, place and queue is free again. All of them must be free
+  // after a run.
   void check_empty() const;
 
   // --- For the objects that handle remote accesses in special ways (sim/gpu/remote_accesses.hpp).
 
-  // Sets the queues of stores; null: no queues. Call it while no kernel runs. The GPU keeps the
-  // pointers of all three functions, so the objects must outlive their use.
+  // Sets the queues of stores; null means no queues. Call this function while no kernel runs. The
+  // GPU keeps the pointers that this function and the next two get, so the objects must outlive
+  // their use.
   void queue_stores(store_queues* queues) { queues_ = queues; }
-  // Call these functions before the first kernel.
+  // Call treat_loads and move_pages before the first kernel.
   void treat_loads(load_rules* rules) { loads_ = rules; }
   void move_pages(page_rules* rules) { pages_ = rules; }
 
   std::uint32_t index() const { return index_; }
   const machine::gpu& config() const { return config_; }
   const address_map& addresses() const { return addresses_; }
-  // The handlers add their counts here.
+  // The objects that handle accesses add their counts to these counters.
   gpu_counters& counted() { return counters_; }
   memory& second_level() { return memory_; }
   // Latency from the port of a link to the L2, one way.
@@ -124,20 +130,20 @@ class gpu {
   }
   // Says that a queue or the link has taken a store of the compute unit.
   void store_taken(std::uint32_t unit);
-  // Says that stores of another GPU to a line are at the L2's bank at `time`.
+  // Says that the stores of another GPU to a line reach the L2's bank at `time`.
   void store_arrives(picoseconds time, line_access l) {
     push(time, event_kind::store_at_l2, foreign_unit << 16U, l.packed());
   }
-  // Checks the end of the kernel again. A kernel ends only once all its stores have been handed
-  // over.
+  // Checks again whether the kernel has ended. A kernel ends only once all its stores have been
+  // handed over.
   void end_kernel_again() { push(queue_.now(), event_kind::kernel_ends, 0, 0); }
 
   // Whether a compute unit has a free entry for one more miss.
   bool has_entry(std::uint32_t unit) const { return units_[unit].entries_used < config_.l1.mshrs; }
   // Passes a load through the L1. Returns the time when the load reaches the L2.
   picoseconds pass_l1(std::uint32_t unit);
-  // Takes an entry for a miss whose line does not go to the L1, and returns the entry's number.
-  // entry_done gets `token` back.
+  // Takes an entry for a miss whose line does not go to the L1. Returns the number of the entry.
+  // load_rules::entry_done later gets `token`.
   std::uint32_t take_entry(std::uint32_t unit, std::uint32_t token);
   std::uint32_t token_of(std::uint32_t unit, std::uint32_t entry) const {
     return units_[unit].misses[entry].token;
@@ -145,22 +151,23 @@ class gpu {
   void wait_for(std::uint32_t unit, std::uint32_t entry, std::uint32_t warp_id, instruction& i) {
     wait_for(units_[unit], entry, warp_id, i);
   }
-  // The 4-byte words that lanes want of the load's current line.
+  // The 4-byte words of the load's current line that the lanes read.
   std::uint32_t words_of(std::uint32_t warp_id, const instruction& i) const {
     return words_of(warps_[warp_id], i);
   }
-  // Counts a load that did not look into the L1.
+  // Counts a load that did not look up the L1.
   void count_passed_load(std::uint32_t warp_id, const instruction& i, line_access l) {
     count_load(warps_[warp_id], i, l, {});
   }
-  // Requests a line from its owner. `part`, if it is not 0, is for the owner's rules.
+  // Requests a line from the GPU that owns it. If `part` is not 0, the rules of that GPU interpret
+  // it.
   void request(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l,
                std::uint32_t part);
   // Answers a request for a line with a reply of `payload` bytes.
   void send_reply(picoseconds time, const load_rules::part& p, std::uint32_t payload);
   // Says that the reply to a request has arrived.
   void replied(std::uint32_t unit, std::uint32_t entry, line_access l);
-  // Says that the data for an entry has arrived, now or at `time`.
+  // Says that the data for an entry has arrived now, or arrives at `time`.
   void load_done(std::uint32_t unit, std::uint32_t entry, line_access l);
   void load_done_at(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l) {
     push(time, event_kind::load_done, unit << 16U | entry, l.packed());
@@ -173,10 +180,10 @@ class gpu {
   void hold_stores() { stores_held_ = true; }
   void release_stores();
   void issue_waiting(const page_waiter& w) { push_issue(queue_.now(), w.warp, w.instruction); }
-  // Remove or add the translation of an address.
+  // Remove the translation of an address, or add it.
   void forget_translation(std::uint64_t address);
   void learn_translation(std::uint64_t address);
-  // Invalidate the first-level caches, as a whole or for a range of addresses.
+  // Invalidate the first-level caches, either as a whole or for a range of addresses.
   void invalidate_l1s();
   void erase_from_l1s(std::uint64_t address, std::uint64_t bytes);
 
@@ -187,24 +194,25 @@ class gpu {
     std::uint32_t next = none;
   };
   struct miss {
-    // The first waiting instruction; it begins a list of the others.
+    // The first waiting instruction. It is the head of a list of all instructions that wait.
     instruction* waiting = nullptr;
     std::uint32_t warp = 0;
     std::uint32_t waiters = none;
     picoseconds sent = 0;  // the time when a remote request left
-    bool scalar = false;   // whether its line is in a scalar cache
-    // Set if the rules for loads took the entry. The entry's line is then not in the L1.
+    bool scalar = false;   // whether the miss is one of a scalar cache
+    // Set if the rules for loads took the entry. If so, the entry's line is not in the L1.
     std::uint32_t token = none;
   };
   struct stalled {
     std::uint32_t warp = 0;
     std::uint32_t index = 0;  // the index of the instruction
-    // The instruction, its next line and its written bytes, for the prefetch.
+    // The instruction, its next line and the bytes that it writes. They are kept here for the
+    // prefetch.
     const instruction* what = nullptr;
     const line_access* line = nullptr;
     const written_bytes* written = nullptr;
   };
-  // A part of a compute unit with lanes and issue slots of its own. A warp stays in one of them.
+  // A part of a compute unit that has its own lanes and issue slots. A warp stays in one sub-core.
   struct sub_core {
     resource issue;
     resource pipes[operation_kinds];
@@ -212,30 +220,32 @@ class gpu {
   static constexpr std::uint32_t most_sub_cores = 8;
   struct compute_unit {
     explicit compute_unit(const machine::gpu& g) : l1(g.l1) {}
-    std::array<sub_core, most_sub_cores> sub_cores;  // the machine's number of them is used
-    std::uint32_t next_sub_core = 0;                 // the sub-core of the next warp that starts
+    std::array<sub_core, most_sub_cores> sub_cores;  // only as many as the machine has are used
+    std::uint32_t next_sub_core = 0;                 // sub-core for the next warp that starts
     resource load_store;
-    resource stores;  // rate at which stores leave the unit
+    resource stores;  // serves stores at the rate at which they leave the unit
     cache l1;
-    std::vector<miss> misses;  // entries; the free ones are in free_misses
+    std::vector<miss> misses;  // the entries; free_misses lists those that are free
     std::vector<std::uint32_t> free_misses;
-    std::uint32_t entries_used = 0;      // local misses and local stores
-    std::uint32_t remote_used = 0;       // remote stores that wait for the link
-    std::deque<stalled> waiting;         // instructions that wait for a local entry, in order
+    std::uint32_t entries_used = 0;  // entries that local misses and local stores hold
+    std::uint32_t remote_used = 0;   // entries that remote stores hold while they wait for the link
+    std::deque<stalled> waiting;     // instructions that wait for a local entry, in order
     std::deque<stalled> waiting_remote;  // instructions that wait for a place in the remote store
                                          // queue, in order
     std::uint32_t claimed_blocks = 0;    // blocks that are resident or about to start
-    std::uint64_t next_block = 0;        // blocks that the dispatch gives to this unit
-    std::uint64_t last_block = 0;        // end of the range of these blocks
-    std::uint64_t unclaimed_blocks = 0;  // blocks of the range without a place yet
+    // first of the blocks that the dispatch gives to this unit and that have not started
+    std::uint64_t next_block = 0;
+    std::uint64_t last_block = 0;        // end of the range of this unit's blocks
+    std::uint64_t unclaimed_blocks = 0;  // number of blocks of this range that have no place yet
     std::uint32_t child_warps = 0;
     std::uint32_t child_blocks = 0;
   };
   struct child {
     std::uint32_t id = 0;
-    std::uint32_t warps_left = 0;      // warps without a place
-    std::vector<std::uint32_t> units;  // compute units that hold blocks of the kernel
-    std::vector<std::uint32_t> warps;  // its warps on each of these units
+    std::uint32_t warps_left = 0;  // number of warps without a place
+    // numbers of the compute units that hold blocks of the kernel
+    std::vector<std::uint32_t> units;
+    std::vector<std::uint32_t> warps;  // number of the kernel's warps on each of these units
   };
   enum class warp_state : std::uint8_t { ready, waiting, no_entry, barrier, done };
   struct warp {
@@ -245,12 +255,14 @@ class gpu {
     instruction* program = nullptr;
     const line_access* lines = nullptr;
     const written_bytes* written = nullptr;
-    std::uint32_t size = 0;       // instructions of the program
-    std::uint32_t next = 0;       // next instruction
-    std::uint32_t under_way = 0;  // instructions deferred, stalled or with lines pending
+    std::uint32_t size = 0;  // number of instructions in the program
+    std::uint32_t next = 0;  // number of the next instruction
+    // number of instructions that are deferred, stalled or have pending lines
+    std::uint32_t under_way = 0;
     warp_state state = warp_state::ready;
-    picoseconds ready = 0;   // the time when all work that needs no event is done
-    picoseconds issues = 0;  // the time when the operations so far are issued, and accesses may be
+    picoseconds ready = 0;  // the time when all work that needs no event is done
+    // time at which all operations so far are issued; accesses may issue from then on
+    picoseconds issues = 0;
   };
   struct block_slot : block_recording::block {
     std::uint32_t unit = 0;
@@ -265,12 +277,13 @@ class gpu {
   sub_core& sub_core_of(const warp& w) { return units_[w.unit].sub_cores[w.sub_core]; }
 
   void start_block(std::uint32_t unit);
-  // Gives free places of a unit first to device-launched kernels, then to the next block.
+  // Gives free places of a unit to device-launched kernels first, and then to the unit's next
+  // block.
   void fill_unit(std::uint32_t unit);
   bool has_place(const compute_unit& u) const;
   std::uint32_t blocks_with_registers(std::uint32_t registers, std::uint32_t warps) const;
-  // Distributes the blocks over the units as the dispatch says. At most `fit_` blocks fit on a unit
-  // at a time.
+  // Distributes the blocks over the units in the way that the dispatch says. At most `fit_` blocks
+  // fit on a unit at a time.
   void share_blocks();
   // Places the unit's next block. Returns false if no block is left for the unit.
   bool claim_block(compute_unit& u);
@@ -280,8 +293,8 @@ class gpu {
   void advance(std::uint32_t warp_id);
   bool run_waiting(std::uint32_t warp_id, instruction& i);
   bool try_memory(std::uint32_t warp_id, std::uint32_t index);
-  // Issues the lines of an instruction from next_line on. Returns false if the instruction must
-  // wait for an entry.
+  // Issues the lines of an instruction, beginning with next_line. Returns false if the instruction
+  // must wait for an entry.
   bool issue(std::uint32_t warp_id, std::uint32_t index);
   void issue_again(std::uint32_t warp_id, std::uint32_t index);
   bool issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l);
@@ -293,11 +306,11 @@ class gpu {
   void complete(std::uint32_t warp_id, instruction& i);
   void send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l);
   void check_reaches(std::uint32_t owner) const;
-  // Whether the translation of the instruction's next line is known. If not, the instruction waits
-  // for it.
+  // Returns true if the translation of the instruction's next line is known. Otherwise makes the
+  // instruction wait for the translation and returns false.
   bool translated(std::uint32_t warp_id, std::uint32_t index);
-  // Called if the instruction that was woken for an entry waits for something else. The entry goes
-  // to the next instruction.
+  // Gives the entry to the next waiting instruction. Called if the instruction that was woken for
+  // the entry waits for something else.
   void pass_turn(compute_unit& u);
   void reply(const event& e);
   void store_at_l2(const event& e);
@@ -311,9 +324,9 @@ class gpu {
 
   // NOLINTNEXTLINE(bugprone-incorrect-roundings): the value is never negative, and lround is slow
   picoseconds clocks(double n) const { return static_cast<picoseconds>(n * clock_ps_ + 0.5); }
-  // The time for which a warp occupies its sub-core's issue slots with `instructions` instructions,
-  // and the time for which it occupies a pipe with operations of each lane. Small counts come from
-  // tables.
+  // issue_time_of returns how long a warp occupies its sub-core's issue slots with `instructions`
+  // instructions. pipe_time_of returns how long the warp occupies the pipe of `op` with `count`
+  // operations in each lane. Small counts come from tables.
   picoseconds issue_time_of(std::uint32_t instructions) const {
     if (instructions < known_counts) return issue_times_[instructions];
     return clocks(static_cast<double>(instructions) * sub_cores_ / config_.issue.instructions);
@@ -326,13 +339,14 @@ class gpu {
     if (count < known_counts) return pipe_times_[pipe][count];
     return clocks(static_cast<double>(count) * config_.warp_width * sub_cores_ / rates_[pipe]);
   }
-  // The time of operations if each needs the result of the previous one.
+  // The time of `count` operations if each operation needs the result of the previous one.
   picoseconds latency_of(operation op, std::uint32_t count) const {
     const double each = latencies_[static_cast<std::size_t>(op)];
     return each == 0 ? 0 : clocks(each * count);
   }
   std::uint32_t take_miss(compute_unit& u);
-  // The cache that a load uses: the compute unit's own, or the scalar cache that the unit shares.
+  // The cache that a load uses: the compute unit's own cache, or the scalar cache that several
+  // units share.
   cache& cache_of(compute_unit& u, std::uint32_t unit, bool scalar) {
     return scalar ? scalar_l1_[unit / config_.scalar_l1.compute_units] : u.l1;
   }
@@ -347,25 +361,27 @@ class gpu {
   std::size_t place_of(const warp& w) const {
     return static_cast<std::size_t>(&w - &warps_[w.block * warps_per_block_]);
   }
-  // Counts a load. `hit` says whether the L1 has the line, if the load looked into the L1.
+  // Counts a load. `hit` has a value if the load looked up the L1; the value says whether the L1
+  // has the line.
   void count_load(const warp& w, const instruction& i, line_access l, std::optional<bool> hit);
   void push(picoseconds time, event_kind kind, std::uint32_t a, std::uint64_t b) {
     queue_.push(time, kind, static_cast<std::uint16_t>(index_), a, b);
   }
 
-  // The event carries the address of the instruction's lines, so that the lines can be prefetched.
+  // The event carries the address of the instruction's lines, so that the event loop can prefetch
+  // the lines.
   void push_issue(picoseconds time, std::uint32_t warp_id, std::uint32_t index) {
     const std::uint64_t first_line = warps_[warp_id].program[index].first_line;
     push(time, event_kind::instruction_issues, warp_id, index | first_line << 32U);
   }
 
   static constexpr std::uint32_t window = 8;
-  // Marks the events of other GPUs' stores.
+  // The unit number in events of other GPUs' stores.
   static constexpr std::uint32_t foreign_unit = 0xffffU;
 
   std::uint32_t index_;
   machine::gpu config_;
-  std::uint32_t joined_bytes_;  // the most bytes of neighbouring lanes that make one store
+  std::uint32_t joined_bytes_;  // the most bytes of neighbouring lanes that leave as one store
   const address_map& addresses_;
   event_queue& queue_;
   fabric& fabric_;
@@ -374,24 +390,25 @@ class gpu {
   static constexpr std::uint32_t known_counts = 256;
   std::uint32_t sub_cores_;
   std::array<std::uint32_t, operation_kinds> rates_;
-  std::array<double, operation_kinds> latencies_;  // clocks
+  std::array<double, operation_kinds> latencies_;  // in clocks
   picoseconds shuffle_latency_;
   picoseconds shared_latency_;
   picoseconds barrier_latency_;
   picoseconds barrier_warp_latency_;
   picoseconds loop_latency_;
   picoseconds
-      load_addresses_;  // time that the load/store unit takes for the addresses of a load's lanes
+      // time in which the load/store unit computes the addresses of a load's lanes
+      load_addresses_;
   std::array<picoseconds, 7>
-      hit_times_{};  // time of the load/store unit for a hit, by the number of sectors
+      hit_times_{};  // time of the load/store unit for a hit; the index is the number of sectors
   std::array<picoseconds, known_counts> cycle_times_{};
   std::array<picoseconds, known_counts> issue_times_{};
   std::array<std::array<picoseconds, known_counts>, operation_kinds> pipe_times_{};
   picoseconds lookup_ = 0;  // time of a line's lookup in the L1
-  // Time for which a store of a sector occupies the compute unit's output; 0: none.
+  // The time for which the store of a sector occupies the compute unit's output. 0 means no time.
   picoseconds sector_store_ = 0;
-  picoseconds translation_ = 0;  // time of a translation that the L1 TLB has
-  picoseconds half_port_;        // one way from a port to the L2, for accesses of other GPUs
+  picoseconds translation_ = 0;  // time of a translation that hits in the L1 TLB
+  picoseconds half_port_;        // time from a port to the L2, one way, for accesses of other GPUs
 
   memory memory_;
   std::optional<translator> translator_;
@@ -400,13 +417,14 @@ class gpu {
   page_rules* pages_ = nullptr;
   bool stores_held_ = false;
   bool stopped_ = false;            // whether the compute units are stopped
-  std::vector<event> held_events_;  // events that came while they are stopped
-  bool retrying_ = false;           // whether an instruction that waited is being issued again
+  std::vector<event> held_events_;  // events that came while the compute units are stopped
+  bool retrying_ = false;           // whether an instruction that had to wait is being issued again
   std::vector<compute_unit> units_;
   std::vector<cache> scalar_l1_;
-  std::vector<warp> warps_;  // index: block slot, then warp of the block
+  // the index has two parts: the slot of a block, and a warp of that block
+  std::vector<warp> warps_;
   block_recording recording_;
-  crew* helpers_ = nullptr;  // null: no other thread records blocks
+  crew* helpers_ = nullptr;  // null if no other thread records blocks
   std::vector<block_slot> blocks_;
   std::vector<std::uint32_t> free_blocks_;
   std::vector<waiter> waiters_;
@@ -418,11 +436,13 @@ class gpu {
   recorder::settings record_;
   const block_function* block_ = nullptr;
   std::uint32_t warps_per_block_ = 0;
-  std::uint32_t fit_ = 0;               // blocks that fit on a compute unit
-  std::deque<child> waiting_children_;  // in launch order
-  std::vector<child> children_;         // placed
-  std::uint32_t next_unit_ = 0;         // the unit at which the search for a child's places begins
-  std::uint64_t next_block_ = 0;        // blocks that the dispatch gives to no unit
+  std::uint32_t fit_ = 0;  // number of blocks that fit on a compute unit
+  // device-launched kernels with blocks that have no place, in launch order
+  std::deque<child> waiting_children_;
+  std::vector<child> children_;  // device-launched kernels whose blocks all have places
+  // unit at which the search for places of a device-launched kernel begins
+  std::uint32_t next_unit_ = 0;
+  std::uint64_t next_block_ = 0;  // next of the blocks that any unit may take
   std::uint64_t unclaimed_blocks_ = 0;
   std::uint64_t blocks_left_ = 0;
   picoseconds stores_arrived_ = 0;

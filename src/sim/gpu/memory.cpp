@@ -38,8 +38,8 @@ cache::line& memory::line_for(picoseconds time, std::uint64_t line) {
     const auto sectors = static_cast<std::uint32_t>(__builtin_popcount(v.dirty));
     const picoseconds start = channel_of(v.address).reserve(time, sectors * written_at_channel_);
     dram_bytes_ += sectors * config_.l2.sector_bytes;
-    // Write-backs wait in a buffer that covers the latency of one memory access. If the buffer is
-    // full, the bank waits.
+    // Write-backs wait in a buffer. The buffer is large enough to cover the latency of one memory
+    // access. If the buffer is full, the bank waits.
     if (start > config_.dram.latency_ps) {
       bank_of(line).port.hold_until(start - config_.dram.latency_ps);
     }
@@ -55,7 +55,7 @@ picoseconds memory::fetch(picoseconds time, std::uint64_t line, std::uint32_t se
     entry_free = b.misses.top();
     b.misses.pop();
   }
-  // A miss without an entry waits for one. In the meantime the channel serves other misses.
+  // If no entry is free, the miss waits for one. Meanwhile the channel serves other misses.
   const picoseconds busy = at_channel(sectors);
   const picoseconds start = std::max(channel_of(line).reserve(time, busy), entry_free);
   const picoseconds done = start + busy + config_.dram.latency_ps;
@@ -98,7 +98,7 @@ picoseconds memory::atomic(picoseconds time, std::uint64_t line, std::uint32_t l
   return std::max(read(time, line, 1), start + busy);
 }
 
-// Keeps written data in the cache.
+// Keeps written sectors of a line in the cache.
 void memory::keep(cache::line& l, std::uint8_t sectors) const {
   l.valid = static_cast<std::uint8_t>(l.valid | sectors);
   if (config_.l2.write_back) l.dirty = static_cast<std::uint8_t>(l.dirty | sectors);
@@ -148,7 +148,7 @@ picoseconds memory::stream_in(picoseconds time, std::uint64_t address, std::uint
 
 picoseconds memory::sweep(picoseconds time, std::uint64_t address, std::uint64_t bytes, bool writes,
                           bool& missed) {
-  std::uint64_t fetched = 0;  // sectors
+  std::uint64_t fetched = 0;  // number of sectors that memory must deliver
   each_line(address, bytes, [&](std::uint64_t line, std::uint8_t sectors) {
     cache::line& l = line_for(time, line);
     if (writes) {
@@ -160,7 +160,7 @@ picoseconds memory::sweep(picoseconds time, std::uint64_t address, std::uint64_t
     l.valid = static_cast<std::uint8_t>(l.valid | sectors);
   });
   if (fetched != 0 && !writes) missed = true;
-  // Many accesses in flight keep all banks and channels equally busy.
+  // Many accesses are in flight, so all banks and channels are assumed to be equally busy.
   const double rate = writes && config_.l2.write_bytes_per_s != 0 ? config_.l2.write_bytes_per_s
                                                                   : config_.l2.bytes_per_s;
   const auto busy =

@@ -1,5 +1,5 @@
-// An instruction that waits for a page: for the page's translation, or for permission to use the
-// page.
+// An instruction that waits for a page. It waits for the page's translation, or for permission to
+// use the page.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,9 @@ namespace interlace::sim {
 namespace {
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t chunk_bytes = std::size_t{8} << 20;
-constexpr std::size_t largest_block = std::size_t{1} << 20;  // larger ones are allocated alone
-constexpr std::size_t smallest_shift = 4;                    // the smallest blocks have 64 bytes
+// larger blocks are allocated one by one
+constexpr std::size_t largest_block = std::size_t{1} << 20;
+constexpr std::size_t smallest_shift = 4;  // the smallest blocks have 4 << 4 = 64 bytes
 constexpr std::align_val_t chunk_alignment{huge_page};
 }  // namespace
 
@@ -42,7 +43,7 @@ void* program_memory::do_allocate(std::size_t bytes, std::size_t alignment) {
   const std::size_t needed = bytes_of(size_class);
   if (needed > left_) {
     chunks_.emplace_back(static_cast<std::byte*>(::operator new[](chunk_bytes, chunk_alignment)));
-    // An error is ignored, because without huge pages a run only takes longer.
+    // The program ignores an error here, because without huge pages a run only takes longer.
     (void)madvise(chunks_.back().get(), chunk_bytes, MADV_HUGEPAGE);
     left_ = chunk_bytes;
   }

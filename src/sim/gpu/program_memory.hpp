@@ -11,7 +11,7 @@
 
 namespace interlace::sim {
 
-// Serves one thread at a time. Freed blocks are used again; all memory is returned at the end.
+// Serves one thread at a time. Freed blocks are reused. All memory is returned at the end.
 class program_memory final : public std::pmr::memory_resource {
  public:
   program_memory() = default;
@@ -30,14 +30,15 @@ class program_memory final : public std::pmr::memory_resource {
     return this == &other;
   }
 
-  // Blocks have 4, 5, 6 or 7 times a power of two bytes, so that vectors that double waste little.
+  // The sizes of blocks are 4, 5, 6 or 7 times a power of two bytes. A vector that doubles its size
+  // therefore wastes little.
   static std::size_t class_of(std::size_t bytes);
   static std::size_t bytes_of(std::size_t size_class);
 
   static constexpr std::size_t classes = 4 * 20;
   std::array<free_block*, classes> free_{};
   std::vector<std::unique_ptr<std::byte[], deleter>> chunks_;
-  std::size_t left_ = 0;  // bytes at the end of the last chunk
+  std::size_t left_ = 0;  // number of free bytes at the end of the last chunk
 };
 
 }  // namespace interlace::sim

@@ -40,7 +40,8 @@ void recorder::begin_segment() {
 std::uint32_t recorder::find(std::uint64_t key) const {
   if (count_ <= small_segment) {
     for (std::uint32_t id = 0; id < count_; ++id) {
-      if (nodes_[id].key == key) return id;  // the first instance was made before all later ones
+      // the first instance was made before all later instances
+      if (nodes_[id].key == key) return id;
     }
     return none;
   }
@@ -67,8 +68,7 @@ void recorder::grow_table() {
   }
 }
 
-// The lane does not take the path of the previous lane. This code finds the instruction, or inserts
-// it.
+// Finds the instruction, or inserts it, for a lane that does not follow the previous lane's path.
 std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
                                kernel::memory_space space) {
   const std::uint32_t follower = cursor_ == none ? head_ : nodes_[cursor_].next;
@@ -77,7 +77,7 @@ std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::ui
   std::uint32_t before = none;
   if (first != none) {
     std::uint32_t id = first;
-    // A lane reaches the instances of a node in their order.
+    // A lane reaches the instances of a node in the order in which they were made.
     if (nodes_[first].latest != none && came(nodes_[nodes_[first].latest])) {
       id = nodes_[first].latest;
     }
@@ -148,7 +148,7 @@ void recorder::append(std::uint32_t warp, instruction_kind kind, std::uint32_t c
 }
 
 void recorder::on_uniform() {
-  // The value of the load decides which instructions follow.
+  // The value of the load decides which instructions follow, so the warp depends on it.
   const std::uint32_t warp = warp_;
   uniform_ = true;
   flush();
@@ -301,14 +301,14 @@ bool recorder::in_steps(const std::uint64_t* addresses, std::uint32_t count, std
 }
 
 std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresses) {
-  // There are 32 banks of 4 bytes. Lanes that read the same word share it.
+  // Shared memory has 32 banks of 4 bytes. Lanes that read the same word share one access.
   constexpr std::uint32_t banks = 32;
   const std::uint32_t per_lane = std::max(1U, n.bytes / 4U);
   const auto count = static_cast<std::uint32_t>(__builtin_popcountll(n.lanes));
   if (n.bytes == 4 && in_steps(addresses, count, 4)) return (count + banks - 1) / banks;
   if (in_steps(addresses, count, 0)) return per_lane;
   // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): only elements that were written are read
-  std::array<std::uint64_t, 64> words;       // different words
+  std::array<std::uint64_t, 64> words;       // the different words so far
   std::array<std::uint8_t, 64> same_bank;    // for each word, the previous word of the same bank
   std::array<std::uint8_t, banks> latest{};  // the latest word of each bank
   // NOLINTEND(cppcoreguidelines-pro-type-member-init)
@@ -335,7 +335,8 @@ std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresse
 
 const std::uint64_t* recorder::packed_addresses(const node& n, std::uint32_t id) {
   const std::uint64_t* addresses = &addresses_[std::size_t{id} << lane_bits_];
-  if ((n.lanes & (n.lanes + 1)) == 0) return addresses;  // the lanes are the first ones
+  // the lanes are the first lanes of the warp, so their addresses are adjacent already
+  if ((n.lanes & (n.lanes + 1)) == 0) return addresses;
   std::size_t count = 0;
   for (std::uint64_t left = n.lanes; left != 0; left &= left - 1) {
     packed_[count++] = addresses[__builtin_ctzll(left)];
@@ -343,7 +344,8 @@ const std::uint64_t* recorder::packed_addresses(const node& n, std::uint32_t id)
   return packed_.data();
 }
 
-// Whether the elements are adjacent and none of them crosses a line or half of a line.
+// Returns true if the elements are adjacent and no element crosses the border of a line or of half
+// a line.
 bool recorder::fills_lines(std::uint32_t bytes, const std::uint64_t* addresses,
                            std::uint32_t count) {
   return (bytes & (bytes - 1)) == 0 && bytes <= 64 && (addresses[0] & (bytes - 1)) == 0 &&
@@ -370,7 +372,7 @@ void recorder::emit_loads(std::uint32_t bytes, const std::uint64_t* addresses, s
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
   std::array<std::uint64_t, 64> lines;  // with sectors, in line_access's format
   std::size_t found = 0;
-  std::uint64_t line = 1;  // no line has this address
+  std::uint64_t line = 1;  // differs from every line's address
   std::size_t at = 0;
   for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint64_t offset = addresses[k] & line_mask;
@@ -417,7 +419,7 @@ void recorder::emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, 
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
   std::array<std::uint64_t, 64> lines;
   std::size_t found = 0;
-  std::uint64_t line = 1;  // no line has this address
+  std::uint64_t line = 1;  // differs from every line's address
   std::size_t at = 0;
   for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint64_t offset = addresses[k] & line_mask;
@@ -448,7 +450,7 @@ void recorder::emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, 
 void recorder::emit_words(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
                           std::size_t first, warp_program& to) const {
   const std::uint64_t line_mask = settings_->line_bytes - 1;
-  to.words.resize(first);  // removes words, mainly of lines without lanes
+  to.words.resize(first);  // removes words left from before, mainly words of lines without lanes
   to.words.resize(to.lines.size(), 0);
   for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint64_t offset = addresses[k] & line_mask;
@@ -552,12 +554,12 @@ void recorder::add(std::uint32_t warp, const trace::instruction& i) {
     case action::atomic:
       n.kind = instruction_kind::atomic;
       break;
-    case action::release:  // waits for everything that the warp has in flight
+    case action::release:  // the release waits for everything that the warp has in flight
       append(warp, instruction_kind::wait, 0);
       return;
     case action::wait: {
-      // A load by one lane is recorded like a uniform load if its warp waits for it at once. A warp
-      // waits for an atomic only if the atomic orders memory.
+      // A load by one lane is recorded like a uniform load if the warp waits for the load at once.
+      // A warp waits for an atomic only if the atomic orders memory.
       auto& before = (*programs_)[warp].instructions;
       const bool orders = !before.empty() && before.back().kind == instruction_kind::atomic;
       if (!before.empty() && before.back().kind == instruction_kind::load) {
@@ -600,7 +602,8 @@ void recorder::flush() {
   for (std::uint32_t id = head_; id != none; id = nodes_[id].next) {
     node& n = nodes_[id];
     n.emitted = static_cast<std::uint32_t>(program.size());
-    // A dependence on a later instruction can only come from diverging lanes, so it is dropped.
+    // Only diverging lanes can cause a dependence on a later instruction. The recorder drops such a
+    // dependence.
     const std::uint32_t depends = n.depends == none ? none : nodes_[n.depends].emitted;
     if (n.kind == instruction_kind::compute) {
       emit_compute(&addresses_[std::size_t{id} << lane_bits_], depends);

@@ -1,6 +1,6 @@
-// Counts of kernels' loads on machines where part of the memory belongs to other GPUs: the remote
-// loads, the part of a remote line that they use, their hits in the L1, and the ways in which a
-// mechanism served them.
+// Counts of kernels' loads on machines where part of the memory belongs to other GPUs. The counts
+// say how many loads were remote, how much of a remote line the loads use, how many remote loads
+// hit in the L1, and how a mechanism served the others.
 #pragma once
 
 #include <array>
@@ -17,27 +17,30 @@ struct remote_load_counts {
   std::uint64_t local = 0;
   std::uint64_t remote = 0;
   std::uint64_t hits = 0;                    // remote loads that hit in the L1
-  std::uint64_t words = 0;                   // 4-byte words that lanes want of remote lines
-  std::array<std::uint64_t, 32> by_words{};  // number of remote loads; the index is their number of
-                                             // such words, minus one
+  std::uint64_t words = 0;                   // 4-byte words of remote lines that lanes read
+  std::array<std::uint64_t, 32> by_words{};  // number of remote loads for each number of words that
+                                             // lanes read; the index is that number minus one
   std::uint64_t local_stores = 0;
   std::uint64_t remote_stores = 0;
   std::uint64_t instructions = 0;  // load instructions whose lines have all arrived
-  picoseconds waited = 0;    // sum of the times from a load's start to its last line's arrival
-  picoseconds in_links = 0;  // sum of the times of requests and replies to other devices
-  // Loads that reached the second-level cache, including loads of other devices.
+  // sum over these instructions of the time from the load's start to the arrival of its last line
+  picoseconds waited = 0;
+  // sum over requests and replies to other devices of their time on links
+  picoseconds in_links = 0;
+  // Loads that reached the second-level cache, including loads from other devices.
   std::uint64_t l2_loads = 0;
   std::uint64_t l2_hits = 0;
 
-  std::uint64_t bypassed = 0;  // remote loads that did not look into the L1
-  // Bypassed loads for which an entry already fetches the pieces.
+  std::uint64_t bypassed = 0;  // remote loads that did not look up the L1
+  // Bypassed loads whose pieces were already being fetched by an entry.
   std::uint64_t mask_hits = 0;
-  std::uint64_t mask_misses = 0;  // bypassed loads whose line had an entry with other pieces
-  std::uint64_t coalesced = 0;    // packets of pieces that were received
-  std::uint64_t timeouts = 0;     // coalesced packets sent because of a timeout
-  std::uint64_t pieces = 0;       // pieces in these packets
-  std::uint64_t cache_hits = 0;   // hits in the RDMA cache
-  // Misses in the RDMA cache, including loads that wait for a line that is already in flight.
+  // bypassed loads whose line had an entry, but an entry with other pieces
+  std::uint64_t mask_misses = 0;
+  std::uint64_t coalesced = 0;   // packets of pieces that this GPU received
+  std::uint64_t timeouts = 0;    // packets of pieces that were sent because of a timeout
+  std::uint64_t pieces = 0;      // number of pieces in all packets of pieces
+  std::uint64_t cache_hits = 0;  // hits in the RDMA cache
+  // Misses in the RDMA cache. They include loads that wait for a line that is already in flight.
   std::uint64_t cache_misses = 0;
 };
 

@@ -8,7 +8,8 @@
 
 namespace interlace::sim {
 
-// The reason why a queue sent its stores. The order is that of remote_store_counts::reasons.
+// The reason why a queue sent its stores. The values have the same order as
+// remote_store_counts::reasons.
 enum class flush_reason : std::uint8_t {
   window,   // a store is outside of the open windows
   payload,  // a store would exceed the largest payload
@@ -16,11 +17,11 @@ enum class flush_reason : std::uint8_t {
   release,  // a system-scope release, or the end of a kernel
   load,     // a remote load of a line
   atomic,   // a remote atomic to a line
-  timeout,  // no store came for a while
+  timeout,  // no store came for some time
 };
 
-// Stores are counted as they leave the compute units, in the form in which `inline` would send
-// them. Packets are counted as they leave the device.
+// Stores are counted when they leave the compute units, in the form in which `inline` would send
+// them. Packets are counted when they leave the device.
 struct store_counts : kernel::remote_store_counts {
   std::uint64_t payload = 0;    // data in packets, including the unwritten bytes of whole lines
   std::uint64_t enabled = 0;    // bytes of the payload that stores wrote

@@ -49,8 +49,8 @@ std::vector<page_waiter> translator::answered(std::uint32_t buffer, std::uint64_
   miss_entry* m = under_way(b, page);
   std::vector<page_waiter> ready = std::move(m->waiting);
   b.misses.erase(b.misses.begin() + (m - b.misses.data()));
-  // If the L2 TLB lacks the page, the answer was for one use only, or the page has moved in the
-  // meantime.
+  // The page goes into the L1 TLB only if the L2 TLB has it. The L2 TLB lacks the page if the
+  // answer was for one use only, or if the page has moved in the meantime.
   if (l2_.find(page)) b.entries.insert(page);
   while (!b.stalled_for_entry.empty()) {
     const stalled s = b.stalled_for_entry.front();

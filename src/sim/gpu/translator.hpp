@@ -1,9 +1,10 @@
-// Translates the addresses that a GPU's compute units access: by their L1 TLBs, the GPU's L2 TLB,
-// and requests to the host for pages that neither TLB has (sim/remote/iommu.hpp).
+// Translates the addresses that a GPU's compute units access. A translation comes from an L1 TLB,
+// from the GPU's L2 TLB, or from the host if neither TLB has the page (sim/remote/iommu.hpp).
 //
 // An access that misses waits for its page, and later accesses go ahead. All accesses to a page
-// that is in flight wait for the same answer, in an L1 TLB and in the L2 TLB. An access that finds
-// no free entry for its page waits until one is free; such accesses get entries in order.
+// that is in flight wait for the same answer, in an L1 TLB as well as in the L2 TLB. An access that
+// finds no free entry for its page waits for an entry. Accesses get free entries in the order in
+// which they began to wait.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ class translator {
     no_entry,  // the L1 TLB has no entry for another page in flight
   };
 
-  // Makes `buffers` L1 TLBs. The event page_translated (a: the L1 TLB, b: the page) brings an
-  // answer to one of them.
+  // Makes `buffers` L1 TLBs. The event page_translated brings an answer to one of them: `a` is the
+  // L1 TLB, and `b` is the page.
   translator(std::uint32_t index, const machine::tlb& config, std::uint32_t buffers,
              event_queue& queue, fabric& links);
 
@@ -42,13 +43,12 @@ class translator {
     ++counts_.l1_hits;
     return answer::there;
   }
-  // Makes the instruction wait for a page that is not in the TLB. When the page arrives, the
-  // handler of the event returns the instruction. An access that found no free entry is counted
-  // once it gets one.
+  // Makes the instruction wait for a page that is not in the TLB. When the page arrives, answered()
+  // returns the instruction. An access that found no free entry is counted once it gets an entry.
   void wait(std::uint32_t buffer, std::uint64_t page, const page_waiter& w);
 
-  // Handles the event. Returns the instructions that can resume, once for each access. They need no
-  // further look-up.
+  // Handles the event page_translated. Returns the instructions that can resume. An instruction is
+  // listed once for each of its accesses, and the accesses need no further look-up.
   std::vector<page_waiter> answered(std::uint32_t buffer, std::uint64_t page);
   // Takes the host's answer. If `kept` is false, the answer holds only for the accesses that wait
   // for it.
@@ -76,7 +76,7 @@ class translator {
   };
   struct walk {
     picoseconds asked = 0;
-    std::vector<std::uint32_t> waiting;  // the L1 TLBs that wait
+    std::vector<std::uint32_t> waiting;  // the L1 TLBs that wait for the page
   };
 
   answer miss(std::uint32_t buffer, std::uint64_t page);

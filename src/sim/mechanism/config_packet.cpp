@@ -1,5 +1,5 @@
-// Stores wait as under FinePack. Then each store leaves as a packet of its own. A configuration
-// packet before these packets holds their common fields.
+// Stores wait in a queue, as in FinePack. Each store then leaves as a packet of its own. A
+// configuration packet precedes these packets and holds their common fields.
 #include "sim/mechanism/region_mechanisms.hpp"
 
 namespace interlace::sim {

@@ -1,4 +1,5 @@
-// A copy engine copies each chunk once the chunk is complete. A stream waits for the chunk's flag.
+// A copy engine copies each chunk once the chunk is complete. A stream wait on the chunk's flag
+// starts the copy.
 #include "sim/mechanism/region_mechanisms.hpp"
 #include "sim/mechanism/tracked.hpp"
 
@@ -13,7 +14,8 @@ class copied_by_waiting_streams final : public tracked_mechanism {
     request.threads = how.agent_threads;
     return request;
   }
-  // Each peer has a stream. The stream's next wait begins when its previous copy has ended.
+  // Each peer has its own stream. The next wait on a stream begins when the stream's previous copy
+  // has ended.
   std::vector<task_id> add_copies(const region_launch& l, const kernel::chunk& c,
                                   const std::vector<std::uint32_t>& peers,
                                   const simulation::copy_request& how,

@@ -1,5 +1,5 @@
-// The steps of DualOpt. Either all steps are active from the start, or an engine decides which of
-// them are active.
+// The steps of DualOpt. Either all steps are active from the start, or a decision engine chooses
+// which steps are active.
 #include <functional>
 #include <memory>
 #include <vector>
@@ -69,7 +69,8 @@ class dualopt final : public load_mechanism {
     for (const auto& g : gpus_) g->use_rdma_cache(used);
   }
 
-  // A copy of the decision, because the treatment may decide before the GPUs exist.
+  // A copy of the engine's decision. The copy is needed because the treatment may decide before the
+  // GPUs exist.
   bool caches_used_ = false;
   std::vector<std::unique_ptr<treated_loads>> gpus_;
   load_treatment treatment_;

@@ -1,4 +1,4 @@
-// Pages move to the GPUs that access them most, and can move more than once.
+// Pages move to the GPUs that access them most. A page can move more than once.
 #include "sim/remote/griffin.hpp"
 
 #include "interlace/base/errors.hpp"

@@ -1,4 +1,5 @@
-// The mechanisms of remote loads. Each mechanism has a file, and make_load_mechanism selects one.
+// The mechanisms of remote loads. Each mechanism has a file in this folder, and make_load_mechanism
+// selects one of them.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Warps of the kernels make packets of updates and store them in the owners' queues. Each line of a
-// packet leaves as one store.
+// The warps of kernels pack updates into packets and store the packets in the owners' queues. Each
+// line of a packet leaves as one store.
 #include "sim/mechanism/region_mechanisms.hpp"
 
 namespace interlace::sim {

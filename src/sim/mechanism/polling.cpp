@@ -1,5 +1,5 @@
-// The threads of an agent copy each chunk once the chunk is complete. The agent takes places on the
-// compute units from the kernel.
+// The threads of an agent copy each chunk once the chunk is complete. The agent occupies places on
+// the compute units, which the kernel then lacks.
 #include <algorithm>
 
 #include "interlace/base/errors.hpp"
@@ -28,8 +28,8 @@ class copied_by_an_agent final : public tracked_mechanism {
     simulation::copy_request request;
     request.by = simulation::mover::agent;
     request.threads = how.agent_threads;
-    // As in src/cuda/region/agent.cu, each block takes a part of a chunk. The part is large enough
-    // to keep the block's threads busy.
+    // As in src/cuda/region/agent.cu, each block takes a part of a chunk. The part is just large
+    // enough to keep the block's threads busy.
     const std::uint64_t blocks = std::max(1U, how.agent_threads / block_threads);
     const std::uint64_t a_chunk =
         std::clamp<std::uint64_t>(how.chunk_bytes / part_bytes, 1, blocks);

@@ -1,5 +1,5 @@
-// Stores themselves update the counters. A unit that fetches descriptors copies each complete
-// chunk.
+// The stores themselves update the counters. A hardware unit that fetches descriptors copies each
+// complete chunk.
 #include "sim/mechanism/region_mechanisms.hpp"
 #include "sim/mechanism/tracked.hpp"
 

@@ -1,6 +1,6 @@
-// The actions of a mechanism for a region on the simulated node: at the launches that write the
-// region, and at the region's exchange. Each mechanism has a file in this folder. The generated
-// table.hpp lists all of them.
+// What a mechanism does for a region on the simulated node. A mechanism acts at the launches that
+// write the region, and at the region's exchange. Each mechanism has a file in this folder. The
+// generated table.hpp lists all of them.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace interlace::sim {
 
-// Additional work of an exchange besides its flags.
+// The additional work of an exchange, besides its flags.
 struct region_exchange {
-  bool instant = false;                 // neither flags nor the stretches in `appears` take time
+  bool instant = false;  // if true, neither the flags nor the changes of `appears` take time
   std::vector<trace::stretch> appears;  // stretches of devices' memory that change at the exchange
   std::vector<std::function<void()>> arrived;  // functions to call when the last device has arrived
 };
@@ -29,10 +29,10 @@ class region_mechanism {
 
   // Throws usage_error if the mechanism cannot move the region.
   virtual void check(const kernel::region_state& /*state*/) const {}
-  // The path on which stores to subscribers leave the GPU.
+  // How stores to subscribers leave the GPU.
   virtual store_path path() const { return store_path::packets; }
-  // Decides which subscribers receive which pages of the region. Null: all subscribers that the
-  // region names receive all pages.
+  // Decides which subscribers receive which pages of the region. With null, all subscribers that
+  // the region names receive all pages.
   virtual std::unique_ptr<subscribed_pages> subscribe(const kernel::region_state& /*state*/,
                                                       const streams& /*on*/,
                                                       const machine::machine& /*m*/) const {

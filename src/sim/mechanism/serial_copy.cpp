@@ -1,5 +1,5 @@
 // Copies after the kernel, as if all work were in CUDA's default stream. A copy waits for all
-// earlier copies that touch one of its devices. The first copies wait for the host.
+// earlier copies that touch one of its two devices. The first copies wait for the host.
 #include <vector>
 
 #include "sim/mechanism/region_mechanisms.hpp"

@@ -1,5 +1,5 @@
-// The devices' streams as a node fills them: the tasks of each device in order, and the copies of
-// the epoch.
+// The devices' streams, which a node fills. They hold the tasks of each device in order, and the
+// copies of the current epoch.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace interlace::sim {
 
-// A launch on one device, which writes a region.
+// A launch on one device that writes a region.
 struct region_launch {
   std::uint32_t device = 0;
   grid shape;
@@ -48,20 +48,21 @@ class streams {
 
   void add_kernel(std::uint32_t device, grid shape, recorder::settings record, block_function block,
                   store_path path);
-  // Copies the owner's elements [begin, end) to one device or to several.
+  // Copies the elements [begin, end) from their owner to one device or to several.
   task_id add_copy(std::uint32_t region, std::uint32_t from, std::uint64_t begin, std::uint64_t end,
                    const std::vector<std::uint32_t>& to, simulation::copy_request how,
                    const std::vector<task_id>& after);
-  // Copies `bytes` bytes from a device's memory to another device's, after the kernels so far.
+  // Copies `bytes` bytes from one device's memory to another device's memory, after the kernels so
+  // far.
   void add_copy_to(std::uint32_t from, std::uint32_t to, const void* source, void* target,
                    std::uint64_t bytes);
-  // Copies as if each destination had a copy stream: copies to one destination run one after
-  // another, and copies to several destinations share engines and links.
+  // Adds copies as if each destination had a copy stream. Copies to one destination run one after
+  // another. Copies to different destinations share engines and links.
   void add_copies(std::uint32_t region, const std::vector<kernel::delivery>& deliveries,
                   const std::vector<task_id>& after);
   // The deliveries for a device's whole part of a region.
   std::vector<kernel::delivery> deliveries_of(std::uint32_t region, std::uint32_t device) const;
-  // The counters of `chunks` chunks, 8 bytes for each chunk, in the device's memory.
+  // The counters of `chunks` chunks in the device's memory. Each counter has 8 bytes.
   const std::byte* counters(std::uint32_t device, std::uint32_t region, std::size_t chunks);
 
  private:

@@ -1,5 +1,5 @@
-// The base of mechanisms that move chunks as they are completed. The blocks of a launch announce
-// the elements that they write, and a copy waits until its chunk is complete.
+// The base of mechanisms that move chunks as soon as they are complete. The blocks of a launch
+// announce the elements that they write. A copy waits until its chunk is complete.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ class tracked_mechanism : public region_mechanism {
  private:
   // The mover of the copies, and its number of threads.
   virtual simulation::copy_request mover(const kernel::region_options& how) const = 0;
-  // The number of warps whose places the agent takes from the kernel while there are chunks.
+  // The number of warps that the agent takes from the kernel while there are chunks.
   virtual std::uint32_t agent_warps(const kernel::region_options& /*how*/,
                                     std::uint32_t /*warp_width*/) const {
     return 0;
   }
-  // Whether blocks add to counters in memory. If not, stores themselves update the counters.
+  // Whether blocks add to counters in memory. If not, the stores themselves update the counters.
   virtual bool counts_in_memory() const { return true; }
-  // Adds the copies of a chunk to its peers: one copy to all peers, unless each peer has a stream
-  // of its own. `last_to` holds the previous copy to each device.
+  // Adds the copies of a chunk to its peers. There is one copy to all peers, or one copy for each
+  // peer if each peer has its own stream. `last_to` holds the previous copy to each device.
   virtual std::vector<task_id> add_copies(const region_launch& l, const kernel::chunk& c,
                                           const std::vector<std::uint32_t>& peers,
                                           const simulation::copy_request& how,

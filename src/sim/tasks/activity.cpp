@@ -31,7 +31,7 @@ void activity::pass(picoseconds now) {
     if (d.copies != 0) d.copy_time += passed;
     if (d.kernels != 0 || d.copies != 0) continue;
     d.idle_time += passed;
-    if (computing) d.idle_while_others += passed;  // a kernel runs on another device
+    if (computing) d.idle_while_others += passed;  // a kernel runs on another device meanwhile
   }
 }
 

@@ -10,14 +10,16 @@
 namespace interlace::sim {
 
 arena::arena(std::uint32_t slots) : used_(slots, 0) {
-  // This reserves address space only. Under a limit on address space, smaller slots may still fit.
+  // Only address space is reserved here. If the process has a limit on address space, smaller slots
+  // may still fit.
   for (slot_bits_ = 36; slot_bits_ >= 30; --slot_bits_) {
     reserved_ = std::uint64_t{slots} << slot_bits_;
     void* p = mmap(nullptr, reserved_, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p != MAP_FAILED) {
       base_ = static_cast<std::byte*>(p);
-      (void)madvise(p, reserved_, MADV_HUGEPAGE);  // gathers touch memory everywhere in the arena
+      // for gathers, which touch memory everywhere in the arena
+      (void)madvise(p, reserved_, MADV_HUGEPAGE);
       return;
     }
   }

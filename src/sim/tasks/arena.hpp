@@ -1,5 +1,6 @@
-// The memory of simulated devices: one reserved range of addresses, with a slot for each device.
-// Device addresses are therefore the same in every run, and an address tells which device owns it.
+// The memory of simulated devices. One range of addresses is reserved, and each device has a slot
+// in it. Device addresses are therefore the same in every run, and an address tells which device
+// owns it.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +16,10 @@ class arena {
   arena(const arena&) = delete;
   arena& operator=(const arena&) = delete;
 
-  // Allocates `bytes` in a slot, aligned to 256 bytes, and sets every byte to 0xff.
+  // Allocates `bytes` bytes in a slot. The memory is aligned to 256 bytes, and every byte is set to
+  // 0xff.
   std::byte* take(std::uint32_t slot, std::uint64_t bytes);
-  // The bytes that are used, from the slot's start.
+  // The number of used bytes, counted from the start of the slot.
   std::uint64_t used(std::uint32_t slot) const { return used_[slot]; }
   const std::byte* base() const { return base_; }
   std::uint32_t slot_bits() const { return slot_bits_; }

@@ -145,8 +145,8 @@ task_id simulation::add_copy(copy_request request, const std::vector<task_id>& a
   copy_work c;
   const machine::gpu& g = machine_.gpu;
   const std::uint32_t from = request.from;
-  // As in src/cuda/region/agent.cu, each thread has eight 16-byte loads in flight. Each load takes
-  // one round trip to the L2.
+  // As in src/cuda/region/agent.cu, each thread has eight loads of 16 bytes in flight. Each load
+  // takes one round trip to the L2.
   const double under_way = 128.0 * request.threads / request.at_once;
   switch (request.by) {
     case mover::agent:
@@ -161,7 +161,7 @@ task_id simulation::add_copy(copy_request request, const std::vector<task_id>& a
       lanes_[c.lane].at_once = request.at_once;
       break;
     case mover::descriptors:
-      // The descriptor must be read from the device's memory.
+      // The mover must read the descriptor from the device's memory.
       c.notice = g.l2.hit_latency_ps + g.dram.latency_ps;
       c.lane = 2 * machine_.gpu_count + from;
       c.posted = true;
@@ -245,7 +245,8 @@ picoseconds simulation::run() {
   timeline_start_ = begin;
   std::vector<task_id> first;
   first.swap(startable_);
-  // Pages that devices share, and a treatment of remote loads, concern several devices at once.
+  // Pages that devices share concern several devices at once, and so does a treatment of remote
+  // loads.
   const bool together = loads_ || iommu_ || !addresses_.homes.empty();
   for (event_queue& q : queues_) {
     q.use_clock(nullptr);
@@ -301,15 +302,16 @@ picoseconds simulation::run_in_order() {
   for (event_queue& q : queues_) q.use_clock(&clock);
   std::uint64_t handled = 0;
   while (true) {
-    // Meetings come before all other events of their time, and lower devices before higher ones.
+    // Meetings are handled before all other events of the same time, and events of lower devices
+    // before those of higher devices.
     event_queue* first = &queues_[meeting()];
     for (std::uint32_t d = 0; d <= host(); ++d) {
       if (queues_[d].next() < first->next()) first = &queues_[d];
     }
     if (first->empty()) break;
     const event e = first->pop([this](const std::vector<event>& events) { prefetch(events); });
-    // A timer for which nothing waits does not lengthen the run, and pages that still move at the
-    // end do not either.
+    // A timer for which nothing waits does not make the run longer. A page that still moves at the
+    // end does not make it longer either.
     if (e.kind != event_kind::store_queue_idle && !(outlasted && unfinished_ == 0))
       end_time = e.time;
     handle(e);
@@ -351,7 +353,7 @@ picoseconds simulation::run_apart(crew* helpers) {
   return met;
 }
 
-// Everybody waits while the events of a meeting are handled.
+// All devices wait while the events of a meeting are handled.
 void simulation::meet(picoseconds time) {
   for (event_queue& q : queues_) q.pass_to(time);
   while (queues_[meeting()].next() == time) {
@@ -365,7 +367,8 @@ void simulation::run_stretch(picoseconds end, crew* helpers) {
   for (std::uint32_t d = 0; d <= host(); ++d) {
     if (queues_[d].next() < end || fabric_.has_mail(d)) active_.push_back(d);
   }
-  // Devices with much to do come first, so that no thread is left alone with one of them.
+  // Devices with many events come first. If they came last, a single thread could be left to handle
+  // one of them.
   std::sort(active_.begin(), active_.end(), [this](std::uint32_t x, std::uint32_t y) {
     return ended_at_[x].handled != ended_at_[y].handled
                ? ended_at_[x].handled > ended_at_[y].handled
@@ -376,7 +379,7 @@ void simulation::run_stretch(picoseconds end, crew* helpers) {
   left_.store(static_cast<std::uint32_t>(active_.size()), std::memory_order_relaxed);
   const std::uint64_t number = (claims_.load(std::memory_order_relaxed) >> 32U) + 1;
   claims_.store(number << 32U | active_.size() << 16U, std::memory_order_release);
-  // Waking a thread costs more than few events do.
+  // A few events take less time than waking a thread.
   if (helpers != nullptr && active_.size() > 1 && handled_ > few_events) helpers->wake();
   while (run_next_device()) {
   }
@@ -432,7 +435,7 @@ void simulation::run_device(std::uint32_t device) {
   }
 }
 
-// Each helper begins with another GPU, so that two helpers rarely want the same one.
+// Each helper begins with another GPU, so that two helpers rarely try to take the same GPU.
 bool simulation::help(std::uint32_t helper) {
   if (run_next_device()) return true;
   for (std::size_t k = 0; k < gpus_.size(); ++k) {
@@ -461,8 +464,8 @@ void simulation::start(task_id id) {
     marks_[t.work](t.device, now - timeline_start_);
     end(id);
   } else {
-    // A small kernel combines values, signals and waits. Before it sends flags, it releases earlier
-    // stores.
+    // A small kernel combines values, signals the other devices and waits for them. Before it sends
+    // flags, it releases earlier stores.
     const exchange_work& x = exchanges_[t.work];
     const bool alone = x.instant || x.flags.size() == 1;
     const picoseconds cost = machine_.gpu.kernel_launch_ps + (alone ? 0 : machine_.gpu.fence_ps);
@@ -538,7 +541,7 @@ void simulation::begin_copy(std::uint32_t copy) {
   push(c.next_step, event_kind::copy_ends, c.what.from, copy);
 }
 
-// An engine reads ahead of the link as far as its buffer allows. It sends one segment after
+// An engine reads ahead of the link, as far as its buffer allows, and sends one segment after
 // another.
 void simulation::copy_step(std::uint32_t copy) {
   copy_work& c = copies_[copy];
@@ -573,7 +576,7 @@ std::uint32_t simulation::copy_wire_bytes(const copy_work& c, std::uint32_t to,
   return wire;
 }
 
-// The next segment is sent once the first links of all routes have taken this one.
+// The next segment is sent once the first links of all routes have taken the current segment.
 void simulation::send_segment(std::uint32_t copy) {
   copy_work& c = copies_[copy];
   if (c.sending != 0 || c.ready == 0) return;
@@ -639,7 +642,7 @@ void simulation::end_kernel(std::uint32_t device) {
     push(g.stores_arrived(), event_kind::kernel_ends, device, 0);
     return;
   }
-  // If not, the event comes again once the queues have taken all stores.
+  // If the queues still hold stores, this event comes again once they have taken all stores.
   if (!queued_stores_[device]->release()) return;
   const task_id id = running_kernel_[device];
   running_kernel_[device] = none;
@@ -651,8 +654,9 @@ void simulation::end_kernel(std::uint32_t device) {
 
 // --- Kernels that a kernel launches
 
-// The block that completed the chunk launches a kernel, which copies the chunk. If too many
-// launches are pending, the block itself copies the chunk, and keeps its place until that is done.
+// The block that completed the chunk launches a kernel, and that kernel copies the chunk. If too
+// many launches are pending, the block copies the chunk itself, and keeps its place until the copy
+// is done.
 void simulation::launch_child(std::uint32_t copy) {
   copy_work& c = copies_[copy];
   const machine::gpu& g = machine_.gpu;
@@ -675,7 +679,7 @@ void simulation::launch_child(std::uint32_t copy) {
 
 // --- Library calls
 
-// Each kind of operation has its own pipe, so the slowest pipe decides.
+// Each kind of operation has its own pipe, so the slowest pipe decides the time.
 picoseconds simulation::operation_time(const kernel::operation_counts& n) const {
   const machine::gpu& g = machine_.gpu;
   double clocks = 0;
@@ -714,10 +718,11 @@ picoseconds simulation::move_slice(call_work& c, std::uint32_t device, std::uint
   return moved;
 }
 
-// A call has `call_slices` steps for each of its kernels, and one more for its end. Each step
-// requests a slice of the kernel's traffic when its share of the operations is due, but not before
-// the traffic of the previous slice is done. Data of sweeps come with the latency of the L2, and of
-// the memory if they are there, and each kernel but the first has a launch.
+// A step of a library call. A call has `call_slices` steps for each of its kernels, and one more
+// step for its end. A step requests a slice of the kernel's traffic. The request is due when the
+// slice's share of the kernel's operations is done, but not before the traffic of the previous
+// slice is done. The data of sweeps arrives with the latency of the L2, or of the memory if the
+// data is there. Each kernel except the first also costs a launch.
 void simulation::call_step(task_id id, std::uint64_t step) {
   call_work& c = calls_[tasks_[id].work];
   const std::uint32_t device = tasks_[id].device;
@@ -964,7 +969,7 @@ void simulation::delivered(const message& m) {
     case message_kind::copy_segment:
       return segment_delivered(m);
     case message_kind::flag: {
-      // Packed stores that arrived before the flag may still be on their way to the L2.
+      // Packed stores that arrived before the flag may not have reached the L2 yet.
       const picoseconds unpacked = queued_stores_[m.to]->unpacked();
       if (unpacked <= queues_[m.to].now()) return flag_arrived(m.unit, m.to);
       return push(unpacked, event_kind::flag_arrives, m.to, m.unit);
@@ -998,8 +1003,8 @@ void simulation::segment_delivered(const message& m) {
   copies_[m.unit].arrived_bytes[m.entry] += m.payload;
 }
 
-// The sender knows when its data has arrived as soon as the last link takes the last segment. It
-// does not wait for a busy L2 of the receiver.
+// As soon as the last link takes the last segment, the sender knows when its data will have
+// arrived. The sender does not wait for the receiver's L2, even if that is busy.
 void simulation::will_arrive(std::uint32_t at, picoseconds time, const message& m) {
   fabric_.post(at, m.from, time + gpus_[m.from]->second_level().line_time(m.payload),
                event_kind::copy_arrives, m.from, m.unit, 0);
@@ -1017,7 +1022,7 @@ void simulation::check_deliveries(const std::byte* memory) {
 }
 
 void simulation::prefetch(const std::vector<event>& events) const {
-  // Events of messages can belong to the host, which is not a GPU.
+  // Events of messages can belong to the host. The host has no GPU to handle them.
   for (const event& e : events) {
     if (!is_of_message(e.kind)) {
       gpus_[e.device]->prefetch_tables(e);

@@ -1,5 +1,5 @@
-// One simulated machine: its GPUs and fabric, and the tasks that streams give to them. A task
-// starts when the tasks that it names have ended. The caller that adds tasks decides their order on
+// One simulated machine: its GPUs and fabric, and the tasks that streams give to them. A task names
+// other tasks, and starts when these have ended. The caller that adds tasks decides their order on
 // a device.
 #pragma once
 
@@ -38,7 +38,8 @@ struct traffic {
 
 class simulation : private message_receiver {
  public:
-  // run() calls `check_interrupt` from time to time while events run; `check_interrupt` may throw.
+  // run() calls `check_interrupt` from time to time while it handles events. `check_interrupt` may
+  // throw.
   simulation(const machine::machine& described, address_map addresses,
              std::function<void()> check_interrupt);
 
@@ -46,34 +47,38 @@ class simulation : private message_receiver {
   address_map& addresses() { return addresses_; }
   const address_map& addresses() const { return addresses_; }
 
-  // A tracked launch: its chunks, the number of elements of each chunk that its blocks announce,
-  // and the copies that start when a chunk is complete.
+  // A tracked launch. It has the launch's chunks, the number of elements of each chunk that its
+  // blocks announce, and the copies that start when a chunk is complete.
   struct tracked_launch {
     std::vector<kernel::chunk> chunks;
-    std::vector<std::uint64_t> left;  // for each chunk, the elements that are still to be announced
+    // for each chunk, the number of elements that blocks have not announced yet
+    std::vector<std::uint64_t> left;
     std::vector<std::vector<task_id>> copies;
-    std::uint32_t agent_warps = 0;  // number of warps whose places an agent takes from the kernel
-    std::uint32_t threads_a_block = 0;  // threads of a block of the kernel
+    std::uint32_t agent_warps = 0;      // number of warps that an agent takes from the kernel
+    std::uint32_t threads_a_block = 0;  // number of threads in a block of the kernel
   };
 
-  // Each of these functions returns a task. The task starts after the tasks in `after` have ended.
+  // Each add function adds a task and returns it. The task starts after the tasks in `after` have
+  // ended.
   task_id add_kernel(std::uint32_t device, grid shape, recorder::settings record,
                      block_function block, const std::vector<task_id>& after,
                      std::shared_ptr<tracked_launch> tracked = nullptr,
                      store_path path = store_path::packets);
-  // A library call. It runs on the CPU when it starts. Its traffic is spread over its time, and
-  // waits while copies or other devices keep the memory busy. `swept` has the device addresses of
-  // the call's sweeps, which go through the L2. Without sweeps, the call leaves the L2 as it is.
+  // Adds a library call. The call runs on the CPU when its task starts. Its traffic is spread over
+  // its time, and waits while copies or other devices keep the memory busy. `swept` has the device
+  // addresses of the call's sweeps, which go through the L2. A call without sweeps leaves the L2 as
+  // it is.
   task_id add_call(std::uint32_t device, kernel::library_call call,
                    std::vector<std::uint64_t> swept, const std::vector<task_id>& after);
-  // The mover of a copy.
+  // What makes a copy.
   enum class mover : std::uint8_t {
-    engine,       // a copy engine of the sender
-    host,         // an engine that the host starts once it knows that the previous work has ended
-    waiting,      // an engine whose stream waits for a flag
-    agent,        // the threads of the sender's polling agent
-    child,        // the threads of a kernel that the chunk's last block launches
-    descriptors,  // a unit that fetches a descriptor of the copy and needs no other start
+    engine,   // a copy engine of the sender
+    host,     // an engine that the host starts once it knows that the previous work has ended
+    waiting,  // an engine whose stream waits for a flag
+    agent,    // the threads of the sender's polling agent
+    child,    // the threads of a kernel that the chunk's last block launches
+    // a hardware unit that fetches a descriptor of the copy; nothing else has to start the copy
+    descriptors,
   };
   struct destination {
     std::uint32_t to = 0;
@@ -86,50 +91,53 @@ class simulation : private message_receiver {
     // part of the threads.
     std::uint32_t at_once = 1;
     bool held = false;  // true: the copy waits until its chunk is complete
-    bool moves = true;  // false: only the fixed cost of the copy takes time, not the transfer
+    // if false, only the fixed cost of the copy takes time, and the transfer takes none
+    bool moves = true;
     std::uint32_t from = 0;
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
-    // An engine has one destination. Other movers read the data once and send it to all
+    // An engine has one destination. Any other mover reads the data once and sends it to all
     // destinations.
     std::vector<destination> to;
     std::function<void()> arrived;  // function to call when the last byte has arrived
   };
   task_id add_copy(copy_request request, const std::vector<task_id>& after);
-  // An exchange among all devices. Device d arrives after the tasks after[d]. Its task ends when
-  // every device's flag has reached it. `payload` bytes travel with each flag. `all_arrived` runs
-  // when the last device has arrived, before any task ends. If `instant`, flags take no time, and
-  // the stretches in `appears` change in the devices' memory at no cost.
+  // Adds an exchange among all devices. Device d arrives after the tasks after[d]. The device's
+  // task ends when every device's flag has reached it. Each flag carries `payload` bytes.
+  // `all_arrived` runs when the last device has arrived, before any of the tasks ends. If `instant`
+  // is true, flags take no time, and the stretches in `appears` change in the devices' memory
+  // without taking time.
   std::vector<task_id> add_exchange(const std::vector<std::vector<task_id>>& after,
                                     std::uint32_t payload, bool instant,
                                     std::vector<trace::stretch> appears,
                                     std::function<void()> all_arrived);
 
-  // Ends an iteration, which consists of the tasks that were added since the previous one ended.
-  // `ended` runs for each device when the device's tasks in `after` have ended, with the time since
-  // the run began.
+  // Ends an iteration. An iteration consists of the tasks that were added since the previous
+  // iteration ended. When the tasks in `after` of a device have ended, `ended` runs for this
+  // device, with the time since the run began.
   void end_iteration(const std::vector<std::vector<task_id>>& after,
                      const std::function<void(std::uint32_t device, picoseconds time)>& ended);
-  // By device: the accesses of an iteration's kernels (recorder::work), and the bytes of its
-  // library calls, for the `back`-th iteration before the one that ended last. Call it after run().
+  // The work of an iteration on each device: the accesses of its kernels (recorder::work) and the
+  // bytes of its library calls. `back` is 0 for the iteration that ended last, 1 for the one
+  // before, and so on. Call this function after run().
   const std::vector<std::uint64_t>& work_of_ended(std::size_t back) const {
     return iteration_work_[iteration_work_.size() - 2 - back];
   }
 
-  // From now on, passes all added tasks and all actions of their kernels to `log`, until a call
-  // with null. Meanwhile tracked launches are refused, as are copies by movers other than copy
-  // engines.
+  // Passes all tasks that are added from now on, and all actions of their kernels, to `log`. A call
+  // with null ends this. While a log is set, tracked launches are refused. Copies are refused too,
+  // unless copy engines make them.
   void record(trace::sink* log) { log_ = log; }
 
-  // parts() returns the parts to which a mechanism of remote loads is connected. Call treat_loads
-  // with the mechanism, or with null, before you add anything.
+  // Returns the parts of the hardware to which a mechanism of remote loads connects. Then call
+  // treat_loads with the mechanism, or with null for no mechanism, before you add any task.
   hardware parts();
   void treat_loads(std::unique_ptr<load_mechanism> how) { loads_ = std::move(how); }
   // Counts of remote loads so far.
   load_mechanism::outcome treated_loads() const {
     return loads_ ? loads_->found(ended_) : load_mechanism::outcome{};
   }
-  // Counts of the messages by which the host translates addresses.
+  // Counts of the messages that the host's translation of addresses takes.
   iommu::counts walked() const { return iommu_ ? iommu_->counted() : iommu::counts{}; }
 
   // The number of threads that run() uses, at least one. Results are the same for every number.
@@ -137,21 +145,22 @@ class simulation : private message_receiver {
 
   bool idle() const { return unfinished_ == 0; }
   // Runs until every task has ended and no event is left. Returns the time since the first task
-  // could start. Throws model_error if a message, an entry or a byte was lost or duplicated. After
-  // a run that threw, no other run is possible.
+  // could start. Throws model_error if a message, an entry or a byte was lost or duplicated. If a
+  // run throws, no other run is possible.
   picoseconds run();
 
   gpu_counters counters() const;
   gpu_counters counters_of(std::uint32_t device) const { return gpus_[device]->counters(); }
-  // From now on every packed store goes through encode and decode and is compared with the devices'
-  // memory, which begins at `memory`. For tests: it makes runs much slower.
+  // Makes every packed store go through encode and decode from now on. The result is compared with
+  // the devices' memory, which begins at `memory`. This function is for tests, because it makes
+  // runs much slower.
   void check_deliveries(const std::byte* memory);
   const delivery_check* deliveries() const { return check_.get(); }
   traffic copies() const;
   traffic flags() const;
-  // Packets that agents and device-launched kernels stored to other devices.
+  // The number of packets that agents and device-launched kernels stored to other devices.
   std::uint64_t copy_stores() const;
-  // What a device sent besides the accesses of its kernels.
+  // What a device sent, apart from the accesses of its kernels.
   struct alignas(64) sent_counts {
     traffic copies;
     traffic flags;
@@ -160,7 +169,7 @@ class simulation : private message_receiver {
   const sent_counts& sent_by(std::uint32_t device) const { return sent_[device]; }
   // Counts over all runs so far.
   kernel::observation observe() const;
-  // Starts recording kernels, copies and exchanges; at most `limit` of them.
+  // Starts recording kernels, copies and exchanges. At most `limit` of them are recorded.
   void record_timeline(std::size_t limit) { timeline_limit_ = limit; }
   std::vector<kernel::timeline_event> take_timeline();
 
@@ -183,8 +192,8 @@ class simulation : private message_receiver {
     store_path path = store_path::packets;
     std::size_t iteration = 0;
   };
-  // Copies that start one after another: the copies of a device's copy engines, of its agent or of
-  // its descriptor unit.
+  // A queue of copies that start one after another. A device has such a queue for its copy engines,
+  // for its agent and for its descriptor unit.
   struct lane {
     std::deque<std::uint32_t> waiting;
     std::uint32_t busy = 0;
@@ -192,43 +201,46 @@ class simulation : private message_receiver {
   };
   struct copy_work {
     copy_request what;
-    std::uint32_t lane = none;  // the copy's lane; none for a device-launched kernel
-    picoseconds notice = 0;     // time until the mover knows that the copy can start
+    std::uint32_t lane = none;  // the copy's lane, or none for a copy by a device-launched kernel
+    picoseconds notice = 0;     // time until the mover notices that the copy can start
     picoseconds setup = 0;      // time from the copy's turn to its first read
-    double bytes_per_s = 0;     // the rate of the engine or the threads that copy
+    double bytes_per_s = 0;     // rate of the engine or of the threads that copy
     double window = 0;          // number of segments that may be in flight
     bool stores = false;  // true: the mover's threads store lines; false: an engine sends packets
-    bool posted = false;  // the mover continues when the links have taken everything
+    bool posted = false;  // if true, the mover continues when the links have taken everything
     std::uint64_t asked = 0;  // number of read requests that were made
     std::uint64_t sent = 0;
-    std::vector<std::uint64_t> arrived_bytes;  // number of bytes that arrived, by destination
-    std::uint32_t arriving = 0;  // number of destinations that the last byte has not reached
-    std::uint32_t buffered = 0;  // number of segments that were requested and are not yet on the
+    std::vector<std::uint64_t> arrived_bytes;  // number of bytes that arrived at each destination
+    std::uint32_t arriving = 0;  // number of destinations that the last byte has not reached yet
+    std::uint32_t buffered = 0;  // number of segments that were requested but are not yet on the
                                  // link
-    std::uint32_t ready = 0;     // number of segments that were read and wait for the link
-    bool pending = false;        // whether it is launched but not all its blocks are placed
-    std::uint32_t sending = 0;  // number of destinations whose first link has not taken the segment
-    bool stepping = false;      // whether a step is due
-    picoseconds next_step = 0;  // the earliest time that the engine's own rate allows
+    std::uint32_t ready = 0;     // number of segments that were read and now wait for the link
+    // whether the copying kernel is launched but not all of its blocks are placed
+    bool pending = false;
+    // number of destinations whose first link has not taken the current segment
+    std::uint32_t sending = 0;
+    bool stepping = false;      // whether an event for the next step is pending
+    picoseconds next_step = 0;  // earliest time of the next step that the engine's own rate allows
     task_id task = 0;
   };
-  // Launches of kernels by a device's kernels.
+  // The kernels that a device's kernels launch.
   struct launcher {
-    resource starts;            // the starts of launched kernels, one after another
-    std::uint32_t pending = 0;  // number of kernels that are launched but not wholly placed
+    resource starts;            // starts the launched kernels, one after another
+    std::uint32_t pending = 0;  // number of kernels that are launched but not completely placed
   };
   struct call_work {
     kernel::library_call call;
     std::vector<std::uint64_t> swept;
     std::size_t iteration = 0;
-    picoseconds begin = 0;  // the time when the running kernel began
+    picoseconds begin = 0;  // time when the running kernel of the call began
     bool missed = false;    // whether that kernel found data outside of the L2
   };
   struct exchange_work {
     std::uint32_t payload = 0;
     bool instant = false;
     std::uint32_t arrived = 0;
-    std::vector<std::uint32_t> flags;  // flags that have reached each device, its own included
+    // for each device, the number of flags that have reached it, including its own flag
+    std::vector<std::uint32_t> flags;
     std::vector<task_id> tasks;
     std::vector<trace::stretch> appears;
     std::function<void()> all_arrived;
@@ -238,7 +250,7 @@ class simulation : private message_receiver {
                    const std::vector<task_id>& after, std::uint32_t holds = 0);
   void start(task_id id);
   void end(task_id id);
-  void start_copies(std::uint32_t which);  // starts copies of the lane with this index
+  void start_copies(std::uint32_t which);  // starts copies of lane number `which`
   void enter_lane(std::uint32_t copy);
   void leave_lane(std::uint32_t copy);  // frees the copy's mover for the next copy
   void begin_copy(std::uint32_t copy);
@@ -270,7 +282,8 @@ class simulation : private message_receiver {
   void prefetch(const std::vector<event>& events) const;
   void handle(const event& e);
 
-  // The numbers of the queues beyond the GPUs'.
+  // The queues have numbers. The GPUs' queues come first, then the host's queue, then the queue of
+  // meetings.
   std::uint32_t host() const { return machine_.gpu_count; }
   std::uint32_t meeting() const { return machine_.gpu_count + 1; }
   std::vector<event_queue*> each_queue();
@@ -278,12 +291,13 @@ class simulation : private message_receiver {
             std::uint64_t b = 0) {
     queues_[device].push(time, kind, static_cast<std::uint16_t>(device), a, b);
   }
-  // These functions return the time when the run ends.
+  // Both functions return the time when the run ends.
   picoseconds run_events();
   picoseconds run_in_order();
   picoseconds run_apart(crew* helpers);
   bool can_run_apart() const;
-  // The time for which devices can run apart. 0: they cannot.
+  // The length of the stretch of time in which devices can run apart. 0 means that they cannot run
+  // apart.
   picoseconds stretch() const;
   void run_stretch(picoseconds end, crew* helpers);
   bool run_next_device();
@@ -291,22 +305,23 @@ class simulation : private message_receiver {
   void meet(picoseconds time);
   bool help(std::uint32_t helper);
 
-  // A stretch with at most this many events does not wake threads that sleep.
+  // A stretch with at most this many events does not wake sleeping threads.
   static constexpr std::uint64_t few_events = 2000;
   static constexpr std::uint32_t segment_bytes = 4096;
-  // An engine keeps this many seconds' worth of its rate in flight, which covers the latency of a
-  // busy memory.
+  // An engine keeps as many bytes in flight as it copies in this many seconds. This covers the
+  // latency of a busy memory.
   static constexpr double engine_window_s = 1e-6;
-  // The number of chunks that a descriptor unit has in flight.
+  // The number of chunks that a descriptor unit has in flight at a time.
   static constexpr std::uint32_t descriptors_at_once = 4;
-  // The traffic of each kernel of a call is cut into this many slices; other users of the memory
-  // can get in between.
+  // The traffic of each kernel of a call is cut into this many slices, so that other users of the
+  // memory can get in between.
   static constexpr std::uint64_t call_slices = 64;
 
   machine::machine machine_;
   address_map addresses_;
   std::function<void()> check_interrupt_;
-  // One for each device and the host, then one for meetings: events that concern all devices.
+  // One queue for each device and for the host, followed by a queue for meetings. A meeting is an
+  // event that concerns all devices.
   std::deque<event_queue> queues_;
   fabric fabric_;
   std::vector<std::unique_ptr<gpu>> gpus_;
@@ -321,13 +336,14 @@ class simulation : private message_receiver {
   std::vector<exchange_work> exchanges_;
   std::vector<call_work> calls_;
   std::vector<std::function<void(std::uint32_t, picoseconds)>> marks_;
-  std::vector<task_id> running_kernel_;                     // one for each device
-  std::vector<tracked_launch*> running_tracked_;            // the last one of each device
+  std::vector<task_id> running_kernel_;           // one for each device
+  std::vector<tracked_launch*> running_tracked_;  // the last tracked launch on each device
   std::vector<std::vector<std::uint64_t>> iteration_work_;  // [iteration][device]
-  std::vector<std::uint64_t> worked_;  // each device's gpu::work() when its last kernel ended
-  std::vector<lane> lanes_;            // [kind * GPUs + device]: engines, agents,
-                                       // descriptor units
-  std::vector<launcher> launchers_;    // one for each device
+  // value of each device's gpu::work() when the device's last kernel ended
+  std::vector<std::uint64_t> worked_;
+  std::vector<lane> lanes_;  // the index is kind * GPUs + device; the kinds are engines, agents and
+                             // descriptor units
+  std::vector<launcher> launchers_;  // one for each device
   std::atomic<std::uint64_t> unfinished_ = 0;
   std::uint32_t threads_ = 1;
   trace::sink* log_ = nullptr;
@@ -340,22 +356,24 @@ class simulation : private message_receiver {
   std::vector<std::vector<kernel::timeline_event>> timelines_;  // one for each device
   picoseconds timeline_start_ = 0;
 
-  // Whether a task of the next run follows a task of another device, or writes its memory.
+  // Whether a task of the next run follows a task of another device, or writes another device's
+  // memory.
   bool crossing_ = false;
   bool apart_ = false;  // whether threads may handle events of different devices
-  // The stretch of time in which devices run apart.
+  // A device's state in a stretch of time in which devices run apart.
   struct alignas(64) device_run {
-    std::uint64_t handled = 0;  // the number of handled events of the stretch
-    picoseconds ended = 0;      // time of the last event that counts
+    std::uint64_t handled = 0;  // number of events that were handled in the stretch
+    picoseconds ended = 0;      // time of the last event that counts for the length of the run
     std::exception_ptr failed;
   };
-  std::vector<device_run> ended_at_;   // by device
+  std::vector<device_run> ended_at_;   // one for each device
   std::vector<std::uint32_t> active_;  // devices with events in the stretch
   picoseconds stretch_end_ = 0;
-  std::uint64_t handled_ = 0;  // events of all devices in the last stretch
-  // The stretch's number << 32 | devices << 16 | devices that threads have claimed.
+  std::uint64_t handled_ = 0;  // number of events of all devices in the last stretch
+  // Three numbers in one word: stretch << 32 | devices << 16 | devices that threads have claimed.
   std::atomic<std::uint64_t> claims_ = 0;
-  std::atomic<std::uint32_t> left_ = 0;  // devices that have not reached the end of the stretch
+  // number of devices that have not reached the end of the stretch
+  std::atomic<std::uint32_t> left_ = 0;
 };
 
 }  // namespace interlace::sim

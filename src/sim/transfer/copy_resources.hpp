@@ -1,5 +1,5 @@
-// The resources that copies between memories share: links, whose rates are those of long copies,
-// memories, and links whose two directions interfere.
+// The resources that copies between memories share. These are links (with the rates of long
+// copies), memories, and links whose two directions interfere.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace interlace::sim {
 
-// Returns the machine with other link rates: with these rates, the payload of a long copy moves at
-// the rate that was measured, if the machine states one.
+// Returns the machine with other link rates. With these rates, the payload of a long copy moves at
+// the measured rate, if the machine states a measured rate.
 machine::machine with_copy_rates(machine::machine described);
 
-// A server of bytes: a memory, or both directions of a link together.
+// A server of bytes. It stands for a memory, or for both directions of a link together.
 class byte_server {
  public:
   explicit byte_server(double bytes_per_s) : bytes_per_s_(bytes_per_s) {}
-  // Returns when `bytes` bytes that arrive at `time` have passed.
+  // Returns the time when `bytes` bytes that arrive at `time` have passed.
   picoseconds serve(picoseconds time, std::uint64_t bytes);
   picoseconds busy() const { return server_.busy(); }
 
@@ -35,8 +35,8 @@ class copy_resources {
  public:
   explicit copy_resources(const machine::machine& described);
 
-  // Reads from the memory at the start of the route, and passes those links of the route whose
-  // directions interfere.
+  // Reads from the memory at the start of the route. The read also passes those links of the route
+  // whose two directions interfere.
   picoseconds read(std::uint32_t from, std::uint32_t to, picoseconds time, std::uint64_t bytes);
   picoseconds write(std::uint32_t to, picoseconds time, std::uint64_t bytes);
 

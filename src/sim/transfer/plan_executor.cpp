@@ -79,8 +79,8 @@ void plan_executor::advance(std::uint32_t thread) {
   const std::uint32_t at = t.executions[t.next];
   running& r = executions_[at];
   picoseconds now = queue_.now();
-  // The host notices the end of a copy after this delay (copy_host_ps is this delay plus the next
-  // call).
+  // The host notices the end of a copy after this delay. copy_host_ps is the delay plus the time of
+  // the next call.
   const picoseconds notice = machine_.gpu.copy_host_ps > machine_.gpu.copy_launch_ps
                                  ? machine_.gpu.copy_host_ps - machine_.gpu.copy_launch_ps
                                  : 0;
@@ -113,7 +113,7 @@ picoseconds plan_executor::enqueue(std::uint32_t execution, picoseconds now) {
   now += r.times.creation + r.times.construction + r.times.instantiation + r.times.update;
   const picoseconds called = now;
   if (!streams) now += graph.launch_ps + graph.launch_node_ps * nodes;
-  running* ahead = nullptr;  // the previous graph on the thread's stream
+  running* ahead = nullptr;  // the previous graph on the stream of this thread
   if (!streams && !r.wanted.overlaps) {
     std::uint32_t& last = threads_[r.wanted.thread].last_graph;
     if (last != none && !executions_[last].ended) ahead = &executions_[last];
@@ -137,7 +137,7 @@ picoseconds plan_executor::enqueue(std::uint32_t execution, picoseconds now) {
     c.waits_for = 1;
     for (const std::uint32_t on : step.after) {
       copies_[r.first_copy + on].wakes.push_back(at);
-      ++c.waits_for;  // because no copy of this execution can have ended yet
+      ++c.waits_for;  // an open condition, because no copy of this execution can have ended yet
     }
     const plan::slot& slot = made.slots[step.slot];
     const auto [last, first] = last_.try_emplace(
@@ -165,7 +165,7 @@ picoseconds plan_executor::enqueue(std::uint32_t execution, picoseconds now) {
 void plan_executor::lay_memory(running& r) {
   if (r.wanted.sources.empty()) return;
   for (const plan::staging_buffer& buffer : r.wanted.made->buffers) {
-    // not value-initialised: every byte that is read is written first
+    // The buffer is not initialised, because every byte is written before it is read.
     r.buffers.emplace_back(new std::byte[buffer.bytes]);
     std::memset(r.buffers.back().get(), poison, buffer.bytes);
   }

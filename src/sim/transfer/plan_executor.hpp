@@ -2,11 +2,11 @@
 // segments. Segments pass the memories, links and switches of their route. A step waits for the
 // previous step of its slot, and for the steps on which it depends.
 //
-// Host threads submit the plans, one thread for each process. A thread makes one call after
-// another. A copy is enqueued, or a graph launched, when its call returns. Two plans of one thread
-// share the streams of their slots (A. Sojoodi et al., section 4.5: one transfer of a direction at
-// a time, with one set of streams for all of them). Two graphs follow each other on the thread's
-// stream, unless the caller lets them overlap.
+// Host threads submit the plans, with one thread for each process. A thread makes one call after
+// another. A copy is enqueued, or a graph is launched, when the call returns. Two plans of one
+// thread share the streams of their slots: as in A. Sojoodi et al., section 4.5, a direction has
+// one transfer at a time, and all transfers use one set of streams. Two graphs of a thread run one
+// after the other on the thread's stream, unless the caller lets them overlap.
 #pragma once
 
 #include <cstddef>
@@ -34,31 +34,34 @@ enum class launched_by : std::uint8_t {
   cached_graph,  // the graph is launched
 };
 
-// A plan to be executed once.
+// One execution of a plan.
 struct execution {
-  const plan::plan* made = nullptr;  // must live until the run is over
-  // The whole memory of each message. If empty, no data is copied, and only time passes.
+  const plan::plan* made = nullptr;  // the plan, which must live until the run is over
+  // The whole memory of each message. If the list is empty, no data is copied, and only time
+  // passes.
   std::vector<const std::byte*> sources;
   std::vector<std::byte*> destinations;
   std::uint32_t thread = 0;
   launched_by how = launched_by::streams;
-  bool other_addresses = false;  // for cached graphs: the addresses of all nodes are updated first
-  bool overlaps = false;         // for graphs: the graph runs on a stream of its own
-  std::vector<std::uint32_t> after;  // earlier executions for whose end the thread first waits
-  picoseconds delay = 0;             // delay of the thread after that wait
-  std::function<void()> arrived;     // called when all bytes have arrived
+  // for cached graphs: if true, the addresses of all nodes are updated first
+  bool other_addresses = false;
+  bool overlaps = false;  // for graphs: if true, the graph runs on a stream of its own
+  // earlier executions; the thread first waits until these have ended
+  std::vector<std::uint32_t> after;
+  picoseconds delay = 0;          // time that the thread lets pass after that wait
+  std::function<void()> arrived;  // called when all bytes have arrived
 };
 
-// The host thread's time for an execution, and the times of its events.
+// How long the host thread works on an execution, and when the events of the execution happen.
 struct execution_times {
   picoseconds begin = 0;  // the time of the thread's first call
   picoseconds creation = 0;
   picoseconds construction = 0;
   picoseconds instantiation = 0;
   picoseconds update = 0;
-  picoseconds launch = 0;  // time of the launch call (graphs) or of all calls (streams)
+  picoseconds launch = 0;  // time of the launch call (graphs) or of all calls together (streams)
   picoseconds enqueued = 0;
-  picoseconds end = 0;  // the time when all bytes are in their memory
+  picoseconds end = 0;  // time when all bytes have arrived in their memory
 };
 
 // The traffic of one direction of a link.
@@ -71,11 +74,12 @@ struct link_count {
 
 class plan_executor final : private message_receiver {
  public:
-  // run() calls `check_interrupt` from time to time; it may throw.
+  // run() calls `check_interrupt` from time to time. `check_interrupt` may throw.
   plan_executor(const machine::machine& described, std::function<void()> check_interrupt);
 
-  // Returns the number of the execution; numbers start at 0. A thread handles its executions in
-  // this order. Throws usage_error if memory is missing, or if an execution waits for a later one.
+  // Adds an execution and returns its number. Numbers start at 0. A thread handles its executions
+  // in the order of their numbers. Throws usage_error if memory is missing, or if an execution
+  // waits for a later one.
   std::uint32_t add(execution wanted);
 
   // Runs until all executions have ended, and returns the time since the start. Call it once.
@@ -84,11 +88,11 @@ class plan_executor final : private message_receiver {
   picoseconds run();
 
   const execution_times& times(std::uint32_t number) const { return executions_[number].times; }
-  // The times between which the step `step` of an execution held its engine.
+  // The begin and the end of the time for which step `step` of an execution held its engine.
   std::pair<picoseconds, picoseconds> step_times(std::uint32_t number, std::uint32_t step) const;
   // The link directions that carried data.
   std::vector<link_count> links() const;
-  // The largest number of copies that a GPU's engines had in flight at a time.
+  // The largest number of copies that the engines of a GPU had in flight at a time.
   std::uint32_t most_engines(std::uint32_t gpu) const { return engines_[gpu].most; }
 
   static constexpr std::uint32_t segment_bytes = 16384;
@@ -101,17 +105,18 @@ class plan_executor final : private message_receiver {
     std::uint32_t step = 0;
     std::uint32_t from = 0;  // number of an end: the GPUs first, then the host
     std::uint32_t to = 0;
-    std::uint32_t waits_for = 0;  // how many conditions are open: enqueueing, the previous copy,
+    std::uint32_t waits_for = 0;  // number of open conditions: enqueueing, the previous copy,
                                   // dependencies
     picoseconds earliest = 0;
-    std::vector<std::uint32_t> wakes;  // the copies that depend on this one
+    std::vector<std::uint32_t> wakes;  // copies that depend on this copy
     std::uint32_t next_in_slot = none;
-    std::uint64_t asked = 0;  // bytes read
+    std::uint64_t asked = 0;  // number of bytes read
     std::uint64_t sent = 0;
     std::uint64_t arrived = 0;
-    std::uint32_t buffered = 0;  // segments that were read and are not yet on the first link
+    // number of segments that were read but are not yet on the first link
+    std::uint32_t buffered = 0;
     bool stepping = false;
-    picoseconds next_step = 0;  // earliest time that the engine's own rate allows
+    picoseconds next_step = 0;  // earliest time of the next step that the engine's own rate allows
     picoseconds written = 0;
     picoseconds begin = 0;
     picoseconds end = 0;
@@ -128,11 +133,11 @@ class plan_executor final : private message_receiver {
     execution wanted;
     execution_times times;
     std::uint32_t first_copy = 0;
-    std::uint32_t left = 0;  // copies left
+    std::uint32_t left = 0;  // number of copies that have not ended
     bool ended = false;
-    std::vector<std::uint32_t> wakes;  // first copies of the next graph on the same stream
+    std::vector<std::uint32_t> wakes;  // the first copies of the next graph on the same stream
     std::vector<std::unique_ptr<std::byte[]>> buffers;
-    // The key is buffer and offset.
+    // The key is a pair of buffer and offset.
     std::map<std::pair<std::uint32_t, std::uint64_t>, buffer_use> uses;
   };
   struct host_thread {
@@ -146,7 +151,7 @@ class plan_executor final : private message_receiver {
     std::uint32_t most = 0;
     std::deque<std::uint32_t> waiting;
   };
-  // An engine keeps its rate times this value in flight.
+  // An engine keeps as many bytes in flight as it copies in this many seconds.
   static constexpr double engine_window_s = 1e-6;
 
   std::uint32_t number(machine::endpoint end) const;
@@ -175,13 +180,13 @@ class plan_executor final : private message_receiver {
   event_queue queue_;
   fabric fabric_;
   copy_resources resources_;
-  std::uint32_t window_ = 1;  // segments of a copy that may be in flight
+  std::uint32_t window_ = 1;  // number of a copy's segments that may be in flight
   std::vector<running> executions_;
   std::vector<host_thread> threads_;
   std::vector<copy_work> copies_;
   std::vector<engines> engines_;  // one for each GPU
-  // The last copy of each stream. The key says whether the stream belongs to an execution or to a
-  // thread, and has the number of that execution or thread, the GPU and the port.
+  // The last copy of each stream. The key has four parts: whether the stream belongs to an
+  // execution or to a thread, the number of that execution or thread, the GPU, and the port.
   std::map<std::tuple<bool, std::uint32_t, std::uint32_t, std::size_t>, std::uint32_t> last_;
   std::vector<std::uint64_t> payload_;  // one for each direction
   bool ran_ = false;
