@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -381,9 +382,13 @@ TEST(parking, contents_of_other_memory_are_kept) {
 }
 
 // Tests random pools, sizes and places, with failures of every call that can fail. Whatever fails,
-// the contents are right when the pool is not parked, and nothing leaks. Returns the number of
-// pools that were resumed.
-int torture(std::uint64_t seed, int cycles) {
+// the contents are right when the pool is not parked, and nothing leaks.
+struct tortured {
+  int resumed = 0;   // pools
+  int failures = 0;  // calls that failed
+};
+
+tortured torture(std::uint64_t seed, int cycles) {
   world w(seed, 1 + static_cast<unsigned>(seed % 3));
   struct model {
     std::string name;
@@ -396,8 +401,7 @@ int torture(std::uint64_t seed, int cycles) {
     w.parking.make_pool(name);
   }
   auto& random = w.random;
-  int failures = 0;
-  int resumed = 0;
+  tortured found;
   for (int cycle = 0; cycle < cycles; ++cycle) {
     const bool unreliable = random() % 2 == 0;
     w.driver.fail_at_random(
@@ -426,10 +430,10 @@ int torture(std::uint64_t seed, int cycles) {
       }
       if (random() % 2 == 0 && w.parking.facts(one.name).parked) {
         (void)w.parking.resume(one.name);
-        ++resumed;
+        ++found.resumed;
       }
     } catch (const device_error&) {
-      ++failures;
+      ++found.failures;
     }
     for (model& each : pools) {
       if (w.parking.facts(each.name).parked) continue;
@@ -437,12 +441,12 @@ int torture(std::uint64_t seed, int cycles) {
         if (each.dropped) w.fill(of);
         if (world::intact(of)) continue;
         ADD_FAILURE() << "seed " << seed << ", cycle " << cycle;
-        return resumed;
+        return found;
       }
       each.dropped = false;
     }
   }
-  EXPECT_GT(failures, cycles / 50);
+  EXPECT_GT(found.failures, cycles / 50);
   w.driver.fail_at_random({}, 0);
   w.driver.virtual_memory().capacity = 1'000'000'000;
   w.available.reset();
@@ -455,16 +459,21 @@ int torture(std::uint64_t seed, int cycles) {
   }
   w.parking.free_idle_host_memory();
   w.expect_nothing_left();
-  return resumed;
+  return found;
 }
 
 // `./check --long` runs 10^4 cycles.
 TEST(parking, random_failures_lose_and_leak_nothing) {
   const char* const all = std::getenv("INTERLACE_TEST_PARKING");  // NOLINT: nobody sets it
   const int cycles = all != nullptr ? 10'000 : 500;
-  int resumed = 0;
-  for (std::uint64_t seed = 1; resumed < cycles && !testing::Test::HasFailure(); ++seed)
-    resumed += torture(seed, 200);
+  tortured all_found;
+  for (std::uint64_t seed = 1; all_found.resumed < cycles && !testing::Test::HasFailure(); ++seed) {
+    const tortured found = torture(seed, 200);
+    all_found.resumed += found.resumed;
+    all_found.failures += found.failures;
+  }
+  std::printf("[ PARKING  ] %d pools came back, %d calls failed\n", all_found.resumed,
+              all_found.failures);
 }
 
 }  // namespace
