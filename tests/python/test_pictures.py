@@ -15,8 +15,8 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 @pytest.fixture
 def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
-    for name in ("make_picture", "make_mechanism_pictures", "make_terminal_pictures"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in ("picture", "mechanism_pictures", "terminal_pictures", "measured_pictures"):
+        monkeypatch.delitem(sys.modules, f"make_{name}", raising=False)
 
 
 @pytest.mark.usefixtures("scripts")
@@ -52,3 +52,18 @@ def test_each_terminal_has_the_picture_that_is_drawn() -> None:
     for name, text in made.items():
         assert (DOCS / "how-to/pictures" / name).read_text(encoding="utf-8") == text, name
         assert f"pictures/{name}" in page
+
+
+@pytest.mark.usefixtures("scripts")
+def test_each_chart_shows_the_measured_figures() -> None:
+    import make_measured_pictures
+
+    made = make_measured_pictures.made()
+    assert {file.name for file in make_measured_pictures.PICTURES.iterdir()} == set(made)
+    pages = [
+        (DOCS / name).read_text(encoding="utf-8")
+        for name in ("explanation/benchmarks.md", "how-to/parked-memory.md")
+    ]
+    for name, text in made.items():
+        assert (make_measured_pictures.PICTURES / name).read_text(encoding="utf-8") == text, name
+        assert any(f"measured/{name}" in page for page in pages), name

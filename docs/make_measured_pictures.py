@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Draw the charts of measured batches of blocks and of parked memory.
+
+    python docs/make_measured_pictures.py
+
+The figures come from bench/results. Each chart has a picture for light and one for dark pages, in
+docs/explanation/measured.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+from make_picture import FONT, THEMES
+
+FOLDER = Path(__file__).resolve().parent
+RESULTS = FOLDER.parent / "bench" / "results"
+PICTURES = FOLDER / "explanation" / "measured"
+WIDTH, LEFT, RIGHT = 880, 150, 70
+BAR, GAP = 15, 16  # the height of a bar, and the space between two groups
+COLOURS = {
+    "light": ("#2f6fb2", "#c75b12", "#7fa5c9", "#a0a7ae"),
+    "dark": ("#5a9be0", "#e8904a", "#35608f", "#656c76"),
+}
+METHODS = {
+    "interlace": "interlace.copy_blocks",
+    "cuMemcpyBatchAsync": "cuMemcpyBatchAsync",
+    "torch": "PyTorch: gather, copy, scatter",
+    "cuMemcpyAsync": "a loop of cuMemcpyAsync",
+}
+BATCHES = ((512, 16384), (4096, 4096), (16384, 4096), (65536, 4096), (1048576, 256))
+PARKED = {
+    "interlace": "interlace.park, resume",
+    "cumem": "replica of vLLM's sleep mode",
+    "torch_memory_saver": "torch_memory_saver",
+}
+
+Group = tuple[str, list[float | None]]  # the name of a group, and the value of each bar
+
+
+def bars(
+    theme: str, title: str, description: str, names: list[str], groups: list[Group], link: float
+) -> str:
+    """A chart of horizontal bars in groups, with a line where the link's rate is."""
+    ink = THEMES[theme]
+    end = max(link, *(value for _, values in groups for value in values if value is not None))
+    scale = (WIDTH - LEFT - RIGHT) / end
+    made: list[str] = []
+
+    def text(
+        x: float, y: float, words: str, color: str = "text", anchor: str = "start", more: str = ""
+    ) -> None:
+        made.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" fill="{ink[color]}" font-size="13" '
+            f'text-anchor="{anchor}"{more}>{words}</text>'
+        )
+
+    text(16, 24, title, more=' font-weight="600"')
+    x = 16.0
+    for name, color in zip(names, COLOURS[theme], strict=False):
+        made.append(f'<rect x="{x:.1f}" y="38" width="11" height="11" rx="2" fill="{color}"/>')
+        text(x + 16, 48, name, "faint")
+        x += 16 + 7.7 * len(name) + 18
+    top = y = 66.0
+    at = LEFT + link * scale
+    for name, values in groups:
+        count = sum(value is not None for value in values)
+        text(LEFT - 12, y + count * BAR / 2 + 5, name, anchor="end")
+        for value, color in zip(values, COLOURS[theme], strict=False):
+            if value is None:
+                continue
+            long = max(value * scale, 1)
+            made.append(
+                f'<rect x="{LEFT}" y="{y:.1f}" width="{long:.1f}" height="{BAR - 2}" rx="2" '
+                f'fill="{color}"/>'
+            )
+            words = f"{value:.2f}" if value < 1 else f"{value:.1f}"
+            # A number that would cross the line is behind it.
+            behind = at if long + 40 > link * scale else LEFT + long
+            text(behind + 5, y + 11, words, "faint")
+            y += BAR
+        y += GAP
+    made.append(
+        f'<line x1="{at:.1f}" y1="{top - 6:.1f}" x2="{at:.1f}" y2="{y - GAP + 6:.1f}" '
+        f'stroke="{ink["gain"]}" stroke-width="1.5" stroke-dasharray="5 4"/>'
+    )
+    text(at, y + 8, f"GB/s; the link moves {link:.1f}", "gain", "end")
+    height = round(y + 22)
+    body = "\n  ".join(made)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
+        f'height="{height}" font-family="{FONT}" role="img">\n'
+        f"  <title>{description}</title>\n  {body}\n</svg>\n"
+    )
+
+
+def size_of(size: int) -> str:
+    """The words for a number of bytes."""
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def blocks(theme: str, direction: str, where: str) -> str:
+    """Batches of blocks in one direction."""
+    found = json.loads((RESULTS / "blocks-h200.json").read_text(encoding="utf-8"))
+    rates: dict[tuple[int, int, str], float] = {
+        (row["block_bytes"], row["blocks"], row["method"]): row["gb_per_s"]
+        for row in found["rows"]
+        if row["direction"] == direction
+    }
+    groups: list[Group] = [
+        (f"{count:,} x {size_of(size)}", [rates.get((size, count, one)) for one in METHODS])
+        for size, count in BATCHES
+    ]
+    title = f"Batches of blocks {where}, each from the call until all bytes have arrived"
+    description = f"The rates of four methods with batches of blocks {where}, on one H200."
+    names = list(METHODS.values())
+    return bars(theme, title, description, names, groups, found["link_gb_per_s"][direction])
+
+
+def park(theme: str) -> str:
+    """The first park and later cycles of parked memory."""
+    found: dict[str, Any] = json.loads((RESULTS / "park-h200.json").read_text(encoding="utf-8"))
+    total = 1e-9 * found["bytes"]
+    rows = {row["method"]: row for row in found["rows"]}
+    methods = [one for one in PARKED if one in rows]
+    groups: list[Group] = [
+        ("first park", [total / rows[one]["first_park_s"] for one in methods]),
+        ("later parks", [total / statistics.median(rows[one]["park_s"]) for one in methods]),
+        ("later resumes", [total / statistics.median(rows[one]["resume_s"]) for one in methods]),
+    ]
+    title = f"{total:.1f} GB of tensors leave the GPU and come back"
+    description = "The rates of parked memory and of other programs, on one H200."
+    names = [PARKED[one] for one in methods]
+    return bars(theme, title, description, names, groups, found["link_to_host_gb_per_s"])
+
+
+def made() -> dict[str, str]:
+    """The pictures by file name."""
+    pictures = {}
+    for theme in THEMES:
+        pictures[f"blocks-to-gpu-{theme}.svg"] = blocks(theme, "to-gpu", "to the GPU")
+        pictures[f"blocks-to-host-{theme}.svg"] = blocks(theme, "to-host", "to the host")
+        pictures[f"park-{theme}.svg"] = park(theme)
+    return pictures
+
+
+def main() -> None:
+    """Write all pictures."""
+    PICTURES.mkdir(exist_ok=True)
+    for name, text in made().items():
+        (PICTURES / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
