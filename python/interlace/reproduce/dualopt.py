@@ -1,9 +1,11 @@
-"""Belayneh et al., "Locality-aware Optimizations for Improving Remote Memory Latency in Multi-GPU
-Systems" (DualOpt, PACT 2022): the figures of its text beside ours.
+"""The figures that the text of the DualOpt paper states, beside ours.
 
-A bar without a number in the text has no published value. The paper's baseline, direct cache
-access, is `direct`. Everything is simulated on the paper's four R9 Nanos, as in the paper.
-`dualopt_inputs` explains the choices that the paper leaves open.
+The paper is Belayneh et al., "Locality-aware Optimizations for Improving Remote Memory Latency in
+Multi-GPU Systems" (PACT 2022).
+
+A bar that has no number in the text has no published value here. The paper's baseline, direct cache
+access, is the mechanism `direct`. Every run is simulated on four R9 Nanos, the paper's machine.
+`dualopt_inputs` explains our choices where the paper leaves something open.
 """
 
 from __future__ import annotations
@@ -39,16 +41,18 @@ from interlace.study.cost import NEEDS, parts
 from interlace.study.locality import CACHED, FINE, LOCAL, PUBLISHED
 from interlace.workloads import unified
 
-TITLE = "DualOpt (PACT 2022): published and simulated on its machine"
+TITLE = "DualOpt (PACT 2022): published figures, and figures simulated on the paper's machine"
 
-STEPS = (BYPASS, FINE_GRAINED, COALESCED)  # each step includes the steps before it
-PLACED = f"{GRIFFIN}, placed"  # the arrays begin on the GPUs where the baseline has them
-OWN = "own"  # the variant whose figures are compared with the paper's
-FINE_L2 = "fine-l2"  # its caches fetch single sectors of a line
-LARGE_PACKETS = "large-packets"  # its packets hold several stores; MGPUSim's packets hold one
-# Mechanisms beyond the paper: an engine that keeps deciding, an engine that decides for each page,
-# and FinePack's queues for stores. Each entry has the last part of its figures' keys, and the
-# machine on which both the mechanism and dualopt run.
+STEPS = (BYPASS, FINE_GRAINED, COALESCED)  # each step adds one optimisation to the step before it
+# the mechanism for arrays that begin on the same GPUs as in the baseline
+PLACED = f"{GRIFFIN}, placed"
+OWN = "own"  # the variant whose figures we compare with the paper's figures
+FINE_L2 = "fine-l2"  # a machine whose caches fetch single sectors of a line
+# a machine whose packets hold several stores; a packet of MGPUSim holds one store
+LARGE_PACKETS = "large-packets"
+# Mechanisms that go beyond the paper: an engine that keeps deciding, an engine that decides for
+# each page, and FinePack's queues for stores. Each entry has the last part of the keys of its
+# figures, and the machine on which both the mechanism and dualopt run.
 PAST = {
     DUALOPT_ADAPTIVE: ("adaptive", OWN),
     DUALOPT_PAGES: ("pages", OWN),
@@ -56,7 +60,7 @@ PAST = {
 }
 FOUR = 4
 WORDS = 16  # words of 4 bytes in a line
-# The class of programs for which an engine makes this choice.
+# From the engine's choice to the class of programs for which the engine should make this choice.
 CLASS_OF = {"none": LOCAL, COALESCED: FINE, RDMA_CACHE: CACHED}
 
 INSENSITIVE = tuple(name for name, kind in PUBLISHED.items() if kind == FINE)
@@ -77,7 +81,7 @@ def _with_dualopt(machine: Machine, **keys: Any) -> Machine:
 
 
 def _with_links(machine: Machine, bandwidth: float, latency: float = 1.0) -> Machine:
-    """The machine with the bandwidth and latency of links and switches multiplied."""
+    """Return the machine with the bandwidth and latency of links and switches multiplied."""
     links = [
         msgspec.structs.replace(
             link,
@@ -94,12 +98,12 @@ def _with_links(machine: Machine, bandwidth: float, latency: float = 1.0) -> Mac
 
 
 def _with_flits(machine: Machine, size: int) -> Machine:
-    """The machine with another flit size at the same frequency."""
+    """Return the machine with another flit size at the same frequency."""
     ((name, protocol),) = machine.protocol.items()
     before = protocol.flit_bytes
     assert isinstance(before, int)
     larger = msgspec.structs.replace(protocol, flit_bytes=size)
-    links = [  # buffers keep their number of flits
+    links = [  # a buffer still holds the same number of flits
         msgspec.structs.replace(link, queue_KiB=link.queue_KiB * size / before)
         if isinstance(link.queue_KiB, int | float)
         else link
@@ -123,7 +127,7 @@ def _with_dispatch(machine: Machine, how: str) -> Machine:
 
 
 def of_gpus(machine: Machine, count: int) -> Machine:
-    """The machine's tree for an even number of GPUs: two under each switch."""
+    """Return the machine's tree for an even number of GPUs. Each lower switch has two GPUs."""
     to_gpus = next(link for link in machine.link if link.ends[0].startswith("gpu"))
     to_root = next(link for link in machine.link if link.ends[1] == "host")
     switches: list[Switch] = []
@@ -146,7 +150,7 @@ def _with_ideal_cache(machine: Machine) -> Machine:
 
 
 def _with_sectors(machine: Machine, size: int) -> Machine:
-    """The machine with caches that fetch sectors of this many bytes instead of whole lines."""
+    """Return the machine with caches that fetch sectors of `size` bytes instead of whole lines."""
     gpu = msgspec.structs.replace(
         machine.gpu,
         l1=msgspec.structs.replace(machine.gpu.l1, sector_bytes=size),
@@ -156,7 +160,7 @@ def _with_sectors(machine: Machine, size: int) -> Machine:
 
 
 def machines() -> dict[str, Machine]:
-    """The paper's machine and its variants, by name."""
+    """Return the paper's machine and its variants, by name."""
     own = _with_dispatch(load_machine(given.MACHINE), given.DISPATCH)
     found = {
         OWN: own,
@@ -187,7 +191,7 @@ def machines() -> dict[str, Machine]:
 
 
 class Case(NamedTuple):
-    """A run of a program."""
+    """One run of a program, described by its size, machine, number of GPUs and mechanism."""
 
     scale: int
     machine: str  # a key of `machines`, or the name of a window
@@ -195,7 +199,7 @@ class Case(NamedTuple):
     mechanism: str
 
     def __str__(self) -> str:
-        return f"{self.mechanism} on {self.gpus} GPUs, {self.machine}, times {self.scale}"
+        return f"{self.mechanism} on {self.gpus} GPUs, {self.machine}, size {self.scale}x"
 
 
 def _pairs(scale: int, names: Sequence[str], gpus: int = FOUR) -> Iterator[Case]:
@@ -205,12 +209,12 @@ def _pairs(scale: int, names: Sequence[str], gpus: int = FOUR) -> Iterator[Case]
 
 
 def main_scale(quick: bool) -> int:
-    """The set of sizes whose figures are compared with the paper's."""
+    """Return the scale of the inputs whose figures we compare with the paper's figures."""
     return SMALL if quick else LARGE
 
 
 def _varied(quick: bool) -> tuple[str, ...]:
-    """The machines of section 6.2, on which DualOpt is compared with the baseline."""
+    """Return the names of the machines of section 6.2, which compares DualOpt with the baseline."""
     flits = tuple(f"flit-{size}" for size in given.FLITS)
     if quick:
         return ("64gbps", *flits)
@@ -218,8 +222,10 @@ def _varied(quick: bool) -> tuple[str, ...]:
 
 
 def cases(program: str, quick: bool) -> list[Case]:
-    """A program's runs, except those in windows, which depend on the program's number of
-    accesses."""
+    """Return a program's runs, except its runs in windows.
+
+    A window depends on the program's number of accesses, which only a run can tell.
+    """
     kind, main = PUBLISHED[program], main_scale(quick)
     found = [Case(main, OWN, 1, DIRECT)]
     for scale in dict.fromkeys((main, SMALL)):
@@ -255,7 +261,7 @@ def _window(part: float) -> str:
 
 
 def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing is measured)
-    """How often `reproduce` calls the runner's tick."""
+    """Return how often `reproduce` calls the runner's tick."""
     each = len(given.WINDOWS) + len(_placements(quick))
     return sum(len(cases(name, quick)) + each for name in unified.PROGRAMS)
 
@@ -265,7 +271,10 @@ def _placements(quick: bool) -> Sequence[tuple[str, str]]:
 
 
 def inputs(quick: bool) -> dict[str, Any]:
-    """The sets of sizes, the seed, and how the machines differ. Each run states its own sizes."""
+    """Return the scales of the inputs, the seed, and how the machines differ.
+
+    Each run states its own sizes.
+    """
     return {
         "seed": unified.SEED,
         "times": main_scale(quick),
@@ -284,10 +293,12 @@ class NotRun(Exception):  # noqa: N818 (--quick leaves runs out)
 
 
 class NothingSeen(Exception):  # noqa: N818 (says why a program has no figure)
-    """The engine saw no remote load, or the run ended before it decided."""
+    """The engine saw no remote load, or the run ended before the engine decided."""
 
     def __init__(self) -> None:
-        super().__init__("no remote load in the engine's window, or the run ended before it")
+        super().__init__(
+            "the engine saw no remote load in its window, or the run ended before the window began"
+        )
 
 
 class Found:
@@ -296,13 +307,13 @@ class Found:
     def __init__(self, main: int) -> None:
         self.main = main
         self.runs: dict[Case, dict[str, Any]] = {}
-        # The smaller set's runs with other places of blocks and pages.
+        # The runs at the smaller scale with other placements of blocks and pages.
         self.placed: dict[tuple[str, str], dict[str, Any]] = {}
 
     def run(
         self, mechanism: str, machine: str = OWN, gpus: int = FOUR, scale: int | None = None
     ) -> dict[str, Any]:
-        """A run, by default of the set of sizes whose figures are compared with the paper's."""
+        """Return the result of a run. By default its scale is the one compared with the paper."""
         case = Case(self.main if scale is None else scale, machine, gpus, mechanism)
         if case not in self.runs:
             raise NotRun(str(case))
@@ -356,7 +367,7 @@ def _simulate(
 def _place(
     runner: Runner, it: unified.Problem, placements: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], dict[str, Any]]:
-    """The runs of DualOpt on four GPUs with other places of blocks and pages."""
+    """Make the DualOpt runs on four GPUs with other placements of blocks and pages."""
     case = Case(SMALL, OWN, FOUR, DUALOPT)
     own = to_core(machines()[OWN], runner.core)
     work = [
@@ -371,7 +382,7 @@ def _place(
 
 
 def _windows(direct: dict[str, Any]) -> dict[Case, Machine]:
-    """The runs whose engines begin to watch the program in a later window."""
+    """Make the runs in which the engines begin to watch the program in a later window."""
     own = machines()[OWN]
     return {
         Case(SMALL, _window(part), FOUR, DUALOPT): _with_dualopt(
@@ -397,7 +408,7 @@ def _run(runner: Runner, program: str, quick: bool) -> Found:
 
 
 def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[FigureRow]:  # noqa: ARG001
-    """All rows, in the order of the paper's figures."""
+    """Return all rows, in the order of the paper's figures."""
     found = {name: _run(runner, name, quick) for name in unified.PROGRAMS}
     return [
         *_fig_2(found),
@@ -432,7 +443,10 @@ Programs = dict[str, Found]
 def _mean(
     found: Programs, of: Callable[[Found], float], names: Sequence[str] = AVERAGED
 ) -> float | None:
-    """The mean for which the paper gives an average; None if a run is missing."""
+    """Return the arithmetic mean, which is the kind of average that the paper states.
+
+    Return None if a run is missing.
+    """
     try:
         values = [of(found[name]) for name in names if name in found]
     except NotRun:
@@ -448,7 +462,7 @@ def _of_each(
     found: Programs, key: str, figure: str, text: str, of: Callable[[Found], float],
     names: Sequence[str] = AVERAGED, published: dict[str, float] | None = None,
 ) -> list[FigureRow]:  # fmt: skip
-    """A row for each program: its name followed by `text`."""
+    """Return a row for each program. Its text is the program's name followed by `text`."""
     known = published or {}
     rows = []
     for name in names:
@@ -484,12 +498,12 @@ def _used(run: dict[str, Any]) -> float:
 
 
 def _fig_2(found: Programs) -> list[FigureRow]:
-    """Fig. 2: faster links, in both readings."""
+    """Fig. 2: faster links. Each factor has a row for frequency and a row for bandwidth alone."""
     rows = []
     for factor, published in given.FREQUENCIES.items():
         for what, text in (
-            ("frequency", "links and switches of {} times the frequency"),
-            ("bandwidth", "links of {} times the bandwidth, the same latency"),
+            ("frequency", "links and switches at {} times the frequency"),
+            ("bandwidth", "links with {} times the bandwidth and the same latency"),
         ):
 
             def gain(f: Found, machine: str = f"{what}-{factor}") -> float:
@@ -506,7 +520,7 @@ def _fig_2(found: Programs) -> list[FigureRow]:
 
 
 def _fig_3(found: Programs) -> list[FigureRow]:
-    """Fig. 3: where memory accesses go."""
+    """Fig. 3: the memories that serve accesses."""
 
     def remote(f: Found) -> float:
         loads = f.run(DIRECT)["loads"]
@@ -518,32 +532,37 @@ def _fig_3(found: Programs) -> list[FigureRow]:
 
     names = tuple(found)
     return [
-        row("remote-requests", "Fig. 3", "accesses served by another GPU, part of all", 0.4,
-            simulated=_mean(found, remote), note='the paper: "around 40%"'),
-        *_of_each(found, "remote-requests", "Fig. 3", "accesses served by another GPU", remote,
+        row("remote-requests", "Fig. 3", "accesses that another GPU serves, fraction", 0.4,
+            simulated=_mean(found, remote), note='the paper says "around 40%"'),
+        *_of_each(found, "remote-requests", "Fig. 3", "accesses that another GPU serves", remote,
                   names),
         *_of_each(found, "remote-in-l1", "Fig. 3", "accesses to other GPUs' memory that hit in the "
-                  "L1", hit, names),
+                  "L1 cache", hit, names),
     ]  # fmt: skip
 
 
 def _fig_4(found: Programs) -> list[FigureRow]:
-    """Fig. 4: where the time of remote loads goes."""
+    """Fig. 4: the fraction of the time of remote loads that passes between GPUs."""
 
     def share(f: Found) -> float:
         loads = f.run(DIRECT)["loads"]
         return _part(loads["mean_in_links_s"], loads["mean_latency_s"])
 
     return [
-        row("latency-in-links", "Fig. 4", "time of remote loads between GPUs, part of all", 0.8,
+        row("latency-in-links", "Fig. 4", "time that remote loads spend between GPUs, "
+            "fraction", 0.8,
             simulated=_mean(found, share),
-            note="counted from the GPU's port on; the time before the port is left out"),
-        *_of_each(found, "latency-in-links", "Fig. 4", "time of remote loads between GPUs", share),
+            note=(
+                "counted from the moment when the load reaches the GPU's port; earlier time is "
+                "left out"
+            )),
+        *_of_each(found, "latency-in-links", "Fig. 4",
+                  "time that remote loads spend between GPUs, fraction", share),
     ]  # fmt: skip
 
 
 def _fig_5(found: Programs) -> list[FigureRow]:
-    """Fig. 5: how much of remote lines is used."""
+    """Fig. 5: how much of each remote line a program uses."""
 
     def at_most(words: int) -> Callable[[Found], float]:
         def share(f: Found) -> float:
@@ -554,75 +573,78 @@ def _fig_5(found: Programs) -> list[FigureRow]:
 
     return [
         row("narrow-accesses", "Fig. 5",
-            "remote loads of cache-insensitive programs that use less than 16 B, part of all", 0.99,
+            "remote loads of cache-insensitive programs that use less than 16 B, fraction", 0.99,
             simulated=_mean(found, at_most(3), INSENSITIVE)),
         row("word-accesses", "Sec. 6.2",
-            "remote loads of cache-insensitive programs that use 4 B, part of all", 0.99,
+            "remote loads of cache-insensitive programs that use 4 B, fraction", 0.99,
             simulated=_mean(found, at_most(1), INSENSITIVE)),
-        *_of_each(found, "used-of-line", "Fig. 5", "part of a remote line that a load uses",
+        *_of_each(found, "used-of-line", "Fig. 5", "fraction of a remote line that a load uses",
                   lambda f: _used(f.run(DIRECT)), tuple(found)),
     ]  # fmt: skip
 
 
 def _fig_6(found: Programs) -> list[FigureRow]:
-    """Fig. 6: hits in the L1, and the requests that an ideal buffer at the RDMA engine merges."""
+    """Fig. 6: hits in the L1 cache, and requests that an ideal buffer at the RDMA engine merges."""
 
     def merged(f: Found) -> float:
         loads = f.run(RDMA_CACHE, "ideal-cache", scale=SMALL)["loads"]
         return _part(loads["cache_hits"], loads["cache_hits"] + loads["cache_misses"])
 
     return [
-        row("l1-hit-friendly", "Fig. 6", "cache-friendly: L1 hits of remote loads", 0.22,
+        row("l1-hit-friendly", "Fig. 6",
+            "cache-friendly programs: remote loads that hit in the L1 cache", 0.22,
             simulated=_mean(found, lambda f: _hit_rate(f.run(DIRECT)), FRIENDLY)),
-        *_of_each(found, "l1-hit", "Fig. 6", "L1 hits of remote loads",
+        *_of_each(found, "l1-hit", "Fig. 6", "remote loads that hit in the L1 cache",
                   lambda f: _hit_rate(f.run(DIRECT)), tuple(found), {"bfs": 0.33}),
         *_of_each(found, "coalescable", "Fig. 6",
-                  "remote loads whose line the GPU has had since the kernel's start, without limit "
-                  "of size", merged),
+                  "remote loads whose line the GPU has already loaded since the kernel's "
+                  "start", merged),
     ]  # fmt: skip
 
 
 def _table_1() -> list[FigureRow]:
-    """Table 1 and Fig. 9, where they contradict themselves."""
+    """Table 1 and Fig. 9: the parameters with which the paper contradicts itself."""
     machine = machines()[OWN]
     added = machine.gpu.dualopt
     (protocol,) = machine.protocol.values()
     header = protocol.completion_overhead_bytes
     assert not isinstance(added, msgspec.UnsetType)
     assert isinstance(header, int)
-    each = added.granularity_bytes + 2  # bytes of a piece and of its response ID
+    each = added.granularity_bytes + 2  # bytes of a piece and of the ID of its response
     pieces = (added.packet_bytes - header) // each
     return [
         row("link-GB-per-s", "Table 1", "bandwidth of a link, GB/s", 64,
             simulated=machine.link[0].bandwidth_GB_per_s, possible=False,
-            note="flits of 16 B at the simulator's 1 GHz give 16 GB/s; the rows whose keys end in "
-            "-64gbps have links of 64 GB/s, the other reading of Table 1"),
-        row("pieces-per-packet", "Fig. 9", "responses in a packet, at most", 10, simulated=pieces),
+            note=(
+                "flits of 16 B at the simulator's 1 GHz give 16 GB/s; keys that end in -64gbps use "
+                "64 GB/s, the other bandwidth that Table 1 can mean"
+            )),
+        row("pieces-per-packet", "Fig. 9", "most responses in a packet", 10, simulated=pieces),
         row("count-bits", "Sec. 4.1.3", "bits that count a packet's responses", 3,
             simulated=pieces.bit_length(), possible=False, note="3 bits cannot hold the number 10"),
     ]  # fmt: skip
 
 
 def _in_force(run: dict[str, Any]) -> str:
-    """The class of a program, by the engine's decision in a run."""
+    """Return the class that a program has according to the engine's decision in a run."""
     decided = run["decisions"][0]
     return CLASS_OF[decided["choice"] if decided["made"] else "none"]
 
 
 PLACES = (
-    "an experiment: the paper does not say where blocks run and where pages are; our figures have "
-    "contiguous blocks, and pages where each array asks"
+    "an experiment: the paper does not say which GPU runs a block and which GPU holds a page; our "
+    "figures use contiguous ranges of blocks, and the placement of pages that each array asks for"
 )
 
 
 def _classes_by_place(found: Programs) -> list[FigureRow]:
-    """Table 2 with other places of blocks and pages."""
+    """Table 2 with other placements of blocks and pages."""
     rows = []
     for blocks, pages in next(iter(found.values())).placed:
         ours = {name: _in_force(f.placed[blocks, pages]) for name, f in found.items()}
         other = [name for name, kind in ours.items() if kind != PUBLISHED[name]]
         key = f"blocks-{blocks}-pages-{pages}"
-        text = f"blocks {blocks}, pages {pages}: MGPUSim's parameters: programs with"
+        text = f"blocks {blocks}, pages {pages}, MGPUSim's parameters: programs with"
         rows += [
             row(f"classes-{key}", "Table 2", f"{text} the published class", len(found),
                 simulated=len(found) - len(other), note=PLACES),
@@ -644,7 +666,7 @@ def _table_2(found: Programs) -> list[FigureRow]:
         row("classes-small", "Table 2", "MGPUSim's parameters: programs with the published class",
             len(known), simulated=sum(small[name] == kind for name, kind in known.items())),
         *(
-            row(f"class-{name}", "Table 2", f"{name}: class, by the engine", kind,
+            row(f"class-{name}", "Table 2", f"{name}: class that the engine gives it", kind,
                 simulated=ours[name])
             for name, kind in known.items()
         ),
@@ -652,7 +674,7 @@ def _table_2(found: Programs) -> list[FigureRow]:
 
 
 def _fig_10(found: Programs) -> list[FigureRow]:
-    """Fig. 10: does locality stay the same throughout a program?"""
+    """Fig. 10: whether the locality of a program stays the same while it runs."""
 
     def spread(of: str, whole: Callable[[dict[str, Any]], float]) -> Callable[[Found], float]:
         def widest(f: Found) -> float:
@@ -673,10 +695,11 @@ def _fig_10(found: Programs) -> list[FigureRow]:
 
     return [
         *_of_each(found, "window-used", "Fig. 10",
-                  "part of a line used in windows, largest difference from the whole run",
+                  "fraction of a line that is used: largest difference between a window and the "
+                  "whole run",
                   spread("block_utilisation", _used)),
         *_of_each(found, "window-hits", "Fig. 10",
-                  "L1 hits in windows, largest difference from the whole run",
+                  "L1 hit rate: largest difference between a window and the whole run",
                   spread("hit_rate", _hit_rate)),
     ]  # fmt: skip
 
@@ -695,16 +718,16 @@ def _fig_12(found: Programs) -> list[FigureRow]:
 
     return [
         *_of_each(found, "accuracy-used", "Fig. 12",
-                  "part of a line used by the engine's window, less the whole run's",
+                  "fraction of a line that is used: the engine's window minus the whole run",
                   error("block_utilisation", _used)),
         *_of_each(found, "accuracy-hits", "Fig. 12",
-                  "L1 hits by the engine's window, less the whole run's",
+                  "L1 hit rate: the engine's window minus the whole run",
                   error("hit_rate", _hit_rate)),
     ]  # fmt: skip
 
 
 SPEEDUPS: tuple[tuple[str, str, float, Sequence[str]], ...] = (
-    ("speedup", "all but local-dominated programs", 2.5, AVERAGED),
+    ("speedup", "all programs that are not local-dominated", 2.5, AVERAGED),
     ("insensitive", "cache-insensitive programs", 3.6, INSENSITIVE),
     ("friendly", "cache-friendly programs", 1.6, FRIENDLY),
     ("mm", "mm", 2.6, ("mm",)),
@@ -712,13 +735,13 @@ SPEEDUPS: tuple[tuple[str, str, float, Sequence[str]], ...] = (
 
 
 def _fig_13(found: Programs) -> list[FigureRow]:
-    """Fig. 13: speedups over the baseline, in both sets of sizes and both readings of Table 1."""
+    """Fig. 13: speedups over the baseline, for both input scales and both readings of Table 1."""
 
     def gain(machine: str = OWN, scale: int | None = None) -> Callable[[Found], float]:
         return lambda f: f.over(DIRECT, DUALOPT, machine, scale=scale)
 
     rows = [
-        row(key, "Fig. 13", f"{text}: DualOpt over the baseline, x", published,
+        row(key, "Fig. 13", f"{text}: speedup of DualOpt over the baseline, x", published,
             simulated=_mean(found, gain(), names))
         for key, text, published, names in SPEEDUPS
     ]  # fmt: skip
@@ -727,7 +750,8 @@ def _fig_13(found: Programs) -> list[FigureRow]:
         ("64gbps", "links of 64 GB/s", gain("64gbps")),
     ):
         rows += [
-            row(f"{key}-{suffix}", "Fig. 13", f"{text}, {whose}: DualOpt over the baseline, x",
+            row(f"{key}-{suffix}", "Fig. 13", f"{text}, {whose}: speedup of DualOpt over the "
+                "baseline, x",
                 published, simulated=_mean(found, of, names))
             for key, whose, published, names in SPEEDUPS
         ]  # fmt: skip
@@ -741,36 +765,40 @@ def _fig_13(found: Programs) -> list[FigureRow]:
     return [
         *rows,
         row("friendly-without-mm", "Fig. 13",
-            "cache-friendly programs but mm: DualOpt over the baseline, x",
+            "cache-friendly programs without mm: speedup of DualOpt over the baseline, x",
             given.FRIENDLY_WITHOUT_MM, simulated=_mean(found, gain(), but_mm),
-            note="published: the mean of the other programs, if "
-            "six programs have 1.6 and mm has 2.6"),
+            note=(
+                "the published value is computed from two means: 1.6 over all six programs, and "
+                "2.6 for mm"
+            )),
         row("speedup-from-the-start", "Fig. 13",
-            "each program's published optimisation from its first access on, over the baseline, x",
+            "each program's published optimisation, active from the first access: speedup over the "
+            "baseline, x",
             simulated=whole),
-        *_of_each(found, "speedup", "Fig. 13", "DualOpt over the baseline, x", gain(),
+        *_of_each(found, "speedup", "Fig. 13", "speedup of DualOpt over the baseline, x", gain(),
                   tuple(found)),
         *(
             row(f"speedup-from-the-start-{name}", "Fig. 13",
-                f"{name}: its published optimisation from the first access on, x",
+                f"{name}: speedup of its published optimisation, active from the first access, x",
                 simulated=chosen(found[name], name))
             for name in there
         ),
-        *_of_each(found, "four-gpus", "Fig. 13", "baseline over one GPU, x",
+        *_of_each(found, "four-gpus", "Fig. 13", "speedup of the baseline over one GPU, x",
                   lambda f: f.run(DIRECT, gpus=1)["time_s"] / f.run(DIRECT)["time_s"],
                   tuple(found)),
-        row(PAGE_MIGRATION, "Fig. 13", "page migration over the baseline, x",
+        row(PAGE_MIGRATION, "Fig. 13", "speedup of page migration over the baseline, x",
             simulated=_mean(found, lambda f: f.over(DIRECT, PAGE_MIGRATION)),
-            note="a page moves once, to the first remote GPU that touches it, as in MGPUSim"),
-        *_of_each(found, PAGE_MIGRATION, "Fig. 13", "page migration over the baseline, x",
+            note="each page moves once, to the first remote GPU that touches it, as in MGPUSim"),
+        *_of_each(found, PAGE_MIGRATION, "Fig. 13",
+                  "speedup of page migration over the baseline, x",
                   lambda f: f.over(DIRECT, PAGE_MIGRATION)),
-        row("vs-page-migration", "Fig. 13", "DualOpt over page migration, x",
+        row("vs-page-migration", "Fig. 13", "speedup of DualOpt over page migration, x",
             simulated=_mean(found, lambda f: f.over(PAGE_MIGRATION, DUALOPT))),
     ]  # fmt: skip
 
 
 def _fewer(scale: int | None = None) -> Callable[[Found], float]:
-    """The baseline's bytes between GPUs over DualOpt's."""
+    """Return the ratio of bytes between GPUs: the baseline's bytes over DualOpt's bytes."""
 
     def ratio(f: Found) -> float:
         ours = f.run(DUALOPT, scale=scale)["link_bytes"]
@@ -780,7 +808,7 @@ def _fewer(scale: int | None = None) -> Callable[[Found], float]:
 
 
 def _smaller_replies(f: Found) -> float:
-    """The baseline's bytes of remote loads over DualOpt's."""
+    """Return the ratio of bytes that remote loads bring: the baseline's over DualOpt's."""
     ours = f.run(DUALOPT)["loads"]["reply_bytes"]
     return _part(f.run(DIRECT)["loads"]["reply_bytes"], ours)
 
@@ -789,24 +817,30 @@ def _fig_14(found: Programs) -> list[FigureRow]:
     """Fig. 14: bytes between GPUs."""
     clear = sum(_fewer()(found[name]) >= 1.1 for name in AVERAGED if name in found)
     return [
-        row("traffic", "Fig. 14", "bytes between GPUs, of the baseline over DualOpt's, x", 4.4,
+        row("traffic", "Fig. 14", "bytes between GPUs: baseline over DualOpt, x", 4.4,
             simulated=_mean(found, _fewer())),
-        row("traffic-small", "Fig. 14", "MGPUSim's parameters: bytes between GPUs, x", 4.4,
+        row("traffic-small", "Fig. 14", "MGPUSim's parameters: bytes between GPUs, baseline over "
+            "DualOpt, x", 4.4,
             simulated=_mean(found, _fewer(SMALL))),
         row("traffic-replies", "Fig. 14",
-            "bytes of memory that loads bring from other GPUs, x",
+            "bytes that loads bring from other GPUs' memory: baseline over DualOpt, x",
             simulated=_mean(found, _smaller_replies),
-            note="the published 4.4 may count more than these bytes and less than all "
-            "bytes: with DualOpt, too, each request is a flit, and stores are unchanged"),
+            note=(
+                "the published 4.4 may count more than the bytes of loads, but not all bytes: "
+                "DualOpt sends a flit for each request like the baseline, and leaves stores "
+                "unchanged"
+            )),
         row("traffic-programs", "Fig. 14", "programs with noticeably fewer bytes", 8,
-            simulated=clear, note="here a tenth fewer counts as "
-            "noticeable; the paper does not say"),
-        *_of_each(found, "traffic", "Fig. 14", "bytes between GPUs, x", _fewer()),
+            simulated=clear, note=(
+                'the paper does not define "noticeably"; here it means a tenth fewer'
+            )),
+        *_of_each(found, "traffic", "Fig. 14",
+                  "bytes between GPUs: baseline over DualOpt, x", _fewer()),
     ]  # fmt: skip
 
 
 def _sooner(scale: int | None = None, what: str = "mean_wait_s") -> Callable[[Found], float]:
-    """The baseline's mean time over DualOpt's."""
+    """Return the ratio of mean load times: the baseline's time over DualOpt's time."""
 
     def ratio(f: Found) -> float:
         ours = f.run(DUALOPT, scale=scale)["loads"][what]
@@ -818,20 +852,25 @@ def _sooner(scale: int | None = None, what: str = "mean_wait_s") -> Callable[[Fo
 def _fig_15(found: Programs) -> list[FigureRow]:
     """Fig. 15: latency."""
     return [
-        row("latency", "Fig. 15", "mean time of a load, of the baseline over DualOpt's, x", 2.4,
+        row("latency", "Fig. 15", "mean time of a load: baseline over DualOpt, x", 2.4,
             simulated=_mean(found, _sooner()),
-            note="the time of a load instruction from its first "
-            "line to its last, local loads included"),
-        row("latency-small", "Fig. 15", "MGPUSim's parameters: mean time of a load, x", 2.4,
+            note=(
+                "the time of a load instruction lasts from its first line to its last and includes "
+                "local loads"
+            )),
+        row("latency-small", "Fig. 15", "MGPUSim's parameters: mean time of a load, baseline over "
+            "DualOpt, x", 2.4,
             simulated=_mean(found, _sooner(SMALL))),
-        row("latency-remote", "Fig. 15", "mean round trip of remote requests, x",
+        row("latency-remote", "Fig. 15",
+            "mean round trip of a remote request: baseline over DualOpt, x",
             simulated=_mean(found, _sooner(what="mean_latency_s"))),
-        *_of_each(found, "latency", "Fig. 15", "mean time of a load, x", _sooner()),
+        *_of_each(found, "latency", "Fig. 15",
+                  "mean time of a load: baseline over DualOpt, x", _sooner()),
     ]  # fmt: skip
 
 
 def _fig_16(found: Programs) -> list[FigureRow]:
-    """Fig. 16: the steps of coalescing, each on top of the steps before it."""
+    """Fig. 16: the steps of coalescing. Each step is compared with the step before it."""
     before = dict(zip(STEPS, (DIRECT, *STEPS), strict=False))
 
     def gain(step: str) -> Callable[[Found], float]:
@@ -842,30 +881,35 @@ def _fig_16(found: Programs) -> list[FigureRow]:
         return float(times[0] / times[1])
 
     rows = [
-        row(BYPASS, "Fig. 16", "atax and bicg: bypassing over the baseline, x", 3.2,
+        row(BYPASS, "Fig. 16", "atax and bicg: speedup of bypassing over the baseline, x", 3.2,
             simulated=_mean(found, gain(BYPASS), ("atax", "bicg"))),
-        row(FINE_GRAINED, "Fig. 16", "fine-grained replies over bypassing, x", 1.7,
+        row(FINE_GRAINED, "Fig. 16", "speedup of fine-grained replies over bypassing, x", 1.7,
             simulated=_mean(found, gain(FINE_GRAINED), INSENSITIVE)),
-        row("coalescing", "Fig. 16", "coalescing over fine-grained replies, x", 1.2,
+        row("coalescing", "Fig. 16", "speedup of coalescing over fine-grained replies, x", 1.2,
             simulated=_mean(found, gain(COALESCED), INSENSITIVE)),
-        row("fine-l2", "Sec. 4.1.3", "fine-grained L2 accesses over coalescing, least, x", 0.98,
+        row("fine-l2", "Sec. 4.1.3", "least speedup of fine-grained L2 accesses over coalescing, "
+            "x", 0.98,
             simulated=_least(found, fine_l2, INSENSITIVE),
-            note='the paper: "up to 2% loss". Sectors of 16 B in L1 and L2, where the paper has '
-            "pieces of 4 B; without a decision engine"),
-        *_of_each(found, "fine-l2", "Sec. 4.1.3", "fine-grained L2 accesses over coalescing, x",
+            note=(
+                "the paper says \"up to 2% loss\". Here the sectors of L1 and L2 have 16 B, the "
+                "paper's pieces have 4 B, and no decision engine runs"
+            )),
+        *_of_each(found, "fine-l2", "Sec. 4.1.3",
+                  "speedup of fine-grained L2 accesses over coalescing, x",
                   fine_l2, INSENSITIVE),
     ]  # fmt: skip
     published = {BYPASS: {"bfs": 0.75}}
     for step in STEPS:
         rows += _of_each(
-            found, f"{step}-over-{before[step]}", "Fig. 16", f"{step} over {before[step]}, x",
+            found, f"{step}-over-{before[step]}", "Fig. 16",
+            f"speedup of {step} over {before[step]}, x",
             gain(step), INSENSITIVE, published.get(step),
         )  # fmt: skip
     return rows
 
 
 def _fig_17(found: Programs) -> list[FigureRow]:
-    """Fig. 17: hit rates of the RDMA cache and the L2 in cache-friendly programs."""
+    """Fig. 17: hit rates of the RDMA cache and of the L2 cache in cache-friendly programs."""
 
     def cached(f: Found) -> float:
         loads = f.run(RDMA_CACHE)["loads"]
@@ -879,17 +923,19 @@ def _fig_17(found: Programs) -> list[FigureRow]:
         return rate
 
     return [
-        row("rdma-cache-hit", "Fig. 17", "hits of the RDMA cache", 0.35,
+        row("rdma-cache-hit", "Fig. 17", "hit rate of the RDMA cache", 0.35,
             simulated=_mean(found, cached, FRIENDLY),
-            note="with the cache from the first access on"),
-        row("l2-hit-baseline", "Fig. 17", "hits of the L2 under the baseline", 0.21,
+            note="the cache works from the first access on"),
+        row("l2-hit-baseline", "Fig. 17", "hit rate of the L2 cache in the baseline", 0.21,
             simulated=_mean(found, l2(DIRECT), FRIENDLY)),
-        row("l2-hit-dualopt", "Fig. 17", "hits of the L2 beside the RDMA cache", 0.13,
+        row("l2-hit-dualopt", "Fig. 17", "hit rate of the L2 cache beside the RDMA cache", 0.13,
             simulated=_mean(found, l2(RDMA_CACHE), FRIENDLY)),
-        *_of_each(found, "rdma-cache-hit", "Fig. 17", "hits of the RDMA cache", cached, FRIENDLY),
-        *_of_each(found, "l2-hit-baseline", "Fig. 17", "hits of the L2 under the baseline",
+        *_of_each(found, "rdma-cache-hit", "Fig. 17",
+                  "hit rate of the RDMA cache", cached, FRIENDLY),
+        *_of_each(found, "l2-hit-baseline", "Fig. 17", "hit rate of the L2 cache in the baseline",
                   l2(DIRECT), FRIENDLY),
-        *_of_each(found, "l2-hit-dualopt", "Fig. 17", "hits of the L2 beside the RDMA cache",
+        *_of_each(found, "l2-hit-dualopt", "Fig. 17",
+                  "hit rate of the L2 cache beside the RDMA cache",
                   l2(RDMA_CACHE), FRIENDLY),
     ]  # fmt: skip
 
@@ -897,7 +943,8 @@ def _fig_17(found: Programs) -> list[FigureRow]:
 def _fig_18(found: Programs) -> list[FigureRow]:
     """Fig. 18: more GPUs."""
     return [
-        row(f"speedup-{count}", "Fig. 18", f"{count} GPUs: DualOpt over the baseline, x", published,
+        row(f"speedup-{count}", "Fig. 18",
+            f"{count} GPUs: speedup of DualOpt over the baseline, x", published,
             simulated=_mean(
                 found,
                 lambda f, n=count: f.over(DIRECT, DUALOPT, f"{n}-gpus", n),  # type: ignore[misc]
@@ -907,14 +954,14 @@ def _fig_18(found: Programs) -> list[FigureRow]:
 
 
 def _past_the_paper(found: Programs) -> list[FigureRow]:
-    """Gains and costs of the other engines over one decision for all GPUs."""
+    """Return the gains of engines beyond the paper over one decision for all GPUs."""
     rows = []
     for how, (key, where) in PAST.items():
 
         def gain(f: Found, how: str = how, where: str = where) -> float:
             return f.over(DUALOPT, how, where)
 
-        text = f"{how} over dualopt, x"
+        text = f"speedup of {how} over dualopt, x"
         rows += [
             row(f"past-{key}", "-", text, None, simulated=_mean(found, gain)),
             *_of_each(found, f"past-{key}", "-", text, gain),
@@ -935,14 +982,14 @@ def _sensitivity(found: Programs) -> list[FigureRow]:
     for size, published in zip(given.GRANULARITIES, (1.03, 1.15), strict=True):
         name = f"granularity-{size}"
         rows += [
-            row(name, "Sec. 6.2", f"bytes between GPUs with pieces of {size} B over 4 B, x",
+            row(name, "Sec. 6.2", f"bytes between GPUs: pieces of {size} B over pieces of 4 B, x",
                 published,
                 simulated=_mean(
                     found,
                     lambda f, n=name: bytes_of(f, n) / bytes_of(f, OWN),  # type: ignore[misc]
                     INSENSITIVE,
                 )),
-            row(f"{name}-time", "Sec. 6.2", f"time with pieces of {size} B over 4 B, x",
+            row(f"{name}-time", "Sec. 6.2", f"time: pieces of {size} B over pieces of 4 B, x",
                 simulated=_mean(
                     found,
                     lambda f, n=name: time_of(f, n) / time_of(f, OWN),  # type: ignore[misc]
@@ -955,14 +1002,14 @@ def _sensitivity(found: Programs) -> list[FigureRow]:
             time_of(found[p], name) / time_of(found[p], OWN) for p in INSENSITIVE if p in found
         ]
         rows.append(
-            row(name, "Sec. 6.2", f"time with a timeout of {clocks} clocks over 30, x, at most",
+            row(name, "Sec. 6.2", f"time: a timeout of {clocks} clocks over 30 clocks, largest, x",
                 published, simulated=max(ratios, default=None))
         )  # fmt: skip
     generations = dict.fromkeys(given.GENERATIONS, 2.5)
     flits = {f"flit-{size}": published for size, published in given.FLITS.items()}
     for name, published in {**given.DISPATCHES, **generations, **flits}.items():
         rows.append(
-            row(name, "Sec. 6.2", f"{name}: DualOpt over the baseline, x", published,
+            row(name, "Sec. 6.2", f"{name}: speedup of DualOpt over the baseline, x", published,
                 simulated=_mean(
                     found,
                     lambda f, n=name: f.over(DIRECT, DUALOPT, n),  # type: ignore[misc]
@@ -974,45 +1021,53 @@ def _sensitivity(found: Programs) -> list[FigureRow]:
 def _fig_19(found: Programs) -> list[FigureRow]:
     """Fig. 19: comparison with Griffin."""
     return [
-        row("vs-griffin", "Fig. 19", "DualOpt over Griffin, x", 4.0,
+        row("vs-griffin", "Fig. 19", "speedup of DualOpt over Griffin, x", 4.0,
             simulated=_mean(found, lambda f: f.over(GRIFFIN, DUALOPT)),
-            note="Griffin's parameters are assumed; TLBs keep only translations of "
-            "the GPU's own memory, as section 6.3 implies"),
+            note=(
+                "Griffin's parameters are assumed; a TLB keeps only translations of its GPU's own "
+                "memory, as section 6.3 implies"
+            )),
         row("vs-griffin-placed", "Fig. 19",
-            "DualOpt over Griffin, whose pages begin where the baseline has them, x",
+            "speedup of DualOpt over Griffin, whose pages begin on the same GPUs as in the "
+            "baseline, x",
             simulated=_mean(found, lambda f: f.over(PLACED, DUALOPT)),
-            note="in the other rows all pages begin on one GPU, and "
-            "the first touch of a page moves it"),
-        *_of_each(found, "vs-griffin-placed", "Fig. 19", "DualOpt over Griffin, placed, x",
+            note=(
+                "in the other rows all pages begin on one GPU, and the first touch of a page moves "
+                "it"
+            )),
+        *_of_each(found, "vs-griffin-placed", "Fig. 19",
+                  "speedup of DualOpt over Griffin, placed, x",
                   lambda f: f.over(PLACED, DUALOPT)),
-        row("vs-griffin-without-sc", "Fig. 19", "all but sc: DualOpt over Griffin, x",
+        row("vs-griffin-without-sc", "Fig. 19",
+            "all programs but sc: speedup of DualOpt over Griffin, x",
             simulated=_mean(found, lambda f: f.over(GRIFFIN, DUALOPT),
                             tuple(name for name in AVERAGED if name != "sc"))),
-        *_of_each(found, "vs-griffin", "Fig. 19", "DualOpt over Griffin, x",
+        *_of_each(found, "vs-griffin", "Fig. 19", "speedup of DualOpt over Griffin, x",
                   lambda f: f.over(GRIFFIN, DUALOPT)),
-        row(GRIFFIN, "Fig. 19", "Griffin over the baseline, x",
+        row(GRIFFIN, "Fig. 19", "speedup of Griffin over the baseline, x",
             simulated=_mean(found, lambda f: f.over(DIRECT, GRIFFIN))),
-        row("griffin-vs-page-migration", "Fig. 19", "Griffin over page migration, x",
+        row("griffin-vs-page-migration", "Fig. 19", "speedup of Griffin over page migration, x",
             simulated=_mean(found, lambda f: f.over(PAGE_MIGRATION, GRIFFIN))),
     ]  # fmt: skip
 
 
 def _table_3() -> list[FigureRow]:
-    """Table 3: the needs of each scheme, as the authors judge them."""
-    note = "a judgement of the authors, which we cannot measure; interlace cost prints it, too"
+    """Table 3: what the authors judge each scheme to need."""
+    note = "a judgement of the authors, which we cannot measure; interlace cost also prints it"
     return [
         row(f"needs-{scheme.lower()}", "Table 3",
-            f"{scheme}: programs as they are; transfers; no replicas; simple hardware",
+            f"{scheme}: leaves programs as they are; helps transfers; makes no replicas; simple "
+            "hardware",
             ", ".join(what), possible=False, note=note)
         for scheme, *what in NEEDS
     ]  # fmt: skip
 
 
 def _table_4() -> list[FigureRow]:
-    """Table 4: areas and power, and the storage that follows from Table 1."""
+    """Table 4: areas and power, and the storage that Table 1 implies."""
     note = (
-        "areas and power need a synthesis of the hardware; "
-        "interlace cost prints the bits of storage"
+        "areas and power need a synthesis of the hardware; interlace cost prints the bits of "
+        "storage"
     )
     areas: dict[str, tuple[Value, Value]] = {
         "bgu": (964.99, 0.43), "scbu": (202.94, 0.27), "mshr": (697, 0.1), "codec": (37234, 31.9),
@@ -1032,8 +1087,8 @@ def _table_4() -> list[FigureRow]:
     )
     return [
         *rows,
-        row("overhead", "Sec. 6.4", "DualOpt's part of the hardware", 0.00032, possible=False,
+        row("overhead", "Sec. 6.4", "DualOpt's share of the hardware", 0.00032, possible=False,
             note=note),
-        row("storage-KiB", "Sec. 6.4", "DualOpt's storage in a GPU without the RDMA cache, KiB",
+        row("storage-KiB", "Sec. 6.4", "DualOpt's storage in a GPU, without the RDMA cache, KiB",
             simulated=bits / 8 / 1024),
     ]  # fmt: skip
