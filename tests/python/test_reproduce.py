@@ -199,7 +199,7 @@ def test_measured_tracking_moves_nothing(run: Run, tmp_path: Path) -> None:
     assert len(others) == 4  # all simulated runs were verified
     assert f"{len(document['runs']) - 4} runs verified; " in text[5]
     assert text[6] == "4 runs have no result to verify: measured, they moved nothing between GPUs."
-    assert text[7].startswith("It took ")
+    assert text[7].startswith("The runs took ")
 
 
 def test_a_measured_run_of_no_time_ends_it(
@@ -300,7 +300,7 @@ def test_the_table(run: Run) -> None:
     )
     assert head[3].startswith("Furthest off: ")
     assert head[4].startswith("--quick: the inputs are small")
-    assert head[5] == "Nothing is measured: this computer has no GPUs that can be used."
+    assert head[5] == "Nothing was measured: this computer has no GPUs that can be used."
     lines = lines[len(head) :]
     assert lines[1].split() == [
         "figure", "quantity", "published", "simulated", "measured", "ratio", "key",

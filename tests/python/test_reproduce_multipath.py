@@ -141,7 +141,7 @@ def test_wrong_bytes_end_the_run() -> None:
 
     on = Simulated(load_machine("beluga-4x-v100"))
     on.core = Wrong()
-    with pytest.raises(multipath.RunFailure, match="3 bytes arrived wrong"):
+    with pytest.raises(multipath.RunFailure, match="3 bytes arrived with a wrong value"):
         on.send([], 1, window=1)
 
 

@@ -1,9 +1,11 @@
-"""Muthukrishnan et al., "FinePack: Transparently Improving the Efficiency of Fine-Grained Transfers
-in Multi-GPU Systems" (HPCA 2023): the figures of its text beside ours.
+"""The figures that the text of the FinePack paper states, beside ours.
 
-A bar without a number in the text has no published value. The paper's "P2P stores" are `inline`,
-and its "bulk DMA" is `bulk-copy`. Everything is simulated, as in the paper, on its machines: four
-GV100 on PCIe 4 to 6, and sixteen on PCIe 6.
+The paper is Muthukrishnan et al., "FinePack: Transparently Improving the Efficiency of Fine-Grained
+Transfers in Multi-GPU Systems" (HPCA 2023).
+
+A bar that has no number in the text has no published value here. The paper's "P2P stores" are the
+mechanism `inline`, and its "bulk DMA" is `bulk-copy`. Every run is simulated on the paper's
+machines: four GV100 on PCIe 4 to 6, and sixteen on PCIe 6.
 """
 
 from __future__ import annotations
@@ -54,20 +56,20 @@ from interlace.workloads.jacobi import Jacobi, JacobiInputs
 from interlace.workloads.pagerank import Pagerank, PagerankInputs
 from interlace.workloads.sssp import Sssp, SsspInputs
 
-TITLE = "FinePack (HPCA 2023): published and simulated on its machines"
+TITLE = "FinePack (HPCA 2023): published figures, and figures simulated on the paper's machines"
 
 FASTER = {"pcie5": "4x-gv100-pcie5", "pcie6": "4x-gv100-pcie6"}
 NVLINK = "4x-volta-nvlink2"  # the machine of Fig. 2
 
 SUBHEADERS = (2, 3, 4, 5, 6)
-OWN_SUBHEADER = 5  # bytes of a sub-header in the machine files and in Table III
-PROBES = (4, 8, 16, 32, 64, 128)  # bytes of each probe's stores
-# Why a packet was sent: all reasons in runs without loads, atomics and timeouts.
+OWN_SUBHEADER = 5  # bytes of a sub-header in Table III and in the machine files
+PROBES = (4, 8, 16, 32, 64, 128)  # bytes of a store, one size for each probe
+# Why a packet was sent. Runs without loads, atomics and timeouts have no other reasons.
 REASONS = {
-    "payload": "their payload, part of all",
-    "entries": "want of a line, part of all",
-    "window": "a store outside of the window, part of all",
-    "release": "a kernel's end, part of all",
+    "payload": "because their payload is full, fraction",
+    "entries": "because no line of the queue is free, fraction",
+    "window": "because a store falls outside of the window, fraction",
+    "release": "because a kernel ends, fraction",
 }
 
 
@@ -160,7 +162,7 @@ def _sizes(quick: bool) -> tuple[Sizes, Sizes]:
 
 
 def inputs(quick: bool) -> dict[str, Any]:
-    """Sizes and seeds."""
+    """Return the sizes and seeds of the inputs."""
     four, sixteen = _sizes(quick)
     return {
         "seed": given.SEED,
@@ -188,7 +190,7 @@ OF_SIXTEEN = [SINGLE, *(Case(16, name) for name in FIG_9)]
 
 
 def subheader_machine(size: int) -> tuple[str, Machine]:
-    """The paper's machine with sub-headers of another size, and the machine's name."""
+    """Return the paper's machine with sub-headers of another size. The first item is its name."""
     described = load_machine(MACHINE)
     queue = msgspec.structs.replace(described.gpu.remote_write_queue, subheader_bytes=size)
     gpu = msgspec.structs.replace(described.gpu, remote_write_queue=queue)
@@ -200,7 +202,7 @@ def _subheaders(quick: bool) -> tuple[int, ...]:
 
 
 def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing is measured)
-    """How often `reproduce` calls the runner's tick."""
+    """Return how often `reproduce` calls the runner's tick."""
     of_one = len(CASES) + len(_subheaders(quick)) + len(FASTER) * len(OF_BANDWIDTH)
     of_experiments = sum(experiments.runs_of(name) for name in LOADED)
     return len(LOADED) * (of_one + len(OF_SIXTEEN)) + of_experiments
@@ -212,8 +214,8 @@ class Found(NamedTuple):
     own: Results
     subheaders: dict[int, Results]
     faster: dict[str, Results]
-    sixteen: Results  # on sixteen GPUs; also the bound on four
-    varied: dict[str, Results]  # results by the experiment's name
+    sixteen: Results  # on sixteen GPUs; also the bound for the larger inputs on four GPUs
+    varied: dict[str, Results]  # from an experiment's name to its results
 
 
 def _run(runner: Runner, name: str, quick: bool) -> Found:
@@ -244,7 +246,7 @@ def _run(runner: Runner, name: str, quick: bool) -> Found:
 
 
 def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[FigureRow]:  # noqa: ARG001
-    """All rows, in the order of the paper's figures."""
+    """Return all rows, in the order of the paper's figures."""
     found = {name: _run(runner, name, quick) for name in LOADED}
     own = {name: of.own for name, of in found.items()}
     varied = {name: of.varied for name, of in found.items()}
@@ -287,17 +289,17 @@ def _fig_2(runner: Runner) -> list[FigureRow]:
 def _fig_4(own: Mapping[str, Results]) -> list[FigureRow]:
     """Fig. 4: sizes of the stores to other GPUs."""
     small = FIGURES["stores-under-32B"]
-    text = "stores to other GPUs of less than 32 B, part of all"
+    text = "stores to other GPUs that are smaller than 32 B, fraction"
     return [
         small._replace(quantity=text).over_all(own),
         *(small.of_one(name, r) for name, r in own.items()),
     ]
 
 
-LIMITS = (  # the limits of the opportunity, each with key, text and measure
-    ("issue-one-gpu", "one GPU: issue slots used", issue_used),
-    ("memory-one-gpu", "one GPU: memory bandwidth used", memory_used),
-    ("waits-for-others", f"{BOUND}: time without work while others compute",
+LIMITS = (  # what limits the opportunity: key, text and measure of each limit
+    ("issue-one-gpu", "with one GPU: issue slots used", issue_used),
+    ("memory-one-gpu", "with one GPU: memory bandwidth used", memory_used),
+    ("waits-for-others", f"{BOUND}: time in which a GPU waits while others compute",
      waits_for_others),
 )  # fmt: skip
 
@@ -307,11 +309,11 @@ def _fig_9(own: Mapping[str, Results]) -> list[FigureRow]:
     rows = [one.over_all(own) for one in FIGURES.values() if one.figure == "Fig. 9"]
     for name, r in own.items():
         for mechanism in FIG_9:
-            text = f"{name}, {mechanism}: over one GPU, x"
+            text = f"{name}, {mechanism}: speedup over one GPU, x"
             key = f"speedup-{mechanism}-{name}"
             rows.append(row(key, "Fig. 9", text, simulated=r.speedup(Case(FOUR, mechanism))))
         rows += [
-            row(f"{key}-{name}", "Fig. 9", f"{name}, {text}, part of all", simulated=of(r))
+            row(f"{key}-{name}", "Fig. 9", f"{name}, {text}, fraction", simulated=of(r))
             for key, text, of in LIMITS
         ]
     return rows
@@ -325,7 +327,7 @@ def _fig_10(own: Mapping[str, Results]) -> list[FigureRow]:
         for mechanism in (BASELINE, INLINE, WRITE_COMBINING, FINEPACK):
             wire = r.outcomes[Case(FOUR, mechanism)].wire
             for kind, value in wire._asdict().items():
-                text = f"{name}, {mechanism}: {kind} bytes over all of bulk DMA's"
+                text = f"{name}, {mechanism}: {kind} bytes, relative to all bytes of bulk DMA"
                 key = f"bytes-{kind}-{mechanism}-{name}"
                 share = (value or 0) / of_copies
                 rows.append(row(key, "Fig. 10", text, simulated=share))
@@ -343,12 +345,14 @@ def _fig_11(own: Mapping[str, Results]) -> list[FigureRow]:
         row("stores-per-packet-median", "Fig. 11", "stores in a packet, median of the programs",
             simulated=statistics.median(counts.values())),
         row("stores-per-packet-geometric-mean", "Fig. 11",
-            "stores in a packet, geometric mean", simulated=geometric_mean(of_packets)),
-        row("fewest-stores-per-packet", "Fig. 11", "fewest stores in a packet", "ct",
+            "stores in a packet, geometric mean of the "
+            "programs", simulated=geometric_mean(of_packets)),
+        row("fewest-stores-per-packet", "Fig. 11", "program with the fewest stores in a "
+            "packet", "ct",
             simulated=least),
         *(stores.of_one(name, r) for name, r in own.items()),
         *(
-            row(f"flushes-{reason}-{name}", "Fig. 11", f"{name}: packets sent for {why}",
+            row(f"flushes-{reason}-{name}", "Fig. 11", f"{name}: packets sent {why}",
                 simulated=flushed_for(reason, FINEPACK)(r))
             for name, r in own.items()
             for reason, why in REASONS.items()
@@ -370,10 +374,10 @@ def _fig_12(found: Mapping[str, Found]) -> list[FigureRow]:
     }
     best = max(sizes, key=lambda size: speedups[size])
     return [
-        row("best-subheader", "Fig. 12", "bytes of the fastest sub-header", 4, simulated=best,
-            note='the paper: "reaches the maximum at 4, with virtually no change at 5"'),
+        row("best-subheader", "Fig. 12", "size of the fastest sub-header, bytes", 4, simulated=best,
+            note='the paper says "reaches the maximum at 4, with virtually no change at 5"'),
         *(
-            row(f"subheader-{size}", "Fig. 12", f"sub-headers of {size} B: over one GPU, x",
+            row(f"subheader-{size}", "Fig. 12", f"sub-headers of {size} B: speedup over one GPU, x",
                 simulated=speedups[size])
             for size in sizes
         ),
@@ -391,20 +395,21 @@ def _fig_13(found: Mapping[str, Found]) -> list[FigureRow]:
             ]
             single = [of.own.time(SINGLE) for of in found.values()]
             speedup = geometric_mean(a / b for a, b in zip(single, times, strict=True))
-            text = f"{short}, {mechanism}: over one GPU, x"
+            text = f"{short}, {mechanism}: speedup over one GPU, x"
             rows.append(row(f"speedup-{mechanism}-{short}", "Fig. 13", text, simulated=speedup))
     return rows
 
 
-OF_GPS = (  # a row for each program
+OF_GPS = (  # each figure has a row for each program
     FIGURES["vs-gps"],
     FIGURES["bytes-vs-gps"],
-    Figure("bytes-wasted-gps", "Sec. VI-B", "bytes of GPS that nobody reads, part of all", None,
+    Figure("bytes-wasted-gps", "Sec. VI-B", "bytes sent by GPS that nobody reads, fraction", None,
            wasted_share(GPS)),
     Figure("gps-line-filled", "Sec. VI-B",
-           "bytes stored of the lines that GPS sends, part of all", None, line_filled),
+           "bytes of a line that stores filled, in the lines that GPS sends, "
+           "fraction", None, line_filled),
     Figure("gps-flushes-release", "Sec. VI-B",
-           "lines that GPS sends at a kernel's end, part of all", None,
+           "lines that GPS sends because a kernel ends, fraction", None,
            flushed_for("release", GPS)),
 )  # fmt: skip
 
@@ -418,13 +423,13 @@ def _others(own: Mapping[str, Results]) -> list[FigureRow]:
 
 
 def _sixteen(found: Mapping[str, Found]) -> list[FigureRow]:
-    """Section VI-B: sixteen GPUs, PCIe 6."""
+    """Section VI-B: sixteen GPUs on PCIe 6."""
     results = {name: of.sixteen for name, of in found.items()}
     return [one.over_all(results) for key, one in FIGURES.items() if key.startswith("16-")]
 
 
 def _storage() -> list[FigureRow]:
-    """Section IV-B: data in the remote write queue, without tags and byte enables."""
+    """Section IV-B: size of the data in the remote write queue, without tags and byte enables."""
     rows = []
     for gpus, machine, published in ((FOUR, MACHINE, 48), (16, SIXTEEN, 120)):
         gpu = load_machine(machine).gpu
@@ -433,11 +438,12 @@ def _storage() -> list[FigureRow]:
         note = ""
         if gpus == FOUR:
             note = (
-                "three partitions of 64 lines of 128 B have 24 KiB, which the paper's 48 "
-                "contradicts; its 120 on 16 GPUs agrees"
+                "three partitions of 64 lines of 128 B have 24 KiB, but the paper says 48; the "
+                "paper's 120 for 16 GPUs agrees with ours"
             )
         rows.append(
-            row(f"queue-KiB-{gpus}", "Sec. IV-B", f"{gpus} GPUs: remote write queue, KiB",
+            row(f"queue-KiB-{gpus}", "Sec. IV-B", f"{gpus} GPUs: data in the remote write queue, "
+                "KiB",
                 published, simulated=kilobytes, possible=gpus != FOUR, note=note)
         )  # fmt: skip
     return rows

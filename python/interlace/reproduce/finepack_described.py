@@ -1,7 +1,8 @@
-"""How FinePack's paper describes its programs, beside ours, and the figures of the programs that
-fit the description.
+"""The programs as FinePack's paper describes them, beside our programs.
 
-The paper says these things about its programs, apart from what FinePack gains:
+The rows also give the figures of those of our programs that fit the description.
+
+Apart from what FinePack gains, the paper says this about its programs:
 
 - "On average over 63% of inter-GPU transfers initiated by P2P stores carry a payload smaller than
   32B" (section II).
@@ -11,9 +12,10 @@ The paper says these things about its programs, apart from what FinePack gains:
   over a single GPU" (section VI-A).
 - CT's stores "exhibit minimal spatial locality" (section VI-A).
 
-`fits` holds the statements about single programs. Among the kernels of the experiments, each
-program takes the first one that fits. Nothing else decides, above all no figure of FinePack. The
-statements about all programs decide nothing: their rows show whether the chosen programs fit them.
+`fits` checks the statements about single programs. A program has several kernels, one for each
+experiment. `choose` takes the first kernel that fits. Nothing else decides, and above all no figure
+of FinePack does. The statements about all programs together decide nothing. Their rows show whether
+the chosen programs fit these statements.
 """
 
 from __future__ import annotations
@@ -30,10 +32,10 @@ from interlace.reproduce.rows import FigureRow, row
 from interlace.reproduce.runs import Results
 
 PEER_TO_PEER = Case(FOUR, INLINE)
-OWN = "own"  # the kernel of the paper's other figures
+OWN = "own"  # the kernel that our other figures of the paper use
 KERNELS = (OWN, "lane-by-lane", "to-all", "whole-lines", "whole-lines-to-all")
 READERS = "the readers"
-RECEIVERS = {  # the GPUs that receive values: in the paper's words, and in our programs
+RECEIVERS = {  # which GPUs receive values: first in the paper's words, then in our programs
     "jacobi": ("peer-to-peer", "neighbours"),
     "pagerank": ("peer-to-peer", READERS),
     "sssp": ("many-to-many", f"{READERS}; to-all: all"),
@@ -43,20 +45,21 @@ RECEIVERS = {  # the GPUs that receive values: in the paper's words, and in our 
     "diffusion": ("peer-to-peer", "neighbours"),
     "hit": ("all-to-all", "all"),
 }
-WHOLE_LINES = ("jacobi", "diffusion")  # peer-to-peer stores of 128 B that are faster than one GPU
-SCATTERED = ("ct",)  # stores with minimal spatial locality
+# their peer-to-peer stores have 128 B and are faster than one GPU
+WHOLE_LINES = ("jacobi", "diffusion")
+SCATTERED = ("ct",)  # their stores have minimal spatial locality
 DESCRIBED = "as-described"
 NOTE = (
-    "each program with the first kernel that fits the paper's description of its stores, "
-    "receivers and peer-to-peer speedup; no figure of FinePack decides"
+    "each program uses the first kernel that fits the paper's description of its stores, receivers "
+    "and peer-to-peer speedup; no figure of FinePack decides"
 )
 
 
 def fits(name: str, kernel: str, over_one_gpu: float, under_32: float) -> bool:
-    """Whether a program with this kernel is as the paper describes it.
+    """Return whether a program with this kernel fits the paper's description.
 
-    `over_one_gpu` is the speedup of peer-to-peer stores, `under_32` the part of the stores with
-    less than 32 bytes.
+    `over_one_gpu` is the speedup of peer-to-peer stores over one GPU. `under_32` is the fraction of
+    stores that are smaller than 32 bytes.
     """
     if name in TO_ALL and not kernel.endswith("to-all"):
         return False
@@ -68,7 +71,7 @@ def fits(name: str, kernel: str, over_one_gpu: float, under_32: float) -> bool:
 
 
 def kernels_of(own: Results, varied: Mapping[str, Results]) -> dict[str, Results]:
-    """A program's results by kernel. The program's own kernel is the first one."""
+    """Return a program's results by kernel. The program's own kernel comes first."""
     return {
         kernel: own if kernel == OWN else replaced(own, varied[kernel])
         for kernel in KERNELS
@@ -77,7 +80,7 @@ def kernels_of(own: Results, varied: Mapping[str, Results]) -> dict[str, Results
 
 
 def choose(name: str, results: Mapping[str, Results]) -> str | None:
-    """The first kernel that fits; None if none does."""
+    """Return the first kernel that fits, or None if no kernel fits."""
     for kernel, r in results.items():
         if fits(name, kernel, r.speedup(PEER_TO_PEER), small_share(r)):
             return kernel
@@ -87,7 +90,7 @@ def choose(name: str, results: Mapping[str, Results]) -> str | None:
 def rows_of(
     own: Mapping[str, Results], varied: Mapping[str, Mapping[str, Results]]
 ) -> list[FigureRow]:
-    """The description beside ours, and the figures of the chosen programs."""
+    """Return the paper's description beside ours, and the figures of the chosen programs."""
     rows = []
     chosen = {}
     for name, r in own.items():
@@ -98,12 +101,12 @@ def rows_of(
         for kernel, of_kernel in results.items():
             rows += _of_kernel(name, kernel, of_kernel)
         fitting = choose(name, results)
-        text = f"{name}: the first kernel that fits the description"
+        text = f"{name}: first kernel that fits the description"
         shown = fitting or f"none; {OWN}"
         rows.append(row(f"described-kernel-{name}", "Sec. V", text, simulated=shown, note=NOTE))
         chosen[name] = results[fitting or OWN]
     stores = geometric_mean(r.speedup(PEER_TO_PEER) for r in chosen.values())
-    text = f"{DESCRIBED}: peer-to-peer stores over one GPU, x"
+    text = f"{DESCRIBED}: speedup of peer-to-peer stores over one GPU, x"
     return [
         *rows,
         row(
@@ -114,13 +117,13 @@ def rows_of(
 
 
 def _of_kernel(name: str, kernel: str, r: Results) -> list[FigureRow]:
-    """What `fits` asks of a program with one of its kernels."""
+    """Return rows for the two values that `fits` compares, for one kernel of a program."""
     size = "0" if name in WHOLE_LINES else "most" if name in SCATTERED else None
     return [
         row(f"described-under-32B-{name}-{kernel}", "Fig. 4",
-            f"{name}, {kernel}: stores of less than 32 B, part of all", size,
+            f"{name}, {kernel}: stores smaller than 32 B, fraction", size,
             simulated=small_share(r)),
         row(f"described-stores-{name}-{kernel}", "Fig. 9",
-            f"{name}, {kernel}: peer-to-peer stores over one GPU, x",
+            f"{name}, {kernel}: speedup of peer-to-peer stores over one GPU, x",
             "over 1" if name in WHOLE_LINES else "under 1", simulated=r.speedup(PEER_TO_PEER)),
     ]  # fmt: skip

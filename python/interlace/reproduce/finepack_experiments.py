@@ -1,21 +1,23 @@
-"""Experiments on FinePack's figures. Each repeats runs with one change, which its note names.
+"""Experiments on FinePack's figures. An experiment repeats runs with one change.
 
-The paper leaves some choices open, and it contradicts some of ours. Each experiment varies one such
-choice, so that the cause of a figure that does not match can be seen. No experiment changes the
-figures themselves.
+The paper leaves some choices open, and it contradicts some of our choices. Each experiment varies
+one choice and so shows whether this choice makes a figure differ from the paper's figure. The note
+of its rows names the change. No experiment changes the figures themselves.
 
-- `lane-by-lane`: the paper's peer-to-peer stores do well in Jacobi and diffusion, "where the store
-  granularity is 128B", and poorly in the other programs; CT's "exhibit minimal spatial locality"
-  (section VI-A). In our programs the lanes of EQWP, HIT and CT store side by side. In this
-  experiment the stores of neighbouring lanes to other GPUs are not joined: the machine's
-  `remote_store_bytes` is 4, and elements of 8 bytes stay whole.
+- `lane-by-lane`: the paper says that peer-to-peer stores do well in Jacobi and diffusion, "where
+  the store granularity is 128B", and poorly in the other programs. The stores of CT "exhibit
+  minimal spatial locality" (section VI-A). In our programs the lanes of EQWP, HIT and CT store side
+  by side. In this experiment the machine does not join the stores of neighbouring lanes to other
+  GPUs. Its `remote_store_bytes` is 4, and elements of 8 bytes stay whole.
 - `to-all`: section V calls ALS's communication "all-to-all" and SSSP's "many-to-many". In this
-  experiment both send every value to all GPUs. Our programs send a value to the GPUs that read it.
+  experiment both programs send every value to all GPUs. Otherwise our programs send a value only to
+  the GPUs that read it.
 - `both`: `lane-by-lane` and `to-all` together.
 - `whole-lines`: PageRank, SSSP and ALS use kernels whose warps store whole lines, or whole factors.
-  A packet holds 4 KiB, so 42 stores in a packet have about 97 bytes each: most are whole lines.
-- `whole-lines-to-all`: `whole-lines`, and ALS and SSSP send every value to all GPUs.
-- `twice-the-size`: the bound on four GPUs with the inputs of sixteen, which are about twice as
+  The paper has 42 stores in a packet of 4 KiB, so a store has about 97 bytes, and most stores must
+  be whole lines.
+- `whole-lines-to-all`: as in `whole-lines`, and ALS and SSSP also send every value to all GPUs.
+- `twice-the-size`: the bound on four GPUs with the inputs of sixteen GPUs, which are about twice as
   large.
 """
 
@@ -38,44 +40,56 @@ from interlace.reproduce.runs import Results, Runner
 from interlace.workloads import Workload
 
 LANE_BYTES = 4
-ALONE = ("eqwp", "hit", "ct")  # in these programs the lanes of our kernels store side by side
+ALONE = ("eqwp", "hit", "ct")  # programs in which the lanes of our kernels store side by side
 TO_ALL = ("als", "sssp")
 OF_ALL = [Case(FOUR, name) for name in (INLINE, BASELINE, FINEPACK, GPS)]
 OF_LINES = [Case(FOUR, name) for name in (INLINE, FINEPACK)]
-TWICE = Case(FOUR, BOUND)  # the number of runs in addition to those on sixteen GPUs
+TWICE = Case(FOUR, BOUND)  # a run in addition to the runs on sixteen GPUs
 OF_SIXTEEN = "lane-by-lane on 16"
 
 NOTES = {
-    "lane-by-lane": "an experiment: stores of neighbouring lanes of EQWP, "
-    "HIT and CT to other GPUs are not combined",
+    "lane-by-lane": (
+        "an experiment: the machine does not join stores of neighbouring lanes of EQWP, HIT and CT "
+        "to other GPUs"
+    ),
     "to-all": "an experiment: ALS and SSSP send every value to all GPUs",
-    "both": "an experiment: stores of EQWP, HIT and CT leave lane by lane, "
-    "and ALS and SSSP send every value to all GPUs",
-    "whole-lines": "an experiment: PageRank's, SSSP's and ALS's warps store whole lines",
-    "whole-lines-to-all": "an experiment: the same, and ALS and SSSP send every value to all GPUs",
-    "twice-the-size": "an experiment: the inputs of 16 GPUs on 4, about twice as large",
+    "both": (
+        "an experiment: the machine does not join stores of neighbouring lanes of EQWP, HIT and CT "
+        "to other GPUs, and ALS and SSSP send every value to all GPUs"
+    ),
+    "whole-lines": "an experiment: the warps of PageRank, SSSP and ALS store whole lines",
+    "whole-lines-to-all": (
+        "an experiment: the warps of PageRank, SSSP and ALS store whole lines, and ALS and SSSP "
+        "send every value to all GPUs"
+    ),
+    "twice-the-size": (
+        "an experiment: four GPUs run the inputs of 16 GPUs, which are about twice as large"
+    ),
 }
 
 
 def lane_cases(gpus: int) -> list[Case]:
-    """The cases to run with stores that leave lane by lane."""
+    """Return the cases to run on a machine that does not join stores of neighbouring lanes."""
     return [Case(gpus, name) for name in (INLINE, FINEPACK)]
 
 
 def cases_of(which: str) -> list[Case]:
-    """The cases to run for a workload with another kernel."""
+    """Return the cases to run for a workload with another kernel."""
     return OF_ALL if which == "to-all" else OF_LINES
 
 
 def lane_machine(name: str) -> tuple[str, Machine]:
-    """A machine of the paper whose stores leave lane by lane, and the machine's name."""
+    """Return a machine of the paper that does not join stores of neighbouring lanes.
+
+    The first item is the machine's name.
+    """
     described = load_machine(name)
     gpu = msgspec.structs.replace(described.gpu, remote_store_bytes=LANE_BYTES)
     return f"{name}, stores by lanes", msgspec.structs.replace(described, gpu=gpu)
 
 
 def runs_of(name: str) -> int:
-    """The number of workload runs that the experiments make."""
+    """Return how many runs the experiments make of this workload."""
     of_lanes = len(lane_cases(FOUR)) + len(lane_cases(16))
     of_lines = len(OF_LINES) * (1 + (name in TO_ALL))
     of_all = len(OF_ALL) * (name in TO_ALL)
@@ -83,20 +97,20 @@ def runs_of(name: str) -> int:
 
 
 def run_lanes(runner: Runner, workload: Workload, name: str, gpus: int) -> Results:
-    """Run a workload with stores that leave lane by lane."""
+    """Run a workload on a machine that does not join stores of neighbouring lanes."""
     machine, described = lane_machine(name)
     return _run(runner, workload, machine, described, lane_cases(gpus))
 
 
 def run_as(runner: Runner, workload: Workload, which: str) -> Results:
-    """Run a workload with another kernel than the paper's figures use."""
+    """Run a workload with a kernel that the paper's figures do not use."""
     return _run(runner, workload, f"{MACHINE}, {which}", load_machine(MACHINE), cases_of(which))
 
 
 def _run(
     runner: Runner, workload: Workload, machine: str, described: Machine, cases: Sequence[Case]
 ) -> Results:
-    runner.described[machine] = described  # the name distinguishes the runs of this kernel
+    runner.described[machine] = described  # the name tells the runs of this kernel from the others
     found: dict[str, Results] = {}
     runner.simulate(workload, [machine], cases, found)
     return found[machine]
@@ -124,11 +138,11 @@ SHOWN = {  # the keys of the figures that each experiment shows
 
 
 def _of_one(which: str, name: str, r: Results) -> list[FigureRow]:
-    """The rows of a workload that an experiment varies."""
+    """Return an experiment's rows for one of the workloads that the experiment varies."""
     mechanisms = [case.mechanism for case in cases_of(which)]
     rows = [
         row(f"speedup-{mechanism}-{name}-{which}", "Fig. 9",
-            f"{which}, {name}, {mechanism}: over one GPU, x",
+            f"{which}, {name}, {mechanism}: speedup over one GPU, x",
             simulated=r.speedup(Case(FOUR, mechanism)), note=NOTES[which])
         for mechanism in mechanisms
     ]  # fmt: skip
@@ -136,12 +150,12 @@ def _of_one(which: str, name: str, r: Results) -> list[FigureRow]:
         if mechanism == FINEPACK:
             continue
         of = gain(FOUR, FINEPACK, mechanism)
-        text = f"{which}, {name}: FinePack over {mechanism}, x"
+        text = f"{which}, {name}: speedup of FinePack over {mechanism}, x"
         rows.append(
             row(f"vs-{mechanism}-{name}-{which}", "Fig. 9", text, simulated=of(r),
                 note=NOTES[which])
         )  # fmt: skip
-        text = f"{which}, {name}: bytes of {mechanism} over FinePack's, x"
+        text = f"{which}, {name}: bytes of {mechanism} over FinePack's bytes, x"
         rows.append(
             row(f"bytes-vs-{mechanism}-{name}-{which}", "Fig. 10", text,
                 simulated=fewer(mechanism)(r), note=NOTES[which])
@@ -149,7 +163,7 @@ def _of_one(which: str, name: str, r: Results) -> list[FigureRow]:
     return [*rows, FIGURES["stores-per-packet"].of_one(name, r, which, NOTES[which])]
 
 
-# The runs of each experiment. Later entries replace earlier ones.
+# The runs that make up each experiment. The outcomes of a later entry replace earlier outcomes.
 _MADE_OF = {
     "lane-by-lane": ("lane-by-lane",),
     "to-all": ("to-all",),
@@ -164,9 +178,10 @@ def rows_of(
     sixteen: Mapping[str, Results],
     varied: Mapping[str, Mapping[str, Results]],
 ) -> list[FigureRow]:
-    """All rows of the experiments, which replace some runs on four and on sixteen GPUs.
+    """Return all rows of the experiments.
 
-    `varied` maps each workload and experiment to its runs; `OF_SIXTEEN` are those on sixteen GPUs.
+    An experiment's runs replace runs on four and on sixteen GPUs. `varied` maps each workload and
+    experiment to its runs. The key `OF_SIXTEEN` has the runs on sixteen GPUs.
     """
     rows = []
     for which, parts in _MADE_OF.items():
@@ -186,6 +201,7 @@ def rows_of(
         *rows,
         stores.over_all(large, lane, NOTES[lane]),
         *(stores.of_one(name, r, lane, NOTES[lane]) for name, r in large.items() if name in ALONE),
-        bound.over_all(sixteen, twice, NOTES[twice]),  # `bound` measures `TWICE`
+        # `bound` measures `TWICE`, the larger inputs on four GPUs
+        bound.over_all(sixteen, twice, NOTES[twice]),
         *(bound.of_one(name, r, twice, NOTES[twice]) for name, r in sixteen.items()),
     ]

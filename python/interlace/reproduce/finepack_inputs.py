@@ -1,51 +1,56 @@
 """Sizes and seeds of the runs of `interlace reproduce finepack`.
 
-Sizes and seeds follow from the paper alone (section V) and from the time that a run may take. They
-were chosen without a look at any published figure, and they do not change. KERNELS and SUBSCRIBE
-were added after the first runs, whose kernels stored whole lines and sent them to all GPUs. The
-figures before and after differ because the programs differ; `--kernel` and `--subscribe` run both.
+Sizes and seeds follow from the paper alone (section V) and from the time that a run may take. We
+chose them without a look at any published figure, and they do not change. We added KERNELS and
+SUBSCRIBE after the first runs. The kernels of the first runs stored whole lines and sent them to
+all GPUs. The figures from before and after this addition differ because the programs differ.
+`--kernel` and `--subscribe` run either kind.
 
 - Jacobi runs on "synthetically generated banded matrices", and "the boundary values are shared with
-  the neighbors": a band of 2 x 8 + 1, and halos.
-- PageRank runs on "the Cage matrix": a generated graph of its character
-  (interlace.data.graph_models), SSSP on "the indochina dataset": a generated web crawl, ALS on "the
-  rgg dataset": a random geometric graph.
-- The paper gives no size for X-ray CT: a square image and ordered subsets, as for PROACT's.
-- The paper gives no sizes for EQWP, diffusion and HIT: cubes. Diffusion solves the heat equation,
-  the first equation that its paper names.
+  the neighbors". Here: a band of 2 x 8 + 1 entries, and halos.
+- PageRank runs on "the Cage matrix". Here: a generated graph with the matrix's character
+  (interlace.data.graph_models).
+- SSSP runs on "the indochina dataset". Here: a generated web crawl.
+- ALS runs on "the rgg dataset". Here: a random geometric graph.
+- The paper gives no size for X-ray CT. Here: a square image and ordered subsets, as for the figures
+  of PROACT.
+- The paper gives no sizes for EQWP, diffusion and HIT. Here: cubes. Diffusion solves the heat
+  equation, the first equation that the paper names for it.
 
-The number of rows, pixels or points is as large as the time allows, about ten million accesses a
-run. On 16 GPUs there are about twice as many, because a GPU's part becomes small there. There are
-two iterations: GPS learns in the first one which pages are read.
+The number of rows, pixels or points is as large as the time allows: a run has about ten million
+accesses. On 16 GPUs the number is about twice as large, because each GPU's part becomes small
+there. A run has two iterations, because GPS learns in the first iteration which pages are read.
 
-The lanes that store side by side decide how large stores are. Where the project has several kernels
-for a workload, these figures use the one that the papers and the public codes describe:
+The size of a store depends on which lanes store side by side. Where the project has several kernels
+for a workload, these figures use the kernel that the papers and the public codes describe:
 
-- Stores of Jacobi and diffusion have 128 B (section VI-A); both use a lane for each element.
+- Stores of Jacobi and diffusion have 128 B (section VI-A); both programs use one lane for each
+  element.
 - PageRank is "an iterative, synchronous series of matrix-vector operations", and SSSP goes over the
-  same rows. Their program is not public. PROACT runs it too and finds that "coalescing is poor"
-  (section V-B). `warp-per-row` is the usual matrix-vector kernel for sparse rows (Bell and Garland,
-  2009), and its stores do not coalesce.
+  same rows. The programs are not public. PROACT's paper runs PageRank and SSSP too and finds that
+  "coalescing is poor" (section V-B). `warp-per-row` is the usual matrix-vector kernel for sparse
+  rows (Bell and Garland, 2009), and its stores do not coalesce.
 - ALS "performs ALS using Stochastic Gradient Descent for vertices" (PROACT, section IV-C), and its
   stores make 26 times as many transactions as copies (section V-B). `lane-per-row` has a lane for
-  each vertex; its 4-byte stores make 32 times as many as stores of whole lines.
-- CT's data "are produced densely in increasing address order" (PROACT, section V-B), as in ours.
+  each vertex. Its stores of 4 bytes make 32 times as many transactions as stores of whole lines.
+- CT's data "are produced densely in increasing address order" (PROACT, section V-B), and so are
+  ours.
 - EQWP's and HIT's kernels have blocks of 16 x 16 lanes (b2r, eqwp.cu: CUDA_BLOCK_SIZE; Tartan,
-  hit/src/turH.h: THREADSPERBLOCK_IN): `tiles`. b2r also cuts along the fastest dimension; ours
-  does not.
+  hit/src/turH.h: THREADSPERBLOCK_IN): `tiles`. The code of b2r also cuts along the fastest
+  dimension; our kernel does not.
 
 Values go to the GPUs that read them (`SUBSCRIBE`). Section V calls the communication of PageRank
 and Jacobi "peer-to-peer" for their matrices, so not every GPU receives everything. Section VI-A
-counts bytes of peer-to-peer stores as wasted if they are stored again, and mentions none that
+counts bytes of peer-to-peer stores as wasted if they are stored again. It mentions no bytes that
 nobody reads. The data of each run decide which GPU reads a value. A store goes to each reader of
 its element. A copy moves one range for each pair of GPUs. The range holds everything that the
 receiver reads and the bytes in between, which are "difficult to eliminate due to the coarse-grained
-nature of this paradigm". Jacobi, EQWP, diffusion and HIT have fixed ranges. Under GPS, pages decide
-within the same ranges. One point speaks against this choice: section V calls the communication of
-ALS and X-ray CT "all-to-all" and that of SSSP "many-to-many".
+nature of this paradigm". Jacobi, EQWP, diffusion and HIT have fixed ranges. With GPS, the pages
+inside the same ranges decide who receives them. One point speaks against `SUBSCRIBE`: section V
+calls the communication of ALS and X-ray CT "all-to-all" and that of SSSP "many-to-many".
 
-`quick` has about a tenth of the sizes. Launches, flags and starts of copies do not shrink with the
-rows and weigh more there.
+`quick` has about a tenth of the sizes. Launches, flags and starts of copies do not become shorter
+with fewer rows, so they weigh more in `quick`.
 """
 
 from __future__ import annotations
@@ -64,12 +69,12 @@ KERNELS = {
     "eqwp": "tiles",
     "hit": "tiles",
 }
-WHOLE_LINES = {  # the kernels of an experiment; the lanes of a warp store side by side
+WHOLE_LINES = {  # kernels of an experiment, in which the lanes of a warp store side by side
     "pagerank": "balanced",
     "sssp": "balanced",
     "als": "warp-per-row",
 }
-SUBSCRIBE = "needed"  # who receives values of PageRank, SSSP, ALS and X-ray CT
+SUBSCRIBE = "needed"  # which GPUs receive values of PageRank, SSSP, ALS and X-ray CT
 
 
 class Sizes(NamedTuple):

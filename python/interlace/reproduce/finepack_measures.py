@@ -1,4 +1,4 @@
-"""The measures of `interlace reproduce finepack`: results of workloads on four or more GPUs."""
+"""The measures of `interlace reproduce finepack`, taken from results on four or more GPUs."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ FIG_9 = (BOUND, INLINE, BASELINE, FINEPACK)
 
 FOUR = 4
 SINGLE = Case(1, BASELINE)
-UNDER_32 = 5  # the first counts, which are for stores below 32 bytes
-LINE_BYTES = 128  # from Table III
+UNDER_32 = 5  # the index of the first counts, which count stores smaller than 32 bytes
+LINE_BYTES = 128  # the value of Table III
 
 Measure = Callable[[Results], float]
 
 
 def mean(results: Mapping[str, Results], of: Measure) -> float | None:
-    """The geometric mean over the workloads."""
+    """Return the geometric mean over the workloads."""
     return geometric_mean(of(r) for r in results.values())
 
 
 def speedup(gpus: int, mechanism: str) -> Measure:
-    """A mechanism's speedup over one GPU."""
+    """Return the function that computes a mechanism's speedup over one GPU."""
     return lambda r: r.speedup(Case(gpus, mechanism))
 
 
 def gain(gpus: int, mechanism: str, over: str) -> Measure:
-    """A mechanism's speedup over another mechanism."""
+    """Return the function that computes a mechanism's speedup over another mechanism."""
     return lambda r: r.time(Case(gpus, over)) / r.time(Case(gpus, mechanism))
 
 
 def all_bytes(r: Results, mechanism: str) -> float:
-    """All bytes on the links."""
+    """Return the number of all bytes on the links."""
     wire = r.outcomes[Case(FOUR, mechanism)].wire
     return float((wire.useful or 0) + (wire.protocol or 0) + (wire.wasted or 0))
 
 
 def fewer(mechanism: str) -> Measure:
-    """A mechanism's bytes on the links over FinePack's."""
+    """Return the function that computes a mechanism's bytes on the links over FinePack's bytes."""
     return lambda r: all_bytes(r, mechanism) / all_bytes(r, FINEPACK)
 
 
 def wasted_share(mechanism: str) -> Measure:
-    """The share of a mechanism's bytes that are overwritten before any GPU reads them."""
+    """Return the function that computes which share of a mechanism's bytes nobody reads."""
 
     def share(r: Results) -> float:
         wasted = r.outcomes[Case(FOUR, mechanism)].wire.wasted or 0
@@ -63,25 +63,25 @@ def wasted_share(mechanism: str) -> Measure:
 
 
 def stores(r: Results, mechanism: str) -> dict[str, Any]:
-    """The counters of the stores to other GPUs."""
+    """Return the counters of the stores to other GPUs."""
     return r.outcomes[Case(FOUR, mechanism)].stores
 
 
 def small_share(r: Results) -> float:
-    """The share of stores to other GPUs with fewer than 32 bytes."""
+    """Return the share of the stores to other GPUs that are smaller than 32 bytes."""
     sizes = stores(r, INLINE)["sizes"]
     return float(sum(sizes[:UNDER_32]) / sum(sizes))
 
 
 def packed(r: Results) -> float:
-    """The average number of stores in a FinePack packet; 0 without packets."""
+    """Return the average number of stores in a FinePack packet, or 0 without packets."""
     counted = stores(r, FINEPACK)
     packets = counted.get("packets", 0)
     return float(counted["stores"]) / packets if packets else 0.0
 
 
 def flushed_for(reason: str, mechanism: str) -> Measure:
-    """The share of a queue's flushes with this reason; 0 without flushes."""
+    """Return the function that computes the share of flushes with this reason (0 if none)."""
 
     def share(r: Results) -> float:
         counted = stores(r, mechanism)
@@ -91,28 +91,28 @@ def flushed_for(reason: str, mechanism: str) -> Measure:
 
 
 def line_filled(r: Results) -> float:
-    """The share of a line that stores filled, in the lines that GPS sends; 0 without lines."""
+    """Return the share of a line that stores filled, for lines that GPS sends; 0 without lines."""
     counted = stores(r, GPS)
     sent = counted["flushes"] * LINE_BYTES
     return float(counted["bytes"] - counted["overwritten_bytes"]) / sent if sent else 0.0
 
 
 def _of_gpus(r: Results, case: Case, part: Callable[[Activity], float]) -> float:
-    """The mean over a run's GPUs."""
+    """Return the mean over a run's GPUs."""
     inside = r.outcomes[case].inside
     return 0.0 if inside is None else statistics.fmean(part(gpu) for gpu in inside.gpus)
 
 
 def issue_used(r: Results) -> float:
-    """The share of its issue slots that a GPU uses alone."""
+    """Return the share of a GPU's issue slots that the workload uses on one GPU alone."""
     return _of_gpus(r, SINGLE, lambda gpu: gpu.issue)
 
 
 def memory_used(r: Results) -> float:
-    """The share of its memory bandwidth that a GPU uses alone."""
+    """Return the share of a GPU's memory bandwidth that the workload uses on one GPU alone."""
     return _of_gpus(r, SINGLE, lambda gpu: gpu.memory)
 
 
 def waits_for_others(r: Results) -> float:
-    """The share of time in which a GPU waits while others compute, with infinite bandwidth."""
+    """Return the share of time in which a GPU waits for others, with infinite bandwidth."""
     return _of_gpus(r, Case(FOUR, BOUND), lambda gpu: gpu.idle_while_others_compute)

@@ -1,11 +1,13 @@
-"""Sojoodi et al., "Accelerating Intra-Node GPU-to-GPU Communication Through Multi-Path Transfers
-with CUDA Graphs" (2026): the figures of its text beside ours.
+"""The figures that the text of the multi-path paper states, beside ours.
 
-The plans are `interlace plan`'s. Each copy of a plan is simulated on the paper's two
-machines, enqueued on streams or in a graph. "1", "2" and "3" count the GPU paths that carry a
-message: the direct path, and paths through one or two other GPUs. "3h" adds the path through the
-host. The baseline is one copy on the direct path. The costs of the host's calls come from the
-machine file. Most of them were measured on an H200 node, and none was fitted to the paper.
+The paper is Sojoodi et al., "Accelerating Intra-Node GPU-to-GPU Communication Through Multi-Path
+Transfers with CUDA Graphs" (2026).
+
+`interlace plan` makes the plans. Each copy of a plan is simulated on the paper's two machines,
+enqueued on streams or in a graph. "1", "2" and "3" count the GPU paths that carry a message: the
+direct path, and paths through one or two other GPUs. "3h" adds the path through the host. The
+baseline is one copy on the direct path. The machine files have the costs of the host's calls. Most
+of these costs were measured on an H200 node, and none was fitted to the paper.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ from interlace.reproduce.runs import Runner
 from interlace.study.plan import Message, Planned, make
 
 TITLE = (
-    "Multi-path transfers with CUDA graphs (2026): published, simulated on its machines, measured "
-    "on the GPUs of this computer"
+    "Multi-path transfers with CUDA graphs (2026): published figures, figures simulated on the "
+    "paper's machines, and figures measured on the GPUs of this computer"
 )
 UNVERIFIED = (
-    f"runs with more than {given.VERIFIED_BYTES >> 20} MiB outstanding moved no real bytes; the "
-    "copies of all runs were checked for order and completeness."
+    f"runs with more than {given.VERIFIED_BYTES >> 20} MiB in flight moved no real bytes; in every "
+    "run the order and completeness of the copies were checked."
 )
 
 MACHINES = {"v100": "beluga-4x-v100", "a100": "narval-4x-a100"}
@@ -51,11 +53,11 @@ SENDERS = (
     ("1", STREAMS), ("2", STREAMS), ("2", GRAPHS), ("3", STREAMS), ("3", GRAPHS), ("3h", STREAMS),
     ("3h", GRAPHS),
 )  # fmt: skip
-RING = 4  # the number of GPUs that Jacobi uses
-# "for a 128MB message size, where we use three GPU paths and four chunks per path"
+RING = 4  # the number of GPUs in Jacobi's ring
+# The paper says "for a 128MB message size, where we use three GPU paths and four chunks per path".
 PAPER_CHUNKS = 4
 PAPER_CHUNKED = 128 * given.MIB
-MANY_ENGINES = 128  # enough bytes for all copies of all outstanding messages
+MANY_ENGINES = 128  # enough engines for all copies of all messages in flight
 
 
 def _sizes(quick: bool) -> Sizes:
@@ -63,7 +65,7 @@ def _sizes(quick: bool) -> Sizes:
 
 
 def inputs(quick: bool) -> dict[str, Any]:
-    """Sizes and parameters."""
+    """Return the sizes and parameters of the runs."""
     return {
         **_sizes(quick)._asdict(),
         "control_s": CONTROL_S,
@@ -74,7 +76,7 @@ def inputs(quick: bool) -> dict[str, Any]:
 
 
 def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing is measured)
-    """How often `reproduce` calls the runner's tick."""
+    """Return how often `reproduce` calls the runner's tick."""
     return len(_put_work(quick)) + len(_later_work(quick, {}))
 
 
@@ -82,19 +84,20 @@ def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing i
 
 
 class Sent(NamedTuple):
-    """Messages of one size, all sent over the same paths by the same executor."""
+    """Messages of one size, which one executor sends over the same paths."""
 
     bytes: int
     chunks: int  # the number of chunks on each staged path
     copies: int  # the number of copies of a message
     bytes_per_s: float
-    single_s: float = 0.0  # seconds of one message alone, from the call to its last byte
+    # seconds of one message alone, from the call to the arrival of its last byte
+    single_s: float = 0.0
     predicted_s: float = 0.0  # the planner's prediction of single_s
     verified: bool = False
 
 
 class Simulated:
-    """A machine on which messages are planned and simulated."""
+    """A machine that plans and simulates messages."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -102,23 +105,25 @@ class Simulated:
         self.described = to_core(machine, self.core)
 
     def plan(self, pair: tuple[int, int], size: int, paths: str | None, chunks: int = 0) -> Planned:
-        """A message from one GPU to another."""
+        """Plan a message from one GPU to another."""
         start, end = (f"gpu{gpu}" for gpu in pair)
         return make(self.machine, [Message(start, end, size)], paths=paths, chunks=chunks)
 
     def send(self, plans: Sequence[Planned], messages: int, **how: Any) -> dict[str, Any]:
-        """Simulate the transfers. Raises RunFailure if a byte arrives wrong."""
+        """Simulate the transfers. Raise RunFailure if a byte arrives wrong."""
         with core_errors():
             result: dict[str, Any] = self.core.simulate_transfers(
                 self.described, [one.plan for one in plans], messages, **how
             )
         if result["wrong_bytes"]:
-            raise RunFailure(f"{result['wrong_bytes']} bytes arrived wrong on {self.machine.name}")
+            raise RunFailure(
+                f"{result['wrong_bytes']} bytes arrived with a wrong value on {self.machine.name}"
+            )
         return result
 
 
 def _put(on: Simulated, plan: Planned, size: int, executor: str, *, overlap: bool = False) -> float:
-    """The bandwidth of puts, in bytes a second, with a fixed number of puts in flight."""
+    """Return the bandwidth of puts, in bytes a second, with a fixed number of puts in flight."""
     outstanding = max(1, min(given.OUTSTANDING, given.OUTSTANDING_BYTES // size))
     messages = max(4, 2 * outstanding)
     result = on.send(
@@ -129,7 +134,7 @@ def _put(on: Simulated, plan: Planned, size: int, executor: str, *, overlap: boo
 
 
 def _tuned_put(name: str, sender: tuple[str, str], quick: bool) -> dict[int, Sent]:
-    """Put bandwidth by size, with the number of chunks that gives the most."""
+    """Return the puts of each size, with the number of chunks that gives the most bandwidth."""
     paths, executor = sender
     sizes = _sizes(quick)
     on = Simulated(load_machine(name))
@@ -141,7 +146,7 @@ def _tuned_put(name: str, sender: tuple[str, str], quick: bool) -> dict[int, Sen
             rate = _put(on, plan, size, executor)
             if best is None or rate > best[0]:
                 best = rate, chunks, plan
-        assert best is not None  # there is at least one chunk count
+        assert best is not None  # `sizes.chunks` has at least one number
         rate, chunks, plan = best
         verified = size <= given.VERIFIED_BYTES
         alone = on.send([plan], 1, window=1, executor=executor, moves=verified)
@@ -155,7 +160,9 @@ def _tuned_put(name: str, sender: tuple[str, str], quick: bool) -> dict[int, Sen
 def _mpi(
     machine: Machine, sender: tuple[str, str], both: bool, chunks: dict[int, int], quick: bool
 ) -> dict[tuple[int, int], Sent]:
-    """The bandwidth of the OSU tests by window and size; optionally in both directions together."""
+    """Return the bandwidth of the OSU tests by window and size, in one direction or in both
+    together.
+    """
     paths, executor = sender
     sizes = _sizes(quick)
     on = Simulated(machine)
@@ -183,7 +190,7 @@ def _mpi(
 
 
 def _ring_plans(on: Simulated, size: int, distance: int, paths: str, chunks: int) -> list[Planned]:
-    """The plan of a message from each GPU to the GPU `distance` places further in a ring."""
+    """Plan a message from each GPU to the GPU that is `distance` places further in a ring."""
     plans = []
     for gpu in range(RING):
         end = (gpu + distance) % RING
@@ -195,7 +202,7 @@ def _ring_plans(on: Simulated, size: int, distance: int, paths: str, chunks: int
 
 
 def _iteration(on: Simulated, plans: Sequence[Planned], executor: str, moves: bool) -> float:
-    """Seconds from the end of one exchange to the end of the next one, without work in between."""
+    """Return the seconds from the end of an exchange to the end of the next, without other work."""
     result = on.send(plans, 2, window=1, executor=executor, handshake_s=2 * CONTROL_S, moves=moves)
     first, second = (max(times[k]["end_s"] for times in result["times"]) for k in range(2))
     return float(second - first)
@@ -204,7 +211,10 @@ def _iteration(on: Simulated, plans: Sequence[Planned], executor: str, moves: bo
 def _exchange(
     name: str, sender: tuple[str, str], chunks: dict[int, int], quick: bool
 ) -> dict[int, float]:
-    """Seconds of Jacobi's exchange by size: each GPU sends to one neighbour, then to the other."""
+    """Return the seconds of Jacobi's exchange by size.
+
+    Each GPU sends to one neighbour first and then to its other neighbour.
+    """
     paths, executor = sender
     on = Simulated(load_machine(name))
     by_size = {}
@@ -218,7 +228,7 @@ def _exchange(
 
 
 def _exchange_planned(name: str, quick: bool) -> dict[int, float]:
-    """The seconds of the same exchange with all four messages in one plan."""
+    """Return the seconds of the same exchange if one plan has all four messages."""
     on = Simulated(load_machine(name))
     allowed = ",".join(["direct", *(f"gpu{gpu}" for gpu in range(RING))])
     by_size = {}
@@ -232,13 +242,13 @@ def _exchange_planned(name: str, quick: bool) -> dict[int, float]:
 
 
 class Kernel(NamedTuple):
-    """The seconds of Jacobi's kernel for two numbers of columns."""
+    """The seconds of Jacobi's kernel for two different numbers of columns."""
 
     columns: tuple[int, int]
     seconds: tuple[float, float]
 
     def time(self, columns: int) -> float:
-        """The seconds for this number of columns, extrapolated linearly from the two."""
+        """Return the seconds for any number of columns, extrapolated linearly."""
         (few, many), (short, long) = self.columns, self.seconds
         return long + (long - short) / (many - few) * (columns - many)
 
@@ -247,13 +257,15 @@ def _halo_jacobi(on: Simulated, *arguments: Any, **options: Any) -> dict[str, An
     with core_errors():
         result: dict[str, Any] = on.core.simulate_halo_jacobi(on.described, *arguments, **options)
     if result["wrong"]:
-        raise RunFailure(f"{result['wrong']} points of Jacobi came out wrong on {on.machine.name}")
+        raise RunFailure(
+            f"{result['wrong']} points of Jacobi's grid have a wrong value on {on.machine.name}"
+        )
     return result
 
 
 def _kernel(name: str, quick: bool) -> Kernel:
     on = Simulated(load_machine(name))
-    grids = 2 * given.JACOBI_ROWS * 4  # bytes that two columns, one of each grid, have
+    grids = 2 * given.JACOBI_ROWS * 4  # bytes of one column in both grids
     least = _sizes(quick).kernel_scale * on.machine.gpu.l2.size_KiB * 1024 // grids
     columns = (least, 2 * least)
     seconds = [
@@ -264,7 +276,7 @@ def _kernel(name: str, quick: bool) -> Kernel:
 
 
 class Ring(NamedTuple):
-    """The seconds of a Jacobi iteration on four GPUs, simulated in full and verified."""
+    """The seconds of a Jacobi iteration on four GPUs. It is simulated in full and verified."""
 
     columns: int
     compute_s: float
@@ -289,7 +301,7 @@ def _ring(name: str, quick: bool) -> Ring:
 
 
 class Phases(NamedTuple):
-    """The seconds of a graph's phases and of the message, in the first and in a later use."""
+    """The seconds of a graph's phases and of its message, in the first use and in later uses."""
 
     nodes: int
     first: dict[str, float]
@@ -301,10 +313,10 @@ PHASES = ("creation", "construction", "instantiation", "launch")
 
 
 def _graphs(name: str, quick: bool) -> dict[int, Phases]:
-    """The latency of messages over two paths.
+    """Return the latency of messages over two paths.
 
-    A message of 512 MiB has 16 chunks on the staged path, and its graph has the published number of
-    nodes. Shorter messages have fewer chunks in proportion.
+    A message of 512 MiB has 16 chunks on the staged path, and its graph has as many nodes as the
+    paper states. Shorter messages have proportionally fewer chunks.
     """
     on = Simulated(load_machine(name))
     sizes = _sizes(quick).graph
@@ -330,14 +342,14 @@ def _graphs(name: str, quick: bool) -> dict[int, Phases]:
 
 
 class Choice(NamedTuple):
-    """The gain of the planner's own choice over the direct path, in puts of large messages."""
+    """The gain of puts over the paths that the planner chooses, compared with the direct path."""
 
     gain: float
     paths: str
 
 
 def _planner_choice(name: str, quick: bool) -> Choice:
-    """Send messages with all paths allowed and with the planner's own chunks."""
+    """Return the gain for large messages if the planner chooses both paths and chunks."""
     on = Simulated(load_machine(name))
     best = Choice(0.0, "")
     for size in _sizes(quick).put:
@@ -357,9 +369,9 @@ def _planner_choice(name: str, quick: bool) -> Choice:
 
 
 def _overlapping(name: str, engines: int | None, chunks: dict[int, int], quick: bool) -> float:
-    """Puts by overlapping graphs of three paths over one path: the most of large messages.
+    """Return the largest gain of puts by overlapping graphs of three paths over one path.
 
-    `engines` replaces the machine's number of copy engines.
+    Only large messages count. `engines` replaces the machine's number of copy engines.
     """
     machine = load_machine(name)
     if engines is not None:
@@ -379,11 +391,11 @@ def _overlapping(name: str, engines: int | None, chunks: dict[int, int], quick: 
 
 
 class PaperChunks(NamedTuple):
-    """The gain of puts with the paper's size and chunks over one path, by number of paths."""
+    """The gain over one path of puts with the paper's size and chunks, by number of paths."""
 
     gains: dict[str, float]
-    direct_busy: float  # the share of time in which the direct link is busy, with three paths
-    staged_busy: float  # the mean of this share over the links of staged paths
+    direct_busy: float  # with three paths, the fraction of time in which the direct link is busy
+    staged_busy: float  # the mean of the same fraction over the links of staged paths
 
 
 def _paper_chunks(name: str) -> PaperChunks:
@@ -401,7 +413,7 @@ def _paper_chunks(name: str) -> PaperChunks:
 
 
 def one_host_link(name: str) -> Machine:
-    """The machine with one PCIe link from the host to a switch that all GPUs share."""
+    """Return the machine with one PCIe link that all GPUs share between a switch and the host."""
     machine = load_machine(name)
     links = []
     for link in machine.link:
@@ -424,22 +436,22 @@ Mpi = dict[tuple[int, int], Sent]
 
 
 class Found(NamedTuple):
-    """All results of one machine; a sender is (paths, executor)."""
+    """All results of one machine. The keys named sender are pairs: paths, executor."""
 
     put: dict[tuple[str, str], dict[int, Sent]]
     mpi: dict[tuple[str, str], Mpi]
     both: dict[tuple[str, str], Mpi]
-    both_one_link: dict[tuple[str, str], Mpi]  # on a machine with one host link
+    both_one_link: dict[tuple[str, str], Mpi]  # on the machine with one host link
     exchange: dict[tuple[str, str], dict[int, float]]
-    planned: dict[int, float]  # seconds of the exchange with four messages in one plan
-    # Gain of puts by graphs that overlap, by the number of copy engines.
+    planned: dict[int, float]  # seconds of the exchange if one plan has its four messages
+    # From the number of copy engines to the gain of puts by graphs that overlap.
     overlapping: dict[int | None, float]
     paper_chunks: PaperChunks
     kernel: Kernel
     ring: Ring
 
 
-# Each entry: the keys of a result, and the call that computes the result.
+# Each entry has the keys of a result and the call that computes the result.
 Job = tuple[tuple[Any, ...], Callable[[], Any]]
 
 MPI_SENDERS = tuple(sender for sender in SENDERS if sender[0] != "2")
@@ -456,7 +468,7 @@ def _put_work(quick: bool) -> list[Job]:
 
 
 def _later_work(quick: bool, puts: dict[tuple[Any, ...], dict[int, Sent]]) -> list[Job]:
-    """The runs that take their chunk counts from the puts."""
+    """Return the runs whose chunk counts come from the puts."""
     work: list[Job] = []
     for short, name in MACHINES.items():
 
@@ -512,7 +524,7 @@ def _run(runner: Runner, work: Sequence[Job]) -> dict[tuple[Any, ...], Any]:
 
 
 def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[FigureRow]:  # noqa: ARG001
-    """All rows, in the order of the paper's figures."""
+    """Return all rows, in the order of the paper's figures."""
     puts = _run(runner, _put_work(quick))
     later = _run(runner, _later_work(quick, puts))
     found = {}
@@ -541,7 +553,7 @@ def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Figure
 
 
 def _records(short: str, of: Found) -> Iterable[Run]:
-    """The messages that were sent, for the file."""
+    """Return a record of each message that was sent, for the results file."""
     for workload, sent in (("put", of.put), ("mpi", of.mpi), ("mpi-both", of.both)):
         for (paths, executor), results in sent.items():
             for key, one in results.items():
@@ -574,7 +586,7 @@ DIRECT = ("1", STREAMS)
 
 
 def _put_gain(of: Found, executor: str, paths: Sequence[str]) -> float:
-    """The largest gain over one path among large messages."""
+    """Return the largest gain over one path among large messages."""
     return max(
         gain
         for way in paths
@@ -586,43 +598,50 @@ def _put_gain(of: Found, executor: str, paths: Sequence[str]) -> float:
 def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[FigureRow]:
     """Fig. 6: put bandwidth."""
     rows = []
-    by_streams = {"v100": 2.85, "a100": 2.75}  # compared with the paper's number of chunks
+    # compared with the rows that have the paper's number of chunks
+    by_streams = {"v100": 2.85, "a100": 2.75}
     by_graphs = {"v100": 2.95, "a100": 2.85}
     for short, of in found.items():
         for executor, figure in ((STREAMS, None), (GRAPHS, by_graphs[short])):
             key = f"put-{short}" if executor == STREAMS else f"put-graph-{short}"
             rows.append(
-                row(key, "Fig. 6", f"{short}, {executor}: put bandwidth over one path, x", figure,
+                row(key, "Fig. 6", f"{short}, {executor}: largest gain in put bandwidth over one "
+                    "path, x", figure,
                     simulated=_put_gain(of, executor, ("3", "3h")),
-                    note="the most of messages of 32 MiB and more, three GPU paths, with the "
-                    'host\'s or without: the paper: "optionally including a host-staging path". '
-                    "Chunk counts are tuned. By streams, put-*-4-chunks is compared: it has the "
-                    "number that the paper names for 128 MB")
+                    note=(
+                        'the largest gain among messages of 32 MiB and more on three GPU paths, '
+                        'with or without the host path; the paper says "optionally including a '
+                        'host-staging path". Chunk counts are tuned. For streams, compare the '
+                        'published figure with the put-*-4-chunks rows, which have the number of '
+                        'chunks that the paper names for 128 MB'
+                    ))
             )  # fmt: skip
             rows.append(
                 row(f"{key}-without-host", "Fig. 6",
-                    f"{short}, {executor}: the same, three GPU paths alone, x",
+                    f"{short}, {executor}: the same gain on three GPU paths without the host path, "
+                    "x",
                     simulated=_put_gain(of, executor, ("3",)))
             )  # fmt: skip
     for short, of in found.items():
         chunked = of.paper_chunks
-        text = f"{short}, streams, {size_text(PAPER_CHUNKED)} in {PAPER_CHUNKS} chunks a path"
+        text = f"{short}, streams, {size_text(PAPER_CHUNKED)} in {PAPER_CHUNKS} chunks on each path"
         rows += [
             row(f"put-{short}-4-chunks" + ("-without-host" if paths == "3" else ""), "Fig. 6",
-                f"{text}, {paths}: put bandwidth, x",
+                f"{text}, paths {paths}: gain in put bandwidth over one path, x",
                 by_streams[short] if paths != "3" else None, simulated=gain, note=CHUNKS)
             for paths, gain in chunked.gains.items()
         ]  # fmt: skip
         rows += [
             row(f"put-{short}-4-chunks-{key}-busy", "Fig. 6",
-                f"{text}, 3: part of the time that {key} links are busy", simulated=busy)
+                f"{text}, paths 3: fraction of the time in which {key} links are "
+                "busy", simulated=busy)
             for key, busy in (("direct", chunked.direct_busy), ("staged", chunked.staged_busy))
         ]  # fmt: skip
     for short, of in found.items():
         rows += [
             row(f"put-graph-{short}-overlapping" + ("" if engines is None else "-many-engines"),
                 "Fig. 6",
-                f"{short}, graphs that overlap, three GPU paths"
+                f"{short}, overlapping graphs, three GPU paths"
                 + ("" if engines is None else f", {engines} copy engines") + ": put bandwidth, x",
                 simulated=gain, note=OVERLAP)
             for engines, gain in of.overlapping.items()
@@ -630,22 +649,30 @@ def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[FigureRo
     host = {short: max(_gains(of.put, ("3h", STREAMS), ("3", STREAMS)).values())
             for short, of in found.items()}  # fmt: skip
     rows.append(
-        row("host-path-gain", "Fig. 6", "three GPU paths and the host's over the three alone, x",
-            1.15, simulated=max(host.values()), note='the paper: "up to 15%"')
+        row("host-path-gain", "Fig. 6", "gain of three GPU paths with the host path over three GPU "
+            "paths alone, x",
+            1.15, simulated=max(host.values()), note='the paper says "up to 15%"')
     )  # fmt: skip
     rows += [
-        row(f"host-path-gain-{short}", "Fig. 6", f"{short}: with the host path, x", simulated=gain)
+        row(
+            f"host-path-gain-{short}",
+            "Fig. 6",
+            f"{short}: gain from the host path, x",
+            simulated=gain,
+        )
         for short, gain in host.items()
     ]
     for short, of in found.items():
         rows += [
             row(f"put-{short}-{size // given.MIB}M", "Fig. 6",
-                f"{short}, 3h, streams: {size_text(size)} put over one path, x", simulated=gain)
+                f"{short}, 3h, streams: gain of a {size_text(size)} put over one path, "
+                "x", simulated=gain)
             for size, gain in _gains(of.put, ("3h", STREAMS), DIRECT).items()
         ]  # fmt: skip
         rows += [
             row(f"put-graph-{short}-{size // given.MIB}M", "Fig. 6",
-                f"{short}, 3h, graphs: {size_text(size)} put over one path, x", simulated=gain)
+                f"{short}, 3h, graphs: gain of a {size_text(size)} put over one path, "
+                "x", simulated=gain)
             for size, gain in _gains(of.put, ("3h", GRAPHS), DIRECT).items()
         ]  # fmt: skip
     for short, of in found.items():
@@ -657,27 +684,29 @@ def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[FigureRo
         ]
         rows.append(
             row(f"over-predicted-{short}", "Fig. 6",
-                f"{short}: simulated time of a message over the planner's, most of all sizes, x",
+                f"{short}: simulated time of a message over the time that the planner predicts, "
+                "largest of all sizes, x",
                 simulated=max(over))
         )  # fmt: skip
     rows += [
         row(f"put-planned-{name}", "Fig. 6",
-            f"{name}: put bandwidth of the planner's choice over one path, x",
-            simulated=choice.gain, note=f"paths of {name}: {choice.paths}")
+            f"{name}: gain in put bandwidth of the planner's own choice over one path, x",
+            simulated=choice.gain, note=f"paths that the planner uses on {name}: {choice.paths}")
         for name, choice in choices.items()
     ]  # fmt: skip
     return rows
 
 
 CHUNKS = (
-    'the paper: "for a 128MB message size, where we use three GPU paths and four chunks per path". '
-    "The other rows have the number of chunks that is fastest here, up to 64: the second leg of a "
-    "staged path is idle for its first chunk, and the first leg for its last"
+    'the paper says "for a 128MB message size, where we use three GPU paths and four chunks per '
+    'path". The other rows use the number of chunks that is fastest here, up to 64. More chunks '
+    "help because the second leg of a staged path is idle during its first chunk, and the first "
+    "leg is idle during its last chunk"
 )
 OVERLAP = (
-    "in the other rows graphs follow each other, because section 4.5 allows one transfer in a "
-    "direction at a time. Graphs that overlap use several copy engines for copies over one link, "
-    "so other copies wait for an engine while their links are idle"
+    "in the other rows each graph waits for the previous graph, because section 4.5 allows one "
+    "transfer in a direction at a time. Overlapping graphs occupy several copy engines with copies "
+    "over one link, so other copies wait for an engine while their links are idle"
 )
 
 
@@ -686,13 +715,16 @@ def _most(gains: dict[tuple[int, int], float], window: int) -> float:
 
 
 def _host_gain(sent: dict[tuple[str, str], Mpi], window: int) -> float:
-    """The gain of the largest messages from the host path."""
+    """Return the gain of the largest messages from the host path."""
     gains = _gains(sent, ("3h", STREAMS), ("3", STREAMS))
     return gains[window, max(size for _, size in gains)]
 
 
 def _graph_gain(sent: dict[tuple[str, str], Mpi], window: int, *, large: bool) -> float:
-    """Graphs over streams with three paths: the most of large, or the least of short messages."""
+    """Return the gain of graphs over streams with three paths.
+
+    Return the largest gain of large messages, or the smallest gain of short messages.
+    """
     gains = _gains(sent, ("3", GRAPHS), ("3", STREAMS))
     chosen = [
         gain for (of_window, size), gain in gains.items()
@@ -702,7 +734,7 @@ def _graph_gain(sent: dict[tuple[str, str], Mpi], window: int, *, large: bool) -
 
 
 def _fig_7_to_10(found: dict[str, Found]) -> list[FigureRow]:
-    """Fig. 7 to 10: the OSU bandwidth tests, one direction and both."""
+    """Fig. 7 to 10: the OSU bandwidth tests, in one direction and in both."""
     rows = []
     figures = {("v100", False): "Fig. 7", ("a100", False): "Fig. 8", ("v100", True): "Fig. 9",
                ("a100", True): "Fig. 10"}  # fmt: skip
@@ -710,7 +742,7 @@ def _fig_7_to_10(found: dict[str, Found]) -> list[FigureRow]:
         of = found[short]
         sent = of.both if both else of.mpi
         start = f"mpi-both-{short}" if both else f"mpi-{short}"
-        what = f"{short}, {'both directions' if both else 'MPI bandwidth'}"
+        what = f"{short}, {'both directions' if both else 'one direction'}"
         windows = sorted({window for window, _ in sent[DIRECT]})
         for window in windows:
             for executor in (STREAMS, GRAPHS):
@@ -723,47 +755,54 @@ def _fig_7_to_10(found: dict[str, Found]) -> list[FigureRow]:
         last = windows[-1]
         rows.append(
             row(f"{start}-graph-from-8M", figure,
-                f"{what}, window {last}: graphs over streams from 8 MiB, most, x", "above 1",
+                f"{what}, window {last}: largest gain of graphs over streams from 8 MiB on, "
+                "x", "above 1",
                 simulated=_graph_gain(sent, last, large=True),
-                note='the paper: "for messages larger than 8MB, enabling CUDA Graph enhances '
+                note='the paper says "for messages larger than 8MB, enabling CUDA Graph enhances '
                 'performance even further". ' + STARTS)
         )  # fmt: skip
         rows.append(
             row(f"{start}-graph-below-8M", figure,
-                f"{what}, window {last}: graphs over streams below 8 MiB, least, x", "below 1",
+                f"{what}, window {last}: smallest gain of graphs over streams below 8 MiB, "
+                "x", "below 1",
                 simulated=_graph_gain(sent, last, large=False),
-                note='the paper: "the graph launch overhead becomes significant"')
+                note='the paper says "the graph launch overhead becomes significant"')
         )  # fmt: skip
         for window in (windows[0], last):
             rows.append(
                 row(f"{start}-host-w{window}", figure,
-                    f"{what}, window {window}: largest messages with the host path, x",
+                    f"{what}, window {window}: gain of the largest messages from the host path, x",
                     "below 1" if both else "about 1", simulated=_host_gain(sent, window),
                     note=HOST_BOTH if both else "")
             )  # fmt: skip
         if both:
             rows.append(
                 row(f"{start}-host-one-link", figure,
-                    f"{what}, window {last}: the same, one PCIe link for all GPUs, x", "below 1",
+                    f"{what}, window {last}: the same gain if all GPUs share one PCIe link, "
+                    "x", "below 1",
                     simulated=_host_gain(of.both_one_link, last), note=HOST_BOTH)
             )  # fmt: skip
     return rows
 
 
 STARTS = (
-    "Here the copies of a graph start when its launch has returned and the previous graph has "
-    "ended. Copies on streams start with the first call, and follow each other without a gap"
+    "Here the copies of a graph start after its launch has returned and the previous graph has "
+    "ended. Copies on streams start with the first call and follow each other without a gap"
 )
 HOST_BOTH = (
-    'the paper: "enabling the host path consistently degrades performance", as "both directions '
-    'share the same PCIe link to the host". In the machine files each GPU has a link of its own, '
-    "so the two messages use different links. With one link for all GPUs they share it. On a100 "
-    "the planner leaves the host path out, because three paths take all copy engines"
+    'the paper says "enabling the host path consistently degrades performance", as "both '
+    'directions share the same PCIe link to the host". In the machine files each GPU has a link of '
+    "its own, so the two messages use different links. If all GPUs have one link, the two messages "
+    "share it. On a100 the planner leaves out the host path, because three paths occupy all copy "
+    "engines"
 )
 
 
 def _implied_share(speedup: float, gain: float) -> float | None:
-    """The share of an iteration that computes, given the speedups of iteration and exchange."""
+    """Return the fraction of an iteration that must be computation.
+
+    The speedup of the whole iteration and the gain of its exchange imply this fraction.
+    """
     if gain <= 1:
         return None
     return 1 - (1 - 1 / speedup) / (1 - 1 / gain)
@@ -793,12 +832,13 @@ def _fig_12(found: dict[str, Found]) -> list[FigureRow]:
         for sender, key in keys.items():
             rows.append(
                 row(f"{key}-{short}", "Fig. 12",
-                    f"{short}, {sender[0]} GPU paths, {sender[1]}: Jacobi over one path, x",
+                    f"{short}, {sender[0]} GPU paths, {sender[1]}: speedup of Jacobi over one "
+                    "path, x",
                     published[short][sender], simulated=speedup(of.exchange[sender]), note=SPLIT)
             )  # fmt: skip
         rows.append(
             row(f"jacobi-planned-{short}", "Fig. 12",
-                f"{short}, four messages planned together: Jacobi over one path, x",
+                f"{short}, four messages planned together: speedup of Jacobi over one path, x",
                 simulated=speedup(of.planned))
         )  # fmt: skip
         large = max(single)
@@ -809,35 +849,37 @@ def _fig_12(found: dict[str, Found]) -> list[FigureRow]:
         size = size_text(large)
         rows += [
             row(f"jacobi-compute-ms-{short}", "Fig. 12",
-                f"{short}, {size} messages: computation of an iteration, ms",
+                f"{short}, {size} messages: computation in an iteration, ms",
                 simulated=compute[large] * 1e3),
             row(f"jacobi-exchange-ms-{short}", "Fig. 12",
-                f"{short}, {size} messages: exchange of an iteration over one path, ms",
+                f"{short}, {size} messages: exchange in an iteration over one path, ms",
                 simulated=single[large] * 1e3),
             row(f"jacobi-exchange-gain-{short}", "Fig. 12",
-                f"{short}, {size} messages, 2 GPU paths, streams: the exchange alone, x",
+                f"{short}, {size} messages, 2 GPU paths, streams: gain of the exchange alone, x",
                 simulated=gain),
             row(f"jacobi-compute-share-{short}", "Fig. 12",
-                f"{short}, {size} messages, one path: part of an iteration that computes",
+                f"{short}, {size} messages, one path: fraction of an iteration that is computation",
                 simulated=compute[large] / (compute[large] + single[large])),
             row(f"jacobi-implied-share-{short}", "Fig. 12",
-                f"{short}: that part, with which {gain:.3g} x would give the published "
-                f"{target} x",
+                f"{short}: fraction of computation that would turn an exchange gain of {gain:.3g} "
+                f"x into the published {target} x",
                 simulated=_implied_share(target, gain)),
             row(f"jacobi-kernel-rate-{short}", "Fig. 12",
-                f"{short}: the kernel's 8 bytes a point over the memory's rate",
+                f"{short}: bandwidth of a kernel that moves 8 bytes for each point, over the "
+                "memory's bandwidth",
                 simulated=8 * points / compute[large]
                 / (load_machine(MACHINES[short]).gpu.dram.bandwidth_GB_per_s * 1e9)),
             row(f"jacobi-ring-ms-{short}", "Fig. 12",
-                f"{short}, rows of {size_text(4 * of.ring.columns)}: an iteration simulated in "
-                "full, ms", simulated=(of.ring.compute_s + of.ring.exchange_s) * 1e3),
+                f"{short}, rows of {size_text(4 * of.ring.columns)}: iteration simulated in full, "
+                "ms", simulated=(of.ring.compute_s + of.ring.exchange_s) * 1e3),
         ]  # fmt: skip
     return rows
 
 
 SPLIT = (
-    "the most of all sizes. Kernels and exchanges follow each other, as in the MPI program; the "
-    "speedup depends on the share of time that computes, which the paper does not give"
+    "the largest speedup of all sizes. Kernels and exchanges follow each other, as in the MPI "
+    "program. The speedup depends on the fraction of time that is computation, which the paper "
+    "does not give"
 )
 
 
@@ -845,12 +887,12 @@ def _fig_13_14(graphs: dict[int, Phases]) -> list[FigureRow]:
     """Fig. 13 and 14: the costs of a graph's phases."""
     most = max(graphs.values(), key=lambda one: one.nodes)
     costs = (
-        "the cost of each node is that of an H200 node with "
-        "CUDA 13.0; no figure of the paper was used"
+        "the cost of each node was measured on an H200 node with CUDA 13.0; no figure of the paper "
+        "was used"
     )
     rows = [
         row("graph-instantiation-ms", "Fig. 13",
-            f"a100: instantiation of a graph of {most.nodes} nodes (34 published), ms", 3.0,
+            f"a100: instantiation of a graph with {most.nodes} nodes (the paper's has 34), ms", 3.0,
             simulated=most.first["instantiation"] * 1e3, note=costs)
     ]  # fmt: skip
     by_nodes = {one.nodes: one for one in graphs.values()}
@@ -862,22 +904,25 @@ def _fig_13_14(graphs: dict[int, Phases]) -> list[FigureRow]:
             for phase in PHASES
         ]  # fmt: skip
     rows += [
-        row("graph-dominant-first", "Fig. 14", "the longest phase in the first use",
+        row("graph-dominant-first", "Fig. 14", "longest phase in the first use",
             "instantiation", simulated=max(PHASES, key=lambda phase: most.first[phase])),
-        row("graph-dominant-later", "Fig. 14", "the longest phase in later uses", "launch",
+        row("graph-dominant-later", "Fig. 14", "longest phase in later uses", "launch",
             simulated=max(PHASES, key=lambda phase: most.later[phase])),
     ]  # fmt: skip
     for size, one in graphs.items():
         name = f"{size // given.MIB}M"
         rows += [
             row(f"graph-share-first-{name}", "Fig. 14",
-                f"a100, {size_text(size)}: the graph's part of the latency, first use",
+                f"a100, {size_text(size)}: fraction of the latency that the graph's phases take, "
+                "first use",
                 simulated=sum(one.first[phase] for phase in PHASES) / one.first["latency"]),
             row(f"graph-share-later-{name}", "Fig. 14",
-                f"a100, {size_text(size)}: the graph's part of the latency, later uses",
+                f"a100, {size_text(size)}: fraction of the latency that the graph's phases take, "
+                "later uses",
                 simulated=sum(one.later[phase] for phase in PHASES) / one.later["latency"]),
             row(f"graph-over-streams-{name}", "Fig. 14",
-                f"a100, {size_text(size)}, two paths: latency by streams over that by a graph, x",
+                f"a100, {size_text(size)}, two paths: latency on streams over latency in a graph, "
+                "x",
                 simulated=one.streams_s / one.later["latency"]),
         ]  # fmt: skip
     return rows

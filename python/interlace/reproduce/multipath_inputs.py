@@ -1,24 +1,24 @@
 """Sizes and parameters of the runs of `interlace reproduce multipath`.
 
-They follow from the paper alone (section 5) and from the time that a run may take. They were chosen
-without a look at any simulated figure, and they do not change. Nothing is random; a fixed rule
-makes the bytes of messages.
+Sizes and parameters follow from the paper alone (section 5) and from the time that a run may take.
+We chose them without a look at any simulated figure, and they do not change. Nothing is random: a
+fixed rule makes the bytes of messages.
 
-- Put bandwidth: "message sizes up to 512MB". UCX's benchmark keeps 32 puts in flight, and so does
-  this one, up to a GiB in all. There are four messages or more. The first quarter fills the wires
-  and is not counted.
-- MPI bandwidth, one direction and both: "1MB to 64MB", windows of 1, 4 and 16. Two windows are
-  sent. The second one counts, with its handshake and acknowledgement.
+- Put bandwidth: "message sizes up to 512MB". UCX's benchmark keeps 32 puts in flight. So do these
+  runs, up to 1 GiB in all. A run has at least four messages. Its first quarter fills the links and
+  is not counted.
+- MPI bandwidth, one direction and both: "1MB to 64MB", windows of 1, 4 and 16. A run sends two
+  windows. Only the second window counts, with its handshake and acknowledgement.
 - Chunks: "this tuning stage exhaustively searches for optimal communication configurations [...]
-  separately for CUDA Graph-enabled and non-CUDA Graph modes" (section 4.4). Every machine, size,
-  set of paths and executor uses the number in CHUNKS with the most put bandwidth.
+  separately for CUDA Graph-enabled and non-CUDA Graph modes" (section 4.4). Each combination of
+  machine, size, paths and executor uses the number of CHUNKS that gives the most put bandwidth.
 - Jacobi: "fixing the vertical dimension to 8 and increasing the horizontal dimension from 2^23 to
   2^30"; "for the total application data size of 8GB on four GPUs, each rank exchanges 256MB" with
-  each neighbour. Both hold if each GPU has 8 rows and the horizontal dimension counts the bytes of
-  all four GPUs. Each of a GPU's 8 rows then has as many bytes as a message.
-- Jacobi's kernels are simulated with grids of four and eight times the L2. Longer times are
-  extrapolated in proportion to the columns. A ring of four GPUs is simulated in full, with values
-  and halos, on a smaller grid.
+  each neighbour. Both statements are true if each GPU has 8 rows and the horizontal dimension
+  counts the bytes of all four GPUs. Each of a GPU's 8 rows then has as many bytes as a message.
+- Jacobi's kernels are simulated with grids of four and eight times the L2. Times for more columns
+  are extrapolated linearly. A ring of four GPUs is simulated in full, with values and halos, on a
+  smaller grid.
 - Graphs: "dual-path communication from message sizes 2MB to 512MB" on Narval, 34 nodes at most.
 
 CONTROL_S is the time of a small message between two processes of a node. The value is an
@@ -35,27 +35,29 @@ from typing import NamedTuple
 MIB = 1 << 20
 
 CONTROL_S = 0.5e-6
-OUTSTANDING = 32  # puts in flight
+OUTSTANDING = 32  # the number of puts in flight
 OUTSTANDING_BYTES = 1 << 30
-LARGE = 32 * MIB  # "for message sizes larger than 32MB"
-GRAPHS_HELP_FROM = 8 * MIB  # "for messages larger than 8MB"
+LARGE = 32 * MIB  # the paper says "for message sizes larger than 32MB"
+GRAPHS_HELP_FROM = 8 * MIB  # the paper says "for messages larger than 8MB"
 GRAPH_NODES = 34
-JACOBI_ROWS = 8  # the rows of each GPU
-VERIFIED_BYTES = 256 * MIB  # real bytes are moved and compared if at most this many are in flight
+JACOBI_ROWS = 8  # the number of rows of each GPU
+# real bytes are moved and compared if at most this many bytes are in flight
+VERIFIED_BYTES = 256 * MIB
 
 
 class Sizes(NamedTuple):
     """The sizes and parameters of a run."""
 
-    put: tuple[int, ...]  # bytes of a message
+    put: tuple[int, ...]  # bytes of each message
     mpi: tuple[int, ...]
     windows: tuple[int, ...]
     chunks: tuple[int, ...]
-    jacobi: tuple[int, ...]  # bytes of a message, which is a GPU's row
-    kernel_scale: int  # size of the smaller kernel grid over the L2's; the larger is twice that
-    ring_columns: int  # the columns of the ring that runs in full
+    jacobi: tuple[int, ...]  # bytes of each message, which is a row of one GPU
+    # size of the smaller kernel grid over the size of the L2; the larger grid is twice as large
+    kernel_scale: int
+    ring_columns: int  # columns of the ring that is simulated in full
     ring_iterations: int
-    graph: tuple[int, ...]  # bytes of a message
+    graph: tuple[int, ...]  # bytes of each message
 
 
 FULL = Sizes(

@@ -1,4 +1,4 @@
-"""The papers whose figures can be reproduced, and the runs of one of them."""
+"""The papers whose figures can be reproduced, and the code that runs one of them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from interlace.reproduce.runs import Runner
 
 # Each paper is a module in this package, with
 #
-#   TITLE                               for the headline
-#   inputs(quick) -> dict               sizes and seeds, for the file
-#   steps(quick, gpus) -> int           the most calls of the runner's tick by `reproduce`
-#   UNVERIFIED                          optional: why runs may have no result to verify
-#   reproduce(runner, node, quick) -> list[FigureRow]   `node` is the real one, or None
+#   TITLE for the headline inputs(quick) -> dict sizes and seeds, for the file steps(quick, gpus) ->
+#   int at most how often `reproduce` calls the tick UNVERIFIED optional: why a run may have no
+#   result to verify reproduce(runner, node, quick) -> list[FigureRow] `node` is the real one, or
+#   None
 PAPERS = ("proact", "finepack", "multipath", "dualopt")
 
 REPEATS = 3  # the number of measured runs for each case
@@ -28,7 +27,7 @@ WARMUP = 1
 
 
 def _real_node() -> CudaNode | None:
-    """The GPUs of this computer; None if there is no usable one."""
+    """Return the GPUs of this computer, or None if it has no usable GPU."""
     try:
         return real_node(WARMUP, REPEATS, hint="")
     except UserError:
@@ -36,7 +35,7 @@ def _real_node() -> CudaNode | None:
 
 
 def _order(run: Run) -> tuple[object, ...]:
-    """Sort the runs: they end in any order, and the file has a fixed one."""
+    """Sort the runs. Runs end in any order, but the file has a fixed order."""
     config = sorted(run.config.items())
     return run.node, run.machine, run.workload, run.data, run.gpus, run.mechanism, config
 
@@ -50,7 +49,7 @@ class Reproduced(NamedTuple):
 
 
 def run(paper: str, quick: bool, jobs: int) -> Reproduced:
-    """Make the runs that a paper's figures need."""
+    """Make the runs that a paper's figures need, and compute the figures."""
     module: Any = importlib.import_module(f"interlace.reproduce.{paper}")
     core = load_core()
     node = _real_node()
@@ -72,12 +71,14 @@ def run(paper: str, quick: bool, jobs: int) -> Reproduced:
     errors = [run.max_error for run in runner.runs if run.max_error is not None]
     summary = []
     if quick:
-        summary.append("--quick: the inputs are small, so launches and flags weigh more.")
+        summary.append(
+            "--quick: the inputs are small, so launches and flags weigh more than in full runs."
+        )
     if node is None:
-        summary.append("Nothing is measured: this computer has no GPUs that can be used.")
+        summary.append("Nothing was measured: this computer has no GPUs that can be used.")
     summary.append(f"{len(errors)} runs verified; the largest relative error is {max(errors):.1e}.")
     if len(errors) < len(runner.runs):
         why = getattr(module, "UNVERIFIED", "measured, they moved nothing between GPUs.")
         summary.append(f"{len(runner.runs) - len(errors)} runs have no result to verify: {why}")
-    summary.append(f"It took {document.seconds:.0f} s with {jobs} simulations at a time.")
+    summary.append(f"The runs took {document.seconds:.0f} s with {jobs} simulations at a time.")
     return Reproduced(module.TITLE, document, summary)

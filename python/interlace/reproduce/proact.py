@@ -1,10 +1,13 @@
-"""Muthukrishnan et al., "Efficient Multi-GPU Shared Memory via Automatic Optimization of
-Fine-Grained Transfers" (ISCA 2021): the figures of its text beside ours.
+"""The figures that the text of the PROACT paper states, beside ours.
 
-A bar without a number in the text has no published value. "Simulated" means on the paper's
-machines. The paper's cudaMemcpy is `serial-copy` here: such calls go to the default stream, where a
-copy between two GPUs waits for all earlier work of both (CUDA C++ Programming Guide, peer-to-peer
-memory copy). The figures also show `bulk-copy`, which copies to all GPUs at once.
+The paper is Muthukrishnan et al., "Efficient Multi-GPU Shared Memory via Automatic Optimization of
+Fine-Grained Transfers" (ISCA 2021).
+
+A bar that has no number in the text has no published value here. "Simulated" means simulated on the
+paper's machines. The paper's cudaMemcpy is the mechanism `serial-copy` here: such calls go to the
+default stream, where a copy between two GPUs waits for all earlier work of both GPUs (CUDA C++
+Programming Guide, peer-to-peer memory copy). The rows also show `bulk-copy`, which copies to all
+GPUs at once.
 """
 
 from __future__ import annotations
@@ -50,8 +53,8 @@ from interlace.workloads.pagerank import Pagerank, PagerankInputs
 from interlace.workloads.sssp import Sssp, SsspInputs
 
 TITLE = (
-    "PROACT (ISCA 2021): published, simulated on its machines, measured on the GPUs of this "
-    "computer"
+    "PROACT (ISCA 2021): published figures, figures simulated on the paper's machines, and figures "
+    "measured on the GPUs of this computer"
 )
 
 FOUR = {"kepler": "4x-kepler-pcie3", "pascal": "4x-pascal-nvlink", "volta": "4x-volta-nvlink2"}
@@ -59,10 +62,10 @@ SIXTEEN = "dgx-2"
 SIXTEEN_COUNTS = (4, 8, 16)
 
 DECOUPLED = (POLLING, DEVICE_LAUNCH)
-PROACT = (INLINE, *DECOUPLED)  # the paper's profiler chooses among these
+PROACT = (INLINE, *DECOUPLED)  # the paper's profiler chooses among these mechanisms
 
 # Both mechanisms try the three configurations of Table II. They also try small chunks with the
-# polling agent of Volta, because parts are smaller here than in the paper.
+# polling agent of Volta, because each GPU's part is smaller here than in the paper.
 _CDP = Config(chunk_bytes=16 * KIB, agent_threads=256)
 _VOLTA = Config(chunk_bytes=128 * KIB, agent_threads=2048)
 _PASCAL = Config(chunk_bytes=MIB, agent_threads=4096)
@@ -72,7 +75,7 @@ _COPY_ENGINE = Config(chunk_bytes=128 * KIB)
 
 OVERLAP_CHUNKS = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB)
 OVERLAP_THREADS = 2048
-PROBE_ROUNDS = 4096  # rounds of computation, enough to limit the kernel
+PROBE_ROUNDS = 4096  # rounds of computation: enough to make the kernel compute-bound
 FIG_4_THREADS = (32, 128, 512, 2048)
 FIG_4_CHUNKS = (4 * KIB, 64 * KIB, MIB, 16 * MIB)
 STORES = (4, 8, 16, 32, 64, 128)
@@ -102,7 +105,7 @@ def _als(sizes: Sizes) -> Workload:
     return Als(ratings, source, AlsInputs(rank=given.RANK, method="sgd", **SAME))
 
 
-# Each workload is a line.
+# Each line is a workload.
 LOADED: dict[str, Callable[[Sizes], Workload]] = {
     "pagerank": lambda sizes: Pagerank.load(
         PagerankInputs(rmat=sizes.pagerank_scale, edge_factor=given.EDGE_FACTOR, **SAME), None
@@ -131,7 +134,7 @@ def _sizes(quick: bool) -> tuple[Sizes, Sizes]:
 
 
 def inputs(quick: bool) -> dict[str, Any]:
-    """Sizes and seeds."""
+    """Return the sizes and seeds of the inputs."""
     four, sixteen = _sizes(quick)
     return {
         "seed": given.SEED,
@@ -155,18 +158,18 @@ def _overlap_bytes(quick: bool) -> int:
 
 
 class Plan(NamedTuple):
-    """The configurations to try, and the numbers of GPUs of the scaling figures."""
+    """The configurations to try, and the numbers of GPUs in the figures of scaling."""
 
     polling: tuple[Config, ...]
     launched: tuple[Config, ...]
-    scaling: tuple[int, ...]  # numbers of GPUs on machines with four, besides 1 and 4
+    scaling: tuple[int, ...]  # numbers of GPUs on the machines with four GPUs, besides 1 and 4
     sixteen: tuple[int, ...]
-    chunks: tuple[int, ...]  # bytes of a chunk in the microbenchmark
+    chunks: tuple[int, ...]  # bytes of each chunk in the microbenchmark
     fig_4_threads: tuple[int, ...]
 
 
 def plan(quick: bool) -> Plan:
-    """The cases of a workload."""
+    """Return the cases of a workload."""
     if quick:
         return Plan(
             (_CDP, _SMALL, _VOLTA), (_CDP, _VOLTA), (), (4, 16), OVERLAP_CHUNKS[1::2], (128, 2048)
@@ -193,7 +196,7 @@ def _first_cases(p: Plan) -> list[Case]:
 
 
 def _later_cases(p: Plan, results: Results) -> list[Case]:
-    """The cases that need the fastest configuration."""
+    """Return the cases that build on the fastest configuration."""
     best = results.fastest(4, PROACT)
     found = [results.fastest(4, DECOUPLED).without_transfers()]
     for gpus in p.scaling:
@@ -220,12 +223,15 @@ def _measured_cases(p: Plan) -> list[Case]:
 
 
 def _cases_without_transfers(results: Results) -> list[Case]:
-    """The cases to measure again for the opportunity and the cost of tracking."""
+    """Return the two cases to measure again without transfers.
+
+    Their times give the opportunity and the cost of tracking.
+    """
     return [Case(4, BASELINE), results.fastest(4, DECOUPLED)]
 
 
 def steps(quick: bool, node: CudaNode | None) -> int:
-    """How often `reproduce` calls the runner's tick."""
+    """Return how often `reproduce` calls the runner's tick."""
     p = plan(quick)
     four = len(_first_cases(p)) + 1 + 3 * len(p.scaling)
     simulated = len(FOUR) * four + len(_sixteen_cases(p))
@@ -253,7 +259,8 @@ def _run_workloads(runner: Runner, node: CudaNode | None, quick: bool) -> Found:
     sixteen = {name: load(sixteen_sizes) for name, load in LOADED.items()}
     found = Found({name: {} for name in LOADED}, {}, {})
     large: dict[str, dict[str, Results]] = {name: {} for name in LOADED}
-    # Runs that are known from the start go first, the longest first, so that no core idles.
+    # Runs that are known from the start begin first. The longest run goes first, so that no core
+    # idles.
     runner.simulate_each(
         [
             *(
@@ -288,7 +295,7 @@ def _run_workloads(runner: Runner, node: CudaNode | None, quick: bool) -> Found:
 
 
 def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[FigureRow]:
-    """All rows, in the order of the paper's figures."""
+    """Return all rows, in the order of the paper's figures."""
     overlap = _overlap(runner, quick)
     found = _run_workloads(runner, node, quick)
     rows = [
@@ -340,7 +347,7 @@ def _overlap_run(
 
 
 def _overlap_configs(p: Plan, machine: str) -> list[tuple[str, Config]]:
-    """The microbenchmark's configurations on a machine: Fig. 6, and Fig. 4 on Kepler."""
+    """Return the microbenchmark's configurations for Fig. 6 and (on Kepler) Fig. 4."""
     pairs = [
         (mechanism, Config(chunk_bytes=chunk, agent_threads=OVERLAP_THREADS))
         for mechanism in DECOUPLED
@@ -392,7 +399,7 @@ def _overlap(runner: Runner, quick: bool) -> list[FigureRow]:
                 row(
                     f"granularity-kepler-{threads}-{chunk}",
                     "Fig. 4",
-                    f"Kepler, {threads} threads, {size_text(chunk)}: over cudaMemcpy, x",
+                    f"Kepler, {threads} threads, {size_text(chunk)}: speedup over cudaMemcpy, x",
                     simulated=gain[key],
                 )
             )
@@ -407,7 +414,7 @@ def _overlap(runner: Runner, quick: bool) -> list[FigureRow]:
                 row(
                     f"overlap-{name}-{short}-{chunk}",
                     "Fig. 6",
-                    f"{short}, {mechanism}, {size_text(chunk)}: over cudaMemcpy, x",
+                    f"{short}, {mechanism}, {size_text(chunk)}: speedup over cudaMemcpy, x",
                     simulated=value,
                 )
                 for chunk, value in sorted(swept.items())
@@ -417,7 +424,7 @@ def _overlap(runner: Runner, quick: bool) -> list[FigureRow]:
                 row(
                     f"overlap-{name}-{short}",
                     "Fig. 6",
-                    f"{short}, {mechanism}, best chunk: over cudaMemcpy, x",
+                    f"{short}, {mechanism}, best chunk: speedup over cudaMemcpy, x",
                     published.get((short, mechanism)),
                     simulated=max(value for chunk, value in swept.items() if chunk in p.chunks),
                 )
@@ -442,7 +449,7 @@ def _fig_7(found: Found) -> list[FigureRow]:
     def measured(kind: str, results: Results) -> float | None:
         if kind == "concurrent-bulk-copy":
             return results.speedup(Case(4, BASELINE))
-        if kind == "opportunity":  # bulk-copy without its transfers, as in the paper
+        if kind == "opportunity":  # the paper also takes bulk-copy without its transfers
             return results.speedup(Case(4, BASELINE).without_transfers())
         if kind == "bulk-copy":
             return None
@@ -450,11 +457,11 @@ def _fig_7(found: Found) -> list[FigureRow]:
         return results.speedup(results.fastest(4, names))
 
     texts = {
-        "speedup": "PROACT, best of inline and decoupled",
+        "speedup": "PROACT, the faster of inline and decoupled",
         INLINE: INLINE,
         "decoupled": "decoupled",
         "bulk-copy": f"cudaMemcpy ({SERIAL_COPY})",
-        "concurrent-bulk-copy": f"copies to all at once ({BASELINE})",
+        "concurrent-bulk-copy": f"copies to all GPUs at once ({BASELINE})",
         "opportunity": "infinite bandwidth",
     }
     published = {"speedup": 3.0, "bulk-copy": 2.1, "opportunity": 3.6}
@@ -471,7 +478,7 @@ def _fig_7(found: Found) -> list[FigureRow]:
             row(
                 f"{kind}-4",
                 "Fig. 7",
-                f"4 GPUs, {text}: over one GPU, geometric mean, x",
+                f"4 GPUs, {text}: speedup over one GPU, geometric mean, x",
                 published.get(kind),
                 simulated=means[kind],
                 measured=geometric_mean(value for value in ours if value is not None),
@@ -479,7 +486,7 @@ def _fig_7(found: Found) -> list[FigureRow]:
         )
     speedup, opportunity = means["speedup"], means["opportunity"]
     share = speedup / opportunity if speedup and opportunity else None
-    text = "4 GPUs, part of the opportunity that PROACT captures"
+    text = "4 GPUs: fraction of the opportunity that PROACT captures"
     rows.append(row("captured-4", "Fig. 7", text, 0.83, simulated=share))
     for short, machine in FOUR.items():
         for name, results in found.four.items():
@@ -487,7 +494,7 @@ def _fig_7(found: Found) -> list[FigureRow]:
                 row(
                     f"{kind}-4-{short}-{name}",
                     "Fig. 7",
-                    f"{short}, {name}, {text}: over one GPU, x",
+                    f"{short}, {name}, {text}: speedup over one GPU, x",
                     simulated=of(kind, results[machine]),
                 )
                 for kind, text in texts.items()
@@ -496,7 +503,7 @@ def _fig_7(found: Found) -> list[FigureRow]:
 
 
 def _stores(found: Found) -> list[FigureRow]:
-    """Section V-B: packets of inline stores over packets of decoupled transfers, ALS on Volta."""
+    """Section V-B: packets of inline stores over packets of decoupled transfers (ALS, Volta)."""
     if "als" not in found.four:
         return []
     results = found.four["als"][FOUR["volta"]]
@@ -506,19 +513,20 @@ def _stores(found: Found) -> list[FigureRow]:
         row(
             "store-transactions-als",
             "Sec. V-B",
-            "ALS on 4x Volta: store transactions, inline over decoupled, x",
+            "ALS on 4x Volta: store transactions of inline over those of decoupled transfers, x",
             26,
             simulated=inline / decoupled,
             possible=False,
-            note="here the 16 numbers of a row are adjacent, so 64 B of a line of 128 B "
-            "are stored together, and the ratio is at most 2; a "
-            "ratio of 26 needs stores of 5 B on average",
+            note=(
+                "here the 16 numbers of a row are adjacent, so a store writes 64 B of a line of "
+                "128 B, and the ratio is at most 2; a ratio of 26 needs stores of 5 B on average"
+            ),
         )
     ]
 
 
 def _fig_8_and_9(found: Found) -> list[FigureRow]:
-    """Fig. 8 and 9: the cost of tracking, and the hidden share of the transfers."""
+    """Fig. 8 and 9: the cost of tracking, and the fraction of the transfers that is hidden."""
     tracking, overlap = [], []
     costs: dict[str, list[float]] = {short: [] for short in FOUR}
     hidden: list[float] = []
@@ -529,20 +537,26 @@ def _fig_8_and_9(found: Found) -> list[FigureRow]:
             bound, elided = r.time(Case(4, BOUND)), r.time(best.without_transfers())
             cost = elided / bound - 1
             costs[short].append(cost)
-            text = f"{short}, {name} ({best.label}): tracking without transfers over the bound"
+            text = (
+                f"{short}, {name} ({best.label}): overhead of tracking without transfers over the "
+                "bound"
+            )
             tracking.append(row(f"tracking-{short}-{name}", "Fig. 8", text, simulated=cost))
             copied = r.time(Case(4, SERIAL_COPY)) - bound
             if copied > 0:
                 part = 1 - (r.time(best) - elided) / copied
                 hidden.append(part)
-                text = f"{short}, {name}: part of cudaMemcpy's time that is hidden"
+                text = f"{short}, {name}: fraction of cudaMemcpy's time that is hidden"
                 overlap.append(row(f"overlap-{short}-{name}", "Fig. 9", text, simulated=part))
     means = [sum(some) / len(some) for some in costs.values() if some]
     worst = max((cost for some in costs.values() for cost in some), default=None)
     measured = {name: _measured_tracking(r) for name, r in found.measured.items()}
     here = [cost for _, cost in measured.values()]
     for name, (best, cost) in measured.items():
-        text = f"this computer, {name} ({best.label}): tracking over {BASELINE}, without transfers"
+        text = (
+            f"this computer, {name} ({best.label}): overhead of tracking over {BASELINE}, both "
+            "without transfers"
+        )
         tracking.append(row(f"tracking-{name}", "Fig. 8", text, measured=cost))
     return [
         row(
@@ -565,7 +579,7 @@ def _fig_8_and_9(found: Found) -> list[FigureRow]:
         row(
             "hidden-least",
             "Fig. 9",
-            "least part of the transfer time that is hidden",
+            "smallest fraction of the transfer time that is hidden",
             0.75,
             simulated=min(hidden, default=None),
         ),
@@ -575,36 +589,36 @@ def _fig_8_and_9(found: Found) -> list[FigureRow]:
 
 _SMALL_INPUTS = (
     "our inputs have between a third (PageRank, 16 GPUs) and a six-hundredth (ALS, 4 GPUs) of the "
-    "paper's rows. Copies start one after another, and with such inputs each start weighs as much "
-    "as the copy's bytes. The paper's inputs take longer than 45 minutes to simulate. On 16 GPUs "
-    "this mechanism gives 0.31, 0.46 and 0.65 of one GPU's speed with one, two and four times the "
-    "rows (bench/results/proact-sizes-16.json). The row concurrent-bulk-copy-4 has copies to all "
-    "GPUs at once"
+    "paper's rows. Copies start one after another, and with such small inputs the start of a copy "
+    "takes as long as its bytes. Simulating the paper's inputs takes longer than 45 minutes. On 16 "
+    "GPUs this mechanism gives 0.31, 0.46 and 0.65 of one GPU's speed with one, two and four times "
+    "the rows (bench/results/proact-sizes-16.json). The row concurrent-bulk-copy-4 has copies to "
+    "all GPUs at once"
 )
 _SMALL_PARTS = (
-    "even transfers that take no time give less (opportunity-16). The inputs are as large as can "
-    "be simulated, and a sixteenth of them takes hardly longer than a launch and an exchange, "
-    "above all in X-ray CT. With four times the rows, the lesser of this bound and that of the "
-    "links is 10.0 (bench/results/proact-sizes-16.json)"
+    "even transfers that take no time give less (row opportunity-16). The inputs are as large as "
+    "can be simulated, but a sixteenth of an input takes hardly longer than a launch and an "
+    "exchange, above all in X-ray CT. With four times the rows, the lesser of this bound and the "
+    "bound of the links is 10.0 (bench/results/proact-sizes-16.json)"
 )
 _HALF_SENDING = (
     "X-ray CT and PageRank capture half: their GPUs send for about as long as they compute, and "
     "gain only as much as if they sent after the computation (bench/results/proact-sizes-16.json)"
 )
 _CHILD_LAUNCHES = (
-    "the paper explains it by the driver's work on the host for each launch from a kernel, but "
-    "does not give the cost. Here such a launch costs a time until the child starts and a time "
-    "between launches, and slows the launching kernel in no other way"
+    "the paper explains this figure by the driver's work on the host for each launch from a "
+    "kernel, but does not give its cost. Here a launch from a kernel costs two times: until the "
+    "child starts, and between two launches. It does not slow the launching kernel in any other way"
 )
 _COPYING_KERNELS = (
     "the paper says that its copying kernels interfere with the computation, but not how much. "
-    "Here they only take places on the GPU and bandwidth"
+    "Here a copying kernel takes only thread slots and bandwidth from the computation"
 )
 _TRACKING = (
     "here a block writes adjacent rows, so it adds to only one or two counters. The paper's "
-    "programs are not public; its largest overhead is that of PageRank"
+    "programs are not public; its largest overhead is PageRank's"
 )
-# The reason why a figure differs from the published one by more than 15 %, by the row's key.
+# From a row's key to the reason why its figure differs from the published one by more than 15 %.
 REASONS: Mapping[str, str] = {
     "bulk-copy-4": _SMALL_INPUTS,
     "vs-bulk-copy-4-dgx-2": _SMALL_INPUTS,
@@ -617,7 +631,7 @@ REASONS: Mapping[str, str] = {
     "tracking-mean": _TRACKING,
     "tracking-worst": _TRACKING,
 }
-# The figures among these that our inputs cannot reach.
+# The keys of REASONS whose published figures our inputs cannot reach.
 IMPOSSIBLE = frozenset(key for key, why in REASONS.items() if why in (_SMALL_INPUTS, _SMALL_PARTS))
 FAR = 0.15
 
@@ -630,7 +644,7 @@ def _explained(one: FigureRow) -> FigureRow:
 
 
 def _measured_tracking(results: Results) -> tuple[Case, float]:
-    """The fastest decoupled configuration, and its cost of tracking without transfers."""
+    """Return the fastest decoupled configuration, and its cost of tracking without transfers."""
     bulk, best = _cases_without_transfers(results)
     elided = results.time(best.without_transfers())
     return best, elided / results.time(bulk.without_transfers()) - 1
@@ -645,28 +659,31 @@ SIXTEEN_BEST_OF = (INLINE, POLLING)
 
 
 def _fig_10_of(sixteen: Mapping[str, Results], gpus: int, *, last: bool) -> list[FigureRow]:
-    """Figures of Fig. 10 for a number of GPUs of the DGX-2."""
+    """Return the figures of Fig. 10 for a number of GPUs of the DGX-2."""
     ours = {name: r.time(r.fastest(gpus, SIXTEEN_BEST_OF)) for name, r in sixteen.items()}
 
     def over(case: Case, times: Mapping[str, float] = ours) -> float | None:
-        """The geometric mean of a case's time over the times of others."""
+        """Return the geometric mean over the workloads of a case's time over `times`."""
         return geometric_mean(r.time(case) / times[name] for name, r in sixteen.items())
 
     single = Case(1, BASELINE)
     bound = {name: r.time(Case(gpus, BOUND)) for name, r in sixteen.items()}
     serial = {name: r.time(Case(gpus, SERIAL_COPY)) for name, r in sixteen.items()}
     figures = {
-        "speedup": ("PROACT over one GPU, x", over(single)),
-        "opportunity": ("infinite bandwidth over one GPU, x", over(single, bound)),
-        "bulk-copy": (f"cudaMemcpy ({SERIAL_COPY}) over one GPU, x", over(single, serial)),
+        "speedup": ("speedup of PROACT over one GPU, x", over(single)),
+        "opportunity": ("speedup of infinite bandwidth over one GPU, x", over(single, bound)),
+        "bulk-copy": (
+            f"speedup of cudaMemcpy ({SERIAL_COPY}) over one GPU, x",
+            over(single, serial),
+        ),
         "vs-bulk-copy": (
-            f"PROACT over cudaMemcpy ({SERIAL_COPY}), x",
+            f"speedup of PROACT over cudaMemcpy ({SERIAL_COPY}), x",
             over(Case(gpus, SERIAL_COPY)),
         ),
-        "captured": ("part of the opportunity that PROACT captures", over(Case(gpus, BOUND))),
+        "captured": ("fraction of the opportunity that PROACT captures", over(Case(gpus, BOUND))),
     }
     if last:
-        text = f"PROACT over copies to all at once ({BASELINE}), x"
+        text = f"speedup of PROACT over copies to all GPUs at once ({BASELINE}), x"
         figures["vs-concurrent-bulk-copy"] = (text, over(Case(gpus, BASELINE)))
     keys = {kind: f"{kind}-{gpus}" if gpus != 4 else f"{kind}-4-dgx-2" for kind in figures}
     return [
@@ -689,9 +706,9 @@ def _fig_10(found: Found, p: Plan) -> list[FigureRow]:
         rows += _fig_10_of(found.sixteen, gpus, last=gpus == most)
     for name, r in found.sixteen.items():
         best = r.fastest(most, SIXTEEN_BEST_OF)
-        text = f"DGX-2, {most} GPUs, {name} ({best.label}): over one, x"
+        text = f"DGX-2, {most} GPUs, {name} ({best.label}): speedup over one GPU, x"
         rows.append(row(f"speedup-{most}-{name}", "Fig. 10", text, simulated=r.speedup(best)))
-        text = f"DGX-2, {most} GPUs, {name}: infinite bandwidth over one, x"
+        text = f"DGX-2, {most} GPUs, {name}: speedup of infinite bandwidth over one GPU, x"
         value = r.speedup(Case(most, BOUND))
         rows.append(row(f"opportunity-{most}-{name}", "Fig. 10", text, simulated=value))
     for short, machine in FOUR.items():
@@ -703,19 +720,22 @@ def _fig_10(found: Found, p: Plan) -> list[FigureRow]:
                 ("speedup", "PROACT", speedups),
                 ("bulk-copy", f"cudaMemcpy ({SERIAL_COPY})", serial),
             ):
-                full = f"{short}, {gpus} GPUs: {text} over one GPU, x"
+                full = f"{short}, {gpus} GPUs: speedup of {text} over one GPU, x"
                 mean = geometric_mean(values)
                 rows.append(row(f"{kind}-{gpus}-{short}", "Fig. 10", full, simulated=mean))
     return rows
 
 
-# The exchanges in an iteration of each workload; workloads that are not listed have one.
+# From a workload to the exchanges in its iteration. Other workloads have one exchange.
 EXCHANGES: Mapping[str, int] = {"als": 2, "ct": 2 * given.SUBSETS}
 
 
 def _hardware(found: Found) -> list[FigureRow]:
-    """Section V-B: "we expect a hardware implementation to outperform the inline variant in all
-    cases"."""
+    """Section V-B: the hardware implementation compared with `inline`.
+
+    The paper says "we expect a hardware implementation to outperform the inline variant in all
+    cases".
+    """
     gains, losses, rows = {}, [], []
     for short, machine in FOUR.items():
         for name, results in found.four.items():
@@ -725,7 +745,7 @@ def _hardware(found: Found) -> list[FigureRow]:
             exchanges = EXCHANGES.get(name, 1) * r.outcomes[ours].iterations
             losses.append((r.outcomes[ours].time_s - r.outcomes[inline].time_s) / exchanges)
             gains[f"{short}-{name}"] = gain
-            text = f"{short}, {name}: {PROACT_HARDWARE} over {INLINE}, x"
+            text = f"{short}, {name}: speedup of {PROACT_HARDWARE} over {INLINE}, x"
             rows.append(row(f"hardware-vs-inline-{short}-{name}", "Sec. V-B", text, simulated=gain))
     least = min(gains, key=lambda key: gains[key], default="")
     slower = sum(gain < 1 for gain in gains.values())
@@ -733,17 +753,19 @@ def _hardware(found: Found) -> list[FigureRow]:
         row(
             "hardware-vs-inline",
             "Sec. V-B",
-            f"{PROACT_HARDWARE} over {INLINE}, least ({least}), x (above 1 expected)",
+            f"smallest speedup of {PROACT_HARDWARE} over {INLINE} ({least}), x (above 1 expected)",
             simulated=gains.get(least),
-            note=f"slower in {slower} of {len(gains)}: a chunk is sent only when its "
-            "last element is stored, while inline has sent the other elements by "
-            "then. So an epoch ends later by the fetch of a descriptor, the start "
-            "of a copy and the last chunks, which matters if epochs take tens of microseconds",
+            note=(
+                f"slower in {slower} of {len(gains)}: a chunk is sent only after its last element "
+                "is stored, while inline has sent the other elements by then. So an epoch ends "
+                "later by the fetch of a descriptor, the start of a copy and the last chunks. This "
+                "delay matters if an epoch takes tens of microseconds"
+            ),
         ),
         row(
             "hardware-loss-us",
             "Sec. V-B",
-            f"{PROACT_HARDWARE} less {INLINE}, most, us an epoch",
+            f"longest time that {PROACT_HARDWARE} takes more than {INLINE}, us an epoch",
             simulated=1e6 * max(losses) if losses else None,
         ),
         *rows,
@@ -775,16 +797,19 @@ def _table_1() -> list[FigureRow]:
                 simulated=gpu.compute_units * lanes * 2 * gpu.clock_MHz * 1e-6),
             row(f"memory-{short}", "Table I", f"{short}: memory, GB/s", memory,
                 simulated=gpu.dram.bandwidth_GB_per_s,
-                note="the published values are peaks; the machine files have measured values"),
-            row(f"links-{short}", "Table I", f"{short}: links of a GPU, {ways} GB/s", link,
+                note=(
+                    "the published values are peak values; the machine files have measured values"
+                )),
+            row(f"links-{short}", "Table I", f"{short}: bandwidth of a GPU's links, {ways} "
+                "GB/s", link,
                 simulated=_egress(described) * (1 if short in ONE_WAY else 2),
-                note="the paper says both directions" if short in ONE_WAY else ""),
+                note="the paper's value counts both directions" if short in ONE_WAY else ""),
         ]  # fmt: skip
     return rows
 
 
 def _egress(machine: Machine) -> float:
-    """The GB/s that leave the first GPU, over NVLink if the machine has it."""
+    """Return the GB/s that can leave the first GPU, over NVLink if the machine has NVLink."""
     of_gpu = [c.link for c in connections(machine) if "gpu0" in (c.a, c.b)]
     direct = [link for link in of_gpu if machine.protocol[link.protocol].kind.startswith("nvlink")]
     return sum(link.bandwidth_GB_per_s for link in direct or of_gpu)
@@ -811,7 +836,7 @@ def _table_2(found: Found) -> list[FigureRow]:
                 row(
                     f"best-{short}-{name}",
                     "Table II",
-                    f"{short}, {name}: fastest",
+                    f"{short}, {name}: fastest configuration",
                     published.get((short, name), decoupled[short]),
                     simulated=_short(best),
                 )
@@ -820,7 +845,7 @@ def _table_2(found: Found) -> list[FigureRow]:
 
 
 def _short(case: Case) -> str:
-    """A configuration in the notation of Table II."""
+    """Return a configuration in the notation of Table II."""
     if case.mechanism == INLINE:
         return "I"
     chunk = size_text(case.config.chunk_bytes or 0).replace(" KiB", "kB").replace(" MiB", "MB")

@@ -1,33 +1,34 @@
 """Sizes and seeds of the runs of `interlace reproduce proact`.
 
-They follow from the paper alone (sections IV-C and V) and from the time that a run may take. They
-were chosen without a look at any published figure, and they do not change.
+Sizes and seeds follow from the paper alone (sections IV-C and V) and from the time that a run may
+take. We chose them without a look at any published figure, and they do not change.
 
 - PageRank runs on "the Wikipedia dataset": the SuiteSparse Collection's wikipedia-20070206 has
-  3,566,907 vertices and 12.6 edges a vertex. Here: an R-MAT graph, also a power law, of 13 edges a
-  vertex.
+  3,566,907 vertices and 12.6 edges a vertex. Here: an R-MAT graph with 13 edges a vertex. Its
+  degrees also follow a power law.
 - SSSP and ALS run on HV15R: a three-dimensional flow problem of 2,017,169 rows and 140.3 entries a
   row. Here: cubes of the same structure (interlace.data.meshes), with 135 entries in an inner row.
-  ALS makes gradient steps, as the paper's does. The paper gives no number of factors: here 16, the
-  smaller of the two available ranks.
-- Jacobi runs on "banded matrices, which arise widely in finite element analysis", of no given size.
-  Here: as many entries in a row as HV15R has, a band of 2 x 70 + 1.
+  ALS makes gradient steps, as the paper's ALS does. The paper gives no number of factors. Here: 16,
+  the smaller of the two ranks that our kernels have.
+- Jacobi runs on "banded matrices, which arise widely in finite element analysis". The paper gives
+  no size. Here: a band of 2 x 70 + 1 entries, as many in a row as HV15R has.
 
-- The paper gives no size for X-ray CT; the method is "similar to that used in the FDA-approved GE
+- The paper gives no size for X-ray CT. Its method is "similar to that used in the FDA-approved GE
   Veo CT system". That system reconstructs slices of 512 x 512 pixels from 984 views a turn. Here:
-  such a slice with ordered subsets (src/workload/ct.hpp). The rays are parallel, so 492 angles in
-  half a turn hold the same information. The computation for each byte depends only on the angles in
-  a subset. The paper does not say how often GPUs exchange. The common number of 12 subsets gives 41
-  angles each. All subsets cost the same, so two of the twelve run.
+  such a slice with ordered subsets (src/workload/ct.hpp). Our rays are parallel, so 492 angles in
+  half a turn hold the same information as 984 in a full turn. The computation for each byte depends
+  only on the number of angles in a subset. The paper does not say how often GPUs exchange. Twelve
+  subsets are usual and have 41 angles each. All subsets cost the same, so only two of the twelve
+  run.
 
-The ratio of entries to rows decides how much a GPU computes for each byte that it sends. It is the
-paper's ratio wherever the paper gives one. The number of rows is as large as the time allows: a
-simulated second takes days. The machine with 16 GPUs has about twice as many rows or pixels as
-the machines with four, because a GPU's part becomes small there. Every iteration costs the same, so
-one runs. It has two epochs in ALS, and two for each subset in X-ray CT.
+The ratio of entries to rows decides how much a GPU computes for each byte that it sends. Our inputs
+have the paper's ratio wherever the paper gives one. The number of rows is as large as the time
+allows: to simulate one second takes days. On 16 GPUs the inputs have about twice as many rows or
+pixels as on four, because each GPU's part becomes small there. Every iteration costs the same, so
+only one runs. An iteration has two epochs in ALS, and two epochs for each subset in X-ray CT.
 
-`quick` has about a tenth of the sizes. Launches, flags and starts of copies do not shrink with the
-rows and weigh more there.
+`quick` has about a tenth of the sizes. Launches, flags and starts of copies do not become shorter
+with fewer rows, so they weigh more in `quick`.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ from typing import NamedTuple
 
 SEED = 1
 ITERATIONS = 1
-EDGE_FACTOR = 13  # edges a vertex of PageRank's graph
+EDGE_FACTOR = 13  # edges of a vertex in PageRank's graph
 HALF_BANDWIDTH = 70  # half the bandwidth of Jacobi's matrix
 RANK = 16  # the number of ALS's factors
 ANGLES, SUBSETS = 82, 2  # angles and subsets of X-ray CT
 
-# The microbenchmark (section IV-C): 256 MB are transferred.
+# The microbenchmark (section IV-C) transfers 256 MB.
 OVERLAP_BYTES = 256 << 20
 QUICK_OVERLAP_BYTES = 16 << 20
 
@@ -51,7 +52,7 @@ class Sizes(NamedTuple):
 
     pagerank_scale: int  # 2**scale vertices
     jacobi_rows: int
-    sssp_side: int  # points of a cube each way
+    sssp_side: int  # points along each side of a cube
     als_side: int
     ct_size: int  # pixels a side
 

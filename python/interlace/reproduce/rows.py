@@ -1,4 +1,4 @@
-"""Published figures compared with ours: rows with stable keys, their table and their file."""
+"""Published figures compared with ours: rows with stable keys, their table and file."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ import msgspec
 from interlace.base import table
 from interlace.base.counts import counted
 
-FORMAT = 1  # the version of the file's format
-FURTHEST = 3  # the number of figures that the summary names
+FORMAT = 1  # version of the file format
+FURTHEST = 3  # at most this many figures are named in the summary
 
 Value = float | str | None
 
 
 class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure. `key` never changes. None means not known, not published or not measured."""
+    """One figure. `key` never changes. None means unknown, unpublished or not measured."""
 
     key: str
-    figure: str  # the paper's name of the figure
+    figure: str  # the figure, table or section of the paper
     quantity: str  # the meaning of the value, with its unit
     published: Value = None
     simulated: Value = None
     measured: Value = None
     ratio: float | None = (
-        None  # our figure (the simulated one, if there is one) over the published one
+        None  # ours over the published figure; ours is the simulated figure if there is one
     )
-    possible: bool = True  # False: our figure cannot match the published one; `note` says why
+    possible: bool = True  # False if our figure cannot match the published one; `note` says why
     note: str = ""
 
     @property
     def ours(self) -> Value:
-        """The simulated value, else the measured one."""
+        """Return the simulated value, or else the measured one."""
         return self.measured if self.simulated is None else self.simulated
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A run whose result figures use. A run with a `max_error` was verified."""
+    """A run that figures are computed from. A run with a `max_error` was verified."""
 
     node: str
     machine: str
@@ -49,12 +49,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     config: dict[str, int | str]
     iterations: int
     time_s: float
-    max_error: float | None  # None: a run without transfers has no result
+    max_error: float | None  # None if the run has no transfers and so no result
     remote_transactions: int
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of figures."""
+    """The content of a file of figures."""
 
     format: int
     paper: str
@@ -63,8 +63,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     commit: str | None
     date: str
-    seconds: float  # seconds that all runs together took
-    jobs: int  # the number of simulations at a time
+    seconds: float  # seconds that all runs took together
+    jobs: int  # number of simulations at a time
     inputs: dict[str, Any]
     rows: list[FigureRow]
     runs: list[Run]
@@ -81,7 +81,7 @@ def row(
     possible: bool = True,
     note: str = "",
 ) -> FigureRow:
-    """A row, with its ratio if both sides are numbers."""
+    """Return a row. It has a ratio if both sides are numbers."""
     ours = measured if simulated is None else simulated
     ratio = None
     if isinstance(published, int | float) and isinstance(ours, int | float) and published:
@@ -106,7 +106,7 @@ def _text(value: Value) -> str:
 
 
 def agreement(rows: Sequence[FigureRow]) -> list[str]:
-    """How far our figures are from the published ones, in one or two sentences."""
+    """Return one or two sentences that say how far our figures are from the published ones."""
     compared = [one for one in rows if one.ratio is not None and one.ratio > 0 and one.possible]
 
     def off(one: FigureRow) -> float:
@@ -131,7 +131,7 @@ def agreement(rows: Sequence[FigureRow]) -> list[str]:
 
 
 def print_rows(head: str, rows: Sequence[FigureRow], summary: Sequence[str]) -> None:
-    """Print a summary and a table of figures, followed by the notes with their rows."""
+    """Print a summary and a table of figures. Then print each note after the keys of its rows."""
     cut = [
         table.Column("figure", "", [row.figure for row in rows], number=False),
         table.Column("quantity", "", [row.quantity for row in rows], number=False),

@@ -1,4 +1,4 @@
-"""The verified runs from whose times a paper's figures are computed."""
+"""The verified runs from whose times the figures of a paper are computed."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ Found = TypeVar("Found")
 
 
 class Results:
-    """Outcomes of one workload on one machine, by case; their values are left out."""
+    """The outcomes of one workload on one machine, by case. They have no result values."""
 
     def __init__(self) -> None:
         self.outcomes: dict[Case, Outcome] = {}
 
     def time(self, case: Case) -> float:
-        """The seconds that a run took."""
+        """Return the seconds that a run took."""
         return self.outcomes[case].time_s
 
     def speedup(self, case: Case) -> float:
-        """The speedup over the single GPU."""
+        """Return the speedup over the single GPU."""
         return self.time(Case(1, BASELINE)) / self.time(case)
 
     def fastest(self, gpus: int, mechanisms: Sequence[str]) -> Case:
-        """The fastest case of these mechanisms."""
+        """Return the fastest case of these mechanisms."""
         of_them = [c for c in self.outcomes if c.gpus == gpus and c.mechanism in mechanisms]
         return min(of_them, key=lambda case: (self.time(case), case.mechanism, case.config))
 
 
 class Runner:
-    """Runs cases, `jobs` simulations at a time, and remembers them all."""
+    """Run cases and remember all runs. `jobs` simulations run at a time."""
 
     def __init__(self, core: Any, jobs: int, tick: Callable[[], None]) -> None:
         self.core = core
         self.jobs = jobs
         self.tick = tick
         self.runs: list[Run] = []
-        self.described: dict[str, Machine] = {}  # machines without a file, by name
+        self.described: dict[str, Machine] = {}  # from a name to a machine that has no file
 
     def map(self, work: Sequence[Callable[[], Found]], names: Sequence[object]) -> list[Found]:
-        """The results of pieces of work, in order; each runs in its own process."""
+        """Return the results of pieces of work, in order. Each piece has a process of its own."""
 
         def numbered(index: int, call: Callable[[], Found]) -> tuple[int, Found]:
             return index, call()
@@ -65,12 +65,14 @@ class Runner:
         self, workload: Workload, machines: Sequence[str], cases: Sequence[Case],
         results: dict[str, Results], *, only: str | None = None,
     ) -> None:  # fmt: skip
-        """Run every case on every machine, or on one machine, and keep the outcomes."""
+        """Run each case on each machine, and keep the outcomes."""
         chosen = [name for name in machines if only in (None, name)]
         self.simulate_each([(workload, name, case, results) for case in cases for name in chosen])
 
     def simulate_each(self, runs: Sequence[tuple[Workload, str, Case, dict[str, Results]]]) -> None:
-        """Run cases of any workloads and machines, and add each outcome to its results."""
+        """Run cases of any workloads and machines, and add each outcome to the results it belongs
+        to.
+        """
         described = {
             name: to_core(self.described.get(name) or load_machine(name), self.core)
             for _, name, _, _ in runs
@@ -90,7 +92,7 @@ class Runner:
             results.setdefault(name, Results()).outcomes[case] = done[index]
 
     def measure(self, workload: Workload, node: CudaNode, cases: Sequence[Case]) -> Results:
-        """Run every case on the GPUs of this computer, one after another."""
+        """Run each case on the GPUs of this computer, one after another."""
         results = Results()
         for outcome in node.outcomes(workload, cases):
             error = workload.verify(outcome)
@@ -115,7 +117,7 @@ class Runner:
         node: str,
         machine: str,
         outcome: Outcome,
-        error: float | None,  # None: the run has no result to verify
+        error: float | None,  # None if the run has no result to verify
     ) -> Outcome:
         outcome.forget_values()
         outcome.timeline = []

@@ -1,8 +1,8 @@
-"""The workloads of `interlace bench simulator`: `reproduce finepack`'s with small sizes.
+"""The workloads of `interlace bench simulator`: those of `reproduce finepack`, with small sizes.
 
-The kernels are the same as in `reproduce finepack`, except for ALS. ALS solves its equations as in
-`study`, with a kernel that has few accesses to memory. The gradient steps of `reproduce finepack`,
-with a lane for each row, would be by far the fastest workload.
+The kernels are those of `reproduce finepack`, except for ALS. ALS solves its equations as in
+`study`, with a kernel that rarely accesses memory. The gradient steps of `reproduce finepack`, with
+a lane for each row, would be by far the fastest workload.
 """
 
 from __future__ import annotations
@@ -31,5 +31,5 @@ def _equations(sizes: Sizes) -> Workload:
 
 
 def workloads(sizes: Sizes = QUICK_FOUR_GPUS) -> dict[str, Callable[[], Workload]]:
-    """Each workload by its name; the process that runs a workload loads it."""
+    """Return each workload by its name. The process that runs a workload loads it."""
     return {name: partial(load, sizes) for name, load in {**LOADED, "als": _equations}.items()}
