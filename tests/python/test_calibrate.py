@@ -159,10 +159,10 @@ def test_two_gpus_give_the_rows_of_two(run: Run, tmp_path: Path, cuda: FakeCuda)
         few = row.gpus > 2
         assert (row.key in reasons) == (few or row.family == "wire bytes"), row.key
         if few:
-            assert reasons[row.key] == f"takes {row.gpus} GPUs, and this computer has 2"
+            assert reasons[row.key] == f"needs {row.gpus} GPUs, and this computer has 2"
     assert reasons["host to 3 GPUs"].startswith("takes 3 GPUs")
     assert reasons["polling agent, 3 peers"].startswith("takes 4 GPUs")
-    assert "the driver has no NVLink counters here" in ran.out
+    assert "the driver has no NVLink counters on this computer" in ran.out
     assert "512 MiB to host, relayed by 4 GPUs" in reasons
 
 
@@ -176,7 +176,7 @@ def test_what_fails_is_named_and_the_rest_is_shown(
     ran = run("calibrate", "--save-measured", saved)
     assert ran.code == 1
     assert "failed: a copy of 8 bytes from GPU 0 to GPU 1 left 8 of them wrong" in ran.out
-    assert "failed: the copy engine left 3 bytes wrong" in ran.out
+    assert "failed: the copy engine left 3 wrong bytes at the destination" in ran.out
     assert "4 B scattered stores" in ran.out
     kept = json.loads(saved.read_text())["rows"]
     assert not any("copy of" in row["row"] for row in kept)
@@ -208,7 +208,7 @@ def test_one_gpu_gives_the_rows_of_one(run: Run, tmp_path: Path, cuda: FakeCuda)
     of_one = [row.key for row in calibration.definitions() if row.gpus == 1]
     assert [row["row"] for row in document["rows"]] == of_one
     reasons = {it["row"]: it["reason"] for it in document["not_measured"]}
-    assert reasons["host to GPU"] == "takes 2 GPUs, and this computer has 1"
+    assert reasons["host to GPU"] == "needs 2 GPUs, and this computer has 1"
     assert "One property of a GPU: the machine file may be fitted to these rows." in ran.out
 
 
@@ -240,8 +240,8 @@ def test_chains_of_operations_are_simulated() -> None:
         ([{"row": "no such row", "value": 1}], {}, "there is no row 'no such row'"),
         ([{"row": SMALL[0], "value": 1}] * 2, {}, "occurs twice"),
         ([{"row": SMALL[0], "value": 0}], {}, "is not above 0"),
-        ([{"row": SMALL[0], "value": 1e308}], {}, "is 1e+308; nothing measures that"),
-        ([{"row": SMALL[0], "value": 5e-324}], {}, "is 5e-324; nothing measures that"),
+        ([{"row": SMALL[0], "value": 1e308}], {}, "is 1e+308; no measurement can give this value"),
+        ([{"row": SMALL[0], "value": 5e-324}], {}, "is 5e-324; no measurement can give this value"),
         ([{"row": SMALL[0]}], {}, "is not a file of measured rows"),
         ([], {}, "has no rows"),
         ([{"row": SMALL[0], "value": 1}], {"format": 2}, "format is 2; it must be 1"),
@@ -277,4 +277,4 @@ def test_a_machine_of_too_few_gpus(run: Run, tmp_path: Path) -> None:
     machine.write_text(text.replace("count = 4", "count = 2"))
     ran = run("calibrate", "--machine", machine, "--measured", SHIPPED)
     assert ran.code == 2
-    assert "has 2 GPUs; a calibration takes 4" in ran.err
+    assert "has 2 GPUs; a calibration needs 4" in ran.err

@@ -106,7 +106,9 @@ def test_the_time_ends(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ran = run("bench", "load", "-b", "1M", "--device", "cpu", "-n", 2, "--folder", tmp_path,
               "--methods", "interlace", "--limit", 1)  # fmt: skip
     assert ran.code == 0, ran.err
-    assert "Left out: cache: what was not measured in the time allowed." in ran.out
+    assert (
+        "Left out: cache: the rest was not measured, because the time allowed was over." in ran.out
+    )
     assert re.search(r"^interlace +page cache ", ran.out, re.MULTILINE)
 
 
@@ -213,7 +215,7 @@ def test_pages_are_dropped_and_counted(tmp_path: Path) -> None:
         (["--device", "tpu"], "'tpu' is not a device; give cpu, cuda, or cuda:0 and so on"),
         (
             ["--device", "cpu,cuda:0"],
-            "--device cpu,cuda:0: give cpu, or GPUs that are all different",
+            "--device cpu,cuda:0: give cpu, or GPUs without repetition",
         ),
         (["--device", "cpu", "--folder", "/nowhere"], "--folder /nowhere is not a folder"),
         (["--slot", "1"], "--slot '1': give a size from 4K to 1G, such as 256M"),
@@ -245,4 +247,4 @@ def test_no_room(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(load_bench.shutil, "disk_usage", lambda _folder: Full)
     ran = run("bench", "load", "-b", "1M", "--device", "cpu", "--folder", tmp_path)
     assert ran.code == 2
-    assert f"{tmp_path} has 0.0 GiB free, and the file takes" in ran.err
+    assert f"{tmp_path} has 0.0 GiB free, and the file needs" in ran.err

@@ -129,5 +129,5 @@ def test_without_pytorch(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = run("bench", "park")
     assert (ran.code, ran.err) == (
         2,
-        "interlace: bench park needs torch, which is not installed\n",
+        "interlace: bench park needs PyTorch; install torch\n",
     )

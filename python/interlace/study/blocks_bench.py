@@ -1,7 +1,7 @@
-"""Batches of blocks between page-locked memory and a GPU, compared with other ways to copy them.
+"""Measures batches of blocks between page-locked memory and a GPU, and compares copy methods.
 
 The blocks are rows of two arrays, chosen at random. A measured time begins at the call on an idle
-stream, and ends when all bytes have arrived. The methods take turns. The bytes of each method's
+stream and ends when all bytes have arrived. The methods take turns. The bytes of each method's
 first batch are verified.
 """
 
@@ -29,7 +29,7 @@ METHODS = (OWN, DRIVER, LOOP, TORCH)
 DIRECTIONS = ("to-gpu", "to-host")
 POOL = 1024 * MIB  # bytes of each array
 MOST_BATCH = 256 * MIB
-IN_A_ROW = 8  # batches in a row, for the rate without the wait between two batches
+IN_A_ROW = 8  # batches in a row; their rate does not include the wait between two batches
 MOST_LOOP = (
     4096  # most blocks for the loop of plain copies; more blocks take long and show nothing new
 )
@@ -38,40 +38,42 @@ WORK_TIMES = 400
 
 
 class BlocksRow(msgspec.Struct):
-    """The measurements of a method with batches of one block size, one number of blocks and one
-    direction."""
+    """The measurements of one method.
+
+    They use batches of one block size, one number of blocks and one direction.
+    """
 
     method: str
     direction: str
     block_bytes: int
     blocks: int
-    way: str | None  # the way that `interlace` chose
+    way: str | None  # the way to copy that `interlace` chose
     time_us: list[float]
     median_us: float
     best_us: float
-    host_ns: float  # the host's time for each block until the call returns; the median
-    gb_per_s: float  # the rate of the median time
-    in_a_row_us: float | None  # the time of a batch if eight follow each other
-    slower: float | None  # time over the fastest peer's, minus 1
-    wrong: int  # blocks with wrong bytes
+    host_ns: float  # the median of the host's time for each block, until the call returns
+    gb_per_s: float  # the rate that follows from the median time
+    in_a_row_us: float | None  # the time of a batch when eight batches follow each other
+    slower: float | None  # this method's time over the fastest other library's time, minus 1
+    wrong: int  # the number of blocks with wrong bytes
 
 
 class BesideRow(msgspec.Struct):
-    """How much slower a kernel runs while batches of blocks are copied."""
+    """The slowdown of a kernel while batches of blocks are copied."""
 
-    kernel: str  # compute: products of matrices; memory: reads and writes the GPU's memory
+    kernel: str  # compute: multiplies matrices; memory: reads and writes the GPU's memory
     direction: str
     block_bytes: int
     method: str
-    most_thread_blocks: int  # the limit on a batch's thread blocks; 0: no limit
+    most_thread_blocks: int  # the limit on a batch's thread blocks; 0 means no limit
     alone_ms: float
     beside_ms: float
-    lost: float  # the lost share of the kernel's rate
+    lost: float  # the fraction of the kernel's rate that is lost
     gb_per_s: float  # the rate of the batches
 
 
 class BlocksResults(BenchmarkFile):
-    """A file of results."""
+    """The content of a results file of `interlace bench blocks`."""
 
     torch: str
     link_gb_per_s: dict[str, float]  # the rate of one copy of 256 MiB, by direction
@@ -81,7 +83,7 @@ class BlocksResults(BenchmarkFile):
 
 
 class Machine:
-    """The GPU, its memory and the driver's calls."""
+    """The GPU, its memory and the driver's functions for copies."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -93,10 +95,11 @@ class Machine:
             self.torch: Any = importlib.import_module("torch")
         except ImportError:
             raise UserError(
-                "bench blocks needs PyTorch, because it compares with PyTorch's copies"
+                "bench blocks needs PyTorch, because it compares copies with those of PyTorch; "
+                "install torch"
             ) from None
         if not self.torch.cuda.is_available():
-            raise UserError("bench blocks measures a GPU, and PyTorch finds none")
+            raise UserError("bench blocks needs a GPU, and PyTorch finds none")
         self.device = self.torch.device("cuda:0")
         self.stream = self.torch.cuda.Stream(self.device)
         byte = self.torch.uint8
@@ -110,7 +113,7 @@ class Machine:
         self.gpu.copy_(self.host)
         self.gpu = self.gpu.flip(0)
         self.driver: Any = ctypes.CDLL("libcuda.so.1")
-        # In CUDA 13, the function has no parameter for the index of a failed copy.
+        # In CUDA 13 the function has no parameter that returns the index of a failed copy.
         self.newer = hasattr(self.driver, "cuMemcpyBatchAsync_v2")
         self.batches = self.newer or hasattr(self.driver, "cuMemcpyBatchAsync")
 
@@ -128,13 +131,15 @@ class Machine:
 
 
 class _Attributes(ctypes.Structure):
-    """CUmemcpyAttributes: sources are read in the order of the stream."""
+    """CUmemcpyAttributes. With these values the driver reads the sources in the order of the
+    stream.
+    """
 
     _fields_ = (("order", ctypes.c_int), ("hints", ctypes.c_int * 4), ("flags", ctypes.c_uint))
 
 
 class Batch:
-    """The chosen rows of both arrays, and a method for each way to copy them."""
+    """The chosen rows of both arrays, with a function for each way to copy them."""
 
     def __init__(self, on: Machine, direction: str, size: int, count: int, seed: int) -> None:
         import numpy as np
@@ -183,10 +188,12 @@ class Batch:
             ctypes.c_void_p(self.on.stream.cuda_stream),
         )
         if result != 0:
-            raise UserError(f"cuMemcpyBatchAsync returned {result}")
+            raise UserError(f"cuMemcpyBatchAsync returned error {result}")
 
     def torch(self) -> None:
-        """Gather the rows into one buffer, copy the buffer, and scatter its rows."""
+        """Gather the rows into one buffer, copy the buffer, and scatter the rows at the
+        destination.
+        """
         torch, (host, gpu), (stage, gpu_stage) = self.on.torch, self.words, self.stages
         with torch.cuda.stream(self.on.stream):
             if self.direction == "to-gpu":
@@ -208,7 +215,7 @@ class Batch:
         return {**found, TORCH: self.torch}
 
     def wrong(self, method: Callable[[], Any]) -> tuple[int, Any]:
-        """Return the number of blocks that the method copies wrongly, and the method's result."""
+        """Copy the blocks once. Return the number of wrong blocks and the method's result."""
         torch = self.on.torch
         up = self.direction == "to-gpu"
         to, source = reversed(self.words) if up else self.words
@@ -225,7 +232,9 @@ class Batch:
 
 
 def _timed(on: Machine, method: Callable[[], Any], times: int = 1) -> tuple[float, float]:
-    """Return the seconds of the calls, and the seconds until all bytes have arrived."""
+    """Return two times: seconds until the calls return, and seconds until all bytes have
+    arrived.
+    """
     on.wait()
     begin = time.perf_counter()
     for _ in range(times):
@@ -243,11 +252,11 @@ def measure(batch: Batch, repeats: int) -> list[BlocksRow]:
     wrong = {name: batch.wrong(method) for name, method in methods.items()}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in methods}
     for _ in range(repeats):
-        # The order of methods changes in each round, because PyTorch's threads still use the cores
+        # The order of methods changes in each round, because PyTorch's threads keep the cores busy
         # for a while after PyTorch's turn.
         for name in chance.permutation(list(methods)).tolist():
             method = methods[name]
-            method()  # empties the caches of what the previous method left
+            method()  # removes from the caches what the previous method left there
             times[name].append(_timed(on, method))
     total = batch.size * batch.count
     rows = []
@@ -281,8 +290,7 @@ def measure(batch: Batch, repeats: int) -> list[BlocksRow]:
 def _beside(
     on: Machine, batch: Batch, method: str, bound: int, kernel: str, work: Callable[[], None]
 ) -> BesideRow:
-    """Time a kernel on a stream of its own: first alone, then while batches run back to back on
-    another stream."""
+    """Time a kernel alone, and again while batches run back to back on another stream."""
     torch = on.torch
     other = torch.cuda.Stream(on.device)
 
@@ -318,7 +326,7 @@ def _beside(
     while len(copies) < 3 or not end.query():
         copy()
         copies.append(event(on.stream))
-        copies[-2].synchronize()  # keep one batch running and the next one waiting
+        copies[-2].synchronize()  # one batch runs and the next one waits in the queue
     on.wait()
     beside_ms = float(begin.elapsed_time(end))
     seconds = 1e-3 * float(copies[0].elapsed_time(copies[-1]))
@@ -384,8 +392,8 @@ def run(
         ]
         if not wanted:
             raise UserError(
-                f"all batches of these sizes are larger than {size_text(MOST_BATCH)}; give smaller "
-                "blocks or fewer"
+                f"every batch of these sizes is larger than {size_text(MOST_BATCH)}; give smaller "
+                "blocks or fewer blocks"
             )
         link = {}
         for direction in DIRECTIONS:

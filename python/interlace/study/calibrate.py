@@ -29,18 +29,20 @@ from interlace.study.calibration_row import (
 )
 from interlace.study.measured_file import read_measured_file
 
-FORMAT = 1  # the version of the format of measured files and result files
+FORMAT = 1  # the format version of files of measured rows and of results files
 
 
 class MeasuredRow(msgspec.Struct, forbid_unknown_fields=True):
-    """A row of a measured file. Its unit is that of the row with this name."""
+    """A row of a file of measured rows. Its unit is that of the calibration's row with this
+    name.
+    """
 
     row: str
     value: float
 
 
 class MeasuredRows(msgspec.Struct, forbid_unknown_fields=True):
-    """A file of measured rows."""
+    """The content of a file of measured rows."""
 
     format: int
     machine: str
@@ -52,7 +54,7 @@ class MeasuredRows(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CalibrationRow(msgspec.Struct):
-    """A row with its error. The measured value is None if the row was not measured."""
+    """A row with its error. `measured` is None if the row was not measured."""
 
     row: str
     family: str
@@ -64,14 +66,14 @@ class CalibrationRow(msgspec.Struct):
 
 
 class Missing(msgspec.Struct):
-    """A row that was not measured, and the reason."""
+    """A row that was not measured, and why."""
 
     row: str
     reason: str
 
 
 class Family(msgspec.Struct):
-    """The absolute errors of the rows of one family in a group."""
+    """The absolute errors of one family of rows in one group."""
 
     family: str
     group: str
@@ -82,10 +84,10 @@ class Family(msgspec.Struct):
 
 
 class CalibrationResults(Head, frozen=True):
-    """A file of results."""
+    """The content of a results file of `interlace calibrate`."""
 
     machine: str
-    measured: dict[str, str]  # the origin of the measured column
+    measured: dict[str, str]  # where the measured values come from
     families: list[Family]
     rows: list[CalibrationRow]
     not_measured: list[Missing]
@@ -95,7 +97,7 @@ class CalibrationResults(Head, frozen=True):
 
 
 def read_measured(path: Path, known: Sequence[str]) -> MeasuredRows:
-    """Return the rows of a file. Raises UserError if it is not a file of measured rows."""
+    """Return the rows of a file. Raise UserError if the file is not a file of measured rows."""
     return read_measured_file(
         path,
         MeasuredRows,
@@ -118,7 +120,7 @@ def measure_rows(
     failed = False
     for row in rows:
         if row.gpus > gpus.count:
-            reasons[row.key] = f"takes {row.gpus} GPUs, and this computer has {gpus.count}"
+            reasons[row.key] = f"needs {row.gpus} GPUs, and this computer has {gpus.count}"
         else:
             try:
                 found.append(MeasuredRow(row.key, row.measure(gpus)))
@@ -132,8 +134,8 @@ def measure_rows(
 
 
 def measure_here(rows: Sequence[Definition]) -> tuple[MeasuredRows, dict[str, str], bool]:
-    """Measure the rows on this computer's GPUs. Returns the same as `measure_rows`."""
-    hint = "give a file of measured rows with --measured"
+    """Measure the rows on this computer's GPUs. Return the same items as `measure_rows`."""
+    hint = "give a file of measured rows with --measured FILE"
     node = real_node(1, REPEATS, hint=hint)
     gpus = Gpus(node)
     with progress(f"rows on {node.machine_name}", len(rows), "rows") as tick:
@@ -190,7 +192,7 @@ def families(rows: Sequence[CalibrationRow]) -> list[Family]:
 GROUPS = {
     FITTED: "One pair and one stream: the machine file may be fitted to these rows",
     ONE_PROPERTY: "One property of a GPU: the machine file may be fitted to these rows",
-    STATED: "Rates that the machine file states as they were measured",
+    STATED: "Rates that the machine file states as measured",
     PREDICTED: "Predictions: nothing is fitted to these rows",
 }
 
@@ -199,7 +201,7 @@ def compare(
     machine: Machine, rows: Sequence[Definition], given: MeasuredRows,
     reason: Callable[[str], str], jobs: int,
 ) -> CalibrationResults:  # fmt: skip
-    """Simulate each measured row. `reason` says why a row was not measured."""
+    """Simulate each measured row and compare. `reason` says why rows were not measured."""
     values = {row.row: row.value for row in given.rows}
     compared = [row for row in rows if row.key in values]
     with progress(f"calibration of {machine.name}", len(compared), "rows") as tick:

@@ -1,8 +1,8 @@
-"""The rows of a calibration: each is a measurement on GPUs and a simulation of it.
+"""The rows of a calibration. Each row is a measurement on GPUs and a simulation of it.
 
 Parameters of a machine file may be fitted only to rows with one pair of memories and one stream,
-and to rows that measure one property of a GPU. All other rows are predictions, except rows of host
-memory whose measured rates the machine file states.
+and to rows that measure one property of a GPU. The machine file states the rates of host memory as
+they were measured. All other rows are predictions.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from interlace.study.multiprocessor_rows import multiprocessor_rows
 from interlace.study.plan import Message, make
 
 GPUS = 4  # the number of GPUs that the rows use
-PROBE_ROUNDS = 4096  # rounds of computation that measure the time of a round
+PROBE_ROUNDS = 4096  # a kernel with this many rounds of computation gives the time of a round
 OVERLAP_BYTES = 256 * MIB
 SMALL_CHUNKS_BYTES = (
     240 * MIB
-)  # in chunks of 1 MiB, because the real node waits for at most 256 chunks
-STORED_TO_ALL = MIB  # number of elements of 16 bytes
-LOADED = MIB  # number of elements
+)  # chunks have 1 MiB, because the real node waits for at most 256 chunks
+STORED_TO_ALL = MIB  # the number of elements of 16 bytes
+LOADED = MIB  # the number of elements
 COPIED_BYTES = 16 * MIB  # the bytes that a copy kernel moves
 AGENT_THREADS = 32 * 1024  # 32 blocks of 1024
 
@@ -136,7 +136,7 @@ def _load_rate(element: int, core: Any, machine: Any, _: Machine) -> float:
 
 
 def _stores() -> list[Definition]:
-    kinds = {  # bytes of a lane's store, number of stores, number of adjacent lanes
+    kinds = {  # name, bytes of a lane's store, number of stores, number of adjacent lanes
         "4 B scattered stores": (4, MIB, 1),
         "8 B scattered stores, 2 lanes": (4, MIB, 2),
         "16 B scattered stores, one lane": (16, 2 * MIB, 1),
@@ -146,8 +146,8 @@ def _stores() -> list[Definition]:
         "128 B scattered stores, 32 lanes": (4, 4 * MIB, 32),
         "contiguous stores, 16 B a lane": (16, 4 * MIB, 0),
     }
-    # Fewer stores suffice to count bytes on the wire, because every run sends the same number of
-    # bytes.
+    # Every run sends the same number of bytes, so a few stores are enough to count bytes on the
+    # wire.
     few = 256 * KIB
     return [
         *(
@@ -243,7 +243,7 @@ def _host() -> list[Definition]:
 def _gain(
     peers: int, size: int, mechanism: str, config: Config, core: Any, machine: Any, _: Machine
 ) -> float:
-    """The speedup of a mechanism over bulk-copy if the kernel takes as long as the transfer."""
+    """Return a mechanism's speedup over bulk-copy if the kernel takes as long as the transfer."""
 
     def run(name: str, how: Config, rounds: int) -> float:
         _ranges, chunk_bytes, threads, _variant = how.arguments()
@@ -305,8 +305,8 @@ def definitions() -> list[Definition]:
 
 
 def check_machine(machine: Machine) -> None:
-    """Raise UserError if the machine cannot run the rows."""
+    """Raise UserError if the machine cannot run the calibration."""
     if machine.gpu.count < GPUS:
-        raise UserError(f"{machine.name} has {machine.gpu.count} GPUs; a calibration takes {GPUS}")
+        raise UserError(f"{machine.name} has {machine.gpu.count} GPUs; a calibration needs {GPUS}")
     if machine.gpu.dram.capacity_GiB * GIB < 4 * OVERLAP_BYTES:
-        raise UserError(f"the GPUs of {machine.name} have less memory than a calibration takes")
+        raise UserError(f"the GPUs of {machine.name} have less memory than a calibration needs")

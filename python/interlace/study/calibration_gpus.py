@@ -18,11 +18,11 @@ from interlace.study.overlap import Balance, Overlap
 
 Copies = Sequence[
     tuple[int, int, int, int]
-]  # source, destination, bytes and stream; -1 is the host
+]  # source, destination, bytes and stream; -1 stands for the host
 
 REPEATS = 5
-CALL_REPEATS = 200  # number of copies that the host starts one by one, waiting for each
-# Epochs run back to back. Their start and end take less than a hundredth of the time.
+CALL_REPEATS = 200  # the number of copies that the host starts and waits for, one by one
+# Epochs run back to back, so that their start and end take less than a hundredth of the time.
 KERNEL_EPOCHS = 128
 OVERLAP_EPOCHS = 5
 OVERLAP_WARMUP = 1
@@ -47,7 +47,7 @@ METHOD = (
 class Gpus:
     """This computer's GPUs. Each call measures one row while no other command measures.
 
-    Raises UserError for a measurement that is refused, and RunFailure for one that fails.
+    Raises UserError if a measurement is refused, and RunFailure if a measurement fails.
     """
 
     def __init__(self, node: CudaNode) -> None:
@@ -56,13 +56,15 @@ class Gpus:
         self._balances: dict[tuple[int, int], Balance] = {}
 
     def copies_rate(self, copies: Copies, senders: int) -> float:
-        """The GB/s of each sender while all senders copy at the same time."""
+        """Return the GB/s of each sender while all senders copy at the same time."""
         with turn(), core_errors():
             time_s = self.cuda.measure_streams(list(copies), by_host=False, repeats=REPEATS)
         return 1e-9 * sum(size for _, _, size, _ in copies) / senders / _median(time_s)
 
     def copy_us(self, size: int) -> float:
-        """Microseconds of a copy to a peer, from the host's call until the host sees the end."""
+        """Return the microseconds of a copy to a peer, from the host's call until the host sees its
+        end.
+        """
         with turn(), core_errors():
             time_s = self.cuda.measure_streams(
                 [(0, 1, size, 0)], by_host=True, repeats=CALL_REPEATS
@@ -70,17 +72,17 @@ class Gpus:
         return 1e6 * _median(time_s)
 
     def message_rate(self, pairs: Pairs, size: int) -> float:
-        """The GB/s of messages that the copy engine sends over its default paths."""
+        """Return the GB/s of messages that the copy engine sends over its default paths."""
         with turn(), core_errors():
             ((_, time_s, _, wrong),) = self.cuda.measure_copies(
                 pairs, size, ["auto"], MESSAGE_WARMUP, MESSAGE_REPEATS
             )
         if wrong:
-            raise RunFailure(f"the copy engine left {wrong} bytes wrong")
+            raise RunFailure(f"the copy engine left {wrong} wrong bytes at the destination")
         return 1e-9 * len(pairs) * size / _median(time_s)
 
     def copy_kernel_rate(self, size: int, blocks: int) -> float:
-        """The GB/s of a kernel with this number of blocks that copies to a peer."""
+        """Return the GB/s of a kernel that copies to a peer with this number of blocks."""
         with turn(), core_errors():
             time_s, payload = self.cuda.measure_copy_kernel(size, blocks, KERNEL_EPOCHS, REPEATS)
         return 1e-9 * int(payload) / _median(time_s)
@@ -88,7 +90,7 @@ class Gpus:
     def store_rate(
         self, gpus: int, senders: int, element: int, elements: int, together: int
     ) -> float:
-        """The GB/s of the stores that each sender makes to all other GPUs."""
+        """Return the GB/s of the stores that each sender makes to all other GPUs."""
         with turn(), core_errors():
             time_s, payload = self.cuda.measure_stores(
                 gpus, senders, element, elements, together, KERNEL_EPOCHS, REPEATS
@@ -96,34 +98,35 @@ class Gpus:
         return 1e-9 * int(payload) / senders / _median(time_s)
 
     def raw_bytes(self, element: int, elements: int, together: int) -> float:
-        """The bytes on the wire for each byte of stores to a peer."""
+        """Return the bytes on the wire for each byte of stores to a peer."""
         with turn(), core_errors():
             found = self.cuda.measure_store_wire(
                 element, elements, together, KERNEL_EPOCHS, REPEATS
             )
         if found is None:
-            raise UserError("the driver has no NVLink counters here")
+            raise UserError("the driver has no NVLink counters on this computer")
         return _median(found)
 
     def load_rate(self, element: int, elements: int) -> float:
-        """The GB/s of scattered loads from a peer."""
+        """Return the GB/s of scattered loads from a peer."""
         with turn(), core_errors():
             time_s, payload = self.cuda.measure_loads(element, elements, KERNEL_EPOCHS, REPEATS)
         return 1e-9 * int(payload) / _median(time_s)
 
     def of_one(self, name: str, scale: float, arguments: tuple[Any, ...]) -> float:
-        """Return a value that one GPU gives: the median of the results of `measure_NAME`,
-        multiplied by `scale`."""
+        """Return a property of one GPU: the median of `measure_NAME`'s results, multiplied by
+        `scale`.
+        """
         with turn(), core_errors():
             found = getattr(self.cuda, f"measure_{name}")(*arguments, repeats=REPEATS)
         return scale * _median(found)
 
     def fft_kernels(self, *, planes: bool, length: int) -> float:
-        """The kernels of a call of the library of Fourier transforms."""
+        """Return the kernels that one call of the library of Fourier transforms launches."""
         return float(self._fft(planes=planes, length=length)[0])
 
     def fft_us(self, *, planes: bool, length: int) -> float:
-        """Microseconds of a call of the library of Fourier transforms."""
+        """Return the microseconds of one call of the library of Fourier transforms."""
         return 1e6 * _median(self._fft(planes=planes, length=length)[1])
 
     def _fft(self, *, planes: bool, length: int) -> tuple[int, list[float]]:
@@ -132,7 +135,9 @@ class Gpus:
         return found
 
     def gain(self, peers: int, size: int, mechanism: str, config: Config) -> float:
-        """The speedup of a mechanism over bulk-copy if the kernel takes as long as the transfer."""
+        """Return a mechanism's speedup over bulk-copy if the kernel takes as long as the
+        transfer.
+        """
         overlap = Overlap(self.cuda, size, OVERLAP_EPOCHS, OVERLAP_WARMUP, REPEATS)
         if (peers, size) not in self._balances:
             self._balances[peers, size] = overlap.balance(peers)

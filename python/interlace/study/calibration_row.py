@@ -1,4 +1,4 @@
-"""A row of a calibration: what it is called, how it is measured, and how it is simulated."""
+"""A row of a calibration: its name, its measurement and its simulation."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ONE_PROPERTY = "one property of a GPU"
 STATED = "stated by the machine file"
 PREDICTED = "predicted"
 
-# Simulates a row. The arguments are the compiled module, and the machine as a C++ struct and as
-# a Python object.
+# Simulates a row. The arguments are the compiled module, the machine as a C++ struct, and the
+# machine as a Python object.
 Simulation = Callable[[Any, Any, Machine], float]
 Measurement = Callable[[Gpus], float]
 
 
 class Definition(NamedTuple):
-    """A row: its measurement and its simulation."""
+    """A row of a calibration: how it is measured and how it is simulated."""
 
     key: str  # the row's name in a file of measured rows
     family: str

@@ -1,7 +1,7 @@
-"""Measures loads of a transformer's checkpoint into tensors, by interlace and by every other
-installed loader.
+"""Measures how fast a transformer's checkpoint is loaded into tensors.
 
-Each loader has a process of its own (`load_child`), and the loaders take turns.
+It compares interlace with every other installed loader. Each loader has a process of its own
+(`load_child`), and the loaders take turns.
 """
 
 from __future__ import annotations
@@ -46,38 +46,42 @@ from interlace.study.load_methods import (
 
 PLACES = ("cache", "tmpfs", "cold")
 TMPFS = Path("/dev/shm")
-# A loader is given up if it takes longer than this time and is slower than this rate.
+# A loader is given up if it takes longer than ANSWER_S and is slower than LEAST_BYTES_PER_S.
 ANSWER_S, LEAST_BYTES_PER_S = 20, 5e8
-AFTER_LIMIT_S = 5  # a loader is given up if it takes this much longer than the time allowed
-SLOW = 3  # a loader that takes this many times the fastest one's time is repeated once, at the end
+AFTER_LIMIT_S = 5  # seconds beyond the time allowed after which a loader is given up
+# A loader whose time is this many times the fastest loader's time is measured again, once, at the
+# end.
+SLOW = 3
 
 
 class LoadRow(msgspec.Struct):
     """The measurements of a loader with the file in one place.
 
-    A time begins at the call and ends when all bytes have arrived. In host memory, all pages have
-    been touched at that time.
+    A time begins at the call and ends when all bytes have arrived. For tensors in host memory, the
+    process has also touched all pages by then.
     """
 
     method: str
     package: str  # name and version
     place: str  # cache: the page cache; tmpfs; cold: the disk
-    memory: str  # fresh: the allocator asks the driver for it; reused: the allocator had it
+    # fresh: the allocator asks the driver for memory; reused: the allocator already has it
+    memory: str
     cores: int
-    first_s: float | None  # the first call in a process that has a context, into fresh memory
+    # the first call into fresh memory, in a process that already has a context
+    first_s: float | None
     first_without_context_s: float | None
-    first_tensor_s: float | None  # time until the first tensor could be used; the median
+    first_tensor_s: float | None  # the median of the time until the first tensor could be used
     time_s: list[float]
     median_s: float
     gb_per_s: float
-    speedup: float | None  # over safetensors' load_file, of the same place and memory
-    wrong: int | None  # wrong tensors in the first load
-    host_peak: int | None  # the most bytes of memory beyond the tensors
+    speedup: float | None  # speedup over safetensors' load_file, for the same place and memory
+    wrong: int | None  # the number of wrong tensors in the first load
+    host_peak: int | None  # the most bytes of memory in use beyond the tensors
     device_peak: int | None
 
 
 class LoadResults(BenchmarkFile):
-    """A file of results."""
+    """The content of a results file of `interlace bench load`."""
 
     framework: str
     framework_version: str
@@ -87,25 +91,26 @@ class LoadResults(BenchmarkFile):
     layers: int
     halvings: int  # how often all sizes were halved
     threads: int
-    ring: list[int] | None  # slots, bytes of each; null for the host's memory
+    ring: list[int] | None  # number of slots, bytes of a slot; null for the host's memory
     repeats: int
     rows: list[LoadRow]
     notes: list[str]  # sentences that say what was left out, and why
 
 
 class Request(NamedTuple):
-    """The choice of measurements."""
+    """What to measure."""
 
-    most: int  # the largest number of bytes of the file
+    most: int  # the file has at most this many bytes
     device: str | None
     folder: Path | None
     threads: int | None
     ring: tuple[int, int] | None
     repeats: int
     places: tuple[str, ...] = ("cache",)
-    methods: tuple[str, ...] | None = None  # the loaders; None: all
-    cores: tuple[int, ...] = ()  # additional numbers of cores for interlace and the cores' limit
-    limit_s: float | None = None  # after this time no measurement starts
+    methods: tuple[str, ...] | None = None  # the loaders; None means all loaders
+    # more numbers of cores, for `interlace` and for the limit that the cores set
+    cores: tuple[int, ...] = ()
+    limit_s: float | None = None  # no measurement starts after this time
 
 
 def _now() -> float:
@@ -117,11 +122,11 @@ class _Failed(Exception):  # noqa: N818
 
 
 class _TimeIsOver(Exception):  # noqa: N818
-    """Raised when the time is over. All measurements made so far count."""
+    """The allowed time is over. All measurements made so far count."""
 
 
 class _Loader:
-    """A process that loads by one method."""
+    """A process that loads with one method."""
 
     def __init__(
         self, method: Method, given: dict[str, Any], end: float | None, *, context: bool
@@ -146,13 +151,15 @@ class _Loader:
         if self._end is not None:
             most = min(most, max(self._end - _now(), 0) + AFTER_LIMIT_S)
         if not select.select([self._process.stdout], [], [], most)[0]:
-            raise _Failed(f"it did not end in {most:.0f} s")
+            raise _Failed(f"it did not end within {most:.0f} s")
         line = self._process.stdout.readline()
         if not line:
             self._process.wait()
             self._errors.seek(0)
             text = self._errors.read().decode(errors="replace").strip().splitlines()
-            raise _Failed(text[-1][:200] if text else f"it ended with {self._process.returncode}")
+            raise _Failed(
+                text[-1][:200] if text else f"it ended with code {self._process.returncode}"
+            )
         found: dict[str, Any] = json.loads(line)
         if "error" in found:
             raise _Failed(found["error"])
@@ -161,13 +168,13 @@ class _Loader:
     def load(self, **told: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
         usual = {"reused": False, "verify": False, "memory": False, "cores": None, "cold": False}
-        with suppress(BrokenPipeError):  # the child's answer says why
+        with suppress(BrokenPipeError):  # the child's answer says why it failed
             self._process.stdin.write(json.dumps(usual | told) + "\n")
             self._process.stdin.flush()
         return self.answer()
 
     def end(self) -> None:
-        """Let the process end, and do not wait."""
+        """Tell the process to end, and do not wait for its end."""
         with suppress(BrokenPipeError, OSError):
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -215,7 +222,9 @@ class _Place:
         self.rows: dict[tuple[str, str, int], _Measured] = {}
 
     def _try(self, name: str, action: Callable[[], Any]) -> Any:
-        """The result of an action, or None after a note that says why there is none."""
+        """Return the result of an action. If it fails, add a note with the reason and return
+        None.
+        """
         if self.end is not None and _now() > self.end:
             raise _TimeIsOver
         try:
@@ -236,20 +245,22 @@ class _Place:
         for method in methods:
             loaders[method.name] = loader = _Loader(method, self.given, self.end, context=context)
             running.callback(loader.close)
-        for loader in loaders.values():  # they all end at the same time, before the first wait
+        for loader in loaders.values():  # all processes end at the same time, before the first wait
             running.callback(loader.end)
         return loaders
 
     def _ready(self, loaders: dict[str, _Loader]) -> dict[str, _Loader]:
-        """The loaders whose processes are ready."""
+        """Return the loaders whose processes are ready."""
         return {n: x for n, x in loaders.items() if self._try(n, x.answer) is not None}
 
     def measure(self) -> None:
-        """Measure all loaders, or as much as the time allows."""
+        """Measure all loaders, or as many as the time allows."""
         try:
             self._measure()
         except _TimeIsOver:
-            self.notes.append(f"{self.place}: what was not measured in the time allowed")
+            self.notes.append(
+                f"{self.place}: the rest was not measured, because the time allowed was over"
+            )
 
     def _measure(self) -> None:
         all_cores = allowed_cores()
@@ -257,7 +268,7 @@ class _Place:
         cold = self.place == "cold"
         with ExitStack() as running:
             loaders = self._start(running, self.methods, context=True)
-            self.write()  # the processes start in the meantime
+            self.write()  # the processes start while other loaders are measured
             loaders = self._ready(loaders)
             self._first(loaders, all_cores, cold=cold)
             if cold:
@@ -294,7 +305,7 @@ class _Place:
                 del loaders[name]
             elif "s" not in found:
                 left = 100 * found["resident"]
-                self.notes.append(f"{name}, cold: {left:.0f} % of the file stay in memory")
+                self.notes.append(f"{name}, cold: {left:.0f} % of the file stayed in memory")
             else:
                 row = self._row(loader.method, "fresh", cores)
                 row.first = found
@@ -302,7 +313,9 @@ class _Place:
                     row.repeats, row.peaks = [found], found
 
     def _sample(self, loaders: dict[str, _Loader], loader: _Loader, cores: int) -> None:
-        """Load once only to find the peaks of memory, because sampling them slows a load."""
+        """Load once to find the peaks of memory. This load is not timed, because sampling slows it
+        down.
+        """
         found = self._try(loader.method.name, partial(loader.load, memory=True))
         self.tick()
         if found is None:
@@ -374,24 +387,25 @@ def check_room(folder: Path, size: int, largest: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < size + 64 * MIB:
         raise UserError(
-            f"{folder} has {free / GIB:.1f} GiB free, and the file takes {size / GIB:.1f}; name "
-            "another folder with --folder, or give fewer --bytes"
+            f"{folder} has {free / GIB:.1f} GiB free, and the file needs {size / GIB:.1f} GiB; "
+            "name another folder with --folder, or give fewer --bytes"
         )
     available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with Path("/proc/meminfo").open(encoding="ascii") as lines:
         for line in lines:
             if line.startswith("MemAvailable:"):
                 available = 1024 * int(line.split()[1])
-    needed = 3 * size + 3 * largest  # the file, loaded tensors, bytes to compare with
+    # room for the file, the loaded tensors, and the bytes to compare with
+    needed = 3 * size + 3 * largest
     if available < needed:
         raise UserError(
-            f"{available / GIB:.1f} GiB of memory are available, and {needed / GIB:.1f} are "
+            f"{available / GIB:.1f} GiB of memory are available, and {needed / GIB:.1f} GiB are "
             "needed; give fewer --bytes"
         )
 
 
 def machine_of(device: str, framework: str) -> tuple[dict[str, Any], str | None]:
-    """The machine, and its driver if it has GPUs."""
+    """Return the machine and, if it has GPUs, its driver."""
     cores = allowed_cores()
     if device == "cpu":
         return {"node": "host", "name": f"{cores} cores", "cores": cores}, None
@@ -413,7 +427,7 @@ def machine_of(device: str, framework: str) -> tuple[dict[str, Any], str | None]
 
 
 def default_device() -> str:
-    """The first GPU, or None without one."""
+    """Return the first GPU, or None if there is no GPU."""
     for name in ("torch", "cupy"):
         if importlib.util.find_spec(name) is not None:
             return "cuda:0" if count_gpus(name) else "cpu"
@@ -421,18 +435,18 @@ def default_device() -> str:
 
 
 def _targets(asked: str) -> list[str]:
-    """The devices that are asked for: "cpu", or GPUs with their numbers."""
+    """Return the requested devices: "cpu", or GPUs with their numbers."""
     named = [part.strip() for part in asked.split(",")]
     gpus = [gpu_of(one) for one in named]
     if gpus == [None]:
         return ["cpu"]
     if None in gpus or len(set(gpus)) < len(gpus):
-        raise UserError(f"--device {asked}: give cpu, or GPUs that are all different")
+        raise UserError(f"--device {asked}: give cpu, or GPUs without repetition")
     return [f"cuda:{max(gpu or 0, 0)}" for gpu in gpus]
 
 
 def _chosen(request: Request, framework: str, gpu: bool, notes: list[str]) -> list[Method]:
-    """The methods that can load, with a note for each that cannot."""
+    """Return the methods that can load, and a note for each method that cannot."""
     chosen = []
     left_out: dict[str, list[str]] = {}
     for method in METHODS:
@@ -450,7 +464,7 @@ def _chosen(request: Request, framework: str, gpu: bool, notes: list[str]) -> li
 def _folder_of(place: str, request: Request) -> Path:
     if place == "tmpfs":
         if not TMPFS.is_dir():
-            raise UserError(f"--place tmpfs: there is no {TMPFS}")
+            raise UserError(f"--place tmpfs: this computer has no {TMPFS}; leave tmpfs out")
         return TMPFS
     folder = Path(tempfile.gettempdir()) if request.folder is None else request.folder
     if not folder.is_dir():
@@ -461,13 +475,13 @@ def _folder_of(place: str, request: Request) -> Path:
 def _write(
     files: Sequence[Path], data: Path, of: load_model.Shapes, framework: str, *, warm: bool
 ) -> None:
-    """Write the checkpoint, and the random bytes of its tensors."""
+    """Write the checkpoint. Return the random bytes of its tensors."""
     data.write_bytes(random := load_model.random_bytes(of))
     tensors = load_model.tensors_of(of, random, framework)
     for file, names in zip(files, load_model.shards(of, len(files)), strict=True):
         loading.save({name: tensors[name] for name in names}, file, metadata={"format": "pt"})
         # The kernel takes longer for the first and the second read of a page than for later reads.
-        # Read the file twice, so that no loader pays for this.
+        # Read the file twice, so that these reads slow no loader down.
         for _ in range(2 if warm else 0):
             list(BY_NAME[LIMIT].load(Asked(file, "cpu", framework, None, None)))
 

@@ -2,9 +2,9 @@
 
     python -m interlace.study.load_child '{"method": "interlace", "file": ..., ...}'
 
-It imports the loader, makes a context on the GPU if the loader needs one, and writes "ready". Each
-line of standard input is a JSON object. For each, the process loads the file once and writes what
-it measured as JSON.
+The process imports the loader, makes a context on the GPU if the loader needs one, and writes
+"ready". Each line of standard input is a request in JSON. For each request, the process loads the
+file once and writes its measurements as JSON.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from interlace.study import load_model
 from interlace.study.load_methods import BY_NAME, LIMITS, OWN_METHODS, Arrived, Asked, Method
 
 PAGE = 4096
-SETTLE_S = 0.2  # wait so long, because memory that a process frees takes the GPU's time for a while
+SETTLE_S = 0.2  # seconds to wait, because freeing a process's memory occupies the GPU for a while
 SAMPLE_S = 0.005
-SLACK = 1 << 30  # bytes of reusable memory beyond the size of the tensors
+SLACK = 1 << 30  # bytes of reusable memory in addition to the size of the tensors
 
 
 class _Child:
@@ -58,10 +58,10 @@ class _Child:
             self._synchronize()
         self.idle = _status(
             "VmRSS"
-        )  # memory that a loader keeps from its first load counts as memory of the loader
+        )  # memory that a loader keeps from its first load counts as memory that it needs
 
     def _empty_each(self, size: int) -> list[Any]:
-        """Memory of `size` bytes on each device."""
+        """Return memory of `size` bytes on each device."""
         if self.asked.framework == "torch":
             byte = self.framework.uint8
             return [self.framework.empty(size, dtype=byte, device=d) for d in self.devices]
@@ -77,13 +77,13 @@ class _Child:
             self.framework.cuda.Device().synchronize()
 
     def _settle(self) -> None:
-        """Wait until nothing is in flight, and free cached memory."""
+        """Wait until nothing is in flight, and free the cached memory."""
         gc.collect()
         if not self.gpu:
             return
         if self.asked.framework == "torch":
             if not self.framework.cuda.is_initialized():
-                return  # do not import it earlier: its first use is part of what is measured
+                return  # imported only here, because the measurement includes the first use
             self._synchronize()
             self.framework.cuda.empty_cache()
         else:
@@ -91,7 +91,7 @@ class _Child:
             self.framework.get_default_memory_pool().free_all_blocks()
 
     def load(self, told: dict[str, Any]) -> dict[str, Any]:
-        """Load once. Returns times, the tensors that differ and memory, as far as asked for."""
+        """Load once. Return the requested figures: times, tensors that differ, and memory."""
         if told["cores"] is not None:
             os.sched_setaffinity(0, self.cores[: told["cores"]])
         self._settle()
@@ -123,10 +123,10 @@ class _Child:
         return result
 
     def _arriving(self) -> Arrived:
-        """The tensors. Each file goes to a device of its own, if there are several devices.
+        """Return the tensors. With several devices, each file goes to a device of its own.
 
-        Interlace loads all files in one call. Other loaders load to one device in a call, so that
-        each file has a thread, with its share of the reading threads.
+        Interlace loads all files in one call. Other loaders load to one device in each call, so a
+        thread loads each file. The threads share the number of reading threads.
         """
         if len(self.devices) == 1:
             return self.method.load(self.asked)
@@ -142,7 +142,9 @@ class _Child:
         return at_once(self.method, shares)
 
     def _touch(self, found: dict[str, Any]) -> None:
-        """Touch every page. safetensors maps the file, and reads a page only when it is touched."""
+        """Touch every page. safetensors maps the file, so it reads a page only when the page is
+        touched.
+        """
         for tensor in found.values():
             flat = tensor.reshape(-1)
             if not isinstance(flat, np.ndarray):
@@ -150,7 +152,9 @@ class _Child:
             flat.view(np.uint8)[::PAGE].sum()
 
     def _wrong(self, found: dict[str, Any]) -> int:
-        """The number of tensors that differ from the written ones in name, dtype or bytes."""
+        """Return the number of tensors that differ from the written ones in name, dtype or
+        bytes.
+        """
         data: Any = np.memmap(self.data, np.uint8, "c")
         if self.asked.framework == "torch":
             here = self.framework.from_numpy(data)
@@ -186,7 +190,7 @@ class _Child:
     def drop(self) -> float:
         """Drop the file from the page cache.
 
-        Return the share of its pages that stayed in the cache.
+        Return the fraction of its pages that stayed in the cache.
         """
         left = []
         for file in self.files:
@@ -200,7 +204,7 @@ class _Child:
 
 
 def at_once(method: Method, shares: list[Asked]) -> Arrived:
-    """The tensors of several loads, each in a thread of its own."""
+    """Yield the tensors of several loads. Each load has a thread of its own."""
     arrived: queue.SimpleQueue[tuple[str, Any] | Exception | None] = queue.SimpleQueue()
 
     def load(asked: Asked) -> None:
@@ -225,7 +229,7 @@ def at_once(method: Method, shares: list[Asked]) -> Arrived:
 
 
 def resident(descriptor: int) -> float:
-    """Return the share of a file's pages that are in memory."""
+    """Return the fraction of a file's pages that are in memory."""
     import ctypes
 
     size = os.fstat(descriptor).st_size
@@ -249,7 +253,7 @@ def _nothing() -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def _peaks(child: _Child) -> Iterator[dict[str, Any]]:
-    """Yield a table that receives, at the end, the peaks of memory beyond the tensors, in bytes."""
+    """Yield a table. At the end it receives the peaks of memory beyond the tensors, in bytes."""
     peaks: dict[str, Any] = {}
     ended = threading.Event()
     least = [free := _free(child)]
@@ -285,7 +289,7 @@ def _free(child: _Child) -> int:
 
 
 def _status(key: str) -> int:
-    """A size of this process, in bytes."""
+    """Return a memory size of this process, in bytes."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith(key + ":"):
             return 1024 * int(line.split()[1])
@@ -293,11 +297,9 @@ def _status(key: str) -> int:
 
 
 def main() -> None:
-    """Make the measurements that standard input asks for."""
+    """Make the measurements that standard input requests."""
     results = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(
-        2, 1
-    )  # keep the real output for answers, and send what a loader prints to standard error
+    os.dup2(2, 1)  # the real output is for answers; what a loader prints goes to standard error
 
     def tell(result: dict[str, Any]) -> None:
         results.write(json.dumps(result) + "\n")

@@ -1,4 +1,4 @@
-"""Loaders of safetensors files, each as a function that yields tensors as they arrive."""
+"""Loaders of safetensors files. Each loader is a function that yields tensors as they arrive."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ Arrived = Iterator[tuple[str, Any]]
 
 
 class Asked(NamedTuple):
-    """The file that a loader loads, and the destination."""
+    """A request to a loader: the file and the destination."""
 
     file: Path
     device: str
     framework: str
-    threads: int | None  # None: the loader's default, or the number of cores
-    ring: tuple[int, int] | None  # for interlace: the number of slots, and a slot's bytes
-    # For interlace, in place of the file and the device: several files, and the device of each
-    # tensor.
+    threads: int | None  # None means the loader's default, or the number of cores
+    ring: tuple[int, int] | None  # for interlace: the number of slots and the bytes of a slot
+    # For interlace, instead of `file` and `device`: several files, and the device of each tensor.
     files: tuple[Path, ...] = ()
     places: Mapping[str, str] | None = None
 
     @property
     def cores(self) -> int:
-        """The number of threads for a loader that needs one named."""
+        """Return the number of threads for a loader that has no default."""
         return self.threads or allowed_cores()
 
 
@@ -40,18 +39,18 @@ class Method(NamedTuple):
     """A loader."""
 
     name: str
-    module: str  # the module that must be installed
+    module: str  # the module that must be importable
     package: str  # the package whose version is shown
     frameworks: tuple[str, ...]
-    gpu: bool  # whether the loader loads to GPUs alone
+    gpu: bool  # whether the loader loads only to GPUs
     load: Callable[[Asked], Arrived]
-    cold: bool = True  # whether it is measured with a file that is not in memory
+    cold: bool = True  # whether to measure the loader with a file that is not in memory
     warm: bool = True
 
     def why_not(self, framework: str, gpu: bool) -> str | None:
         """Return why this loader cannot load, or None if it can."""
         if framework not in self.frameworks:
-            return f"it has no tensors of {framework}"
+            return f"it has no tensors of {framework} => it has no tensors of {framework}"
         if self.gpu and not gpu:
             return "it loads to GPUs alone"
         for name in (self.module.partition(".")[0], self.module):
@@ -109,7 +108,9 @@ def _prefetch(asked: Asked) -> Arrived:
     module: Any = importlib.import_module("safetensors")
     with module.safe_open(asked.file, "pt", device=asked.device) as opened:
         if not hasattr(opened, "prefetch"):
-            raise RuntimeError(f"safetensors {module.__version__} has no prefetch; 0.9 has")
+            raise RuntimeError(
+                f"safetensors {module.__version__} has no prefetch; install 0.9 or later"
+            )
         yield from opened.prefetch(device=asked.device, threads=asked.cores)
 
 
@@ -122,7 +123,7 @@ def _instant_tensor(backend: str) -> Callable[[Asked], Arrived]:
             device=int(asked.device.partition(":")[2] or 0),
             backend=module.Backend[backend],
         ) as opened:
-            # the tensors of this loader are views of a buffer that later tensors overwrite
+            # this loader's tensors are views of a buffer that later tensors overwrite
             yield from ((name, tensor.clone()) for name, tensor in opened.tensors())
 
     return load
@@ -149,7 +150,7 @@ def _checkpoint_reader(asked: Asked) -> Arrived:
     module: Any = importlib.import_module("safetensors")
     with module.safe_open(
         asked.file, "pt"
-    ) as opened:  # this loader must be given the shapes of the tensors
+    ) as opened:  # this loader needs to be given the shapes of the tensors
         state = {
             name: torch.empty(
                 opened.get_slice(name).get_shape(), dtype=torch.bfloat16, device=asked.device
@@ -161,11 +162,11 @@ def _checkpoint_reader(asked: Asked) -> Arrived:
     yield from state.items()
 
 
-PIECE = 1 << 20  # bytes of one read of a limit
+PIECE = 1 << 20  # bytes of one read of the limit
 
 
 def _limit(flags: int) -> Callable[[Asked], Arrived]:
-    """Read the file by all cores, each thread into one buffer of its own."""
+    """Read the file on all cores. Each thread reads into a buffer of its own."""
 
     def load(asked: Asked) -> Arrived:
         descriptor = os.open(asked.file, os.O_RDONLY | flags)
@@ -175,7 +176,7 @@ def _limit(flags: int) -> Callable[[Asked], Arrived]:
         def read(begin: int) -> None:
             buffer = mmap.mmap(
                 -1, PIECE
-            )  # mapped memory begins at a page boundary, which direct reads need
+            )  # mapped memory begins at a page boundary, as direct reads require
             for offset in range(begin, min(begin + share, size), PIECE):
                 os.preadv(descriptor, [buffer], offset)
 
@@ -194,7 +195,7 @@ OWN = "interlace"
 OWN_DIRECT = "interlace direct"
 OWN_STREAM = "interlace stream"
 THEIRS = "safetensors load_file"
-LIMIT = "pread"  # this is not a loader, but a limit that no loader can exceed
+LIMIT = "pread"  # not a loader, but a limit that no loader can exceed
 DISK_LIMIT = "direct reads"
 LIMITS = (LIMIT, DISK_LIMIT)
 OWN_METHODS = (OWN, OWN_DIRECT, OWN_STREAM)

@@ -1,8 +1,8 @@
 """The checkpoint that `interlace bench load` writes and loads.
 
-The file has the shapes of a transformer of 8 billion parameters: 32 layers, hidden size 4096,
-feed-forward size 14336, 32 heads of 128 with 8 for keys and values, a vocabulary of 128256. A
-smaller file has fewer layers. If not even one layer fits, all sizes are halved.
+The file has the shapes of a transformer with 8 billion parameters: 32 layers, hidden size 4096,
+feed-forward size 14336, a vocabulary of 128256, and 32 heads of size 128, which share 8 heads of
+keys and values. A smaller file has fewer layers. If not even one layer fits, all sizes are halved.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from typing import Any
 
 LAYERS, HIDDEN, FORWARD, KEYS, VOCABULARY = 32, 4096, 14336, 1024, 128256
 ELEMENT = 2  # bytes of an element
-STEP = 4096  # bytes between the starts of two tensors in the shared random bytes
+STEP = 4096  # bytes between the starts of two tensors, which share their random bytes
 
 Tensors = dict[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 def shapes(most: int) -> tuple[dict[str, tuple[int, ...]], int, int]:
-    """Return the tensors of the largest checkpoint that fits, its number of layers, and how
-    often its sizes were halved."""
+    """Return the tensors of the largest checkpoint that fits in `most` bytes.
+
+    Also return its number of layers, and how often its sizes were halved.
+    """
     halvings = 0
     while True:
         hidden, forward, keys, vocabulary = (
@@ -56,7 +58,9 @@ def shapes(most: int) -> tuple[dict[str, tuple[int, ...]], int, int]:
 
 
 def shards(of: Shapes, count: int) -> list[list[str]]:
-    """The names of the tensors of each of `count` files, which have about as many bytes each."""
+    """Return the names of the tensors of each of `count` files. All files have about the same
+    size.
+    """
     names: list[list[str]] = [[] for _ in range(count)]
     total, done = bytes_of(of), 0
     for name, shape in of.items():
@@ -66,17 +70,19 @@ def shards(of: Shapes, count: int) -> list[list[str]]:
 
 
 def size_of(shape: tuple[int, ...]) -> int:
-    """The bytes of a tensor."""
+    """Return the bytes of a tensor."""
     return ELEMENT * prod(shape)
 
 
 def bytes_of(of: Shapes) -> int:
-    """The bytes of all tensors."""
+    """Return the bytes of all tensors."""
     return sum(map(size_of, of.values()))
 
 
 def random_bytes(of: Shapes, seed: int = 0) -> bytearray:
-    """The bytes that all tensors share; each tensor begins `STEP` bytes after the previous one."""
+    """Return the bytes that all tensors share. Each tensor begins `STEP` bytes after the previous
+    one.
+    """
     import numpy as np
 
     most = max(map(size_of, of.values()))

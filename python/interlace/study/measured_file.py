@@ -1,4 +1,4 @@
-"""Files of measured rows, which `interlace calibrate --measured` compares with simulated ones."""
+"""Files of measured rows. `interlace calibrate --measured` compares them with simulated rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import msgspec
 from interlace.base.errors import UserError
 from interlace.base.files import read_results
 
-LEAST, MOST = 1e-15, 1e15  # of any measured value
+LEAST, MOST = 1e-15, 1e15  # the bounds of any measured value
 
 
 class MeasuredFile(Protocol):
-    """The fields that all these files have."""
+    """The fields that all files of measured rows have."""
 
     @property
     def format(self) -> int: ...
@@ -39,14 +39,15 @@ def read_measured_file(
 
     Args:
         path: The file.
-        kind: What the file holds.
-        file_format: The number of its format.
-        what: What its rows are, for messages.
+        kind: The type of the file's content.
+        file_format: The number of the file's format.
+        what: The name of its rows in messages.
         known: The names that a row may have.
-        row_of: Returns the name of a row, its value, and what the value is called in messages.
+        row_of: Returns a row's name, its value, and the word for the value in messages.
 
     Raises:
-        UserError: It is not such a file, or a row is unknown, is there twice, or is not above 0.
+        UserError: The file is not a file of measured rows, or one of its rows is unknown, occurs
+            twice, or is not above 0.
     """
     data = read_results(path, f"--measured {path}")
     try:
@@ -66,7 +67,9 @@ def read_measured_file(
         if not value > 0:
             raise UserError(f"--measured {path}: {called} {text} is not above 0")
         if not LEAST <= value <= MOST:
-            raise UserError(f"--measured {path}: {called} {text} is {value}; nothing measures that")
+            raise UserError(
+                f"--measured {path}: {called} {text} is {value}; no measurement can give this value"
+            )
         seen.add(name)
     if not found.rows:
         raise UserError(f"--measured {path} has no rows")

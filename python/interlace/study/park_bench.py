@@ -1,8 +1,9 @@
-"""Cycles of parked memory, compared with a replica of vLLM's sleep mode and torch_memory_saver.
+"""Measures cycles of parked memory.
 
-The tensors are those of a transformer of 8 billion parameters (interlace.study.load_model), in as
-many copies as fit. Each method has a process of its own, because the first cycle of a process
-page-locks memory: `python -m interlace.study.park_bench METHOD BYTES REPEATS` is one.
+It compares `interlace` with a replica of vLLM's sleep mode and with torch_memory_saver. The tensors
+are those of a transformer of 8 billion parameters (interlace.study.load_model), in as many copies
+of the model as fit. Each method has a process of its own, because the first cycle of a process
+page-locks memory. `python -m interlace.study.park_bench METHOD BYTES REPEATS` is such a process.
 """
 
 from __future__ import annotations
@@ -35,15 +36,17 @@ OWN, CUMEM, SAVER = "interlace", "cumem", "torch_memory_saver"
 METHODS = (OWN, CUMEM, SAVER)
 POOL = "interlace bench park"
 GPU = 0
-LEAST_BYTES = 64 * MIB  # if fewer bytes are left, no further copy of the model is added
+LEAST_BYTES = 64 * MIB  # no further copy of the model is added if fewer bytes are left
 LINK_BYTES = GIB
 LINK_REPEATS = 5
 DRIVER_VERSION = Path("/sys/module/nvidia/version")
 
 
 def _parking() -> Any:
-    """Import the module only here, because it loads NumPy, and the help text does not need
-    NumPy."""
+    """Import the module only when it is needed.
+
+    It loads NumPy, which the help text does not need.
+    """
     from interlace.runtime import parking
 
     return parking
@@ -63,31 +66,35 @@ class ParkRow(msgspec.Struct):
     park_s: list[float]
     resume_s: list[float]
     first_park_gb_per_s: float
-    park_gb_per_s: float  # the rate of the median time
+    park_gb_per_s: float  # the rate that follows from the median time
     resume_gb_per_s: float
     freed_bytes: (
-        int  # the GPU's free memory while the tensors are away, minus its free memory before
+        # the GPU's free memory while the tensors are parked, minus its free memory before the
+        # tensors
+        int
     )
-    wrong: int  # tensors with wrong bytes
+    wrong: int  # the number of tensors with wrong bytes
 
 
 class ParkResults(BenchmarkFile):
-    """A file of results."""
+    """The content of a results file of `interlace bench park`."""
 
     torch: str  # the version of PyTorch
-    versions: dict[str, str]  # the versions of the peers
+    versions: dict[str, str]  # the versions of the other libraries
     left_out: dict[str, str]  # method -> reason
     bytes: int
     tensors: int
     repeats: int
-    link_to_host_gb_per_s: float  # the rate of one copy of page-locked memory
+    link_to_host_gb_per_s: float  # the rate of one copy from or to page-locked memory
     link_to_gpu_gb_per_s: float
     rows: list[ParkRow]
 
 
 def sizes(most: int) -> list[int]:
-    """Return the sizes of the tensors: models, each as large as fits, until little memory is
-    left."""
+    """Return the sizes of the tensors.
+
+    Add models, each as large as fits, until little memory is left.
+    """
     found: list[int] = []
     while most >= LEAST_BYTES or not found:
         model = [ELEMENT * prod(shape) for shape in shapes(most)[0].values()]
@@ -170,7 +177,7 @@ class _Access(ctypes.Structure):
 
 
 class _OnAddress:
-    """Memory for torch.as_tensor."""
+    """Memory at an address, in the form that torch.as_tensor takes."""
 
     def __init__(self, address: int, size: int) -> None:
         self.__cuda_array_interface__ = {
@@ -184,13 +191,13 @@ class _OnAddress:
 class _Cumem:
     """A replica of vLLM's CuMemAllocator that sleeps and wakes as the original does.
 
-    For each allocation it makes a page-locked tensor, copies by a call that waits, unmaps the
-    memory and releases it. To wake up, it makes and maps the memory again, and copies back in the
-    same way.
+    To sleep, it makes a page-locked tensor for each allocation, copies with a call that waits,
+    unmaps the memory and releases it. To wake up, it makes and maps the memory again and copies
+    back with the same call.
     """
 
     GRANULE = 2 * MIB
-    # PyTorch's caching allocator packs tensors below the first size into segments of the second
+    # PyTorch's caching allocator puts tensors below the first size into segments of the second
     # size.
     TOGETHER = ((MIB, 2 * MIB), (10 * MIB, 20 * MIB))
     ALIGNMENT = 512
@@ -204,13 +211,13 @@ class _Cumem:
         self._segments: list[tuple[int, int]] = []
         self._open: dict[
             int, tuple[int, int]
-        ] = {}  # by segment size: the next free address and the bytes left
+        ] = {}  # From a segment size to the next free address and the bytes that are left.
         self._handles: dict[int, int] = {}
         self._backups: dict[int, Any] = {}
 
     def _call(self, name: str, *arguments: Any) -> None:
         if result := getattr(self._driver, name)(*arguments):
-            raise RunFailure(f"{name} of the replica failed: error {result}")
+            raise RunFailure(f"{name} of the replica failed with error {result}")
 
     @contextmanager
     def pool(self) -> Iterator[None]:
@@ -287,7 +294,7 @@ def _random(torch: Any, tensor: Any, seed: int) -> Any:
 
 
 def _link(torch: Any) -> tuple[float, float]:
-    """GB/s of one copy to the host and to the GPU."""
+    """Return the GB/s of one copy to the host and of one copy to the GPU."""
     host = torch.empty(LINK_BYTES, dtype=torch.uint8, pin_memory=True)
     gpu = torch.empty(LINK_BYTES, dtype=torch.uint8, device=f"cuda:{GPU}")
     best = []
@@ -304,7 +311,7 @@ def _link(torch: Any) -> tuple[float, float]:
 
 
 def measure(method: str, most: int, repeats: int) -> dict[str, Any]:
-    """Return the row of a method, and the speed of the link."""
+    """Return the row of a method, and the bandwidth of the link."""
     torch: Any = importlib.import_module("torch")
     how = _HOW[method](torch)
     of = sizes(most)
@@ -386,10 +393,10 @@ def _versions(methods: list[str], left_out: dict[str, str]) -> dict[str, str]:
 
 
 def run(most: int, methods: list[str], repeats: int, limit: int | None = None) -> ParkResults:
-    """Measure the methods, each in a process of its own, and end after `limit` seconds."""
+    """Measure the methods, each in a process of its own. End after `limit` seconds."""
     began = time.monotonic()
     if find_spec("torch") is None:
-        raise UserError("bench park needs torch, which is not installed")
+        raise UserError("bench park needs PyTorch; install torch")
     torch: Any = importlib.import_module("torch")
     if not torch.cuda.is_available():
         raise UserError("bench park needs a GPU, and PyTorch finds none")

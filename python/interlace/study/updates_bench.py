@@ -1,8 +1,8 @@
 """Measures random updates of tables in GPU memory and in host memory, by several methods.
 
-The updates are those of HPCC's RandomAccess: 64-bit exclusive ors with a random stream. Two
-methods apply the same stream, the second to the first one's result. The table must then be what it
-was at the start, which verifies both.
+The updates are those of HPCC's RandomAccess: 64-bit exclusive ors with a random stream. Two methods
+apply the same stream, one after the other. The second method therefore undoes the updates of the
+first. If the table then has its first content again, both methods are correct.
 """
 
 from __future__ import annotations
@@ -22,32 +22,33 @@ from interlace.nodes.nodes import CudaNode, measured_by
 
 ELEMENT = 8  # bytes
 LEAST_TABLE, MOST_TABLE = 1 << 20, 1 << 40
-LINK_UPDATES = 1 << 24  # fewer updates for stores and atomics over the link, which are slow
+LINK_UPDATES = 1 << 24  # stores and atomics over the link are slow, so they make fewer updates
 
 
 class UpdatesRow(msgspec.Struct):
-    """A table in the GPU's memory."""
+    """The measurements of a table in the GPU's memory. Rates are updates per second."""
 
     table_bytes: int
     updates: int
-    plain_s: list[float]  # by plain atomics
+    plain_s: list[float]  # seconds of each repeat by plain atomics
     binned_s: list[float]
-    plain_per_s: float  # updates per second, from the median time
+    plain_per_s: float  # from the median time
     binned_per_s: float
     speedup: float
-    bins: int  # of a pass; 0: plain atomics serve the table, because they are faster
-    windows_a_bin: int  # 1: one level of bins
-    window_bytes: int  # that a thread block combines in shared memory
-    passes: int  # over the updates of a round
+    # bins of one pass; 0 means that plain atomics serve the table, because they are faster
+    bins: int
+    windows_a_bin: int  # 1 means that there is one level of bins
+    window_bytes: int  # bytes of the table that a thread block combines in shared memory
+    passes: int  # passes over the updates of a round
     round_updates: int
     buffer_bytes: int
-    look_ahead: int  # the most updates that wait at a time
-    direct: int  # updates without room in their bin
-    memory_bytes_per_s: float  # the GPU's memory, the slower of reading and writing
-    bytes_an_update: float | None  # that bins must move at least
-    limit_per_s: float | None  # updates a second that these bytes allow
+    look_ahead: int  # at most this many updates wait at a time
+    direct: int  # updates that found no room in their bin
+    memory_bytes_per_s: float  # bandwidth of the GPU's memory: the slower of reading and writing
+    bytes_an_update: float | None  # bytes that bins must move at least for an update
+    limit_per_s: float | None  # the rate that `bytes_an_update` allows
     of_limit: float | None
-    group_per_s: float | None  # updates per second of each stage alone
+    group_per_s: float | None  # the rate of each stage alone
     append_per_s: float | None
     split_per_s: float | None
     combine_per_s: float | None
@@ -55,35 +56,35 @@ class UpdatesRow(msgspec.Struct):
 
 
 class HostUpdatesRow(msgspec.Struct):
-    """A table in the host's memory."""
+    """The measurements of a table in the host's memory. Rates are updates per second."""
 
     table_bytes: int
     updates: int
     link_updates: int
     sent_s: list[float]
-    sent_per_s: float  # by bins over the link; updates a second of the median
+    sent_per_s: float  # by bins over the link, from the median time
     stores_per_s: float  # by stores over the link
     atomics_per_s: float  # by atomics over the link
-    host_per_s: float  # by the host alone, with all its cores
+    host_per_s: float  # by the host alone, on all its cores
     copies_per_s: (
         float  # at most, if the table is copied to the GPU and back whenever the bins are full
     )
     over_stores: float
-    over_best: float  # over the fastest other method
+    over_best: float  # speedup over the fastest other method
     bins: int
     window_bytes: int
     pool_bytes: int
     threads: int
-    send_per_s: float  # if the host drops what arrives
-    unpack_per_s: float  # if the host applies what is in its slots, and nothing is sent
-    busiest_share: float  # updates of the busiest thread over the mean
-    link_per_s: float  # updates a second that the link's bandwidth allows
+    send_per_s: float  # if the host drops all arriving updates
+    unpack_per_s: float  # if the host applies the updates in its slots, and the GPU sends nothing
+    busiest_share: float  # updates of the busiest thread over the mean of all threads
+    link_per_s: float  # the rate that the link's bandwidth allows
     of_link: float
     wrong: int
 
 
 class UpdatesResults(BenchmarkFile):
-    """A file of results."""
+    """The content of a results file of `interlace bench updates`."""
 
     repeats: int
     rows: list[UpdatesRow]

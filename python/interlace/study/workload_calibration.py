@@ -1,10 +1,10 @@
 """Compares simulated and measured times of workloads on one GPU.
 
-Both are times of a warm iteration. The measured time comes from the difference of two runs with
+Both times are those of a warm iteration. The measured time is the difference of two runs with
 different numbers of iterations, each after warm-ups, so it does not include the launch of a graph.
 The simulated time is the mean of the iterations that a sampled run repeats. Both nodes choose the
-size of blocks for the threads of the GPU. The sizes of the data were chosen by the bytes that an
-iteration touches, before anything was compared.
+size of blocks that suits the threads of the GPU. We chose the sizes of the data by the bytes that
+an iteration touches, before we compared anything.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from interlace.nodes.nodes import CudaNode, in_processes, real_node
 from interlace.study.measured_file import read_measured_file
 from interlace.workloads import WORKLOADS, Workload, inputs_of
 
-FORMAT = 1  # the version of the format of measured files and result files
+FORMAT = 1  # the format version of files of measured workloads and of results files
 MORE, FEWER = 12, 4  # iterations of the two measured runs
-SIMULATED = 5  # iterations of the simulated run; the last one stands for all further ones
+SIMULATED = 5  # iterations of the simulated run; the last one stands for all later iterations
 WARMUP = 2
 REPEATS = 5
 CASE = Case(1, BASELINE)
@@ -42,9 +42,9 @@ METHOD = (
 )
 
 SMALL, MEDIUM, LARGE = "small", "medium", "large"
-# The options of each workload at each size. Small data fit in an L2 of 50 to 60 MB. Medium data are
-# about twice as large as the L2. Large data are the largest that a core can simulate in a minute or
-# two. The large data of als and ct are smaller than twice the L2, so their sizes were chosen by
+# The options of each workload at each size. Small data fit in an L2 cache of 50 to 60 MB. Medium
+# data are about twice as large as the L2. Large data are the largest that a core can simulate in
+# one or two minutes. For als and ct these are smaller than twice the L2, so we chose their sizes by
 # time.
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
     "pagerank": {SMALL: {"rmat": 17}, MEDIUM: {"rmat": 20}, LARGE: {"rmat": 21}},
@@ -67,7 +67,7 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
 
 
 class Key(NamedTuple):
-    """A workload at a size."""
+    """A workload at one size."""
 
     workload: str
     size: str
@@ -88,12 +88,12 @@ class MeasuredWorkload(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def key(self) -> Key:
-        """The workload and the size."""
+        """Return the workload and the size."""
         return Key(self.workload, self.size)
 
 
 class MeasuredWorkloads(msgspec.Struct, forbid_unknown_fields=True):
-    """A file of measured workloads."""
+    """The content of a file of measured workloads."""
 
     format: int
     benchmark: str
@@ -106,8 +106,10 @@ class MeasuredWorkloads(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class WorkloadRow(msgspec.Struct):
-    """A workload at a size: the simulated and the measured time of a warm iteration, and where
-    the simulated time goes."""
+    """The simulated and the measured time of a warm iteration of a workload at one size.
+
+    It also says where the simulated time goes.
+    """
 
     workload: str
     size: str
@@ -115,17 +117,17 @@ class WorkloadRow(msgspec.Struct):
     options: dict[str, Any]
     measured_s: float
     simulated_s: float
-    ratio: float  # simulated over measured
-    kernel: float  # shares of the simulated time: a kernel or library call runs
-    idle: float  # nothing runs: launches and exchanges
+    ratio: float  # simulated time over measured time
+    kernel: float  # share of the simulated time in which a kernel or library call runs
+    idle: float  # share of the simulated time in which nothing runs: launches and exchanges
     issue: float  # share of the issue slots that are used
     memory: float  # share of the memory's bandwidth that is used
     accesses: int  # accesses in the iterations of the run
-    cpu_s: float  # CPU seconds of the simulation
+    cpu_s: float  # CPU seconds that the simulation took
 
 
 class NotCompared(msgspec.Struct):
-    """A workload at a size without a row."""
+    """A workload at one size that has no row, and why."""
 
     workload: str
     size: str
@@ -133,10 +135,10 @@ class NotCompared(msgspec.Struct):
 
 
 class WorkloadCalibration(Head, frozen=True):
-    """A file of results."""
+    """The content of a results file of `interlace calibrate --workloads`."""
 
     machine: str
-    measured: dict[str, str]  # the origin of the measured times
+    measured: dict[str, str]  # where the measured times come from
     mean_error: float  # the mean of the absolute errors
     worst_error: float
     ratio: float  # the geometric mean of the ratios
@@ -154,7 +156,9 @@ def load(key: Key, cuda: Any | None = None) -> Workload:
 
 
 def read_measured(path: Path) -> MeasuredWorkloads:
-    """Return the rows of a file. Raises UserError if it is not a file of measured workloads."""
+    """Return the rows of a file. Raise UserError if the file is not a file of measured
+    workloads.
+    """
     return read_measured_file(
         path,
         MeasuredWorkloads,
@@ -166,23 +170,23 @@ def read_measured(path: Path) -> MeasuredWorkloads:
 
 
 def measure(node: CudaNode, workload: Workload) -> tuple[float, Outcome]:
-    """The time of a warm iteration, and the outcome of the short run, which is not verified yet."""
+    """Return the time of a warm iteration, and the outcome of the short run, not yet verified."""
     few, many = (
         workload.measure(node.cuda, CASE, WARMUP, REPEATS, count) for count in (FEWER, MORE)
     )
     many.forget_values()
     iteration_s = (many.time_s - few.time_s) / (MORE - FEWER)
     if not iteration_s > 0:
-        raise RunFailure(f"{MORE} iterations took no longer than {FEWER}")
+        raise RunFailure(f"{MORE} iterations took no longer than {FEWER} iterations")
     return iteration_s, few
 
 
 def measure_here(jobs: int) -> tuple[MeasuredWorkloads, dict[Key, str]]:
-    """Measure all rows on this computer's first GPU. Also returns why rows are missing.
+    """Measure all rows on this computer's first GPU. Also return why rows are missing.
 
     Results are verified in processes of their own, after the last measurement.
     """
-    node = real_node(WARMUP, REPEATS, hint="give a file of measured workloads with --measured")
+    node = real_node(WARMUP, REPEATS, hint="give a file of measured workloads with --measured FILE")
     rows: dict[Key, MeasuredWorkload] = {}
     reasons: dict[Key, str] = {}
     checks: list[Callable[[], tuple[Key, str | None]]] = []
@@ -216,7 +220,7 @@ def measure_here(jobs: int) -> tuple[MeasuredWorkloads, dict[Key, str]]:
 
 
 def _verified(key: Key, workload: Workload, outcome: Outcome) -> tuple[Key, str | None]:
-    """Return the row, and what is wrong with its result."""
+    """Return the row and, if its result is wrong, the reason."""
     try:
         workload.verify(outcome)
     except RunFailure as failure:
@@ -233,7 +237,7 @@ def _simulated(machine: Machine, row: MeasuredWorkload) -> WorkloadRow | NotComp
     found = workload.simulate(core, to_core(machine, core), CASE, whole=False, cut_like_gpus=True)
     workload.verify(found)
     if not found.warm_iteration_s:
-        return NotCompared(*row.key, "its iterations have different work")
+        return NotCompared(*row.key, "its iterations have different amounts of work")
     assert found.inside is not None
     gpu = found.inside.gpus[0]
     return WorkloadRow(
@@ -259,7 +263,7 @@ def compare(
     reasons: Mapping[Key, str],
     jobs: int,
 ) -> WorkloadCalibration:
-    """Simulate each measured row. `reasons` says why rows were not measured."""
+    """Simulate each measured row and compare. `reasons` says why rows were not measured."""
     # The longest simulations start first, so that none of them runs alone at the end.
     order = sorted(given.rows, key=lambda row: -list(SIZES[row.workload]).index(row.size))
     work: list[Callable[[], WorkloadRow | NotCompared]] = [
