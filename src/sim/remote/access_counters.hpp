@@ -1,5 +1,5 @@
-// Counts a GPU's accesses to each page of unified memory in a counting period (Griffin, HPCA 2020).
-// The GPU reports these counts to the host.
+// Counts a GPU's accesses to each page of unified memory during a counting period (Griffin, HPCA
+// 2020). The GPU reports these counts to the host.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class access_counters {
     if (counts_[page]++ == 0) touched_.push_back(page);
   }
 
-  // Returns the counts of the most accessed pages, at most `most` pages, and starts counting anew.
+  // Returns the counts of the most accessed pages (at most `most` pages) and sets all counts to 0.
   std::vector<page_access> take(std::size_t most) {
     std::vector<page_access> found;
     found.reserve(touched_.size());

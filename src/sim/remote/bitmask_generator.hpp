@@ -1,7 +1,7 @@
-// The pieces of a line that a load wants, as one bit each (DualOpt, PACT 2022, section 4.1.1: the
-// bitmask generation unit). Bit k stands for the piece at k times the granularity from the line's
-// first byte. A line of 64 bytes has 16 pieces of 4 bytes. The paper writes masks in the opposite
-// order, with the first piece on the left.
+// Computes which pieces of a line a load reads, as one bit for each piece (DualOpt, PACT 2022,
+// section 4.1.1: the bitmask generation unit). Piece k begins at k times the granularity from the
+// line's first byte, and bit k stands for this piece. A line of 64 bytes has 16 pieces of 4 bytes.
+// The paper writes masks in the opposite order, with the first piece on the left.
 #pragma once
 
 #include <cstdint>
@@ -42,18 +42,19 @@ class bitmask_generator {
     return static_cast<piece_mask>((std::uint64_t{1} << pieces()) - 1);
   }
 
-  // The mask of one lane's access to `bytes` at an address. All bytes are in one line.
+  // The mask of one lane's access to `bytes` bytes at an address. The bytes must all lie in one
+  // line.
   piece_mask mask(std::uint64_t address, std::uint32_t bytes) const {
     const auto offset = static_cast<std::uint32_t>(address & (line_bytes_ - 1));
     const std::uint32_t first = offset / piece_bytes_;
     const std::uint32_t last = (offset + bytes - 1) / piece_bytes_;
     return static_cast<piece_mask>((std::uint64_t{2} << last) - (std::uint64_t{1} << first));
   }
-  // The mask of all lanes of a warp, whose accesses the coalescer merged.
+  // The mask of all lanes of a warp. The coalescer has already merged the accesses of these lanes.
   piece_mask mask(const byte_mask& wanted) const { return wanted.units(piece_bytes_, line_bytes_); }
 
-  // The coalescer with its generator. Returns one access for each line that lanes of a warp touch,
-  // in lane order. The mask of an access is the union of its lanes' masks.
+  // Coalesces the accesses of a warp and generates their masks. Returns one access for each line
+  // that lanes touch, in lane order. The mask of an access is the union of the masks of its lanes.
   std::vector<masked_line> coalesce(std::span<const std::uint64_t> addresses,
                                     std::uint32_t bytes) const {
     std::vector<masked_line> lines;

@@ -1,6 +1,6 @@
-// Write combining by line, for one destination. Stores to a line that waits in the queue are
-// combined into one store. If no entry is free, the queue sends the line whose last store is the
-// oldest.
+// Combines writes to the same line, for one destination. A store to a line that already waits in
+// the queue is combined with the waiting store. If no entry is free, the queue sends the line whose
+// last store is the oldest.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ class combining_queue {
  public:
   explicit combining_queue(std::uint32_t entries) : lines_(entries, 1) {}
 
-  // Returns false if no entry is free. The caller then takes the oldest line and offers the store
-  // again.
+  // Offers a store. Returns false if no entry is free. The caller then takes the oldest line and
+  // offers the store again.
   bool offer(std::uint64_t line, const byte_mask& bytes) {
     std::uint32_t id = lines_.find(line);
     if (id == line_buffer::none) {
@@ -33,9 +33,9 @@ class combining_queue {
 
   bool has_line(std::uint64_t line) const { return lines_.find(line) != line_buffer::none; }
   bool empty() const { return lines_.size() == 0; }
-  // Takes the line whose last store is the oldest. The queue must not be empty.
+  // Takes the line whose last store is the oldest out of the queue. The queue must not be empty.
   queued_line take_oldest() { return take(lines_.oldest(0)); }
-  // Takes a line, which must be in the queue.
+  // Takes a line out of the queue. The line must be in the queue.
   queued_line take_line(std::uint64_t line) { return take(lines_.find(line)); }
 
   std::uint64_t stored_bytes() const { return stored_; }

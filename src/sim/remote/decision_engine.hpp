@@ -5,12 +5,12 @@
 //   coalescing   if remote loads use little of a line and seldom hit
 //   caching      if remote loads use much of a line or hit often
 //
-// After a warm-up the engine watches the accesses at the L1 caches. Once it has seen a window of
-// remote loads, it decides. In the paper it decides once; here it can also decide again after every
-// further window, for programs whose loads change from phase to phase. The paper's window counts
-// remote accesses. Here a window counts remote loads, because a phase of stores would fill a window
-// without showing the locality of loads. The engine also decides as soon as a window can no longer
-// have enough remote accesses.
+// After a warm-up the engine watches the accesses at the L1 caches. It decides once it has seen a
+// window of remote loads. The engine of the paper decides once. This engine can also decide again
+// after every further window, for programs whose loads change from phase to phase. The paper's
+// window counts all remote accesses. A window here counts only remote loads, because a phase of
+// stores would fill a window without showing the locality of loads. If the remaining accesses can
+// no longer make enough accesses remote, the engine decides at once, before the window is complete.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ namespace interlace::sim {
 
 enum class optimisation : std::uint8_t {
   leave,     // most accesses are local
-  coalesce,  // remote loads that a cache would not help
-  cache,     // remote loads that a cache helps
+  coalesce,  // remote loads that would not profit from a cache
+  cache,     // remote loads that profit from a cache
 };
 
 struct decision_thresholds {
@@ -33,10 +33,11 @@ struct decision_thresholds {
   double hit = 0.4;      // threshold of the L1 hit rate of remote loads
 };
 
-// Throws usage_error, which names the key, if a threshold is not between 0 and 1.
+// Throws usage_error if a threshold is not between 0 and 1. The error names the threshold's key.
 void check(const decision_thresholds& thresholds);
 
-// The choice for loads with this block utilisation and hit rate, if enough accesses are remote.
+// The choice for loads with this block utilisation and this hit rate. The function assumes that
+// enough accesses are remote.
 optimisation choose(const decision_thresholds& thresholds, double block_utilisation,
                     double hit_rate);
 
@@ -44,21 +45,21 @@ class decision_engine {
  public:
   struct settings {
     decision_thresholds thresholds{};
-    std::uint64_t warm_up = 0;         // number of accesses that are ignored at first
+    std::uint64_t warm_up = 0;         // number of accesses at the start that are ignored
     std::uint64_t monitored = 20'000;  // number of remote loads in a window
-    std::uint32_t agreeing = 0;  // this many agreeing windows in a row change a decision; 0: it is
-                                 // final
+    std::uint32_t agreeing = 0;  // number of agreeing windows in a row that change a decision; with
+                                 // 0 the first decision is final
   };
-  // A decision with its measurements and its time.
+  // A decision, the measurements that led to it, and its time.
   struct decision {
     optimisation choice = optimisation::leave;
     picoseconds when = 0;
     std::uint64_t accesses = 0;  // accesses after the warm-up
     std::uint64_t remote = 0;
-    std::uint64_t loads = 0;  // remote loads among them
+    std::uint64_t loads = 0;  // remote loads among these accesses
     double remote_ratio = 0;
     double block_utilisation = 0;
-    // The L1 hit rate; if no load looked into an L1, that of the previous decision.
+    // The L1 hit rate. If no load looked up an L1, this is the rate of the previous decision.
     double hit_rate = 0;
   };
 
@@ -67,8 +68,8 @@ class decision_engine {
 
   // Notes a local access at an L1.
   void local(picoseconds now);
-  // Notes a remote load that uses `used` of the line's `pieces` pieces. If the load looked into the
-  // L1, `hit` says whether the L1 has the line. A remote store counts only for the ratio of remote
+  // Notes a remote load that uses `used` of the line's `pieces` pieces. If the load looked up the
+  // L1, `hit` says whether the L1 has the line. A remote store counts only for the share of remote
   // accesses.
   void remote_load(picoseconds now, std::uint32_t used, std::uint32_t pieces,
                    std::optional<bool> hit);
@@ -76,11 +77,11 @@ class decision_engine {
 
   std::uint64_t windows() const { return windows_; }  // the number of complete windows
   bool watches() const { return decisions_.empty() || settings_.agreeing != 0; }
-  // The decisions in order. Each decision differs from the one before, and holds until the next
+  // The decisions in order. Each decision differs from the previous one and holds until the next
   // one.
   const std::vector<decision>& decisions() const { return decisions_; }
-  // The decision that the engine would make from all accesses so far, for the end of a run that was
-  // too short for a window.
+  // The decision that the engine would make from all accesses so far. It serves the end of a run
+  // that was too short for a window.
   decision now(picoseconds when) const;
 
  private:
@@ -93,14 +94,14 @@ class decision_engine {
   std::uint64_t accesses_ = 0;
   std::uint64_t remote_ = 0;
   std::uint64_t loads_ = 0;
-  std::uint64_t looked_ = 0;  // loads that looked into an L1
+  std::uint64_t looked_ = 0;  // number of loads that looked up an L1
   std::uint64_t hits_ = 0;
-  double used_ = 0;  // sum of the used fractions of lines
+  double used_ = 0;  // sum over the loads of the fraction of the line that a load used
   std::vector<decision> decisions_;
   std::uint64_t windows_ = 0;
   // The choice of the last windows, if it differs from the decision.
   optimisation other_ = optimisation::leave;
-  std::uint32_t agreed_ = 0;  // number of windows in a row that agreed on it
+  std::uint32_t agreed_ = 0;  // number of windows in a row that chose `other_`
 };
 
 }  // namespace interlace::sim

@@ -1,6 +1,7 @@
-// Checks a simulated run's remote stores, for tests: each byte that kernels stored to other devices
-// arrives at its device, no other byte arrives, and the replicas hold the bytes that arrived last.
-// FinePack's packets are encoded and decoded on the way. The check makes runs much slower.
+// Checks the remote stores of a simulated run, for tests. Three conditions must hold. Each byte
+// that kernels stored to other devices arrives at its device. No other byte arrives. The replicas
+// hold the bytes that arrived last. FinePack's packets are encoded and decoded on the way. The
+// check makes runs much slower.
 #pragma once
 
 #include <array>
@@ -21,15 +22,15 @@ class delivery_check {
   explicit delivery_check(const std::byte* memory) : memory_(memory) {}
 
   void stored(std::uint64_t line, const byte_mask& bytes);
-  // Encodes the packet of a window, with the data that is now in the devices' memory.
+  // Encodes the packet of a window. The data is what the devices' memory holds now.
   std::vector<std::uint8_t> encoded(const flushed_window& window, const finepack_format& f) const;
-  // Takes a packet that arrived, and the window whose lines it should hold.
+  // Takes a packet that arrived, and the window whose lines the packet should hold.
   void received(std::span<const std::uint8_t> packet, const finepack_format& f,
                 const std::vector<queued_line>& lines);
   // Takes stores that arrived as packets of their own.
   void received(std::uint64_t line, const byte_mask& bytes);
-  // Throws model_error if a byte is missing, arrived without a store, or differs from the replica.
-  // No store may be in flight.
+  // Throws model_error if a byte is missing, if a byte arrived that no kernel stored, or if a byte
+  // differs from the replica. No store may be in flight.
   void compare() const;
   std::uint64_t packets() const { return packets_; }
 

@@ -1,5 +1,5 @@
-// A FinePack packet as bytes (Muthukrishnan et al., HPCA 2023, section IV-A): many stores to one
-// window of addresses as the payload of one PCIe memory-write packet.
+// The bytes of a FinePack packet (Muthukrishnan et al., HPCA 2023, section IV-A). Many stores to
+// one window of addresses are the payload of one PCIe memory-write packet.
 //
 // Header: the 16 bytes of a PCIe transaction-layer header with a 64-bit address (Table I), most
 // significant byte and bit first:
@@ -13,23 +13,23 @@
 //   byte 7      Last BE 4, First BE 4
 //   bytes 8-15  Address 62, reserved 2
 //
-// Type is 01111. Among types with data, 00000 is a memory write, and 010xx are completions. 00010,
-// 0010x and 1xxxx are I/O, configuration and messages, and 01100 to 01110 are atomics. 01111 comes
-// next to the atomics and is unused. Length counts double words of payload, and 0 means 1024, as in
-// every PCIe packet. Zeros pad the payload to a double word. First BE is 0, because FinePack does
-// not need it. Last BE has a one for each byte of the last double word that belongs to the payload:
-// 0001, 0011, 0111 or 1111. This gives the payload's length to the byte. Address is the window's
-// base in double words.
+// Type is 01111, which PCIe leaves unused. The types with data that PCIe uses are 00000 (memory
+// write), 010xx (completions), 00010 (I/O), 0010x (configuration), 1xxxx (messages) and 01100 to
+// 01110 (atomics). Length counts the double words of the payload. As in every PCIe packet, 0 means
+// 1024. Zeros pad the payload to a double word. First BE is 0, because FinePack does not need it.
+// Last BE has a one for each byte of the last double word that belongs to the payload: 0001, 0011,
+// 0111 or 1111. Length and Last BE together give the payload's length in bytes. Address is the
+// window's base in double words.
 //
-// Payload: stores one after another. Each store is a sub-header of 2 to 6 bytes followed by its
-// data (Table II). A sub-header is a number, most significant byte first. Its low 10 bits are the
-// length in bytes, where 0 means 1024. The other bits are the offset of the data from the base. So
-// a store has 1 to 1024 bytes, and ends inside of the window. The window has 2^(bits of the offset)
-// bytes.
+// Payload: the stores follow one after another. Each store is a sub-header of 2 to 6 bytes followed
+// by its data (Table II). A sub-header is a number with the most significant byte first. Its low 10
+// bits are the length in bytes, where 0 means 1024. The other bits are the offset of the data from
+// the base. A store therefore has 1 to 1024 bytes. It must end inside of the window. The window has
+// 2^(bits of the offset) bytes.
 //
-// Sequence number, CRCs and framing belong to the link, and the link's protocol counts them
-// (packet_overhead_bytes). The same is true of the digest that follows a packet whose TLP Digest is
-// 1.
+// The sequence number, the CRCs and the framing belong to the link and are not part of these bytes.
+// The link's protocol counts them (packet_overhead_bytes). It also counts the digest that follows a
+// packet whose TLP Digest is 1.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ inline constexpr std::uint32_t subheader_length_bits = 10;
 inline constexpr std::uint32_t most_store_bytes = 1U << subheader_length_bits;
 inline constexpr std::uint32_t most_payload_bytes = 4096;  // 1024 double words
 
-// The configuration of both ends of a link.
+// A format for which both ends of a link are configured.
 struct finepack_format {
   std::uint32_t subheader_bytes = 5;   // 2 to 6
   std::uint32_t payload_bytes = 4096;  // largest payload, including sub-headers
@@ -69,14 +69,15 @@ struct finepack_packet {
 
   std::uint64_t base = 0;  // a multiple of 4
   std::vector<finepack_store> stores;
-  std::vector<std::uint8_t> data;  // the data of all stores, one after another
+  std::vector<std::uint8_t> data;  // data of all stores, one store after another
   friend bool operator==(const finepack_packet&, const finepack_packet&) = default;
 };
 
 // encode and decode are exact inverses of each other. Both throw model_error with one sentence.
-// encode throws if a packet has no encoding: a field is too large, there are no stores, a store is
-// empty, too long or outside of the window, the length of the data is not that of the stores, or
-// the payload is above the maximum. decode throws for bytes that encode never makes.
+// encode throws if a packet has no encoding. A field can be too large. The packet can have no
+// stores. A store can be empty, too long, or outside of the window. The data can have another
+// length than all stores together. The payload can exceed the maximum.
+// decode throws for bytes that encode never makes.
 std::vector<std::uint8_t> encode(const finepack_packet& packet, const finepack_format& format);
 finepack_packet decode(std::span<const std::uint8_t> bytes, const finepack_format& format);
 

@@ -1,5 +1,5 @@
-// Griffin (HPCA 2020): the driver on the host moves pages of unified memory, some of them more than
-// once.
+// Griffin (HPCA 2020): the driver on the host moves pages of unified memory. A page can move more
+// than once.
 //
 // The four parts of Griffin, as this file implements them:
 //   delayed first touch   A page that no GPU has been given moves to the first remote GPU that
@@ -15,9 +15,9 @@
 //                         wait for posted stores, or for accesses that use an older translation.
 //                         New accesses to a page of the batch wait in the page-table walk.
 //
-// The walk for another GPU's page serves only the accesses that wait for it: a TLB keeps only
-// translations of its own GPU's memory. (DualOpt, PACT 2022, section 6.3, says that its baseline
-// differs in this point.)
+// A TLB keeps only translations of its own GPU's memory. The walk for another GPU's page therefore
+// serves only the accesses that wait for this walk. (DualOpt, PACT 2022, section 6.3, says that its
+// baseline differs in this point.)
 #pragma once
 
 #include <cstdint>
@@ -40,13 +40,14 @@ class griffin {
  public:
   struct counts {
     page_traffic moved;
-    std::uint64_t again = 0;    // pages that had been given to a GPU before
+    std::uint64_t again = 0;    // pages that had already been given to a GPU before
     std::uint64_t delayed = 0;  // first touches that moved no page
     std::uint64_t batches = 0;
   };
 
-  // Changes `homes`, which holds the home of each page; the first page is at `first_address`.
-  // `answer` ends a walk for which walked() returned walk_end::taken.
+  // The constructor keeps a reference to `homes`, which holds the home of each page, and changes
+  // its entries. The first page is at `first_address`. `answer` ends a walk for which walked()
+  // returned walk_end::taken.
   griffin(const machine::gpu& described, std::vector<std::uint8_t>& homes,
           std::uint64_t first_address, std::uint32_t page_bytes, event_queue& queue, fabric& links,
           std::vector<migrating_gpu*> gpus,
@@ -55,7 +56,8 @@ class griffin {
   // A GPU's walk for a page has ended.
   walk_end walked(std::uint32_t gpu, std::uint64_t page);
 
-  // The length of a counting period, and the most pages that a GPU reports for one period.
+  // counting_period returns the length of a counting period. The next function returns the most
+  // pages that a GPU reports for one period.
   picoseconds counting_period() const { return counting_; }
   std::uint32_t counted_pages() const { return rules_.counted_pages; }
   // Sends a GPU's counts of period number `period` to the host.
@@ -74,11 +76,11 @@ class griffin {
   enum class step : std::uint8_t { report, block, blocked, move, pull, data, moved };
   struct page_state {
     state now = state::untouched;
-    bool given = false;  // given to a GPU
+    bool given = false;  // whether the page was given to a GPU
     bool proposed = false;
     std::uint32_t to = 0;                // the GPU that has the page or will have it
     std::uint32_t received = 0;          // bytes of the page that were received
-    picoseconds written = 0;             // the time when these bytes are in memory
+    picoseconds written = 0;             // time when these bytes are in memory
     std::vector<std::uint32_t> waiting;  // GPUs whose walks wait for the page
   };
   struct proposal {
@@ -95,7 +97,8 @@ class griffin {
   void give(std::uint64_t page, std::uint32_t gpu);
   bool has_its_share(std::uint32_t gpu) const;
   void look();
-  // Whether a proposal still holds. If the proposal is old, this classifies the page again.
+  // Whether a proposal is still valid. If the proposal is old, the function classifies the page
+  // again.
   bool holds(const proposal& p, std::uint32_t home);
   void start_batch();
   void add_first_touches();
@@ -107,8 +110,9 @@ class griffin {
   std::uint64_t address_of(std::uint64_t page) const { return first_address_ + page * page_bytes_; }
   std::uint32_t host() const { return static_cast<std::uint32_t>(gpus_.size()); }
 
-  static constexpr std::uint32_t data_bytes = 256;  // per message
-  static constexpr std::uint32_t entry_bytes = 8;   // a page and its count, or a page of a batch
+  static constexpr std::uint32_t data_bytes = 256;  // in each message
+  // size of a page and its count, or of a page in a batch
+  static constexpr std::uint32_t entry_bytes = 8;
 
   machine::griffin rules_;
   picoseconds counting_;
@@ -126,10 +130,10 @@ class griffin {
   std::uint64_t given_ = 0;              // number of pages that were given to any GPU
   // The reports of each GPU that are on their way.
   std::vector<std::deque<counted_period>> reports_;
-  std::vector<std::uint64_t> seen_;  // pages reported since the last look
+  std::vector<std::uint64_t> seen_;  // pages that were reported since the last classification
   std::uint64_t latest_ = 0;         // latest period that was reported
   std::uint64_t next_look_ = 0;
-  std::deque<std::uint64_t> touches_;            // pages that first touches move
+  std::deque<std::uint64_t> touches_;            // pages that must move because of a first touch
   std::vector<std::deque<proposal>> proposals_;  // for each GPU, proposals for the pages that it
                                                  // has
   std::vector<std::uint64_t> batch_;             // pages that are moving

@@ -1,6 +1,6 @@
-// The unit at the host that walks the page table for GPUs whose TLBs lack a page. A walk takes a
-// request and a reply on the machine's links. Only a limited number of walks run at a time, in the
-// order of the requests.
+// The unit at the host that walks the page table when the TLBs of a GPU lack a page. A walk takes a
+// request and a reply on the machine's links. Only a limited number of walks run at a time. Walks
+// begin in the order of their requests.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace interlace::sim {
 enum class walk_end : std::uint8_t {
   kept,   // the GPU keeps the translation
   once,   // the translation serves only the accesses that wait for it
-  taken,  // another object will answer
+  taken,  // another object will answer the request
 };
 
 class iommu {
@@ -32,8 +32,8 @@ class iommu {
   // Decides how a GPU's walk for a page ends.
   using decision = std::function<walk_end(std::uint32_t gpu, std::uint64_t page)>;
 
-  // The event page_walked (device: the GPU, b: the page) ends a walk. Throws usage_error unless
-  // every GPU has a link to the host.
+  // Each walk ends with the event page_walked, whose device is the GPU and whose `b` is the page.
+  // The constructor throws usage_error unless every GPU has a link to the host.
   iommu(const machine::tlb& config, std::uint32_t gpus, event_queue& queue, fabric& links);
 
   // Sets the decision. Without one, every translation is kept.

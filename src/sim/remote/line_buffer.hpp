@@ -1,6 +1,6 @@
-// A fully associative buffer of lines, with a byte enable for each byte. Each line is in one of
-// several lists, which keep the order of insertion. Queues of remote stores are built on this
-// buffer. Finding a line takes a hash and mostly one probe.
+// A fully associative buffer of lines, with a byte enable for each byte of a line. Each line is in
+// one of several lists, which keep the order of insertion. Queues of remote stores are built on
+// this buffer. To find a line, the buffer computes a hash and usually makes one probe.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,10 @@ class line_buffer {
     std::uint64_t line = 0;
     byte_mask bytes;
     std::uint32_t list = 0;
-    std::uint32_t before = none;  // the entry before it in its list
+    std::uint32_t before = none;  // the previous entry in this entry's list
     std::uint32_t behind = none;
-    std::uint32_t chained = none;  // next entry with this hash; in a free entry, the next free one
+    // next entry with the same hash; for a free entry, the next free entry
+    std::uint32_t chained = none;
   };
 
   line_buffer(std::uint32_t entries, std::uint32_t lists)
@@ -42,11 +43,11 @@ class line_buffer {
     while (id != none && entries_[id].line != line) id = entries_[id].chained;
     return id;
   }
-  // The oldest entry of a list; none if the list is empty.
+  // The oldest entry of a list, or `none` if the list is empty.
   std::uint32_t oldest(std::uint32_t list) const { return ends_[list].first; }
 
-  // Inserts a line without bytes as the newest one of a list. The line must not be in the buffer,
-  // and the buffer must not be full.
+  // Inserts a line as the newest line of a list. No byte of the line is enabled yet. The line must
+  // not be in the buffer, and the buffer must not be full.
   std::uint32_t insert(std::uint64_t line, std::uint32_t list) {
     const std::uint32_t id = free_;
     entry& e = entries_[id];
@@ -68,7 +69,7 @@ class line_buffer {
     free_ = id;
     --size_;
   }
-  // Makes the entry the newest one of its list.
+  // Makes the entry the newest entry of its list.
   void touch(std::uint32_t id) {
     if (entries_[id].behind == none) return;
     remove(id);
@@ -81,7 +82,8 @@ class line_buffer {
     std::uint32_t last = none;
   };
 
-  // The number of heads is a power of two and at least twice the number of entries.
+  // Computes the shift for the table of heads. The table's size is a power of two and at least
+  // twice the number of entries.
   static std::uint32_t shift_of(std::uint32_t entries) {
     std::uint32_t bits = 1;
     while (std::uint64_t{1} << bits < std::uint64_t{2} * entries) ++bits;

@@ -1,5 +1,5 @@
-// A way in which all GPUs of a machine handle kernels' loads of other GPUs' memory, if a load is
-// more than a request and a reply.
+// A way in which all GPUs of a machine handle kernels' loads of other GPUs' memory. The plain way
+// is a request and a reply. A mechanism does more.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 
 namespace interlace::sim {
 
-// The parts of the machine to which a mechanism is connected. These parts outlive the mechanism.
+// The parts of the machine to which a mechanism connects. These parts outlive the mechanism.
 struct hardware {
   const machine::machine& described;
   address_map& addresses;
   event_queue& queue;
   fabric& links;
   std::vector<gpu*> gpus;
-  iommu* page_walks = nullptr;  // null: addresses are not translated
+  iommu* page_walks = nullptr;  // null if addresses are not translated
 };
 
 class load_mechanism {
@@ -32,11 +32,12 @@ class load_mechanism {
 
   // The node calls this when a kernel of a GPU starts.
   virtual void begin_kernel(std::uint32_t /*gpu*/) {}
-  // Handles an event of replies that share packets, or a coalesced reply that its first link has
+  // Handles an event of replies that share packets, or a coalesced reply that the first link has
   // taken.
   virtual void handle(const event& /*e*/) {}
   virtual void departed(const message& /*m*/) {}
-  // Takes a message of one of the mechanism's own kinds, coalesced_reply or migration.
+  // Takes a message of the kind coalesced_reply or migration. Only the mechanism knows what to do
+  // with these kinds.
   virtual void delivered(const message& m) = 0;
   // Whether the mechanism still has work after all tasks have ended. That work takes no simulated
   // time.
@@ -46,13 +47,14 @@ class load_mechanism {
 
   struct outcome {
     page_traffic moved;
-    std::uint64_t moved_again = 0;  // pages that had been given to a GPU before
+    std::uint64_t moved_again = 0;  // pages that had already been given to a GPU before
     std::uint64_t delayed = 0;      // first touches that moved no page
     std::uint64_t batches = 0;
-    // The number of pages that have an optimisation of their own, for each optimisation.
+    // For each optimisation, the number of pages for which this optimisation was chosen
+    // individually.
     std::uint64_t coalesced_pages = 0;
     std::uint64_t cached_pages = 0;
-    std::vector<kernel::remote_load_decision> decisions;  // the decisions of an engine
+    std::vector<kernel::remote_load_decision> decisions;  // decisions of a decision engine
   };
   virtual outcome found(picoseconds now) const = 0;
 };

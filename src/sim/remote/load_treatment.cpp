@@ -35,7 +35,7 @@ void load_treatment::remote_load(picoseconds now, std::uint64_t line, std::uint3
   if (pages_) {
     pages_->remote_load(line, used, masks_.pieces(), hit.value_or(false));
     if (steps_.cache || pages_->of(line) != optimisation::cache) return;
-    steps_.cache = true;  // this is the first page that needs the caches
+    steps_.cache = true;  // This is the first page that needs the caches.
     cache_(true);
     return;
   }

@@ -1,6 +1,6 @@
 // Miss status holding registers. Each entry records which pieces of its line are in flight
-// (DualOpt, PACT 2022, section 4.1.2 and Fig. 8). An entry keeps its number until it is released,
-// so the number can serve as a reply's ID.
+// (DualOpt, PACT 2022, section 4.1.2 and Fig. 8). An entry keeps its number until the entry is
+// released, so the number can serve as the ID of a reply.
 #pragma once
 
 #include <algorithm>
@@ -13,20 +13,21 @@ namespace interlace::sim {
 
 class masked_mshr {
  public:
-  // The cases A, B and C of Fig. 8. full: a miss that must wait for an entry.
+  // `hit`, `other_mask` and `other_line` are the cases A, B and C of Fig. 8. `full` is a miss that
+  // must wait for an entry.
   enum class outcome : std::uint8_t { hit, other_mask, other_line, full };
   struct answer {
     outcome what = outcome::full;
-    std::uint32_t entry = 0;  // the entry that fetches the pieces; not set if `full`
+    std::uint32_t entry = 0;  // entry that fetches the pieces; not set if the outcome is `full`
   };
 
   explicit masked_mshr(std::uint32_t entries) : entries_(entries) {
     for (std::uint32_t k = entries; k-- > 0;) free_.push_back(k);
   }
 
-  // Case A: an entry of the line already fetches all the pieces, and serves this request as well.
-  // Case B: entries of the line fetch other pieces. Case C: the line has no entry. Cases B and C
-  // take a new entry.
+  // Requests pieces of a line. Case A: an entry of the line already fetches all the pieces, and
+  // this entry serves the new request as well. Case B: entries of the line fetch other pieces. Case
+  // C: the line has no entry. Cases B and C take a new entry.
   answer request(std::uint64_t line, piece_mask pieces) {
     bool same_line = false;
     for (std::uint32_t k = 0; k < entries_.size(); ++k) {
@@ -42,7 +43,7 @@ class masked_mshr {
     return {same_line ? outcome::other_mask : outcome::other_line, taken};
   }
 
-  // Whether a request would be case A.
+  // Whether a request for these pieces would be case A.
   bool serves(std::uint64_t line, piece_mask pieces) const {
     return std::any_of(entries_.begin(), entries_.end(), [&](const slot& e) {
       return e.pieces != 0 && e.line == line && (pieces & ~e.pieces) == 0;
@@ -60,7 +61,7 @@ class masked_mshr {
  private:
   struct slot {
     std::uint64_t line = 0;
-    piece_mask pieces = 0;  // 0: the entry is free
+    piece_mask pieces = 0;  // 0 if the entry is free
   };
   std::vector<slot> entries_;
   std::vector<std::uint32_t> free_;

@@ -1,6 +1,6 @@
-// Turns a flushed window into packets: one FinePack packet, or, in the stateful alternative, a
-// configuration packet followed by one packet for each store (Muthukrishnan et al., HPCA 2023,
-// IV-B, VI-B).
+// Turns a flushed window into packets (Muthukrishnan et al., HPCA 2023, sections IV-B and VI-B).
+// The result is one FinePack packet. In the stateful alternative, the result is a configuration
+// packet followed by one packet for each store.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace interlace::sim {
 
-// Makes the packet. It has one store for each run of enabled bytes of each line, in the order of
-// the lines. The sub-header has no byte enables, so an entry whose bytes are not contiguous becomes
-// several stores. byte_at(address) supplies the data.
+// Makes the packet of a window. The packet has one store for each run of enabled bytes of each
+// line, in the order of the lines. A sub-header has no byte enables, so a line whose enabled bytes
+// are not contiguous becomes several stores. byte_at(address) supplies the data.
 template <class ByteAt>
 finepack_packet packetize(const flushed_window& window, const ByteAt& byte_at) {
   finepack_packet packet;
@@ -29,32 +29,33 @@ finepack_packet packetize(const flushed_window& window, const ByteAt& byte_at) {
 
 struct window_cost {
   std::uint32_t packets = 0;
-  std::uint32_t stores = 0;   // number of sub-packets, which are runs of bytes
-  std::uint32_t payload = 0;  // bytes stored
-  std::uint32_t wire = 0;     // all bytes on the link
+  std::uint32_t stores = 0;   // number of sub-packets; each run of bytes is a sub-packet
+  std::uint32_t payload = 0;  // number of stored bytes
+  std::uint32_t wire = 0;     // number of all bytes on the link
 };
 
-// The largest payload of a FinePack packet on a link: the queue's limit or the limit of the link's
-// packets (256 bytes on NVLink), whichever is smaller.
+// The largest payload of a FinePack packet on a link. This is the queue's limit or the limit of the
+// link's packets (256 bytes on NVLink), whichever is smaller.
 std::uint32_t finepack_payload_bytes(const machine::remote_write_queue& q,
                                      const machine::protocol& p);
 
-// On PCIe, the cost is packet_overhead_bytes, which include the header, and the payload in double
-// words. On NVLink, the cost is a header flit, which stands for the TLP header, and the payload in
-// flits. Each store states its length, so there is no byte-enable flit. The real NVLink encoding
-// would be for NVIDIA to choose.
+// The cost of one FinePack packet. On PCIe, the cost is packet_overhead_bytes, which include the
+// header, and the payload in double words. On NVLink, the cost is a header flit, which stands for
+// the TLP header, and the payload in flits. Each store states its length, so there is no
+// byte-enable flit. NVIDIA would choose the real encoding on NVLink.
 window_cost finepack_cost(const machine::protocol& p, const flushed_window& window,
                           std::uint32_t subheader_bytes);
 
-// The cost if each store stays a packet of its own. A configuration packet before the stores holds
-// the fields that they have in common. It holds until the next configuration packet, so it is sent
-// only if `announces`. The queue, its windows and its flushes are FinePack's.
+// The cost if each store stays a packet of its own. A configuration packet precedes the stores and
+// holds the fields that they have in common. A configuration packet is valid until the next one, so
+// it is sent only if `announces` is true. The queue, its windows and its flushes are the same as
+// for FinePack.
 //
 // On PCIe, the configuration packet is a header plus the overhead that the link adds
-// (packet_overhead_bytes). A store is its sub-header and data in double words, plus the overhead
-// that the link adds to each packet without the header: the sequence number and two CRCs, 10 bytes
-// in the paper. On NVLink, the configuration packet is a header flit. A store is a header flit,
-// which has room for the sub-header, and data flits.
+// (packet_overhead_bytes). A store has its sub-header and its data in double words. The link adds
+// its overhead without the header to each store: the sequence number and two CRCs, 10 bytes in the
+// paper. On NVLink, the configuration packet is a header flit. A store is a header flit, which has
+// room for the sub-header, and data flits.
 window_cost configured_cost(const machine::protocol& p, const flushed_window& window,
                             std::uint32_t subheader_bytes, bool announces);
 

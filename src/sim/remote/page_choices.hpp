@@ -1,8 +1,8 @@
-// Chooses an optimisation for each page, by the locality of the page's own remote loads. This helps
-// programs in which coalescing suits some arrays and caching suits others. DualOpt's paper does not
-// choose by page; this class uses the paper's decision rule (decision_engine.hpp). Loads of a page
-// are handled as under `direct` until enough remote loads have touched the page. The choice then
-// holds to the end.
+// Chooses an optimisation for each page, by the locality of the remote loads of that page. This
+// helps programs in which coalescing suits some arrays and caching suits others. DualOpt's paper
+// does not choose by page. This class applies the paper's decision rule (decision_engine.hpp) to
+// each page. The loads of a page are handled in the plain way, as for `direct`, until enough remote
+// loads have touched the page. The choice then holds until the end of the run.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace interlace::sim {
 
 class page_choices {
  public:
-  // Pages have `page_bytes` and begin at `first_address`. Throws usage_error if `loads` is 0.
+  // Pages have `page_bytes` bytes and begin at `first_address`. A page's choice is made after
+  // `loads` remote loads. Throws usage_error if `loads` is 0.
   page_choices(const decision_thresholds& thresholds, std::uint32_t loads,
                std::uint64_t first_address, std::uint64_t page_bytes);
 
@@ -23,15 +24,15 @@ class page_choices {
   // has the line.
   void remote_load(std::uint64_t line, std::uint32_t used, std::uint32_t pieces, bool hit);
 
-  // The choice for the page of a line. No value if too few loads have touched the page, or if the
-  // line is in no page of unified memory.
+  // The choice for the page of a line. There is no value if too few loads have touched the page, or
+  // if the line is in no page of unified memory.
   std::optional<optimisation> of(std::uint64_t line) const {
     const std::uint64_t page = page_of(line);
     if (page >= pages_.size() || pages_[page].loads < loads_) return std::nullopt;
     return pages_[page].choice;
   }
 
-  // The number of pages with this choice.
+  // The number of pages for which this optimisation was chosen.
   std::uint64_t count(optimisation choice) const;
 
  private:
@@ -39,7 +40,7 @@ class page_choices {
     optimisation choice = optimisation::leave;
     std::uint32_t loads = 0;
     std::uint32_t hits = 0;
-    std::uint32_t used = 0;  // pieces
+    std::uint32_t used = 0;  // number of pieces that the loads used
   };
   std::uint64_t page_of(std::uint64_t line) const { return (line - first_address_) / page_bytes_; }
 

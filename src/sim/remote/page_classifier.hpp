@@ -1,6 +1,6 @@
 // Classifies pages of unified memory by the GPUs that recently accessed them (Griffin, HPCA 2020:
-// dynamic page classification). A rate is a number of accesses in a counting period. The weight of
-// a period decreases as it grows older.
+// dynamic page classification). A rate is a number of accesses in a counting period. Older periods
+// have less weight.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ enum class page_class : std::uint8_t {
   streaming,         // accessed for a while, but not since the last classification
   mostly_dedicated,  // one GPU accesses the page much more often than any other GPU
   shared,            // several GPUs access the page about equally often
-  owner_shifting,    // another GPU takes over from the page's home
+  owner_shifting,    // another GPU begins to access the page more often than its home
 };
 
 struct page_access {
@@ -32,8 +32,9 @@ class page_classifier {
 
   page_classifier(const machine::griffin& rules, std::uint32_t gpus) : rules_(rules), gpus_(gpus) {}
 
-  // Adds a GPU's counts of counting period number `period`. The periods of one GPU must not
-  // decrease. Appends to `seen` the pages that no GPU has counted since their last classification.
+  // Adds the counts of a GPU in counting period number `period`. The periods of one GPU must not
+  // decrease from call to call. Appends to `seen` the pages that no GPU had counted since their
+  // last classification.
   void count(std::uint32_t gpu, std::uint64_t period, const std::vector<page_access>& counted,
              std::vector<std::uint64_t>& seen);
 
@@ -41,14 +42,14 @@ class page_classifier {
   // counted before.
   result classify(std::uint64_t page, std::uint32_t home, std::uint64_t period);
 
-  // The page's accesses by a GPU in a period, as a weighted mean.
+  // A GPU's number of accesses to the page in a period, as a weighted mean.
   double rate(std::uint64_t page, std::uint32_t gpu, std::uint64_t period) const;
 
  private:
   struct counter {
-    double rate = 0;           // the rate at the end of the next member's period
-    std::uint64_t period = 0;  // the period of the last count
-    double before = 0;         // the rate at the last classification
+    double rate = 0;           // rate at the end of the period in the next member
+    std::uint64_t period = 0;  // period of the last count
+    double before = 0;         // rate at the last classification
   };
   std::size_t at(std::uint64_t page, std::uint32_t gpu) const {
     return static_cast<std::size_t>(page * gpus_ + gpu);

@@ -1,5 +1,5 @@
-// Messages that move pages: data of pages, and control messages between GPUs and the driver on the
-// host.
+// Messages that move pages. A message holds data of a page, or it is a control message between a
+// GPU and the driver on the host.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace interlace::sim {
 
 struct page_traffic {
-  std::uint64_t pages = 0;  // the number of pages that moved
+  std::uint64_t pages = 0;  // number of pages that moved
   std::uint64_t payload = 0;
   std::uint64_t wire = 0;
 };

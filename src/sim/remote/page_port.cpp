@@ -95,8 +95,8 @@ void page_port::check_drained() {
     own = own || gpu_.addresses().owner(page) == gpu_.index();
   }
   draining_pages_.clear();
-  // Accesses to the GPU's own memory are not tracked one by one. This is the longest time that such
-  // an access can take.
+  // Accesses to the GPU's own memory are not tracked one by one. The wait is the longest time that
+  // such an access can take.
   const machine::gpu& config = gpu_.config();
   const picoseconds local = config.l2.hit_latency_ps + config.dram.latency_ps;
   griffin_->drained(gpu_.index(),

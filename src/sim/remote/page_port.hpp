@@ -1,5 +1,5 @@
-// The part of a GPU that takes part in moving pages of unified memory. It carries out the requests
-// of the driver (page_migration or griffin), and holds the GPU's accesses that must wait.
+// The part of a GPU that helps to move pages of unified memory. It carries out the requests of the
+// driver (page_migration or griffin). It also holds those accesses of the GPU that must wait.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace interlace::sim {
 
 class page_port final : public page_rules, public migrating_gpu {
  public:
-  // `by_accesses` says that the driver moves pages by access counts, so that this object must count
+  // If `by_accesses` is true, the driver moves pages by access counts, and this object counts
   // accesses.
   page_port(gpu& of, event_queue& queue, bool by_accesses);
   // Sets the driver. Call it before anything runs.
@@ -51,19 +51,20 @@ class page_port final : public page_rules, public migrating_gpu {
 
   gpu& gpu_;
   event_queue& queue_;
-  page_migration* migration_ = nullptr;  // the driver that moves pages; null: `griffin_` does
+  // the driver that moves pages; null if `griffin_` moves them
+  page_migration* migration_ = nullptr;
   griffin* griffin_ = nullptr;
   access_counters accessed_;  // counts of the current period
   std::uint64_t counting_period_ = 0;
   std::vector<std::uint64_t> draining_pages_;  // addresses of the pages that are being drained
-  // The number of remote loads in flight, by page address.
+  // For each page address, the number of remote loads in flight.
   std::unordered_map<std::uint64_t, std::uint32_t> page_reads_;
-  bool draining_ = false;  // no remote access may leave
+  bool draining_ = false;  // if true, no remote access may leave
   std::uint64_t reads_under_way_ = 0;
   std::vector<message> held_requests_;  // requests that are held until remote accesses may leave
 };
 
-// Page ports for all GPUs. The GPUs use them from now on.
+// The page ports of all GPUs. The constructor makes the GPUs use these ports.
 class page_ports {
  public:
   page_ports(const std::vector<gpu*>& gpus, event_queue& queue, bool by_accesses) {

@@ -1,4 +1,4 @@
-// The queues through which one GPU's stores to other GPUs leave, at the egress port, and the
+// The queues at the egress port, through which one GPU's stores to other GPUs leave, and the
 // de-packetizer at the port where other GPUs' packets arrive.
 #pragma once
 
@@ -18,16 +18,16 @@ class queued_stores {
 
   // Sets the path on which the stores of the GPU's next kernel leave the GPU.
   void begin(store_path path);
-  // The release at the kernel's end. Returns false while stores are on their way to a queue; the
-  // event kernel_ends then comes again.
+  // Makes the release at the end of a kernel. Returns false while stores are on their way to a
+  // queue. The event kernel_ends then comes again.
   bool release();
 
-  // Handles an event of the queues, or a message of the queues that its first link has taken.
+  // Handles an event of the queues, or a message of the queues that the first link has taken.
   void handle(const event& e);
   void departed(const message& m);
   // Takes a message of kind packed. `from` has the message's lines.
   void unpack(const message& m, const flushed_window& from);
-  // The time when all packed stores that have arrived are on their way to the L2.
+  // The time by which all packed stores that have arrived are on their way to the L2.
   picoseconds unpacked() const { return unpacker_.clear(); }
 
   egress& queues() { return egress_; }
@@ -40,7 +40,7 @@ class queued_stores {
   fabric& fabric_;
   egress egress_;
   unpacker unpacker_;
-  bool ending_ = false;  // the kernel waits for its stores to be taken
+  bool ending_ = false;  // whether the kernel is ending and waits until its stores have been taken
 };
 
 }  // namespace interlace::sim

@@ -41,8 +41,8 @@ void remote_write_queue::reset(outer_window& w) const {
   w.available = settings_.format.payload_bytes;
 }
 
-// Whether the bytes from `first` to `last` are in the open window, or the window can grow to
-// contain them.
+// Whether the bytes from `first` to `last` are in the open window, or whether the window can grow
+// to contain them.
 bool remote_write_queue::holds(const outer_window& w, std::uint64_t first,
                                std::uint64_t last) const {
   const std::uint64_t bytes = settings_.format.window_bytes();
@@ -154,7 +154,8 @@ bool remote_write_queue::flush_line(std::uint64_t line, flush_reason reason, flu
   out.lines.clear();
   take_out(id, out);
   w.available += out.payload;
-  // The stores of a single line are not recorded; they are counted with the rest of the window.
+  // The number of stores of a single line is not recorded. These stores count with the rest of the
+  // window.
   out.stores = 0;
   if (lines_.oldest(in) == line_buffer::none) {
     out.stores = w.stores;

@@ -1,23 +1,24 @@
 // FinePack's remote write queue: the partition of one destination (Muthukrishnan et al., HPCA 2023,
 // section IV-B). Stores wait in lines with byte enables until a packet is worth sending.
 //
-// The partition has `entries` lines, which its windows share, and `windows` open windows. The paper
-// has one window; several windows are the "multiple open outer transactions" of section IV-C. A
-// window has a base address register, and an available payload register that starts at the largest
-// payload. The first store of a window sets the base: the store's address without the low bits that
-// an offset can express. A queue can also grow its windows (the alternative of section IV-C). Then
-// a window keeps the range that all its stores span, and takes a store as long as an offset can
-// also span the new range.
+// The partition has `windows` open windows, which share `entries` lines. The paper has one window.
+// Several windows are the "multiple open outer transactions" of section IV-C. A window has two
+// registers: a base address register, and an available payload register that starts at the largest
+// payload. The first store of a window sets the base. The base is the address of this store without
+// the low bits that an offset can express. A queue can also grow its windows (the alternative of
+// section IV-C). A window then keeps the range that all its stores span. It takes a store as long
+// as an offset can also span the new range.
 //
-// Charging a store: the register always holds the largest payload minus the bytes that the
-// packetizer would send now. These are, over all lines, the enabled bytes plus a sub-header for
-// each run of enabled bytes. The paper first checks and subtracts the store's length and a
-// sub-header, then looks the line up, and corrects the register if the store hit. This queue first
-// looks the line up, and then charges the bytes that the store adds. These are no bytes if the
-// store overwrites, only its own bytes if they touch a run, and less than its bytes if they join
-// two runs. So a packet can be full to its last byte, and is never larger than the largest payload.
-// The paper's check would flush up to one store earlier. The hardware needs only the byte enables
-// of the line that is hit, and reads those anyway.
+// Charging a store: the available payload register always holds the largest payload minus the bytes
+// that the packetizer would send now. For each line, the packetizer sends the enabled bytes, and a
+// sub-header for each run of enabled bytes. The paper first checks and subtracts the store's length
+// and a sub-header. It then looks up the line, and corrects the register if the store hit. This
+// queue looks up the line first and then charges the bytes that the store adds. A store that
+// overwrites adds nothing. A store that touches a run adds only its own bytes. A store that joins
+// two runs adds less than its own bytes. A packet can therefore be full to its last byte and is
+// never larger than the largest payload. With the paper's check, the queue would flush up to one
+// store earlier. The hardware needs only the byte enables of the line that is hit, which it reads
+// anyway.
 //
 // This class has no notion of time. Its user decides when flushes happen and how long they take.
 #pragma once
@@ -39,13 +40,13 @@ struct queued_line {
   byte_mask bytes;
 };
 
-// A flushed window, for the packetizer.
+// A flushed window, in the form that the packetizer takes.
 struct flushed_window {
   std::uint64_t base = 0;
   flush_reason reason = flush_reason::release;
-  std::uint32_t stores = 0;        // stores received
+  std::uint32_t stores = 0;        // number of stores that the window received
   std::uint32_t payload = 0;       // payload of the packet, including sub-headers
-  std::vector<queued_line> lines;  // the lines in order of arrival
+  std::vector<queued_line> lines;  // lines in order of arrival
 };
 
 class remote_write_queue {
@@ -53,7 +54,7 @@ class remote_write_queue {
   struct settings {
     std::uint32_t entries = 64;
     std::uint32_t line_bytes = 128;
-    finepack_format format;  // its payload must hold at least a line and a sub-header
+    finepack_format format;  // the format's payload must hold at least a line and a sub-header
     std::uint32_t windows = 1;
     bool grows = false;
   };
@@ -66,13 +67,14 @@ class remote_write_queue {
 
   explicit remote_write_queue(const settings& s);
 
-  // The payload bytes that the packetizer makes of these bytes of one line.
+  // The payload bytes that the packetizer makes of the bytes `bytes` of one line.
   std::uint32_t cost(const byte_mask& bytes) const {
     return bytes.count() + settings_.format.subheader_bytes * bytes.runs();
   }
 
-  // Calls visit(bytes) for each part of a store that can be offered. There is only one part, unless
-  // a window is smaller than a line, or the separate bytes of the line alone exceed a packet.
+  // Calls visit(bytes) for each part of a store. Each part can be offered by itself. There is only
+  // one part, with two exceptions: a window is smaller than a line, or the separate bytes of the
+  // line alone exceed a packet.
   template <class Visit>
   void each_part(const byte_mask& bytes, const Visit& visit) const {
     if (whole_lines_ && cost(bytes) <= settings_.format.payload_bytes) {
@@ -82,35 +84,35 @@ class remote_write_queue {
     }
   }
 
-  // Offers a part of a store to some bytes of a line. The part counts as `stores` stores. It is
-  // taken unless a refusal is returned.
+  // Offers a part of a store to some bytes of a line. The part counts as `stores` stores. The queue
+  // takes the part unless it returns a refusal.
   std::optional<refusal> offer(std::uint64_t line, const byte_mask& bytes, std::uint32_t stores);
 
-  // Fills `out` with the lines of the window `from`, as one packet. `out` reuses its memory.
-  // Returns false if the window has no lines.
+  // Moves the lines of the window `from` to `out`, as one packet. `out` reuses its memory. Returns
+  // false if the window has no lines.
   bool flush(std::uint32_t from, flush_reason reason, flushed_window& out);
-  // Fills `out` with one line as a packet of its own. Returns false if the line is not in the
-  // queue. If windows are smaller than lines, one line can give several packets: call this function
-  // until it returns false.
+  // Moves one line to `out`, as a packet of its own. Returns false if the line is not in the queue.
+  // If windows are smaller than lines, one line can give several packets. The caller then calls
+  // this function until it returns false.
   bool flush_line(std::uint64_t line, flush_reason reason, flushed_window& out);
   bool has_line(std::uint64_t line) const { return entry_of(line) != line_buffer::none; }
 
   std::uint32_t windows() const { return static_cast<std::uint32_t>(windows_.size()); }
   bool empty() const { return lines_.size() == 0; }
   std::uint32_t lines() const { return lines_.size(); }
-  // The registers of a window. If the window is empty, `available` is the largest payload and
-  // `base` is 2^64 - 1, as in the paper.
+  // These functions return the registers of a window. If the window is empty, `available` is the
+  // largest payload and `base` is 2^64 - 1, as in the paper.
   std::uint32_t available(std::uint32_t window) const { return windows_[window].available; }
   std::uint64_t base(std::uint32_t window) const { return windows_[window].first; }
 
   std::uint64_t stored_bytes() const { return stored_; }
-  // Of these bytes, the ones that later stores overwrote in the queue.
+  // The number of received bytes that later stores overwrote in the queue.
   std::uint64_t overwritten_bytes() const { return overwritten_; }
 
  private:
   struct outer_window {
     std::uint64_t first = ~std::uint64_t{0};
-    std::uint64_t end = 0;  // end of the range of stores, if the window can grow
+    std::uint64_t end = 0;  // end of the range of all stores, if the window can grow
     std::uint32_t available = 0;
     std::uint32_t stores = 0;
     std::uint64_t used = 0;  // time of the last use
@@ -139,8 +141,8 @@ class remote_write_queue {
   void take_out(std::uint32_t id, flushed_window& out);
 
   settings settings_;
-  bool whole_lines_;          // a window is at least as large as a line
-  std::uint32_t part_bytes_;  // size of the parts into which a store is split; at most 64
+  bool whole_lines_;          // whether a window is at least as large as a line
+  std::uint32_t part_bytes_;  // size of the parts into which a store is split, at most 64
   line_buffer lines_;
   std::vector<outer_window> windows_;
   std::uint64_t uses_ = 0;

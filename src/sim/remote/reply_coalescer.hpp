@@ -1,9 +1,9 @@
 // The CoDec of an RDMA engine (DualOpt, PACT 2022, section 4.1.3 and Fig. 7e). The GPU whose memory
-// is read has a buffer of responses for each destination. Several responses leave in one packet.
-// The GPU that reads has the de-coalescer, which gives each load its pieces.
+// is read has the coalescer: a buffer of responses for each destination. Several responses leave in
+// one packet. The GPU that reads has the de-coalescer, which gives each load its pieces.
 //
-// A packet leaves when a buffer has enough pieces for it, or when no response has entered the
-// buffer during the timeout. Buffers that have a packet are served in turn.
+// A packet leaves when a buffer has enough pieces to fill it, or when no response has entered the
+// buffer for the time of the timeout. The buffers that have a packet are served in turn.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ enum class reply_cause : std::uint8_t { full, timeout };
 class reply_coalescer {
  public:
   struct settings {
-    std::uint32_t destinations = 4;  // number of GPUs; a GPU's own buffer stays empty
+    std::uint32_t destinations = 4;  // number of GPUs; the buffer of the GPU itself stays empty
     std::uint32_t buffer_pieces = 64;
     std::uint32_t packet_pieces = 10;
     picoseconds timeout = 30'000;
@@ -34,7 +34,7 @@ class reply_coalescer {
   struct packet {
     std::uint32_t to = 0;
     reply_cause cause = reply_cause::full;
-    std::vector<std::uint16_t> ids;  // the ID of each piece, in order of arrival
+    std::vector<std::uint16_t> ids;  // for each piece in order of arrival, the ID of its load
   };
 
   explicit reply_coalescer(const settings& s) : settings_(s), buffers_(s.destinations) {}
@@ -42,7 +42,7 @@ class reply_coalescer {
   bool has_room(std::uint32_t to, std::uint32_t pieces) const {
     return buffers_[to].ids.size() + pieces <= settings_.buffer_pieces;
   }
-  // Adds a response of `pieces` pieces. The buffer must have room for them.
+  // Adds a response of `pieces` pieces. The buffer must have room for these pieces.
   void push(picoseconds now, std::uint32_t to, std::uint16_t id, std::uint32_t pieces) {
     if (pieces == 0 || !has_room(to, pieces)) {
       throw model_error("a response of " + std::to_string(pieces) +
@@ -53,8 +53,8 @@ class reply_coalescer {
     b.flush_at = now + settings_.timeout;
   }
 
-  // Fills `out` with the next packet that may leave now, among the destinations for which
-  // `open(to)` is true. `out` reuses its memory. Returns false if there is no such packet.
+  // Fills `out` with the next packet that may leave now. Only destinations for which `open(to)` is
+  // true are considered. `out` reuses its memory. Returns false if no packet may leave.
   template <class Open>
   bool take(picoseconds now, const Open& open, packet& out) {
     for (std::uint32_t step = 0; step < settings_.destinations; ++step) {
@@ -73,7 +73,8 @@ class reply_coalescer {
     return false;
   }
 
-  // The latest time at which the buffer's contents leave. No value if the buffer is empty.
+  // The time at which the buffer's contents leave at the latest. There is no value if the buffer is
+  // empty.
   std::optional<picoseconds> flush_at(std::uint32_t to) const {
     if (buffers_[to].ids.empty()) return std::nullopt;
     return buffers_[to].flush_at;
@@ -105,8 +106,8 @@ class reply_decoalescer {
       throw model_error("response ID " + std::to_string(id) + " is in use, or requests no piece");
     }
   }
-  // A piece that has arrived: its position in the line, and whether it was the load's last piece.
-  // Throws model_error if no load waits for the piece.
+  // A piece that has arrived: the piece's position in the line, and whether it was the last piece
+  // of its load. The function below throws model_error if no load waits for the piece.
   struct piece {
     std::uint32_t number = 0;
     bool complete = false;

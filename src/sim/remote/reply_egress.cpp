@@ -84,7 +84,8 @@ void reply_egress::send_all() {
       slot = free_slots_.back();
       free_slots_.pop_back();
     }
-    // The packet carries no values, because they are already in the simulated program's memory.
+    // The packet carries no values, because the values are already in the simulated program's
+    // memory.
     slots_[slot] = encode_reply(
         reply_packet{true, next_.ids, std::vector<std::uint8_t>(n * format_.piece_bytes)}, format_);
     message m;

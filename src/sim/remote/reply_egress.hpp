@@ -1,7 +1,7 @@
-// Sends coalesced replies from the GPU that has the data to the GPUs that read it. Replies to each
-// destination collect in a buffer (reply_coalescer), and leave it as packets. A packet leaves only
-// if the egress port has room. Until then, more replies join the packet. If a buffer has no room,
-// replies wait in front of the buffer.
+// Sends coalesced replies from the GPU that has the data to the GPUs that read the data. The
+// replies to each destination collect in a buffer (reply_coalescer) and leave the buffer in
+// packets. A packet leaves only if the egress port has room. Until then, more replies join the
+// packet. If the buffer has no room, replies wait in a queue before the buffer.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +24,16 @@ class reply_egress {
 
   const reply_format& format() const { return format_; }
 
-  // Takes a reply of `pieces` pieces, which is ready at `time`. `pieces` is at most
+  // Takes a reply of `pieces` pieces that is ready at `time`. `pieces` must be at most
   // format().most_pieces().
   void reply(picoseconds time, std::uint32_t to, std::uint16_t id, std::uint32_t pieces);
-  // Handles an event of a reply of this GPU, or a message of this GPU that its first link has
+  // Handles an event of a reply of this GPU, or a message of this GPU that the first link has
   // taken.
   void handle(const event& e);
   void departed(const message& m);
 
-  // Returns the packet of a message of kind coalesced_reply, for its receiver, and forgets it. The
-  // packet's data bytes are 0.
+  // Returns the packet of a message of kind coalesced_reply to its receiver, and forgets the
+  // packet. The packet's data bytes are 0.
   std::vector<std::uint8_t> take(std::uint32_t slot);
 
   bool empty() const;
@@ -45,7 +45,7 @@ class reply_egress {
   };
   struct destination {
     std::deque<waiting> blocked;  // replies that wait because the buffer is full
-    bool timing = false;          // a flush event is due
+    bool timing = false;          // whether a flush event is pending
   };
 
   void push(std::uint32_t to, const waiting& w);
@@ -57,7 +57,7 @@ class reply_egress {
   fabric& fabric_;
   reply_coalescer coalescer_;
   std::vector<destination> destinations_;
-  std::vector<std::uint64_t> port_waiting_;  // the bytes that wait at each port
+  std::vector<std::uint64_t> port_waiting_;  // for each port, the number of bytes that wait there
   std::vector<std::vector<std::uint8_t>> slots_;
   std::vector<std::uint32_t> free_slots_;
   reply_coalescer::packet next_;

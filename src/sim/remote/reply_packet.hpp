@@ -1,5 +1,5 @@
-// The reply to remote loads as bytes (DualOpt, PACT 2022, section 4.1.3 and Fig. 9): a whole line,
-// or pieces that several loads asked for.
+// The bytes of a reply to remote loads (DualOpt, PACT 2022, section 4.1.3 and Fig. 9). A reply
+// carries a whole line, or pieces that several loads requested.
 //
 // Header, most significant bit first:
 //
@@ -7,10 +7,10 @@
 //   byte 1      Count 4 (number of pieces; 0 for a line), reserved 4
 //   bytes 2-3   Response ID of a line; 0 for pieces
 //
-// The data of a line follows unchanged. Pieces follow one after another: a response ID of 2 bytes,
-// then the data. Pieces of one load have the same ID and come in ascending order of their
-// addresses, so the GPU that asked can identify them. The paper has 3 bits for the count, which
-// cannot express 10; here the count has 4.
+// After the header, a line follows unchanged. Pieces follow one after another, and each piece is a
+// response ID of 2 bytes and then the data. Pieces of one load have the same ID and come in
+// ascending order of their addresses, so the GPU that requested the pieces can identify them. The
+// paper's count has 3 bits, which cannot express 10. The count here has 4 bits.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline constexpr std::uint32_t reply_header_bytes = 4;
 inline constexpr std::uint32_t response_id_bytes = 2;
 inline constexpr std::uint32_t most_reply_pieces = 15;
 
-// The configuration of both ends of a link.
+// A format for which both ends of a link are configured.
 struct reply_format {
   std::uint32_t line_bytes = 64;
   std::uint32_t piece_bytes = 4;
@@ -43,15 +43,15 @@ struct reply_format {
 
 struct reply_packet {
   bool coalesced = false;
-  std::vector<std::uint16_t> ids;  // one for each piece; one for a whole line
-  std::vector<std::uint8_t> data;  // the line, or the pieces one after another
+  std::vector<std::uint16_t> ids;  // one ID for each piece, or one for a whole line
+  std::vector<std::uint8_t> data;  // data of the line, or of the pieces one after another
   friend bool operator==(const reply_packet&, const reply_packet&) = default;
 };
 
 // encode_reply and decode_reply are exact inverses of each other. Both throw model_error with one
 // sentence. encode_reply throws if a packet has no encoding: it has too few or too many IDs, or its
-// data has another length than the IDs require. decode_reply throws for bytes that encode_reply
-// never makes.
+// data does not have the length that the IDs require. decode_reply throws for bytes that
+// encode_reply never makes.
 std::vector<std::uint8_t> encode_reply(const reply_packet& packet, const reply_format& format);
 reply_packet decode_reply(std::span<const std::uint8_t> bytes, const reply_format& format);
 

@@ -1,12 +1,12 @@
-// GPS's subscriptions (Muthukrishnan et al., MICRO 2021) for one region: the devices that hold an
-// up-to-date replica of each page.
+// GPS's subscriptions (Muthukrishnan et al., MICRO 2021) for one region. The subscriptions say
+// which devices hold an up-to-date replica of each page.
 //
 // At first, all devices that a region names hold every page. The first epoch in which the region is
-// read shows which pages each device reads. (This is GPS's profiling phase, which a program
-// brackets with calls; TLB misses track the pages.) The exchange after that epoch ends the
-// subscriptions of devices that did not read a page: stores no longer go to these devices. If a
-// device later loads from a page without a subscription, it loads a line at a time from the owner's
-// memory, and does not subscribe again.
+// read shows which pages each device reads. (GPS calls this its profiling phase. A program brackets
+// the phase with calls, and TLB misses track the pages.) The exchange after that epoch ends the
+// subscriptions of devices that did not read a page. Stores then no longer go to these devices. A
+// device can later load from a page to which it has no subscription. It then loads a line at a time
+// from the owner's memory, and does not subscribe again.
 //
 // The program's results are the same as if stores went to all devices, because values are computed
 // on replicas that are always up to date. Only the traffic and the cost of loads are those of GPS.
@@ -26,7 +26,7 @@ namespace interlace::sim {
 
 class subscriptions final : public subscribed_pages {
  public:
-  // `buffers` has, for each device, the device addresses of both buffers.
+  // For each device, `buffers` has the device addresses of the region's two buffers.
   subscriptions(std::uint64_t page_bytes, std::uint32_t element_bytes,
                 std::vector<std::uint64_t> boundaries,
                 std::array<std::array<std::uint64_t, 2>, max_devices> buffers)
@@ -73,7 +73,7 @@ class subscriptions final : public subscribed_pages {
   std::uint32_t element_bytes_;
   std::vector<std::uint64_t> boundaries_;
   std::array<std::array<std::uint64_t, 2>, max_devices> buffers_;
-  std::vector<std::uint32_t> readers_;  // for each page, one bit for each device
+  std::vector<std::uint32_t> readers_;  // for each page, one bit for each device that has read it
   bool profiling_ = true;
   std::atomic<bool> read_ = false;
 };

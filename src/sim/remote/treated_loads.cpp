@@ -6,8 +6,8 @@
 namespace interlace::sim {
 
 namespace {
-// A field of a request for pieces holds the number of pieces. This bit is set if their reply may
-// share a packet.
+// A request for pieces has a field with the number of pieces. This bit of the field is set if the
+// reply to the request may share a packet with others.
 constexpr std::uint32_t coalesced_request = 0x80U;
 }  // namespace
 
@@ -23,7 +23,7 @@ treated_loads::treated_loads(gpu& of, load_treatment& treatment, event_queue& qu
 void treated_loads::use_rdma_cache(bool used) {
   const machine::dualopt& d = gpu_.config().dualopt;
   const machine::cache& l2 = gpu_.config().l2;
-  rdma_.reset();  // stores bypass the RDMA cache, so it has nothing to write back
+  rdma_.reset();  // Stores bypass the RDMA cache, so the cache has nothing to write back.
   if (used) rdma_.emplace(d.rdma_cache_bytes, d.rdma_cache_ways, l2.line_bytes);
   gpu_.second_level().resize(queue_.now(), l2.bytes - (used ? d.rdma_cache_bytes : 0));
 }
@@ -44,8 +44,8 @@ void treated_loads::saw_remote_load(line_access l, std::uint32_t words, std::opt
 
 // --- Loads
 
-// A load that bypasses the L1 neither looks into the L1 nor fills it. Its entry records the pieces
-// that it fetches.
+// A load that bypasses the L1 neither looks up the L1 nor fills it. The load's entry records the
+// pieces that the load fetches.
 load_rules::answer treated_loads::issue(const load& l) {
   const kernel::remote_load_steps& steps = treatment_.steps(l.unit, l.line.line());
   if (!steps.bypass) return answer::plain;
@@ -54,7 +54,8 @@ load_rules::answer treated_loads::issue(const load& l) {
   const piece_mask pieces =
       fine ? treatment_.pieces_of(gpu_.words_of(l.warp, *l.what)) : treatment_.masks().whole_line();
   compute_unit& u = units_[l.unit];
-  // Other misses of the L1 use the same entries.
+  // A load that an entry already serves needs no new entry. Any other load does, and other misses
+  // of the L1 use the same entries.
   if (!gpu_.has_entry(l.unit) && !u.masked.serves(l.line.line(), pieces)) return answer::no_entry;
   const picoseconds at = gpu_.pass_l1(l.unit);
   const masked_mshr::answer found = u.masked.request(l.line.line(), pieces);
@@ -74,7 +75,8 @@ load_rules::answer treated_loads::issue(const load& l) {
   return answer::taken;
 }
 
-// Requests a line from another GPU, or only the pieces in `pieces` if there are any.
+// Requests a line from another GPU. If `pieces` is not empty, requests only these pieces of the
+// line.
 void treated_loads::request(picoseconds time, std::uint32_t unit, std::uint32_t entry,
                             line_access l, piece_mask pieces) {
   auto wanted = static_cast<std::uint32_t>(__builtin_popcount(pieces));

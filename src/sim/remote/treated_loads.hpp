@@ -1,5 +1,5 @@
-// The steps of DualOpt (PACT 2022) in one GPU: loads that bypass the L1 and request pieces of
-// lines, packets that several replies share, and a cache of remote lines.
+// The steps of DualOpt (PACT 2022) in one GPU. Loads can bypass the L1 and request pieces of lines.
+// Several replies can share a packet. A cache can hold remote lines.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,11 @@ namespace interlace::sim {
 
 class treated_loads final : public load_rules {
  public:
-  // All GPUs share `treatment`, which says which steps are active.
+  // All GPUs share `treatment`. It says which steps are active.
   treated_loads(gpu& of, load_treatment& treatment, event_queue& queue, fabric& links);
 
-  // Takes the RDMA cache's part of the L2, or gives it back. Both caches are empty afterwards.
+  // Takes the RDMA cache's part from the L2, or gives the part back. Both caches are empty
+  // afterwards.
   void use_rdma_cache(bool used);
   // The mechanism calls this when a kernel of this GPU starts.
   void begin_kernel() {
@@ -49,7 +50,7 @@ class treated_loads final : public load_rules {
  private:
   struct compute_unit {
     masked_mshr masked;
-    std::vector<std::uint32_t> entries;  // the GPU's entry for each entry of `masked`
+    std::vector<std::uint32_t> entries;  // for each entry of `masked`, the GPU's entry
   };
   void request(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l,
                piece_mask pieces);
@@ -57,13 +58,13 @@ class treated_loads final : public load_rules {
   gpu& gpu_;
   load_treatment& treatment_;
   event_queue& queue_;
-  std::uint32_t mshrs_;  // entries of each compute unit
+  std::uint32_t mshrs_;  // number of entries of each compute unit
   std::vector<compute_unit> units_;
   reply_egress replies_;
   reply_decoalescer decoalescer_;
   std::optional<rdma_cache> rdma_;
-  // For each line that the cache requested, the entries that wait for it, each as compute unit <<
-  // 16 | entry.
+  // For each line that the cache requested, the entries that wait for the line. An element is
+  // compute unit << 16 | entry.
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> rdma_waiting_;
 };
 

@@ -1,5 +1,5 @@
 // FinePack's de-packetizer (Muthukrishnan et al., HPCA 2023, section IV-B): a buffer of lines at
-// the receiving port. The L2 empties it at its own rate.
+// the receiving port. The L2 empties the buffer at the L2's own rate.
 #pragma once
 
 #include <algorithm>
@@ -19,9 +19,9 @@ class unpacker {
             std::llround(65536.0 * 1e12 * g.l2.sector_bytes / g.l2.bytes_per_s))),
         leaves_(g.write_queue.unpacked_lines, 0) {}
 
-  // Takes the next line of a packet that arrived at `time`. The line enters the buffer when there
-  // is room, and leaves it after all earlier lines. Returns the time when the line has left for the
-  // L2.
+  // Takes the next line of a packet that arrived at `time`. The line enters the buffer when the
+  // buffer has room, and leaves the buffer after all earlier lines. Returns the time when the line
+  // has left for the L2.
   picoseconds take(picoseconds time, std::uint32_t sectors) {
     entered_ = std::max(time, leaves_[next_]);
     clear_q16_ = std::max(clear_q16_, entered_ << 16U) + sectors * per_sector_q16_;
@@ -35,8 +35,9 @@ class unpacker {
   picoseconds clear() const { return (clear_q16_ + 65535) >> 16U; }
 
  private:
-  picoseconds per_sector_q16_;       // picoseconds for a sector, times 65536
-  std::vector<picoseconds> leaves_;  // times when the last lines leave, as many as the buffer holds
+  picoseconds per_sector_q16_;  // picoseconds for a sector, times 65536
+  // for the last lines, the times when they leave; as many lines as the buffer holds
+  std::vector<picoseconds> leaves_;
   std::size_t next_ = 0;
   picoseconds clear_q16_ = 0;
   picoseconds entered_ = 0;

@@ -10,7 +10,8 @@ namespace interlace::sim::trace {
 
 namespace {
 
-// Generic addresses of shared memory and of local memory are in windows of this size.
+// The generic addresses of shared memory lie in a window of this size. Those of local memory lie in
+// another such window.
 constexpr std::uint64_t window_bytes = std::uint64_t{1} << 24U;
 constexpr std::uint32_t zero_register = 255;
 
@@ -318,11 +319,11 @@ void accel_sim::take_instruction(std::string_view line) {
     fail(std::string(name) + " moves memory in bulk, and the trace does not say how much");
   }
   if (memory_bytes != 0) take_addresses(line, mask);
-  if (version_ >= 5) next_word(line);  // the immediate
+  if (version_ >= 5) next_word(line);  // skips the immediate
   if (!next_word(line).empty()) fail("the line has too many words for an instruction");
-  if (mask == 0) return;  // no lane executes it
+  if (mask == 0) return;  // no lane executes the instruction
 
-  // The latest load on which the instruction depends and that no wait has covered.
+  // The latest load on which the instruction depends and that no wait covers yet.
   std::uint32_t source = no_dependence;
   for (const std::uint32_t r : sources) {
     const std::uint32_t by = r == zero_register ? no_dependence : loaded_by_[r];

@@ -1,6 +1,6 @@
-// Reads traces of Accel-Sim's tracer, versions 4 and 5, after its post-processing has grouped them:
-// kernelslist.g and the .traceg files that it names. docs/reference/trace-formats.md says how each
-// line is translated.
+// Reads the traces of Accel-Sim's tracer, versions 4 and 5, after Accel-Sim's post-processing has
+// grouped them. The input is the file kernelslist.g and the .traceg files that it names.
+// docs/reference/trace-formats.md says how each line is translated.
 #pragma once
 
 #include <array>
@@ -21,26 +21,27 @@ namespace interlace::sim::trace {
 // A line of kernelslist.g.
 struct listed {
   bool is_copy = false;
-  bool to_gpu = false;        // only for copies: to the GPU (true) or from it (false)
+  bool to_gpu = false;        // copies only: whether the copy goes to the GPU or from the GPU
   std::uint64_t address = 0;  // copies only
   std::uint64_t bytes = 0;
   std::string file;        // kernels only
-  std::uint64_t line = 0;  // the line's number in the list
+  std::uint64_t line = 0;  // number of the line in the list
 };
 
-// Throws usage_error, with file and line, if the text is not such a list.
+// Throws usage_error if the text is not such a list. The error names the file and the line.
 std::vector<listed> read_kernels_list(std::string_view text, const std::string& file);
 
 class accel_sim {
  public:
-  // Passes the files' contents to `to`. `h` is the header of `to`. Both must outlive the reader.
+  // Passes the contents of the files to `to`. `h` is the header of `to`. Both must outlive the
+  // reader.
   accel_sim(sink& to, const header& h);
 
-  // Handles a copy of the list. Throws usage_error, which begins with the list's name and line, if
-  // the copy's memory is in no range.
+  // Handles a copy in the list. Throws usage_error if the copy's memory is in no range. The error
+  // begins with the name of the list and the line.
   void copy(const listed& l, const std::string& list);
-  // Read one file: begin it, feed pieces of its text, end it. These functions throw usage_error
-  // with file and line.
+  // To read one file, begin it, feed pieces of its text, and end it. These functions throw
+  // usage_error, which names the file and the line.
   void begin_file(const std::string& name, std::uint32_t gpu);
   void feed(std::string_view text);
   void end_file();
@@ -90,13 +91,14 @@ class accel_sim {
   std::uint64_t shared_base_ = 0;
   std::uint64_t local_base_ = 0;
   std::uint64_t next_block_ = 0;
-  bool in_block_ = false;  // the block's index is known
+  bool in_block_ = false;  // whether the block's index is known
 
   std::uint32_t warp_ = 0;
-  std::uint64_t stated_ = no_dependence;  // number of the warp's instructions that the file states
+  // number of instructions that the file states for the warp
+  std::uint64_t stated_ = no_dependence;
   std::uint64_t taken_ = 0;
   std::uint32_t emitted_ = 0;
-  std::uint32_t waited_ = 0;  // number of instructions that a wait has covered
+  std::uint32_t waited_ = 0;  // number of instructions that waits cover so far
   std::array<std::uint32_t, registers> loaded_by_{};
   std::array<std::uint32_t, operation_kinds> computed_{};
   std::array<std::uint64_t, width> addresses_{};

@@ -10,8 +10,9 @@
 
 namespace interlace::sim::trace {
 
-// Throws usage_error unless there are 1 to 16 GPUs, warps have 1 to 64 lanes, and every range is
-// not empty, overlaps no other range and belongs to one of the GPUs.
+// Throws usage_error unless the header is valid. There must be 1 to 16 GPUs, and warps must have 1
+// to 64 lanes. Every range must belong to one of the GPUs, must not be empty and must not overlap
+// another range.
 void check_header(const header& h);
 
 class address_ranges {
@@ -19,15 +20,16 @@ class address_ranges {
   // `h` must have passed check_header.
   explicit address_ranges(const header& h);
 
-  // The GPU that owns `bytes` bytes at an address. No value if no single range contains all of
-  // them.
+  // The GPU that owns `bytes` bytes at an address. There is no value if no single range contains
+  // all of these bytes.
   std::optional<std::uint32_t> home(std::uint64_t address, std::uint64_t bytes) const {
     const range* r = find(address);
     if (r == nullptr || bytes > r->end - address) return std::nullopt;
     if (r->page_bytes == 0) return r->gpu;
     return static_cast<std::uint32_t>((address - r->begin) / r->page_bytes % gpus_);
   }
-  // The range that contains an address, and its index in ascending order. Null if there is none.
+  // The range that contains an address, or null. number() returns the index of such a range in
+  // ascending order.
   const range* find(std::uint64_t address) const {
     if (last_ < ranges_.size() && address >= ranges_[last_].begin && address < ranges_[last_].end) {
       return &ranges_[last_];

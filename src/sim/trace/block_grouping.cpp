@@ -9,7 +9,7 @@ namespace interlace::sim::trace {
 
 namespace {
 
-// Reads only bytes that this file wrote, so it checks nothing.
+// Decodes a number. The function checks nothing, because it reads only bytes that this file wrote.
 std::uint64_t get_varint(const std::vector<std::uint8_t>& bytes, std::size_t& at) {
   std::uint64_t value = 0;
   for (unsigned shift = 0;; shift += 7) {

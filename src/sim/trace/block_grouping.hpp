@@ -1,5 +1,6 @@
-// Puts accesses, which come in any order of blocks and warps, into the order of a trace. Its memory
-// use is bounded; the rest of the accesses waits in an unnamed temporary file.
+// Puts accesses into the order of a trace. The accesses come in any order of blocks and warps. The
+// object uses a bounded amount of memory. Accesses that do not fit wait in an unnamed temporary
+// file.
 #pragma once
 
 #include <array>
@@ -30,8 +31,8 @@ class block_grouping {
   index last() const { return last_; }
   std::uint32_t most_warps() const { return most_warps_; }
 
-  // Passes all accesses on, block by block in ascending order. The object is empty afterwards.
-  // Warps are renumbered within each block, in the order of their numbers.
+  // Passes all accesses on, block by block in ascending order. The object is empty afterwards. The
+  // warps of each block get new numbers, which keep the order of the old numbers.
   void flush(const std::function<void(const index&)>& begin_block,
              const std::function<void(std::uint32_t warp, const instruction&)>& take);
 
@@ -39,7 +40,7 @@ class block_grouping {
   struct kept {
     std::vector<std::uint8_t> bytes;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> spilled;  // offset and size, in order
-    std::vector<std::uint32_t> warps;                              // ascending
+    std::vector<std::uint32_t> warps;  // numbers of warps, in ascending order
     std::uint64_t last_address = 0;
   };
   struct closing {

@@ -1,5 +1,6 @@
-// The encodings of a trace file: little-endian words, variable-length integers with seven bits in a
-// byte, signed integers that are folded so that small magnitudes stay short, and a CRC-32.
+// The encodings of a trace file. There are little-endian words, variable-length integers with seven
+// bits in each byte, and a CRC-32. Signed integers are folded so that small magnitudes have short
+// encodings.
 #pragma once
 
 #include <array>
@@ -36,7 +37,7 @@ inline std::uint32_t get_word(const std::uint8_t* from) {
 }
 
 // Continues a CRC-32 of IEEE 802.3 (reflected, polynomial 0x04C11DB7) with more bytes. `crc` is the
-// result for the bytes so far, or 0 at the start.
+// result for the bytes so far. At the start it is 0.
 std::uint32_t crc32(std::uint32_t crc, const std::uint8_t* bytes, std::size_t size);
 
 }  // namespace interlace::sim::trace

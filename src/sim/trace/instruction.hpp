@@ -1,5 +1,5 @@
-// The contents of a trace of accesses: a program of launches, copies and exchanges in the host's
-// order, and for each GPU the instructions of its kernels' warps.
+// The contents of a trace of accesses. A trace has a program, which lists launches, copies and
+// exchanges in the host's order. For each GPU it has the instructions of the warps of its kernels.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ namespace interlace::sim::trace {
 inline constexpr std::uint32_t no_dependence = 0xffffffffU;
 inline constexpr std::uint32_t max_lanes = 64;
 inline constexpr std::uint32_t max_lane_bytes = 64;
-inline constexpr std::uint64_t max_blocks = std::uint64_t{1} << 40U;  // most blocks of a launch
-inline constexpr std::uint32_t max_threads = 65536;                   // most threads of a block
+inline constexpr std::uint64_t max_blocks = std::uint64_t{1} << 40U;  // the most blocks of a launch
+inline constexpr std::uint32_t max_threads = 65536;                   // the most threads of a block
 
 // The first three actions are accesses to global memory.
 enum class action : std::uint8_t {
@@ -27,12 +27,13 @@ enum class action : std::uint8_t {
   store,
   atomic,
   release,  // a fence
-  compute,  // count: operations of each lane; all are of one kind (interlace::operation)
-  shared,   // an access to shared memory; count: cycles by bank conflicts
-  shuffle,  // count: register exchanges
-  wait,     // waits for all earlier instructions; directly after an atomic: the atomic acquires and
-            // releases
-  barrier,  // waits like `wait`, then for the other warps of the block
+  // computation; count: number of operations of each lane, all of one kind (interlace::operation)
+  compute,
+  shared,   // an access to shared memory; count: number of cycles, including bank conflicts
+  shuffle,  // register exchanges; count: their number
+  wait,  // waits for all earlier instructions; directly after an atomic, it means that the atomic
+         // acquires and releases
+  barrier,  // waits like `wait`, and then for the other warps of the block
 };
 inline constexpr std::size_t actions = 9;
 inline constexpr std::size_t access_kinds = 3;
@@ -43,18 +44,18 @@ enum class scope : std::uint8_t { none, block, device, system };
 struct instruction {
   action kind = action::load;
   trace::scope scope = trace::scope::none;
-  std::uint8_t bytes = 0;      // only for accesses: bytes of each lane, 1 to max_lane_bytes
+  std::uint8_t bytes = 0;      // accesses only: bytes of each lane, 1 to max_lane_bytes
   std::uint8_t operation = 0;  // compute only
   std::uint32_t count = 0;     // the meaning depends on the kind
-  // The number, within its warp, of the instruction whose result this one needs.
+  // The instruction whose result this instruction needs, as a number within the warp.
   std::uint32_t depends = no_dependence;
   std::uint64_t lanes = 0;                   // one bit for each lane that takes part in an access
   const std::uint64_t* addresses = nullptr;  // the addresses of these lanes, in lane order
 };
 
-// Tasks count from 0 after each join. An exchange is one task for each GPU, a join is not a task,
-// and every other operation is one task. A task starts when all tasks in `after` have ended; these
-// tasks must come before it.
+// Tasks are numbered from 0 after each join. An exchange is one task for each GPU, a join is not a
+// task, and every other operation is one task. A task starts when all tasks in `after` have ended.
+// The tasks in `after` must have lower numbers.
 struct launch {
   std::uint32_t gpu = 0;
   std::uint64_t blocks = 0;
@@ -67,7 +68,8 @@ struct launch {
 inline bool possible(const launch& l) {
   return l.blocks <= max_blocks && l.threads <= max_threads && (l.blocks == 0 || l.threads != 0);
 }
-// The number of blocks of a grid. No value if it is 0 or more than a trace may have.
+// The number of blocks of a grid. There is no value if the number is 0 or more than a trace may
+// have.
 inline std::optional<std::uint64_t> blocks_of(const std::array<std::uint64_t, 3>& grid) {
   std::uint64_t blocks = 1;
   for (const std::uint64_t extent : grid) {
@@ -95,8 +97,8 @@ struct stretch {  // a range of a GPU's memory
 struct exchange {
   std::uint32_t payload = 0;  // bytes that travel with each flag
   bool instant = false;
-  std::vector<std::vector<std::uint32_t>> after;  // the tasks before it, for each GPU
-  // Memory that changes when the last GPU has arrived. Used only by instant exchanges.
+  std::vector<std::vector<std::uint32_t>> after;  // for each GPU, the tasks that must end first
+  // Memory that changes when the last GPU has arrived. Only instant exchanges use this list.
   std::vector<stretch> appears;
 };
 struct call {  // a library call
@@ -104,14 +106,14 @@ struct call {  // a library call
   std::string name;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
-  std::array<std::uint64_t, 4> operations{};  // by interlace::operation
+  std::array<std::uint64_t, 4> operations{};  // the index is an interlace::operation
   std::vector<std::uint32_t> after;
 };
 struct join {};  // waits until all earlier tasks have ended
 using step = std::variant<launch, copy, exchange, call, join>;
 
-// Addresses [begin, end) belong to the memory of one GPU. If page_bytes is not 0, they are pages
-// that belong to all GPUs in turn.
+// Addresses [begin, end) belong to the memory of one GPU. If page_bytes is not 0, the addresses are
+// pages that belong to all GPUs in turn.
 struct range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -123,7 +125,7 @@ struct header {
   std::uint32_t gpus = 1;
   std::uint32_t warp_width = 32;
   std::vector<range> ranges;
-  std::string source;  // the origin of the trace, for people
+  std::string source;  // origin of the trace, as a text for people
 };
 
 struct totals {
@@ -154,10 +156,10 @@ struct totals {
   std::uint64_t accesses() const { return instructions[0] + instructions[1] + instructions[2]; }
 };
 
-// Receives a trace. Launches count from 0 over all GPUs. Each GPU's kernels come in launch order. A
-// kernel's blocks come in ascending order; blocks that did nothing may be missing. Each warp's
-// instructions come in program order. Otherwise the order is free: between GPUs, and between GPUs
-// and the program.
+// Receives a trace. Launches are numbered from 0 over all GPUs. The kernels of each GPU come in
+// launch order. The blocks of a kernel come in ascending order, and blocks that did nothing may be
+// missing. The instructions of each warp come in program order. There is no order between GPUs, nor
+// between GPUs and the program.
 class sink {
  public:
   virtual ~sink() = default;

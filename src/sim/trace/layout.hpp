@@ -11,11 +11,11 @@ namespace interlace::sim::trace {
 inline constexpr std::array<std::uint8_t, 8> magic{'I', 'L', 'T', 'R', 'A', 'C', 'E', '\n'};
 inline constexpr std::uint32_t version = 1;
 
-// File header: magic, version, payload bytes, and a CRC of the 16 bytes before it and of the
-// payload.
+// The file header: magic, version, payload bytes and a CRC. The CRC covers the 16 bytes before it
+// and the payload.
 inline constexpr std::size_t file_head_bytes = 20;
-// Chunk header: 'I' 'C', stream, 0, payload bytes, records, and a CRC of the 12 bytes before it and
-// of the payload.
+// The chunk header: 'I' 'C', stream, 0, payload bytes, records and a CRC. The CRC covers the 12
+// bytes before it and the payload.
 inline constexpr std::size_t chunk_head_bytes = 16;
 // The approximate size of a full chunk.
 inline constexpr std::size_t chunk_bytes = std::size_t{64} << 10U;
@@ -27,9 +27,9 @@ inline constexpr std::size_t max_name_bytes = std::size_t{16} << 10U;
 inline constexpr std::uint8_t program_stream = 0xfe;
 inline constexpr std::uint8_t end_stream = 0xff;
 
-// A record of a GPU's stream begins with a byte: the record's kind in the low four bits, and its
-// flags. Accesses can have all flags. `shared` and `shuffle` can have flag_depends. Kinds below 9
-// are actions.
+// A record of a GPU's stream begins with a byte. The low four bits hold the record's kind, and the
+// high bits hold flags. Accesses can have all flags. `shared` and `shuffle` can have flag_depends.
+// Kinds below 9 are actions.
 inline constexpr std::uint8_t kind_mask = 0x0f;
 inline constexpr std::uint8_t kind_warp = 9;
 inline constexpr std::uint8_t kind_block = 10;
@@ -40,12 +40,14 @@ inline constexpr std::uint8_t flag_strided = 0x40;
 // The bytes of a lane and the scope are the same as in the previous access.
 inline constexpr std::uint8_t flag_same_shape = 0x80;
 
-// A record of the program begins with its kind. The order of the kinds is that of `step`.
+// The kinds of the program's records. A record begins with its kind. The kinds have the same order
+// as the alternatives of `step`.
 enum class step_kind : std::uint8_t { launch, copy, exchange, call, join };
 
-// The values to which encoded differences refer. They start anew in every chunk.
+// The values to which encoded differences refer. They are reset at the start of every chunk.
 struct previous {
-  std::array<std::uint64_t, 3> address{};  // first address of the last access of each kind
+  // for each kind, the first address of the last access of this kind
+  std::array<std::uint64_t, 3> address{};
   std::uint8_t bytes = 0;
   std::uint8_t scope = 0;
 };

@@ -1,4 +1,4 @@
-// Splits text that comes in pieces into lines.
+// Splits a text into lines. The text comes in pieces.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ class line_splitter {
     }
     return true;
   }
-  // Takes the last line if no end of line follows it.
+  // Takes the last line, if the text does not end with the end of a line.
   template <class Take>
   void finish(const Take& take) {
     if (begun_.empty()) return;
@@ -46,7 +46,7 @@ class line_splitter {
     take(std::string_view(begun_));
     begun_.clear();
   }
-  std::uint64_t number() const { return number_; }  // the number of the last line, from 1
+  std::uint64_t number() const { return number_; }  // number of the last line, counted from 1
 
  private:
   std::string begun_;

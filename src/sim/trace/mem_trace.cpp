@@ -11,10 +11,10 @@ namespace interlace::sim::trace {
 namespace {
 
 constexpr std::string_view dash = " - ";
-// The tool prints an asynchronous copy to shared memory twice. The second line has offsets in
-// shared memory.
+// The tool prints an asynchronous copy to shared memory as two lines. The second line has offsets
+// in shared memory, which are below this size.
 constexpr std::uint64_t shared_bytes = std::uint64_t{1} << 24U;
-constexpr std::uint32_t most_threads = 1024;  // most threads of a block, a limit of CUDA
+constexpr std::uint32_t most_threads = 1024;  // the most threads of a block; a limit of CUDA
 
 }  // namespace
 
@@ -88,7 +88,7 @@ mem_trace::context& mem_trace::context_of(std::uint64_t id) {
 }
 
 void mem_trace::take(std::string_view line) {
-  // The program's own output appears between the tool's lines.
+  // The program's own output can appear between the lines of the tool, and is skipped.
   if (!take_prefix(line, "MEMTRACE: CTX ")) return;
   const std::string_view id_text = cut_text(line, dash);
   const auto id = address_of(id_text);
@@ -138,7 +138,7 @@ void mem_trace::begin_kernel(context& c, std::uint64_t launch) {
   c.first_line = splitter_.number();
   const auto known = c.launches.find(launch);
   c.now = known == c.launches.end() ? stated{} : std::move(known->second);
-  // Earlier launches made no access.
+  // Earlier launches of this context made no access.
   c.launches.erase(c.launches.begin(), c.launches.upper_bound(launch));
 }
 

@@ -22,12 +22,13 @@ namespace interlace::sim::trace {
 class mem_trace {
  public:
   // `contexts` maps contexts (CTX) to GPUs. Other contexts get the remaining GPUs in order of
-  // appearance. Passes everything to `to`, which has the header `h`. `to` and `h` must outlive this
-  // object.
+  // appearance. The object passes everything to `to`, which has the header `h`. `to` and `h` must
+  // outlive this object.
   mem_trace(sink& to, const header& h, std::string name,
             std::map<std::uint64_t, std::uint32_t> contexts);
 
-  // Feed pieces of the text, then finish. They throw usage_error with file and line.
+  // Call feed with the pieces of the text, and then finish. Both throw usage_error, which names the
+  // file and the line.
   void feed(std::string_view text);
   void finish();
 
@@ -44,8 +45,8 @@ class mem_trace {
   };
   struct context {
     std::uint32_t gpu = 0;
-    bool open = false;         // a kernel is open
-    std::uint64_t launch = 0;  // the number of the open kernel's launch
+    bool open = false;         // whether a kernel is open
+    std::uint64_t launch = 0;  // number of the open kernel's launch
     std::uint64_t first_line = 0;
     std::uint64_t last_task = no_dependence;
     std::unique_ptr<block_grouping> accesses = std::make_unique<block_grouping>();
@@ -73,10 +74,10 @@ class mem_trace {
   std::vector<bool> gpu_taken_;
   line_splitter splitter_;
   std::map<std::uint64_t, context> contexts_;
-  std::uint64_t accesses_ = 0;  // lines with accesses
+  std::uint64_t accesses_ = 0;  // number of lines with accesses
   std::uint32_t launches_ = 0;
   std::uint32_t tasks_ = 0;
-  std::string opcode_name_;  // the last line's opcode; most lines repeat it
+  std::string opcode_name_;  // opcode of the last line, kept because most lines repeat the opcode
   opcode opcode_;
   std::array<std::uint64_t, width> addresses_{};
 };

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view comma = ", ";
 
-// The GPU's number in a component's name: 1 in "GPU_1.SA_00...", "GPU1..." and "GPU[1]...".
+// The GPU's number in the name of a component: 1 in "GPU_1.SA_00...", "GPU1..." and "GPU[1]...".
 std::optional<std::uint32_t> gpu_number(std::string_view component) {
   if (!take_prefix(component, "GPU")) return std::nullopt;
   if (!component.empty() && (component[0] == '_' || component[0] == '[')) {
@@ -79,7 +79,7 @@ void mgpusim::take(std::string_view line) {
     return;
   }
   if (what != "start") fail("expected start, step or end, found " + shown(whole));
-  cut_text(line, comma);  // the time
+  cut_text(line, comma);  // skips the time
   const std::string_view place = cut_text(line, comma);
   const std::string_view id = cut_text(line, comma);
   const std::string_view kind = cut_text(line, comma);
@@ -91,8 +91,8 @@ void mgpusim::take(std::string_view line) {
   }
   const bool read = kind == "*mem.ReadReq";
   if (!read && kind != "*mem.WriteReq") fail("an access of kind " + shown(kind));
-  // When a component passes on a request, the request gets another ID, which lacks the component's
-  // name.
+  // A component can pass on a request. The request then gets another ID, which lacks the
+  // component's name.
   if (id.find('@') == std::string_view::npos) return;
   component& c = component_of(place);
   if (c.gpu == no_dependence) return;

@@ -14,23 +14,25 @@
 
 namespace interlace::sim::trace {
 
-// MGPUSim counts GPUs from 1. GPU g of the trace owns the 4 GiB from address (g + 1) << 32 on.
+// The ranges of the GPUs' memory. MGPUSim counts GPUs from 1. GPU g of the trace owns the 4 GiB
+// from address (g + 1) << 32 on.
 std::vector<range> mgpusim_ranges(std::uint32_t gpus);
 
 class mgpusim {
  public:
-  // Takes the accesses that were received by components whose names contain `wanted`, and passes
-  // them to `to`. `h` is the header of `to`. Both must outlive the reader.
+  // Passes accesses to `to`, if a component whose name contains `wanted` received them. `h` is the
+  // header of `to`. Both must outlive the reader.
   mgpusim(sink& to, const header& h, std::string name, std::string wanted);
 
-  // Feed pieces of the text, then finish. These functions throw usage_error with file and line.
+  // Call feed with the pieces of the text, and then finish. Both throw usage_error, which names the
+  // file and the line.
   void feed(std::string_view text);
   void finish();
 
   std::uint64_t lines() const { return splitter_.number(); }
 
  private:
-  // The most consecutive accesses of one component that form one block.
+  // The most consecutive accesses of one component that make up one block.
   static constexpr std::size_t most_accesses = 4096;
   struct received {
     action kind = action::load;
@@ -38,7 +40,7 @@ class mgpusim {
     std::uint64_t address = 0;
   };
   struct component {
-    std::uint32_t gpu = no_dependence;  // none: the component is not wanted
+    std::uint32_t gpu = no_dependence;  // no_dependence if the component is not wanted
     std::vector<received> accesses;
   };
 
@@ -54,7 +56,7 @@ class mgpusim {
   std::string wanted_;
   line_splitter splitter_;
   std::map<std::string, component, std::less<>> components_;
-  std::vector<std::uint64_t> blocks_;  // the number of blocks so far, for each GPU
+  std::vector<std::uint64_t> blocks_;  // for each GPU, the number of blocks so far
   std::uint64_t accesses_ = 0;
 };
 

@@ -16,8 +16,8 @@ namespace interlace::sim::trace {
 namespace {
 
 constexpr std::uint32_t operation_names = 4;
-// A trace's program is held in memory as a whole. One step of the program takes a few bytes of the
-// file.
+// A limit, because memory holds a trace's whole program. One step of the program takes a few bytes
+// of the file.
 constexpr std::uint64_t most_program_bytes = std::uint64_t{256} << 20U;
 
 descriptor open_file(const std::string& path) {
@@ -140,7 +140,8 @@ step read_step(Decoder& d, const header& h, std::uint64_t tasks) {
   return join{};
 }
 
-// The memory of a step. A launch takes memory in two lists: that of steps and that of launches.
+// The memory that a step takes. A launch takes memory in two lists, the list of steps and the list
+// of launches.
 std::uint64_t bytes_of(const step& s) {
   std::uint64_t bytes = sizeof(step);
   if (const auto* l = std::get_if<launch>(&s))

@@ -1,6 +1,6 @@
-// Reads trace files. Opening a file checks its whole structure; the contents of a chunk are checked
-// when they are read. Memory holds the program, the position of each chunk, and one chunk for each
-// cursor.
+// Reads trace files. Opening a file checks the structure of the whole file. The contents of a chunk
+// are checked when the chunk is read. Memory holds the program, the position of each chunk, and one
+// chunk for each cursor.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ bool begins_as_trace(const std::string& beginning);
 
 class reader {
  public:
-  // The constructors throw usage_error, with the file's name and a byte position, if the file is
-  // not a complete trace.
+  // The constructors throw usage_error if the file is not a complete trace. The error names the
+  // file and a byte position.
   explicit reader(const std::string& path);
   reader(descriptor file, std::string name);
 
@@ -33,9 +33,10 @@ class reader {
   const totals& stated() const { return stated_; }  // the totals that the end of the file states
   std::uint64_t bytes() const { return size_; }
 
-  // Passes the whole trace on: the program, then the GPUs one after another. Throws usage_error if
-  // the contents are invalid or differ from the totals at the file's end. It calls `progress` from
-  // time to time with the bytes read so far; `progress` may throw.
+  // Passes the whole trace on: first the program, and then the GPUs one after another. Throws
+  // usage_error if the contents are invalid or differ from the totals at the end of the file. The
+  // function calls `progress` from time to time with the number of bytes read so far. `progress`
+  // may throw.
   void read_all(sink& to, const std::function<void(std::uint64_t)>& progress) const;
 
   [[noreturn]] void fail(std::uint64_t offset, const std::string& what) const;
@@ -99,7 +100,7 @@ class cursor {
 
   const reader* reader_;
   std::uint32_t gpu_;
-  std::size_t chunk_ = 0;  // next chunk
+  std::size_t chunk_ = 0;  // number of the next chunk
   std::uint64_t payload_ = 0;
   std::vector<std::uint8_t> bytes_;
   std::size_t at_ = 0;

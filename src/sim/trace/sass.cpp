@@ -65,8 +65,8 @@ operation computed_by(std::string_view name) {
   return operation::integer;
 }
 
-// The bits of an element that a modifier such as "128", "U16", "S8" or "F64" states. 0 for other
-// modifiers.
+// The number of bits of an element that a modifier states, for example "128", "U16", "S8" or "F64".
+// For other modifiers the result is 0.
 std::uint32_t bits_of(std::string_view modifier) {
   if (!modifier.empty() && (modifier[0] == 'U' || modifier[0] == 'S' || modifier[0] == 'F')) {
     modifier.remove_prefix(1);
@@ -101,7 +101,7 @@ opcode read_opcode(std::string_view name) {
     if (modifier == "CTA" || modifier == "SM") found.scope = scope::block;
     if (modifier == "ARV") arrives = true;
     if (bits == 0) bits = bits_of(modifier);
-    // Packed halves of atomics, such as F16x2 and BF16x2.
+    // A modifier that ends in "x2" means packed halves in an atomic, such as F16x2 and BF16x2.
     if (bits == 0 && modifier.size() > 2 && modifier.substr(modifier.size() - 2) == "x2") bits = 32;
   }
   // An instruction that only arrives at a barrier does not wait for other warps.

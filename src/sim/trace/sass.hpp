@@ -16,14 +16,14 @@ enum class opcode_kind : std::uint8_t {
   elsewhere,  // an access to shared, local or constant memory or to textures
   fence,      // MEMBAR
   barrier,    // a barrier of the block
-  bulk,       // moves memory in bulk; a trace does not say how much
+  bulk,       // a bulk move of memory; a trace does not say how many bytes move
 };
 
 struct opcode {
   opcode_kind kind = opcode_kind::other;
-  action what = action::load;  // accesses only
+  action what = action::load;  // for accesses
   trace::scope scope = trace::scope::none;
-  std::uint8_t bytes = 0;  // only for accesses: bytes of each lane
+  std::uint8_t bytes = 0;  // for accesses: bytes of each lane
   bool generic = false;    // the address can also be in shared or local memory
   operation computes = operation::integer;
 };

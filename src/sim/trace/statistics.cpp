@@ -44,7 +44,7 @@ void statistics::add_locality(std::size_t kind, const instruction& i, std::uint3
   if (!std::is_sorted(sorted.begin(), last)) std::sort(sorted.begin(), last);
   std::array<std::uint64_t, 3> next_unit{};  // the first unit that is not counted yet
   for (std::size_t k = 0; k < lanes;) {
-    // A run of bytes without a gap.
+    // Finds a run of bytes without a gap.
     const std::uint64_t begin = sorted[k];
     std::uint64_t end = begin + i.bytes;
     for (++k; k < lanes && sorted[k] <= end; ++k) end = std::max(end, sorted[k] + i.bytes);

@@ -15,15 +15,16 @@ namespace interlace::sim::trace {
 class statistics final : public sink {
  public:
   static constexpr std::array<std::uint32_t, 3> units{32, 64, 128};
-  // The sizes of the histogram of stores. A warp's instruction stores runs of contiguous bytes to a
-  // 128-byte line of another GPU; the histogram counts runs of up to 1, 2, 4 ... 128 bytes.
+  // The number of bins in the histogram of stores. A warp's instruction stores runs of contiguous
+  // bytes to a 128-byte line of another GPU. The bins count runs of up to 1, 2, 4 ... 128 bytes.
   static constexpr std::size_t run_sizes = 8;
 
   struct of_gpu {
     std::uint64_t launches = 0;
     std::uint64_t blocks = 0;
-    // The number of warps' instructions and of their lanes' bytes, by kind, in own memory and in
-    // other GPUs' memory. An instruction with lanes in both memories counts as remote.
+    // Counts for each kind of access. They are the number of warps' instructions and the number of
+    // bytes of their lanes, once for the GPU's own memory and once for other GPUs' memory. An
+    // instruction with lanes in both memories counts as remote.
     std::array<std::uint64_t, access_kinds> own{}, remote{};
     std::array<std::uint64_t, access_kinds> own_bytes{}, remote_bytes{};
   };
@@ -37,16 +38,16 @@ class statistics final : public sink {
 
   const totals& all() const { return totals_; }
   const std::vector<of_gpu>& gpus() const { return gpus_; }
-  // The number of instructions by their kind and the bytes of a lane.
+  // The number of instructions for each pair of kind and bytes of a lane.
   const std::map<std::pair<action, std::uint32_t>, std::uint64_t>& widths() const {
     return widths_;
   }
-  // For each unit size, the bytes of all units that lanes touch. A unit counts once for each
-  // instruction.
+  // For each unit size, the total bytes of the units that lanes touch. A unit counts once for each
+  // instruction that touches it.
   const std::array<std::uint64_t, access_kinds>& distinct_bytes() const { return distinct_; }
   const std::array<std::array<std::uint64_t, 3>, access_kinds>& touched() const { return touched_; }
   const std::array<std::uint64_t, run_sizes>& remote_runs() const { return runs_; }
-  // The bytes that lanes access. The index is gpu * GPUs + home.
+  // The number of bytes that lanes access. The index is gpu * GPUs + home.
   const std::vector<std::uint64_t>& matrix() const { return matrix_; }
   std::uint64_t host_copies() const { return host_copies_; }
   std::uint64_t copied_bytes() const { return copied_bytes_; }

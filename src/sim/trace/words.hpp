@@ -10,7 +10,8 @@
 
 namespace interlace::sim::trace {
 
-// Removes the next blank-separated word from the line and returns it. Empty at the end of the line.
+// Removes the next blank-separated word from the line and returns the word. The result is empty at
+// the end of the line.
 inline std::string_view next_word(std::string_view& line) {
   std::size_t begin = 0;
   while (begin < line.size() && (line[begin] == ' ' || line[begin] == '\t')) ++begin;
@@ -21,8 +22,8 @@ inline std::string_view next_word(std::string_view& line) {
   return word;
 }
 
-// Parses the whole word as a number. No value if the word is not a number, or if the number does
-// not fit.
+// Parses the whole word as a number. There is no value if the word is not a number, or if the
+// number does not fit.
 template <class Number>
 std::optional<Number> number_of(std::string_view word, int base = 10) {
   Number value{};
@@ -59,7 +60,7 @@ inline std::optional<std::array<std::uint32_t, 3>> triple_of(std::string_view te
   return found;
 }
 
-// The word in a form for messages, short and printable.
+// The word in a short and printable form for messages.
 inline std::string shown(std::string_view word) {
   constexpr std::size_t most = 40;
   std::string text(word.substr(0, most));

@@ -26,7 +26,7 @@ void put_after(std::vector<std::uint8_t>& to, const std::vector<std::uint32_t>& 
   for (const std::uint32_t task : after) put_varint(to, task);
 }
 
-// Writes a step. Everything is a varint, except the characters of texts.
+// Writes a step. Everything except the characters of texts is a varint.
 struct put_step {
   std::vector<std::uint8_t>& to;
 
@@ -94,7 +94,7 @@ writer::writer(std::string path, const header& h)
     throw usage_error(path_ + ": " + std::to_string(h.ranges.size()) +
                       " address ranges are more than a trace can have; combine some");
   }
-  // Otherwise opening a pipe without a reader would wait.
+  // O_NONBLOCK is set because opening a pipe without a reader would otherwise wait.
   file_ = descriptor(open(path_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK));
   if (!file_) fail("cannot be written");
   struct stat there {};
@@ -152,7 +152,7 @@ void writer::program(const step& s) {
                       std::to_string(max_blocks) + " blocks of 1 to " +
                       std::to_string(max_threads) + " threads");
   }
-  // A record must fit in one chunk, and the reader limits a chunk's size.
+  // A record must fit in one chunk, because the reader limits the size of a chunk.
   const std::size_t before = program_.bytes.size();
   std::visit(put_step{program_.bytes}, s);
   if (program_.bytes.size() - before > max_chunk_bytes - chunk_bytes) {

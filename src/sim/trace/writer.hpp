@@ -1,5 +1,5 @@
-// Writes a trace file while the trace arrives. Memory holds one chunk for each GPU and one for the
-// program.
+// Writes a trace file while the trace arrives. Memory holds one chunk for each GPU and one chunk
+// for the program.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace interlace::sim::trace {
 
 class writer final : public sink {
  public:
-  // Replaces the contents of a file. The caller has made the file, and renames it after finish().
-  // Throws usage_error if the file cannot be written or the header is invalid.
+  // Replaces the contents of the file at `path`. The caller has created the file, and renames it
+  // after finish(). Throws usage_error if the file cannot be written or if the header is invalid.
   writer(std::string path, const header& h);
   ~writer() override = default;
   writer(const writer&) = delete;
@@ -34,8 +34,8 @@ class writer final : public sink {
     std::vector<std::uint8_t> bytes;
     std::uint32_t records = 0;
     previous before;
-    std::uint64_t next_block = 0;             // the next block of the kernel
-    std::uint32_t warp = no_dependence;       // the warp of the last record
+    std::uint64_t next_block = 0;             // number of the kernel's next block
+    std::uint32_t warp = no_dependence;       // warp of the last record
     std::vector<std::uint32_t> instructions;  // number of instructions of each of the block's warps
                                               // so far
   };
