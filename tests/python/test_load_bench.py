@@ -98,10 +98,10 @@ def test_a_loader_that_fails_is_left_out(
 
 
 def test_the_time_ends(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # the allowed time is enough for the begin, the loader's start, its first load, the measurement
-    # of its memory and one repeat; the clock is read before each of these steps and when its answer
-    # comes
-    now = iter([0.0, *[0.5] * 8, 2.0])
+    # the allowed time is enough for the file, the loader's start, its first load, the measurement
+    # of its memory and one repeat; the clock is read before each of these steps and when its
+    # answer comes
+    now = iter([0.0, *[0.5] * 9, 2.0])
     monkeypatch.setattr(load_bench, "_now", lambda: next(now))
     ran = run("bench", "load", "-b", "1M", "--device", "cpu", "-n", 2, "--folder", tmp_path,
               "--methods", "interlace", "--limit", 1)  # fmt: skip
@@ -110,6 +110,70 @@ def test_the_time_ends(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "Left out: cache: the rest was not measured, because the time allowed was over." in ran.out
     )
     assert re.search(r"^interlace +page cache ", ran.out, re.MULTILINE)
+
+
+def test_first_loads_count_if_the_time_ends_after_them(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter([0.0, *[0.5] * 5, 2.0])
+    monkeypatch.setattr(load_bench, "_now", lambda: next(now))
+    out = tmp_path / "out.json"
+    ran = run("bench", "load", "-b", "1M", "--device", "cpu", "-n", 2, "--folder", tmp_path,
+              "--methods", "interlace", "--limit", 1, "--json", out)  # fmt: skip
+    assert ran.code == 0, ran.err
+    (row,) = json.loads(out.read_text())["rows"]
+    assert row["time_s"] == [row["first_s"]]
+
+
+def test_nothing_is_written_after_the_time(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter([0.0, *[2.0] * 2])
+    monkeypatch.setattr(load_bench, "_now", lambda: next(now))
+    monkeypatch.setattr(load_bench, "_write", lambda *_a, **_o: pytest.fail("a file was written"))
+    ran = run("bench", "load", "-b", "1M", "--device", "cpu", "--folder", tmp_path,
+              "--place", "cache,cold", "--limit", 1)  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert (
+        "Left out: cold: the rest was not measured, because the time allowed was over." in ran.out
+    )
+
+
+def test_loads_from_the_disk_take_turns(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = []
+    load = load_bench._Loader.load
+
+    def listed(self: load_bench._Loader, **told: Any) -> dict[str, Any]:
+        loaded.append(self.method.name)
+        assert told["cold"]
+        return load(self, **told | {"cold": False})
+
+    monkeypatch.setattr(load_bench._Loader, "load", listed)
+    out = tmp_path / "out.json"
+    ran = run("bench", "load", "-b", "1M", "--device", "cpu", "-n", 2, "--folder", tmp_path,
+              "--place", "cold", "--methods", "interlace,direct reads", "--json", out)  # fmt: skip
+    assert ran.code == 0, ran.err
+    # The limit is first, because the time may end before the last method.
+    assert loaded == ["direct reads", "interlace"] * 3
+    rows = json.loads(out.read_text())["rows"]
+    assert [(row["method"], row["place"], len(row["time_s"])) for row in rows] == [
+        ("direct reads", "cold", 2), ("interlace", "cold", 2)
+    ]  # fmt: skip
+    assert all(row["first_s"] not in row["time_s"] for row in rows)
+
+
+def test_a_file_that_stays_in_memory_has_no_row(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = {"s": 1.0, "first_s": None, "wrong": None}
+    answers = iter([read, {"resident": 0.5}, read, read])
+    monkeypatch.setattr(load_bench._Loader, "load", lambda *_a, **_o: next(answers))
+    ran = run("bench", "load", "-b", "1M", "--device", "cpu", "-n", 2, "--folder", tmp_path,
+              "--place", "cold", "--methods", "interlace,direct reads")  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert "Left out: interlace, cold: 50 % of the file stayed in memory." in ran.out
 
 
 def test_loaders_that_cannot_load_are_named(run: Run, tmp_path: Path) -> None:

@@ -219,14 +219,20 @@ class _Place:
         self.place, self.given, self.request, self.end = place, given, request, end
         self.write, self.notes, self.tick = write, notes, tick
         self.methods = [m for m in methods if (m.cold if place == "cold" else m.warm)]
+        if place == "cold":
+            # Measure the limit first: the time may end early, and every row is compared with it.
+            self.methods.sort(key=lambda m: m.name not in LIMITS)
         self.rows: dict[tuple[str, str, int], _Measured] = {}
+
+    def _check_time(self) -> None:
+        if self.end is not None and _now() > self.end:
+            raise _TimeIsOver
 
     def _try(self, name: str, action: Callable[[], Any]) -> Any:
         """Return the result of an action. If it fails, add a note with the reason and return
         None.
         """
-        if self.end is not None and _now() > self.end:
-            raise _TimeIsOver
+        self._check_time()
         try:
             return action()
         except _Failed as error:
@@ -256,6 +262,7 @@ class _Place:
     def measure(self) -> None:
         """Measure all loaders, or as many as the time allows."""
         try:
+            self._check_time()
             self._measure()
         except _TimeIsOver:
             self.notes.append(
@@ -268,10 +275,13 @@ class _Place:
         cold = self.place == "cold"
         with ExitStack() as running:
             loaders = self._start(running, self.methods, context=True)
-            self.write()  # the processes start while other loaders are measured
+            self.write()  # the processes start in the meantime
             loaders = self._ready(loaders)
             self._first(loaders, all_cores, cold=cold)
             if cold:
+                for _ in range(self.request.repeats):
+                    for loader in list(loaders.values()):
+                        self._repeat(loaders, loader, "fresh", all_cores, cold=True)
                 return
             firsts = {n: row.first["s"] for (n, _, _), row in self.rows.items() if row.first}
             fastest = min((s for n, s in firsts.items() if n not in LIMITS), default=0.0)
@@ -306,11 +316,12 @@ class _Place:
             elif "s" not in found:
                 left = 100 * found["resident"]
                 self.notes.append(f"{name}, cold: {left:.0f} % of the file stayed in memory")
+                del loaders[name]
             else:
                 row = self._row(loader.method, "fresh", cores)
                 row.first = found
                 if cold:
-                    row.repeats, row.peaks = [found], found
+                    row.peaks = found
 
     def _sample(self, loaders: dict[str, _Loader], loader: _Loader, cores: int) -> None:
         """Load once to find the peaks of memory. This load is not timed, because sampling slows it
@@ -331,11 +342,13 @@ class _Place:
         cores: int,
         *,
         sample: bool = False,
+        cold: bool = False,
     ) -> None:
         name, reused = loader.method.name, memory == "reused"
-        found = self._try(name, partial(loader.load, cores=cores, reused=reused, memory=sample))
+        load = partial(loader.load, cores=cores, reused=reused, memory=sample, cold=cold)
+        found = self._try(name, load)
         self.tick()
-        if found is None:
+        if found is None or "s" not in found:
             del loaders[name]
             return
         row = self._row(loader.method, memory, cores)
@@ -351,6 +364,9 @@ class _Place:
                 self._row(loader.method, "fresh", cores).without_context = found["s"]
 
     def results(self, size: int) -> list[LoadRow]:
+        for row in self.rows.values():
+            if not row.repeats and row.first is not None:  # the time was over before a repeat
+                row.repeats = [row.first]
         kept = {key: row for key, row in self.rows.items() if row.repeats}
         medians = {k: statistics.median(r["s"] for r in row.repeats) for k, row in kept.items()}
         found = []
@@ -475,7 +491,7 @@ def _folder_of(place: str, request: Request) -> Path:
 def _write(
     files: Sequence[Path], data: Path, of: load_model.Shapes, framework: str, *, warm: bool
 ) -> None:
-    """Write the checkpoint. Return the random bytes of its tensors."""
+    """Write the checkpoint, and the random bytes of its tensors."""
     data.write_bytes(random := load_model.random_bytes(of))
     tensors = load_model.tensors_of(of, random, framework)
     for file, names in zip(files, load_model.shards(of, len(files)), strict=True):
@@ -505,7 +521,9 @@ def run(request: Request) -> LoadResults:
         "device": target, "framework": framework, "threads": request.threads,
         "ring": request.ring, "most": request.most,
     }  # fmt: skip
-    steps = len(request.places) * len(methods) * (2 + (1 + gpu) * request.repeats + gpu)
+    warm = sum(place != "cold" for place in request.places)
+    steps = warm * len(methods) * (2 + (1 + gpu) * request.repeats + gpu)
+    steps += (len(request.places) - warm) * len(methods) * (1 + request.repeats)
     rows: list[LoadRow] = []
     with progress(f"load to {target}", steps) as tick, core_errors("load"):
         for place, folder in folders.items():
