@@ -14,13 +14,13 @@
 namespace interlace::device {
 
 inline constexpr std::uint32_t vector_bytes = 16;
-// loads that a thread has in flight together
+// number of loads that a thread has in flight at a time
 inline constexpr std::uint32_t vectors_at_once = 8;
 
-// Copies bytes [begin, end) of a replica to every device in `peers` (bit d: device d). All of the
-// `threads` threads must call it, and each passes its number as `thread`. Each byte is loaded once.
-// Loads go to the L2, because the producers' stores are there. Memory ordering: the stores are
-// weak, and the caller must order them.
+// Copies bytes [begin, end) of a replica to every device in `peers` (bit d stands for device d).
+// Each of the `threads` threads must call this function and pass its number as `thread`. Each byte
+// is loaded once. Loads go to the L2, because the producers' stores are there. Memory ordering: the
+// stores are weak, so the caller must order them.
 __device__ __forceinline__ void copy_bytes(const kernel::replicas& r, std::uint64_t begin,
                                            std::uint64_t end, std::uint32_t peers,
                                            std::uint32_t thread, std::uint32_t threads) {
@@ -61,8 +61,8 @@ __device__ __forceinline__ void copy_bytes(const kernel::replicas& r, std::uint6
   }
 }
 
-// Bytes [begin, end) of a replica. `cut_slice` divides them at boundaries of vectors into `slices`
-// parts and returns part number `slice`.
+// Bytes [begin, end) of a replica. `cut_slice` divides the bytes at boundaries of vectors into
+// `slices` parts and returns part number `slice`.
 struct byte_range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

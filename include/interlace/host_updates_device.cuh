@@ -5,18 +5,19 @@
 //       table, elements, {.pool_bytes = std::uint64_t{8} << 30});
 //   updates.run(producer, count, stream);
 //
-// A store of 8 bytes from a GPU to the host crosses the link by itself, and the link takes few of
-// them. Here, kernels append updates to bins in the GPU's memory, and send whole bins to
-// the host's thread that owns the bin. That thread applies them. The table can be larger than the
-// GPU's memory, and need not be page-locked: the GPU never touches it.
+// A store of 8 bytes from a GPU to the host crosses the link by itself, and the link takes only few
+// such stores in a second. These kernels therefore append updates to bins in the GPU's memory. They
+// send whole bins to the host. Each bin has an owner, a thread of the host that applies the bin's
+// updates. The GPU never touches the table, so the table can be larger than the GPU's memory and
+// need not be page-locked.
 //
-// What `run` promises: it returns when all updates are applied, and blocks the caller until then.
-// The host must not use the table meanwhile. Updates are unordered; integers are exact. A kernel
-// that waits longer than the deadline for room in a ring ends. `run` then throws device_error,
-// which names the ring and how full it is; the table has some of the updates. Elements that do not
-// exist are not applied; `run` throws usage_error, which names one.
+// `run` blocks the caller until all updates are applied. The host must not use the table during
+// this time. Updates are unordered. Integer results are exact. A kernel that waits longer than the
+// deadline for room in a ring ends. `run` then throws device_error, which names the ring and says
+// how full the ring is. The table then has only some of the updates. An update of an element that
+// does not exist is not applied. `run` then throws usage_error, which names one such element.
 //
-// Producers, records and codecs are as in interlace/updates_device.cuh. The codec's functions must
+// interlace/updates_device.cuh describes producers, records and codecs. The codec's functions must
 // run on the host, too (INTERLACE_HOST_DEVICE).
 #pragma once
 
@@ -39,15 +40,15 @@
 
 namespace interlace {
 
-// The options of a caller. The library decides where a number is zero.
+// The options of a caller. Where a number is zero, the library decides.
 struct host_update_options {
-  std::uint64_t pool_bytes = 0;  // GPU memory for bins; 0: a quarter of the table
+  std::uint64_t pool_bytes = 0;  // GPU memory for bins; 0 means a quarter of the table
   std::uint64_t window_bytes =
-      0;  // part of the table that a bin covers; 0: 2 MiB, or the smallest possible
+      0;  // part of the table that a bin covers; 0 means 2 MiB, or the smallest possible part
   std::uint32_t threads =
-      0;  // number of host threads; 0: a power of two, at most one for each core
+      0;  // number of host threads; 0 means a power of two, at most one thread for each core
   std::uint32_t slots = 1024;  // slots of each ring; a slot has 8 KiB for records of 8 bytes
-  double deadline_s = 10;      // deadline of a kernel's wait for room
+  double deadline_s = 10;      // deadline of a kernel's wait for room in a ring
 };
 
 // Updates of a table in the host's memory. Record, Op and Codec mean the same as in
@@ -58,8 +59,8 @@ class host_table_updates {
   // The type of the table's elements.
   using value_type = typename Codec::value_type;
 
-  // The bins lie in the memory of the current device. The table outlives this object. One object
-  // serves one thread and one stream at a time.
+  // The bins lie in the memory of the current device. The table must outlive this object. One
+  // object serves one thread and one stream at a time.
   host_table_updates(value_type* table, std::uint64_t elements,
                      const host_update_options& options = {}, const Codec& codec = {})
       : table_{table, codec},
@@ -111,20 +112,20 @@ class host_table_updates {
   const std::vector<std::uint64_t>& applied() const { return applied_; }
   // The sizes of the bins.
   const cuda::updates::sizing& sizes() const { return sizes_; }
-  // The number of the host's threads.
+  // The number of host threads.
   std::uint32_t threads() const { return threads_; }
 
   // --- stages, for measurements
   // -------------------------------------------------------------------
 
-  // The same as `run`, but the threads drop what arrives.
+  // Does the same as `run`, but the threads drop the updates that arrive.
   template <class Producer>
   void send(const Producer& producer, std::uint64_t count, cudaStream_t stream) {
     drive(producer, count, stream, cuda::updates::drop_on_host{});
   }
 
-  // The threads apply the contents of the slots once more, and nothing is sent. Returns the number
-  // of these updates.
+  // Makes the threads apply the contents of the slots once more. Nothing is sent. Returns the
+  // number of updates that were applied.
   std::uint64_t unpack() {
     clear_words();
     std::vector<std::uint64_t> filled(threads_);
@@ -142,11 +143,13 @@ class host_table_updates {
 
  private:
   using apply_on_host = cuda::updates::apply_on_host<Codec, Op>;
-  // Small tiles leave shared memory for many bins. The host is slower than any tile.
+  // Small tiles leave shared memory for many bins. The size of tiles does not limit the speed,
+  // because the host is slower than any tile.
   using shape = cuda::updates::append_shape<512, 8, 1>;
   static constexpr std::uint32_t most_bins = 4096;
   static constexpr std::uint64_t least_window_bytes = std::uint64_t{2} << 20U;
-  static constexpr std::size_t line_words = 16;  // words of 128 bytes, so that rings share no line
+  // in units of 128 bytes, so that no two rings share a cache line
+  static constexpr std::size_t line_words = 16;
 
   void clear_words() {
     std::fill_n(static_cast<std::uint64_t*>(words_.data()),
@@ -190,7 +193,7 @@ class host_table_updates {
   static std::uint32_t threads_of(const host_update_options& options) {
     if (options.threads > 256) throw usage_error("at most 256 threads of the host apply updates");
     if (options.threads != 0) return options.threads;
-    // With such a number of threads, a group of bins is cut into parts of the same size.
+    // With a power of two of threads, each thread gets an equal part of a group of bins.
     return std::bit_floor(std::clamp(std::thread::hardware_concurrency(), 1U, 64U));
   }
 

@@ -40,10 +40,10 @@
 //   W.load(View, i)                         the same element for the whole warp
 //   W.sum(s), W.min(s), W.ballot(s)         over a lane_state; every lane gets the result
 //   W.shuffle_xor(s, mask), W.shuffle(s, k) the state of lane (own ^ mask), of lane k: read r[L]
-//   W.repeated(key, f)                      calls f(W), which must do the same for the same key:
-//                                           each lane takes the same path through it, and accesses
+//   W.repeated(key, f)                      calls f(W). For the same key, f must do the same:
+//                                           each lane takes the same path through f, and accesses
 //                                           the same places of shared memory, relative to the start
-//                                           of the warp's part. Elsewhere it may load other
+//                                           of the warp's part. In other memory f may load other
 //                                           elements, and store to local arrays but not to regions.
 //                                           The simulated node records f once for each key
 //   L.index(), L.in_warp()                  this lane in its block, in its warp
@@ -71,27 +71,28 @@
 // block, and control flow around W.each for all lanes of the warp.
 //
 // A kernel can have two static members. `threads` fixes the number of lanes of a block.
-// `blocks_at_once`, which needs `threads`, is the number of blocks at a time for which a
-// multiprocessor's registers must suffice under every mechanism. Registers that a mechanism needs,
-// such as inline stores for the addresses of peers, then do not reduce the kernel's occupancy. Only
-// GPUs use `blocks_at_once`; for GPUs whose multiprocessors hold fewer threads, fewer blocks count.
-// `compiled_as<Kernel>` says what the compiler made of a kernel; only the simulated node uses it.
+// `blocks_at_once`, which needs `threads`, is a number of blocks. With every mechanism, a
+// multiprocessor's registers must suffice for this many blocks at a time. Registers that a
+// mechanism needs (inline stores, for example, keep the addresses of peers in registers) then do
+// not reduce the kernel's occupancy. Only GPUs use `blocks_at_once`. On a GPU whose multiprocessors
+// hold fewer threads, fewer blocks count. `compiled_as<Kernel>` says what the compiler made of a
+// kernel; only the simulated node uses it.
 //
 // Memory semantics: a kernel reads a region's front and writes its back. Node::exchange publishes
-// and swaps. It is complete on a device when everything to which the device subscribes has arrived.
-// No device writes a peer's buffer before that peer's readers have retired. In an epoch (the span
-// between two exchanges) only one device writes an element. The two buffers swap at every exchange,
-// so an element that an epoch does not store falls back to its value of the epoch before. Therefore
-// either every epoch stores an element or, once set_front gave it a value, no epoch does. Plain
-// loads and stores are unordered between lanes except by the barriers above, and between blocks
-// except by last_to_arrive.
+// the back and swaps the two. An exchange is complete on a device when everything to which the
+// device subscribes has arrived. No device writes a peer's buffer before that peer's readers have
+// retired. In an epoch (the span between two exchanges) only one device writes an element. The two
+// buffers swap at every exchange, so an element that an epoch does not store falls back to its
+// value of the epoch before. There are therefore two ways to treat an element: every epoch stores
+// it, or set_front gives it a value and no epoch stores it. Plain loads and stores are unordered
+// between lanes except by the barriers above, and between blocks except by last_to_arrive.
 //
-// Updates of a partitioned array are unordered in an epoch. When its exchange is complete on the
-// owner, each update of the epoch, from any device, has been combined with its element once.
-// Integers are exact. Sums of floating-point numbers depend on the order. After `store`, an element
-// has the value of one of the epoch's stores. In the epoch of the updates, a load of the owner may
-// see any of them or none. Only the owner may load or store an element, and it must not store in an
-// epoch in which a device updates the element.
+// Updates of a partitioned array are unordered in an epoch. When the epoch's exchange is complete
+// on the owner, each update of the epoch, from any device, has been combined with its element
+// exactly once. Integer results are exact. Sums of floating-point numbers depend on the order.
+// After `store`, an element has the value of one of the epoch's stores. During the epoch of the
+// updates, a load by the owner may see any of these updates or none. Only the owner may load or
+// store an element, and it must not store in an epoch in which a device updates the element.
 #pragma once
 
 #include <cstdint>
@@ -114,12 +115,12 @@ namespace interlace {
 enum class operation : std::uint8_t {
   fp32,
   fp64,
-  integer,  // also logic, shifts, comparisons and addresses
-  special,  // reciprocals, roots, conversions between floating point and others
+  integer,  // also logic, shifts, comparisons and computations of addresses
+  special,  // reciprocals, roots, and conversions between floating point and other types
 };
 inline constexpr std::uint32_t operation_kinds = 4;
 
-// The numbers of operations, by kind.
+// A number of operations of each kind.
 struct operations {
   std::uint32_t fp32 = 0;
   std::uint32_t fp64 = 0;
@@ -131,14 +132,17 @@ struct operations {
   }
 };
 
-// Numbers of a kernel that is compiled for compute capability 9.0. tests/python/test_sass.py
-// compares them with the machine code.
+// The compiler's numbers for a kernel that is compiled for compute capability 9.0.
+// tests/python/test_sass.py compares these numbers with the machine code.
 struct compiled_kernel {
-  std::uint32_t registers = 0;     // registers of a lane; 0: not known, and registers limit nothing
-  std::uint32_t instructions = 0;  // length of the machine code; 0: not known
+  // registers of a lane; 0 means that the number is not known and registers limit nothing
+  std::uint32_t registers = 0;
+  // length of the machine code; 0 means that the length is not known
+  std::uint32_t instructions = 0;
 };
 
-// A header specialises this constant for each of its kernels whose numbers are known.
+// The compiler's numbers for `Kernel`. A header specialises this constant for each of its kernels
+// whose numbers are known.
 template <class Kernel>
 inline constexpr compiled_kernel compiled_as{};
 
@@ -148,7 +152,7 @@ inline constexpr compiled_kernel compiled_as{};
 template <class T>
 struct local {
   T* data = nullptr;
-  std::uint64_t size = 0;  // elements
+  std::uint64_t size = 0;  // number of elements
 
   // NOLINTNEXTLINE(google-explicit-constructor): converts as T* converts to const T*
   INTERLACE_HOST_DEVICE operator local<const T>() const { return {data, size}; }
@@ -161,7 +165,7 @@ struct local<const T> {
   std::uint64_t size = 0;
 };
 
-// Devices (bit d: device d) that receive the elements [begin, end) of a region.
+// The devices that receive the elements [begin, end) of a region. Bit d stands for device d.
 struct subscriber_range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -191,7 +195,7 @@ struct replicated {
   std::uint32_t range_count = 0;
   subscriber_range ranges[max_subscriber_ranges] = {};
   // For each group of 2^reader_shift elements, the other devices that receive stores to the group.
-  // Nothing writes this array while kernels run. Null: all subscribers receive them.
+  // Nothing writes this array while kernels run. If it is null, all subscribers receive the stores.
   const std::uint16_t* readers = nullptr;
   std::uint32_t reader_shift = 0;
   T* peer_back[max_devices] = {};
@@ -206,9 +210,9 @@ struct replicated {
     }
     return devices;
   }
-  // Calls f(d) for each device of the set `all`, beginning with the first one after this device.
-  // Devices that store at the same time therefore begin with different receivers, so that they do
-  // not all use the same link.
+  // Calls f(d) for each device of the set `all`. The first call is for the first device of the set
+  // after this device. Devices that store at the same time therefore begin with different receivers
+  // and do not all use the same link.
   template <class F>
   INTERLACE_HOST_DEVICE void each_subscriber(std::uint64_t i, const F& f) const {
     const std::uint32_t all = subscribers(i);
@@ -219,16 +223,16 @@ struct replicated {
   }
 };
 
-// One array on the node. A page-to-home map spreads its pages over the devices, and every device
-// loads and stores it at the same address. Stores become visible to other devices at the next
-// exchange.
+// One array on the node. A map from pages to home devices spreads the pages over the devices. Every
+// device loads and stores the array at the same address. Stores become visible to other devices at
+// the next exchange.
 template <class T>
 struct unified {
   T* data = nullptr;
   std::uint64_t size = 0;
 };
 
-// How values are combined. Reductions support `add` and `min`; partitioned arrays support every
+// How values are combined. Reductions support `add` and `min`. Partitioned arrays support every
 // operation. `store` replaces the old value.
 enum class combine : std::uint8_t { add, min, max, bit_or, bit_xor, store };
 
@@ -246,11 +250,12 @@ struct reduced {
   std::uint32_t copies = 1;
 };
 
-// Infinity of a floating-point type, the largest number of an integer type.
+// The largest value of a type: infinity of a floating-point type, or the largest number of an
+// integer type.
 template <class T>
 INTERLACE_HOST_DEVICE constexpr T largest_number() {
   // The limits are computed here, because device code should not include <limits>. T(1) / T(2) is 0
-  // for integers only, so it tells integers from floating-point types.
+  // for integers only, which distinguishes integers from floating-point types.
   if constexpr (T{1} / T{2} != T{0}) {
     return static_cast<T>(__builtin_huge_val());
   } else {
@@ -260,7 +265,7 @@ INTERLACE_HOST_DEVICE constexpr T largest_number() {
   }
 }
 
-// The value that leaves a combination unchanged. `store` has none.
+// The value that leaves a combination unchanged. The operation `store` has no such value.
 template <class T, combine Op>
 INTERLACE_HOST_DEVICE constexpr T combine_identity() {
   static_assert(Op != combine::store, "a store leaves nothing of the old value");
@@ -297,45 +302,46 @@ INTERLACE_HOST_DEVICE constexpr T combine_values(T a, T b) {
 
 // The counts of one device's updates. The host node and the simulated node fill them.
 struct update_counts {
-  std::uint64_t remote = 0;  // updates of other devices' elements
+  std::uint64_t remote = 0;  // number of updates of other devices' elements
   std::uint64_t combined =
-      0;  // how many of these were combined with another update before they left
-  std::uint64_t packets = 0;       // packets that were sent
+      0;  // number of these that were combined with another update before they left
+  std::uint64_t packets = 0;       // number of packets that were sent
   std::uint64_t packet_bytes = 0;  // bytes of these packets
-  std::uint64_t without_room = 0;  // updates that left one by one, because a queue was full
+  std::uint64_t without_room = 0;  // updates that left one by one because a queue was full
 };
 
-// The queues of packets under the mechanism `packed`. A packet begins with a header of 16 bytes.
-// The first 4 bytes are the number of updates in the packet, and the next 4 bytes are the window of
-// its elements. The values follow, and after them the places of the elements in the owner's part,
-// as 4-byte numbers. Both lists have room for a full packet.
+// The queues of update packets for the mechanism `packed`. A packet begins with a header of 16
+// bytes. The first 4 bytes are the number of updates in the packet, and the next 4 bytes are the
+// window of its elements. The values follow the header. After the values come the positions of the
+// elements in the owner's part, as 4-byte numbers. Both lists have room for a full packet.
 struct update_queues {
-  std::uint32_t packet_bytes = 0;  // 0: updates are not packed
-  std::uint32_t packets = 0;       // room of a queue
-  // The windows of each part. A packet has updates of one window, so that the owner can combine one
-  // window after another in its L2. With several windows, a device packs updates of its own
-  // elements, too.
+  std::uint32_t packet_bytes = 0;  // 0 if updates are not packed
+  std::uint32_t packets = 0;       // number of packets for which a queue has room
+  // The number of windows of each part. All updates of a packet belong to one window, so that the
+  // owner can combine one window after another in its L2. With several windows, a device packs
+  // updates of its own elements, too.
   std::uint32_t windows = 1;
-  std::uint32_t window_shift = 0;  // log2 of the elements of a window, if there are several
-  bool combines = true;            // whether updates of the same element in a packet are combined
-  unsigned char* to[max_devices] = {};  // the queue of this device's packets at each owner
-  // The number of packets that this device has sent to each owner in this epoch. It includes
-  // packets for which there was no room.
+  // log2 of the number of elements of a window, if there are several windows
+  std::uint32_t window_shift = 0;
+  bool combines = true;  // whether updates of the same element are combined in a packet
+  unsigned char* to[max_devices] = {};  // for each owner, the queue of this device's packets there
+  // For each owner, the number of packets that this device has sent in this epoch. The number
+  // includes packets for which there was no room.
   std::uint32_t* sent = nullptr;
 
   // Whether a device packs its updates of an owner's elements.
   INTERLACE_HOST_DEVICE bool packs(std::uint32_t device, std::uint32_t owner) const {
     return packet_bytes != 0 && (owner != device || windows > 1);
   }
-  // The packet, of those that a warp fills, for an element of an owner's part.
+  // The number of the packet, among those that a warp fills, for an element of an owner's part.
   INTERLACE_HOST_DEVICE std::uint32_t bin(std::uint32_t owner, std::uint64_t place) const {
     return windows == 1 ? owner
                         : owner * windows + static_cast<std::uint32_t>(place >> window_shift);
   }
 
   static constexpr std::uint32_t header_bytes = 16;
-  // After a warp has combined a packet and freed less than a sixteenth of it, the warp sends this
-  // many packets without combining.
+  // After combining a packet frees less than a sixteenth of it, the warp sends this many packets
+  // without combining.
   static constexpr std::uint32_t uncombined = 15;
   // The updates of a full packet, whose values have `value_bytes` bytes.
   INTERLACE_HOST_DEVICE std::uint32_t capacity(std::uint32_t value_bytes) const {

@@ -7,8 +7,8 @@
 
 namespace interlace {
 
-// A view of a caller's array of `Rank` dimensions. It owns nothing and copies nothing: the array
-// must outlive the view.
+// A view of a caller's array of `Rank` dimensions. The view neither owns nor copies the array, so
+// the array must outlive the view.
 template <class T, std::size_t Rank = 1>
 class array_view {
  public:

@@ -12,7 +12,7 @@ class usage_error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A kernel or a mechanism broke a rule of the model (bounds, ownership, shared memory).
+// A kernel or a mechanism broke a rule of the memory model (bounds, ownership, shared memory).
 class model_error : public std::logic_error {
  public:
   using std::logic_error::logic_error;

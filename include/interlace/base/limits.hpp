@@ -5,12 +5,13 @@
 
 namespace interlace {
 
-// The most GPUs of one node. A set of devices is a mask of 32 bits, and a set of readers is a mask
-// of 16 bits. Kernel arguments hold one pointer for each GPU.
+// The most GPUs of one node. The limit follows from three representations: a set of devices is a
+// mask of 32 bits, a set of readers is a mask of 16 bits, and kernel arguments hold one pointer for
+// each GPU.
 inline constexpr std::uint32_t max_devices = 16;
 
-// The most ranges with different subscribers within the part of a region that one device owns. The
-// limit allows one range for each other device.
+// The most ranges with different subscribers in the part of a region that one device owns. There
+// can be one range for each other device.
 inline constexpr std::uint32_t max_subscriber_ranges = 16;
 
 }  // namespace interlace

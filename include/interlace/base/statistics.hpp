@@ -7,7 +7,8 @@
 
 namespace interlace {
 
-// A quantile of sorted values, with linear interpolation between neighbours. There must be a value.
+// A quantile of sorted values, with linear interpolation between neighbours. There must be at least
+// one value. `part` is from 0 (the smallest value) to 1 (the largest).
 inline double quantile(const std::vector<double>& sorted, double part) {
   const double place = part * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);

@@ -1,6 +1,6 @@
 // Reactions to a failed CUDA call: an exception, the end of the program, or a line in the log. Each
 // reaction names the call, the error and the place in the source. Each reaction also clears the
-// error that the runtime keeps, so that the next check does not report the error again.
+// error that the runtime keeps, so that the next check does not report the same error again.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,10 +9,10 @@ namespace interlace::cuda {
 
 // Throws device_error.
 [[noreturn]] void throw_failure(cudaError_t error, const char* call, const char* file, int line);
-// Ends the program, for calls that can fail only because of an error in this library.
+// Ends the program. This reaction is for calls that fail only because of an error in this library.
 [[noreturn]] void abort_failure(cudaError_t error, const char* call, const char* file, int line);
-// Logs the failure, for destructors, which must not throw. Logs nothing if the driver is already
-// shutting down.
+// Logs the failure. This reaction is for destructors, which must not throw. Logs nothing if the
+// driver is already shutting down.
 void log_failure(cudaError_t error, const char* call, const char* file, int line) noexcept;
 
 }  // namespace interlace::cuda

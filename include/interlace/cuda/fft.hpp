@@ -1,5 +1,6 @@
-// Fourier transforms on GPUs by cuFFT. The program loads cuFFT when it first plans a transform. So
-// a build needs neither cuFFT nor its header, and a program without transforms does not need cuFFT.
+// Fourier transforms on GPUs by cuFFT. The program loads cuFFT when it first plans a transform. A
+// build therefore needs neither cuFFT nor its header, and a program without transforms does not
+// need cuFFT.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,15 @@
 
 namespace interlace::cuda {
 
-// Returns the function that a library call runs for the transform on a device of the node
-// (library_call::on_gpu). plan_fft itself makes the plan and its work area. It loads the cuFFT that
-// INTERLACE_CUFFT names, or libcufft.so.12 from the usual library folders or from the toolkit of
-// this build. Throws usage_error, which lists the files that were tried, if there is no such
-// library, and device_error if cuFFT fails.
+// Plans a transform on a device of the node, and returns the function that a library call runs for
+// the transform (library_call::on_gpu). The function makes cuFFT's plan and its work area at once.
+// It loads the cuFFT that INTERLACE_CUFFT names. Without this variable it loads libcufft.so.12 from
+// the usual library folders or from the toolkit of this build. Throws usage_error if there is no
+// such library; the error lists the files that were tried. Throws device_error if cuFFT fails.
 std::function<void(void* stream)> plan_fft(const node& n, std::uint32_t device,
                                            const kernel::fft& f);
-// If `device` is not the node's own device, the returned function does nothing.
+// The same for a node of several processes. If `device` is not the node's own device, the returned
+// function does nothing.
 std::function<void(void* stream)> plan_fft(const rank_node& n, std::uint32_t device,
                                            const kernel::fft& f);
 

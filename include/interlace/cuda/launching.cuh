@@ -1,5 +1,5 @@
 // Compiles kernels for the device-launch mechanism. Only files that nvcc compiles with -rdc=true
-// include this header.
+// may include this header.
 #pragma once
 
 #if !defined(__CUDACC_RDC__)

@@ -1,13 +1,14 @@
-// The real node: kernels run on this machine's GPUs, regions are in the GPUs' memory, and exchanges
-// happen between the GPUs without the host.
+// The real node. Kernels run on this machine's GPUs, regions are in the GPUs' memory, and the GPUs
+// exchange data without the host.
 //
-// Every device has one main stream, on which kernels and exchanges are enqueued in order. It also
-// has copy streams for each peer, so that copies to different peers overlap. A copy starts after
-// the kernel, or the part of a kernel, that wrote its data. The exchange joins the copies. The
+// Every device has one main stream, which holds kernels and exchanges in order. A device also has
+// copy streams for each peer, so that copies to different peers overlap. A copy starts after the
+// kernel, or the part of a kernel, that wrote its data. The exchange waits for all copies. The
 // mechanism decides what is launched and delivered (cuda/mechanism). run(f) calls f once and
-// records the operations that f enqueues (cuda/epoch/recorder). It captures the recording into one
-// graph for each device; devices meet by flags in their memory, so no graph depends on another. It
-// launches all graphs after one gate, and measures their time by events (cuda/epoch/executor).
+// records the operations that f enqueues (cuda/epoch/recorder). run then captures the recorded
+// operations into one graph for each device. Devices meet by flags in their memory, so no graph
+// depends on another graph. Finally, run launches all graphs after one gate and measures their time
+// by events (cuda/epoch/executor).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -48,13 +49,14 @@ namespace interlace::cuda {
 // device_error with the first reason.
 class node {
  public:
-  // How a node is made: GPUs, deadline and copies.
+  // How a node is made: its GPUs, its deadline and its copies.
   using options = node_options;
 
-  // Opens the GPUs, and makes their streams. Throws usage_error if the GPUs do not exist or the
-  // deadline is out of range, and device_error if CUDA fails.
+  // Opens the GPUs and makes their streams. Throws usage_error if a GPU does not exist or if the
+  // deadline is out of range. Throws device_error if CUDA fails.
   explicit node(options o);
-  // Waits for the enqueued work, and frees streams and arrays. The caller's current device stays.
+  // Waits for the enqueued work, and frees streams and arrays. The caller's current device does not
+  // change.
   ~node();
   node(const node&) = delete;
   node& operator=(const node&) = delete;
@@ -63,7 +65,7 @@ class node {
 
   // The number of devices of this node.
   std::uint32_t devices() const;
-  // The number of a device's GPU, as CUDA counts GPUs.
+  // CUDA's number of the GPU of a device.
   int ordinal(std::uint32_t device) const;
   cudaStream_t stream(std::uint32_t device) const;  // the main stream
   // The number of threads that the multiprocessors of a device hold at a time, for kernels that are
@@ -74,8 +76,8 @@ class node {
   // The number of kernels and exchanges in the last run's graphs that were launched early.
   std::uint64_t early_launches() const;
 
-  // The mechanisms' report about the exchanges so far (multi-path reports the copy engine's
-  // batches). It is one sentence without its full stop, or empty.
+  // The mechanisms' report about the exchanges so far. (multi-path reports the copy engine's
+  // batches.) The report is one sentence without its full stop, or empty.
   std::string batches_made() const;
 
   // Blocks until all enqueued work has ended. Throws device_error if any of the work failed.
@@ -88,8 +90,8 @@ class node {
   local<T> allocate(std::uint32_t device, std::uint64_t n) {
     return {static_cast<T*>(take(device, n * sizeof(T))), n};
   }
-  // An array with pages of 2 MiB. The pages are placed on the devices in turn, or as `pages` says.
-  // All devices can load and store all pages.
+  // Makes a unified array of `n` elements, with pages of 2 MiB. The pages are placed on the devices
+  // in turn, or as `pages` says. All devices can load and store all pages.
   template <class T>
   unified<T> allocate_unified(std::uint64_t n, const kernel::page_placement& pages = {}) {
     return {static_cast<T*>(take_unified(n * sizeof(T), pages)), n};
@@ -118,24 +120,24 @@ class node {
     return read<T>(from.data, from.size);
   }
 
-  // Makes a region: two buffers on each device, with every byte 0xff. Throws model_error inside of
-  // run or if the options do not fit together, and usage_error if this node does not have the
-  // mechanism or a parameter is out of its bounds.
+  // Makes a region. A region has two buffers on each device, and every byte starts as 0xff. Throws
+  // model_error inside of run, or if the options contradict each other. Throws usage_error if this
+  // node does not have the mechanism, or if a parameter is out of its bounds.
   template <class T>
   kernel::region<T> create_region(kernel::region_options o) {
     static_assert(std::is_trivially_copyable_v<T>);
     return {add_region(std::move(o), sizeof(T))};
   }
-  // Fills both buffers of every replica, and blocks until done. Throws model_error inside of run,
-  // or if the number of values is not the number of elements.
+  // Fills both buffers of every replica with `values`, and blocks until they are filled. Throws
+  // model_error inside of run, or if the number of values is not the number of elements.
   template <class T>
   void set_front(const kernel::region<T>& r, const std::vector<T>& values) {
     for (std::uint32_t d = 0; d < devices(); ++d) {
       write_front(r.id, d, values.data(), values.size(), sizeof(T));
     }
   }
-  // The replica of one device after the last exchange. Elements that the device does not receive
-  // are unspecified. Throws model_error inside of run.
+  // The replica that one device holds after the last exchange. Elements that the device does not
+  // receive are unspecified. Throws model_error inside of run.
   template <class T>
   std::vector<T> front(const kernel::region<T>& r, std::uint32_t device) const {
     const kernel::region_state& s = state(r.id);
@@ -148,8 +150,9 @@ class node {
     return kernel::make_view<T>(state(r.id), r.id, device);
   }
 
-  // Makes a reduction of `n` elements, which starts as the identity of `Op`. Blocks accumulate in
-  // `copies` places for each element. Throws model_error inside of run, or if either number is 0.
+  // Makes a reduction of `n` elements. Each element starts as the identity of `Op`. Blocks
+  // accumulate each element in `copies` places. Throws model_error inside of run, or if `n` or
+  // `copies` is 0.
   template <class T, combine Op>
   kernel::reduction<T, Op> create_reduction(std::uint64_t n, std::uint32_t copies) {
     const auto id = add_reduction(n, copies, sizeof(T), element_type_of<T>(), Op);
@@ -161,8 +164,8 @@ class node {
     }
     return {id};
   }
-  // Fills the front of a reduction on every device, and blocks until done. Throws model_error
-  // inside of run, or if the number of values is not the number of elements.
+  // Fills the front of a reduction on every device with `values`, and blocks until they are filled.
+  // Throws model_error inside of run, or if the number of values is not the number of elements.
   template <class T, combine Op>
   void set_front(const kernel::reduction<T, Op>& r, const std::vector<T>& values) {
     for (std::uint32_t d = 0; d < devices(); ++d) {
@@ -187,8 +190,8 @@ class node {
   std::vector<T> part(const kernel::partition<T, Op>& p, std::uint32_t device) const {
     return read<T>(state(p.id).buffers.at(device)[0], state(p.id).part_size(device));
   }
-  // Fills the elements that a device owns, and blocks until done. Throws model_error inside of run,
-  // or if the number of values is not the number of elements.
+  // Fills the elements that a device owns, and blocks until they are filled. Throws model_error
+  // inside of run, or if the number of values is not the number of elements.
   template <class T, combine Op>
   void set_part(const kernel::partition<T, Op>& p, std::uint32_t device,
                 const std::vector<T>& values) {
@@ -206,9 +209,9 @@ class node {
   }
 
 #if defined(__CUDACC__)
-  // Makes a partition. Each element is unspecified until its part is set. Throws model_error inside
-  // of run or if the boundaries do not fit, and usage_error if partitions lack the mechanism or a
-  // parameter is out of its bounds.
+  // Makes a partition. The elements are unspecified until the caller sets the parts. Throws
+  // model_error inside of run, or if the boundaries do not fit. Throws usage_error if the mechanism
+  // does not support partitions, or if a parameter is out of its bounds.
   template <class T, combine Op>
   kernel::partition<T, Op> create_partition(kernel::region_options o) {
     const std::uint32_t id =
@@ -224,8 +227,8 @@ class node {
     };
     return {id};
   }
-  // Enqueues a kernel that updates the partition and no other one. The mechanism of `p` decides how
-  // and when the updates reach the owners.
+  // Enqueues a kernel that updates the partition `p` and no other partition. The mechanism of `p`
+  // decides how and when the updates reach the owners.
   template <class Kernel, class T, combine Op>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape,
               const kernel::partition<T, Op>& p) {
@@ -236,26 +239,27 @@ class node {
     add_updates(device, describe(kernel, shape), entries, p.id);
   }
 
-  // Enqueues a kernel that writes no region in the main stream of a device. The kernel is copied;
-  // it must be trivially copyable, with at most 4000 bytes of members. Throws model_error if the
-  // kernel is made for another number of threads.
+  // Enqueues a kernel that writes no region, in the main stream of a device. The kernel object is
+  // copied. It must be trivially copyable, with at most 4000 bytes of members. Throws model_error
+  // if the kernel is made for another number of threads.
   template <class Kernel>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
     kernel_operation k = describe(kernel, shape);
     k.entry = reinterpret_cast<const void*>(&device::run_grid<device::untracked, Kernel>);
     add_kernel(device, std::move(k));
   }
-  // Throws usage_error for round-robin placement, because a launch is a range of blocks.
+  // Enqueues one grid over all devices. A launch is a range of blocks, so the function throws
+  // usage_error for round-robin placement.
   template <class Kernel>
   void launch_over(const Kernel& kernel, grid shape, kernel::block_placement how) {
     kernel_operation k = describe(kernel, shape);
     k.entry = reinterpret_cast<const void*>(&device::run_ranged<device::untracked, Kernel>);
     add_kernel_over(k, how);
   }
-  // The mechanism of `r` decides how the kernel's stores reach the subscribers. All regions that
-  // one kernel writes must have the same mechanism. Under `split`, the mappings of an epoch's
-  // launches must cover all elements that are delivered. If the mechanism tracks chunks, `r` must
-  // be the only region that the kernel writes or publishes.
+  // Enqueues a kernel that writes the region `r`. The mechanism of `r` decides how the kernel's
+  // stores reach the subscribers. All regions that one kernel writes must have the same mechanism.
+  // For `split`, the mappings of an epoch's launches must cover all elements that are delivered. If
+  // the mechanism tracks chunks, `r` must be the only region that the kernel writes or publishes.
   template <class Kernel, class T>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
               const kernel::block_mapping& mapping) {
@@ -269,8 +273,9 @@ class node {
     add_launch(device, describe(kernel, shape), entries, r.id, mapping);
   }
 
-  // Runs the kernel at once, blocks until it ends, and counts the accesses of its warps. It must
-  // not be called in run. The kernel changes memory like a launch that writes no region.
+  // Runs the kernel at once, blocks until the kernel ends, and counts the accesses of its warps.
+  // The caller must not call this function in run. The kernel changes memory like a launch that
+  // writes no region.
   template <class Kernel>
   kernel::trace_totals trace(std::uint32_t device, const Kernel& kernel, grid shape) {
     kernel_operation k = describe(kernel, shape);
@@ -279,9 +284,9 @@ class node {
   }
 
   // Runs the kernel at once, one range of its blocks after another, and passes its warps' accesses
-  // to views to `take`. Blocks until done. It must not be called in run. The kernel changes memory
-  // like a launch that writes no region; with `stores_inline`, like a launch that writes a region
-  // by inline stores.
+  // to views to `take`. Blocks until the kernel ends. The caller must not call this function in
+  // run. The kernel changes memory like a launch that writes no region. With `stores_inline`, it
+  // changes memory like a launch that writes a region by inline stores.
   template <class Kernel>
   void record(std::uint32_t device, const Kernel& kernel, grid shape,
               const kernel::access_taker& take, bool stores_inline = false) {
@@ -293,7 +298,7 @@ class node {
     record_accesses(device, k, take);
   }
 #endif
-  // All memory of a device that views can refer to at this time.
+  // All memory of a device to which views can refer at this time.
   const std::vector<memory_range>& memory(std::uint32_t device) const;
 
   // Enqueues a library call in the main stream of a device (interlace/kernel/library_call.hpp).
@@ -301,10 +306,10 @@ class node {
   void call(std::uint32_t device, kernel::library_call c);
 
   // Enqueues the exchange of regions and reductions, which swaps their front and back. Memory
-  // ordering: the exchange releases and acquires at system scope. Everything that kernels before
-  // the exchange stored to a region is visible to kernels that a subscriber runs after it. Throws
-  // model_error if an exchanged region tracks chunks and a device with elements has not launched a
-  // kernel that writes it.
+  // ordering: the exchange releases and acquires at system scope. What kernels before the exchange
+  // stored to a region is visible to the kernels that a subscriber runs after the exchange. Throws
+  // model_error if an exchanged region tracks chunks, and a device with elements has not launched a
+  // kernel that writes the region.
   template <class... Item>
   void exchange(const Item&... items) {
     const std::vector<std::uint32_t> ids{items.id...};
@@ -319,8 +324,8 @@ class node {
     }
   }
 
-  // Calls f once, and runs what f launches and exchanges before it returns. Times cover only this
-  // work, without host time.
+  // Calls f once, and runs what f launches and exchanges before the function returns. The measured
+  // times cover only this work, without host time.
   template <class F>
   kernel::run_result run(F&& f, const run_options& o = {}) {
     begin_recording();
@@ -399,8 +404,8 @@ class node {
 
   struct parts;
   std::unique_ptr<parts> parts_;
-  // For each partition, by id: the function that launches the kernels which combine the delivered
-  // updates.
+  // For each partition, by id, the function that launches the kernels which combine the delivered
+  // updates with the elements.
   std::map<std::uint32_t, std::function<void(std::uint32_t device, std::uint32_t parity)>>
       arrivals_;
 };

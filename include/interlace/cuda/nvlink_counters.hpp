@@ -6,7 +6,7 @@
 
 namespace interlace::cuda {
 
-// Bytes over all links of a GPU since the driver was loaded. The driver counts in KiB. `data`
+// The bytes over all NVLinks of a GPU since the driver was loaded. The driver counts in KiB. `data`
 // counts payload in whole 32-byte sectors, and `raw` counts all bytes on the wire.
 struct nvlink_bytes {
   std::uint64_t data_sent = 0;
@@ -22,7 +22,7 @@ struct nvlink_bytes {
   }
 };
 
-// Returns no value if there is no NVML, no NVLink or no such counter.
+// Reads the counters of a GPU. Returns no value if there is no NVML, no NVLink or no such counter.
 std::optional<nvlink_bytes> read_nvlink_counters(int ordinal) noexcept;
 
 }  // namespace interlace::cuda

@@ -9,7 +9,7 @@
 
 namespace interlace::cuda {
 
-// An attribute of a GPU that is never negative.
+// The value of a GPU's attribute. The attribute must be one that is never negative.
 std::uint32_t gpu_attribute(cudaDeviceAttr which, int ordinal);
 
 // The number of threads that the multiprocessors of a GPU hold at a time, for kernels that are not

@@ -1,11 +1,12 @@
-// The real node as one of several processes. Each process has one GPU, and NVSHMEM connects them.
-// This node is a baseline for comparison. It runs the same kernels as cuda::node. An exchange puts
-// the data on one stream for each peer, and a barrier on the main stream ends the exchange.
+// The real node as one of several processes. Each process has one GPU, and NVSHMEM connects the
+// processes. This node is a baseline for comparison. It runs the same kernels as cuda::node. An
+// exchange puts the data on one stream for each peer. A barrier on the main stream ends the
+// exchange.
 //
-// Every process runs the whole program, and does only its own device's part of the work.
+// Every process runs the whole program, but does only its own device's part of the work.
 // Allocations, uploads and launches on another device have no effect, and results that are read
 // from another device are meaningless. All processes must create regions and reductions in the same
-// order. Nothing is recorded or captured: run() enqueues on plain streams.
+// order. Nothing is recorded or captured. run() enqueues on plain streams.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -37,7 +38,7 @@ namespace interlace::cuda {
 namespace device {
 
 // Combines `count` values for each of n elements, in order. The values of one element are n places
-// apart. With `reset`, the identity replaces the values.
+// apart. If `reset` is true, the identity then replaces the values.
 template <class T, combine Op>
 __global__ void fold_values(T* values, std::uint64_t n, std::uint32_t count, bool reset, T* to) {
   const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
@@ -109,7 +110,8 @@ class rank_node {
     return kernel::make_view<T>(states_.at(r.id), r.id, device);
   }
 
-  // NVSHMEM's puts deliver ranges, and no updates. Each of these functions throws usage_error.
+  // A put of NVSHMEM delivers a range, and cannot deliver updates. Each of these functions
+  // therefore throws usage_error.
   template <class T, combine Op>
   [[noreturn]] kernel::partition<T, Op> create_partition(const kernel::region_options& /*o*/) {
     refuse_updates();
@@ -206,8 +208,9 @@ class rank_node {
     throw usage_error("nvshmem moves regions, and no updates of partitioned arrays; take inline");
   }
   struct reduction_memory {
-    void* own = nullptr;             // this device's partials, folded
-    std::array<void*, 2> inboxes{};  // [rank][n], used by alternate exchanges; symmetric memory
+    void* own = nullptr;  // this device's partials, folded
+    // shape [rank][n]; alternate exchanges use alternate inboxes; symmetric memory
+    std::array<void*, 2> inboxes{};
   };
   using fold = std::function<void(void*, std::uint32_t, bool, void*, cudaStream_t)>;
 
@@ -231,14 +234,14 @@ class rank_node {
   int ordinal_;
   device_memory memory_;
   cudaStream_t stream_ = nullptr;
-  std::vector<cudaStream_t> to_peers_;  // [rank]
+  std::vector<cudaStream_t> to_peers_;  // one for each rank
   cudaEvent_t order_ = nullptr;
   cudaEvent_t start_ = nullptr;
   cudaEvent_t stop_ = nullptr;
   std::vector<kernel::region_state> states_;
   std::vector<reduction_memory> reductions_;  // same index as states_
   std::vector<fold> folds_;                   // same index as states_
-  // The loaded kernels, with the shared memory that each may use.
+  // The loaded kernels, with the shared memory that each of them may use.
   std::map<const void*, std::uint32_t> loaded_;
 };
 

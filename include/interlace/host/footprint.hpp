@@ -1,5 +1,5 @@
-// The sectors of memory that a launch loads and the sectors to which it stores. Each sector counts
-// once.
+// Counts the sectors of memory that a launch loads and the sectors to which the launch stores. Each
+// sector counts once.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace interlace::host {
 
-// Keeps two bits for each sector. The caller must register memory before it is accessed; accesses
-// to other memory are not counted. Not thread-safe.
+// A set of sectors, with two bits for each sector. The caller must register memory before the
+// memory is accessed. Accesses to other memory are not counted. Not thread-safe.
 class footprint {
  public:
   // Registers memory. The memory must be aligned to a sector and must not overlap registered
@@ -37,7 +37,7 @@ class footprint {
     });
   }
 
-  // Adds to `to` everything that was counted since the last call, and starts counting anew.
+  // Adds to `to` everything that was counted since the last call. Starts counting anew.
   void take(kernel::launch_work& to);
 
  private:
@@ -62,7 +62,7 @@ class footprint {
     }
   }
   // Finds the piece that contains an address. Successive accesses are mostly to the same memory, so
-  // the piece that was found last is tried first.
+  // the function first tries the piece that it found last.
   piece* find(std::uintptr_t at) {
     std::uint32_t& known = near_[(at >> 21U) % places];
     if (known < pieces_.size() && at >= pieces_[known].begin && at < pieces_[known].end) {

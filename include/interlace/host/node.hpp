@@ -1,7 +1,7 @@
-// The reference node: kernels run block by block on the CPU, an exchange copies, and no time is
-// measured. With checks it also counts what the other nodes cannot see: the delivered elements that
-// are read, the device that writes each element, stores outside of a block's mapping, and the bytes
-// and operations of each launch.
+// The reference node. Kernels run block by block on the CPU, an exchange copies, and no time is
+// measured. With checks, the node also counts what the other nodes cannot see: the delivered
+// elements that are read, the device that writes each element, stores outside of a block's mapping,
+// and the bytes and operations of each launch.
 #pragma once
 
 #include <algorithm>
@@ -28,19 +28,19 @@ class node : public kernel::cpu_node {
   struct options {
     std::uint32_t devices = 1;
     std::uint32_t warp_width = 32;
-    bool checks = false;  // whether to check that an element has one writer in an epoch, that
-                          // blocks write only mapped elements and that they publish these; also
-                          // counts used elements and work
+    bool checks = false;  // Whether the node checks the rules of the memory model: an element has
+                          // one writer in an epoch, and blocks write and publish only mapped
+                          // elements. The node then also counts used elements and work.
   };
-  // Makes a node. Throws usage_error if it has no devices or more than the limit
+  // Makes a node. Throws usage_error if `o` asks for no devices, or for more devices than the limit
   // (interlace/base/limits.hpp).
   explicit node(options o);
 
-  // Makes a partition. Throws usage_error if partitions lack the mechanism or a parameter is out of
-  // its bounds, and model_error if the boundaries do not fit.
+  // Makes a partition. Throws usage_error if the mechanism does not support partitions, or if a
+  // parameter is out of its bounds. Throws model_error if the boundaries do not fit.
   template <class T, combine Op>
   kernel::partition<T, Op> create_partition(kernel::region_options o) {
-    // This node makes updates at once, so stores need not be combined.
+    // This node makes updates at once, so it does not have to combine stores.
     if (Op == combine::store && kernel::row_of(o.mechanism).updates_partials) {
       o.mechanism = kernel::mechanism::inline_stores;
     }
@@ -53,7 +53,7 @@ class node : public kernel::cpu_node {
   void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
     execute(device, kernel, shape, 0, nullptr);
   }
-  // Runs a kernel that writes region `r`. `mapping` names the elements that each block writes; with
+  // Runs a kernel that writes region `r`. `mapping` names the elements that each block writes. With
   // checks, a store outside of the mapping throws model_error.
   template <class Kernel, class T>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
@@ -91,16 +91,17 @@ class node : public kernel::cpu_node {
     }
   }
 
-  // Publishes regions and reductions: copies the stored elements to the subscribers, combines the
-  // partial results, and swaps front and back. Views that were taken before are stale afterwards.
+  // Publishes regions and reductions. The exchange copies the stored elements to the subscribers,
+  // combines the partial results, and swaps front and back. A view that was taken before the
+  // exchange must not be used after it.
   template <class... Item>
   void exchange(const Item&... items) {
     (exchange_one(items.id), ...);
     if (options_.checks) sent_bytes_.push_back((0.0 + ... + sent_bytes(items.id)));
   }
 
-  // Calls `enqueue` once, and returns the bytes that the run moved and its work. All times are 0.
-  // Work and bytes are known only with checks.
+  // Calls `enqueue` once. Returns the bytes that the run moved, and the run's work. All times are
+  // 0. Work and bytes are known only with checks.
   template <class F>
   kernel::run_result run(F&& enqueue) {
     work_.clear();
@@ -150,11 +151,11 @@ class node : public kernel::cpu_node {
   }
   void adding(std::uint32_t id, const kernel::region_state& state) override;
   void exchange_one(std::uint32_t id);
-  // The number of bytes that the last exchange of this region delivered. For a partition, only
-  // values count, and only those of updates that a device made to another device's elements. 0 for
-  // a reduction.
+  // The number of bytes that the last exchange of this region delivered. For a partition, only the
+  // values count, and only in updates of another device's elements. For a reduction the number is
+  // 0.
   double sent_bytes(std::uint32_t id) const;
-  // The bytes of values, so far, in a partition's updates of other devices' elements.
+  // The number of bytes of values so far in a partition's updates of other devices' elements.
   double updated_bytes(std::uint32_t id) const;
   kernel::wire_bytes delivered() const;
 
@@ -162,9 +163,10 @@ class node : public kernel::cpu_node {
   std::vector<std::unique_ptr<std::byte[]>> allocations_;
   std::unique_ptr<checking_observer> checker_;
   std::vector<kernel::launch_work> work_;  // work of the current run
-  std::vector<double> sent_bytes_;         // bytes that each exchange so far delivered
-  std::vector<double> updated_before_;     // by id: updated_bytes before the last exchange
-  std::vector<double> updated_;            // by id: updated_bytes at the last exchange
+  // for each exchange so far, the number of bytes that it delivered
+  std::vector<double> sent_bytes_;
+  std::vector<double> updated_before_;  // for each id, updated_bytes before the last exchange
+  std::vector<double> updated_;         // for each id, updated_bytes at the last exchange
 };
 
 }  // namespace interlace::host

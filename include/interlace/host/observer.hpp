@@ -13,8 +13,8 @@
 
 namespace interlace::host {
 
-// Checks the promises of the memory model. Counts the delivered elements that are read, and the
-// bytes and operations of launches.
+// Checks the rules of the memory model. Counts the delivered elements that are read, and the bytes
+// and operations of launches.
 class checking_observer {
  public:
   template <class I>
@@ -33,7 +33,7 @@ class checking_observer {
   void end_block();
   // The work of all blocks since the last call, without a name.
   kernel::launch_work end_launch();
-  // Begins a new epoch of a region: its elements may be written again.
+  // Begins a new epoch of a region. The region's elements may then be written again.
   void end_epoch(std::uint32_t id);
   const kernel::use_tracker& use(std::uint32_t id) const { return regions_[id].use; }
 
@@ -64,10 +64,11 @@ class checking_observer {
 
  private:
   struct watched {
-    // The number of the device that wrote the element in this epoch, plus 1. 0: no device.
+    // For each element, the number of the device that wrote it in this epoch, plus 1. 0 stands for
+    // no device.
     std::vector<std::uint8_t> writer;
     kernel::use_tracker use;
-    kernel::region_state state;  // without memory
+    kernel::region_state state;  // the state of the region, without its memory
   };
 
   std::uint32_t devices_;
@@ -79,8 +80,8 @@ class checking_observer {
   std::uint64_t block_ = 0;
   bool has_mapping_ = false;
   std::uint32_t region_ = 0;  // region that the launch writes
-  // Three lists of elements of that region: those that the block may write, has stored, and has
-  // published.
+  // Three lists of elements of this region: the elements that the block may write, those that it
+  // has stored, and those that it has published.
   std::vector<kernel::element_range> mapped_;
   std::vector<kernel::element_range> stored_;
   std::vector<kernel::element_range> published_;

@@ -19,7 +19,8 @@ struct memory_range {
   std::uint64_t end = 0;
 };
 
-// All functions block until the node is idle, and throw model_error during a recording.
+// All functions of this class block until the node is idle. They throw model_error during a
+// recording.
 class node_arrays {
  public:
   explicit node_arrays(const node_gpus& gpus) : gpus_(gpus) {}
@@ -28,7 +29,7 @@ class node_arrays {
   void* take_unified(std::uint64_t bytes, const kernel::page_placement& pages);
   void write(void* to, const void* from, std::uint64_t bytes);
   void read(void* to, const void* from, std::uint64_t bytes) const;
-  // The memory of a device that take() has returned so far, as ranges.
+  // The memory that take() has returned for a device so far.
   const std::vector<memory_range>& ranges(std::uint32_t device) const { return taken_[device]; }
 
  private:

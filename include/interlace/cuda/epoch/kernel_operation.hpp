@@ -16,27 +16,29 @@ struct tracked_region;
 
 struct kernel_operation {
   const void* entry = nullptr;
-  const void* launches = nullptr;  // the kernel that this kernel launches
+  const void* launches = nullptr;  // the kernel that this kernel launches from the GPU
   const char* type_name = "";
   std::vector<std::byte> functor;
-  grid shape;  // blocks to launch
-  // If the launch runs only a range of blocks, the range begins with block `first` of `total`.
+  grid shape;  // the blocks to launch
+  // If the launch runs only a range of blocks, the range begins with block `first`. `total` is then
+  // the number of all blocks.
   std::uint32_t first = 0;
   std::uint32_t total = 0;
-  const tracked_region* tracked = nullptr;  // the chunks that the blocks announce, and
-  kernel::replicas where;                   // the memory to which the results are copied
+  const tracked_region* tracked = nullptr;  // the chunks that the blocks announce
+  kernel::replicas where;                   // the memory to which results are copied
   bool packs = false;                       // whether the kernel packs updates
-  kernel::packing_table packing;            // if so, the partition whose updates it packs
+  kernel::packing_table packing;            // if so, the partition whose updates the kernel packs
 };
 
-// The compiled variants of a kernel: what it does with a store, and which blocks it runs.
+// The compiled variants of a kernel. Variants differ in what a store does and in which blocks run.
 struct kernel_entries {
-  const void* whole = nullptr;           // all blocks; stores stay on the device
-  const void* ranged = nullptr;          // a range of blocks; stores stay on the device
-  const void* stores_inline = nullptr;   // stores also go to the subscribers
-  const void* announces = nullptr;       // blocks announce the chunks that they write
-  const void* packs = nullptr;           // all blocks; updates of a partition leave in packets
-  const std::type_info* type = nullptr;  // key for finding the variant that launches copies
+  const void* whole = nullptr;          // all blocks; stores stay on the device
+  const void* ranged = nullptr;         // a range of blocks; stores stay on the device
+  const void* stores_inline = nullptr;  // stores also go to the subscribers
+  const void* announces = nullptr;      // blocks announce the chunks that they write
+  const void* packs = nullptr;          // all blocks; updates of a partition leave in packets
+  // the kernel's type, the key for finding the variant that launches copies
+  const std::type_info* type = nullptr;
 };
 
 }  // namespace interlace::cuda

@@ -9,8 +9,7 @@
 
 namespace interlace::cuda {
 
-// Makes a GPU the current one as long as the object lives. The destructor restores the previous
-// GPU.
+// Makes a GPU the current GPU while the object lives. The destructor restores the previous GPU.
 class current_device {
  public:
   explicit current_device(int ordinal);
@@ -24,8 +23,9 @@ class current_device {
   int before_ = 0;
 };
 
-// Plain cudaMalloc memory that lives as long as its owner. Every byte starts as 0xff. Elements that
-// were never written are therefore easy to see: they are NaN, or the largest unsigned number.
+// Memory from plain cudaMalloc. The memory lives as long as its owner. Every byte starts as 0xff,
+// so that elements that were never written are easy to see: they are NaN, or the largest unsigned
+// number.
 class device_memory {
  public:
   device_memory() = default;
@@ -35,7 +35,7 @@ class device_memory {
   device_memory(device_memory&&) = delete;
   device_memory& operator=(device_memory&&) = delete;
 
-  // Returns poisoned memory; nullptr for 0 bytes.
+  // Allocates memory in which every byte is 0xff. Returns nullptr for 0 bytes.
   void* take(int ordinal, std::uint64_t bytes);
 
  private:
@@ -61,12 +61,12 @@ class mapped_memory {
   void* data_ = nullptr;
 };
 
-// Enables access from `from` to the memory of `to`, once for the process. Returns false if the
-// machine does not support it.
+// Enables access from GPU `from` to the memory of GPU `to`, once for the process. Returns false if
+// the machine does not support this access.
 bool try_peer_access(int from, int to);
 
-// Enables access between each pair of these GPUs, once for the process. Throws device_error, which
-// names the pair, if the machine does not support it.
+// Enables access between each pair of these GPUs, once for the process. Throws device_error if the
+// machine does not support access between a pair. The error names the pair.
 void enable_peer_access(const std::vector<int>& ordinals);
 
 }  // namespace interlace::cuda

@@ -8,12 +8,12 @@
 
 namespace interlace::cuda {
 
-// Uses the driver's virtual memory management. The driver's functions are looked up at run time, so
-// that nothing links libcuda. The memory lives as long as its owner. The caller must ensure that no
-// kernel runs when the owner is destroyed.
+// Memory of the driver's virtual memory management. The program looks up the driver's functions at
+// run time, so it does not link libcuda. The memory lives as long as its owner. The caller must
+// ensure that no kernel runs when the owner is destroyed.
 class unified_memory {
  public:
-  // The size of a page. Pages are larger if a driver allocates in larger pieces.
+  // The size of a page. Pages are larger if the driver allocates only in larger pieces.
   static constexpr std::uint64_t page_bytes = std::uint64_t{2} << 20U;
 
   unified_memory() = default;
@@ -24,9 +24,9 @@ class unified_memory {
   unified_memory& operator=(unified_memory&&) = delete;
 
   // Allocates an array. Page k is on GPU ordinals[k % size], or on the GPU that `pages` gives.
-  // Every GPU of `ordinals` can read and write all pages; peer access between the GPUs must be
-  // possible. Every byte starts as 0xff. Returns nullptr for 0 bytes. Throws device_error, which
-  // names the GPU, if a GPU's memory is full.
+  // Every GPU of `ordinals` can read and write all pages. Peer access between the GPUs must be
+  // possible. Every byte starts as 0xff. Returns nullptr for 0 bytes. Throws device_error if a
+  // GPU's memory is full. The error names the GPU.
   void* take(const std::vector<int>& ordinals, std::uint64_t bytes,
              const kernel::page_placement& pages);
 

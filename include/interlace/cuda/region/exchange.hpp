@@ -1,24 +1,26 @@
-// The exchange between GPUs, without the host: the work that runs on each device's stream after the
-// kernels and copies of an epoch.
+// The exchange between GPUs, without the host. An exchange is the work that runs on each device's
+// stream after the kernels and copies of an epoch.
 //
 // Devices meet at barriers. Each device keeps the number of barriers that it has entered, and the
-// number that each peer last reported. To enter a barrier, a device stores its number to all peers
-// (release, system scope). It leaves the barrier when all peers' numbers have reached its own
-// (acquire, system scope). Numbers only grow and are in device memory, so a graph that contains
-// exchanges can be launched again without any reset.
+// number that each peer last reported. To enter a barrier, a device stores its own number to all
+// peers (release, system scope). The device leaves the barrier when all peers' numbers have reached
+// its own number (acquire, system scope). The numbers only grow, and they are in device memory. A
+// graph that contains exchanges can therefore be launched again without any reset.
 //
-// Why no device overwrites data that a peer still reads: a device's main stream orders everything
-// that the device does. Copies and agents on other streams start after the work that was on the
-// main stream when they were enqueued. This work includes the previous exchange. The main stream
-// waits for the copies and agents before the next exchange. Let B(n) be barrier n.
+// No device overwrites data that a peer still reads, for the following reasons. A device's main
+// stream orders everything that the device does. Copies and agents on other streams start after the
+// work that was on the main stream when they were enqueued. This work includes the previous
+// exchange. The main stream waits for the copies and agents before the next exchange. Let B(n) be
+// barrier n.
 //
-// - Regions have two buffers. In the epoch that ends at B(n), a device's kernels read its front F
-//   and write its back; its copies and inline stores write peers' backs. After B(n) front and back
-//   swap. So the first writes to a peer's F are in the next epoch, by kernels or copies after B(n)
-//   in the writer's stream. The writer left B(n), so the peer had entered B(n). The peer's kernels
-//   that read F are before B(n) in the peer's stream, so they had retired. For the same reason, the
-//   data of an epoch has arrived when its readers start: the writer's stores and copies come before
-//   the writer enters B(n), and the reader leaves B(n) only after that.
+// - Regions have two buffers. In the epoch that ends at B(n), a device's kernels read the device's
+//   front F and write its back. The device's copies and inline stores write the backs of peers.
+//   After B(n) front and back swap. The first writes to a peer's F are therefore in the next epoch,
+//   by kernels or copies after B(n) in the writer's stream. The writer left B(n), so the peer had
+//   entered B(n). The peer's kernels that read F are before B(n) in the peer's stream, so these
+//   kernels had retired. For the same reason, the data of an epoch has arrived when the data's
+//   readers start: the writer's stores and copies come before the writer enters B(n), and the
+//   reader leaves B(n) only after that.
 // - The inbox of a small reduction has two slots; B(n) uses slot n mod 2. The slot is written
 //   before the writer enters B(n), and read after the reader has left B(n), in the same kernel. The
 //   next write to the slot belongs to B(m) with m >= n + 2, by a kernel after B(n + 1) in the

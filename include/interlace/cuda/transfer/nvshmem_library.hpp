@@ -1,5 +1,5 @@
-// NVSHMEM, loaded at run time: the build needs neither the library nor its header. It needs no CUDA
-// header either, so tests can use a stand-in. Streams are opaque pointers.
+// NVSHMEM, which the program loads at run time. The build needs neither the library nor its header.
+// This file needs no CUDA header either, so tests can use a stand-in. Streams are opaque pointers.
 #pragma once
 
 #include <array>
@@ -20,11 +20,11 @@ struct nvshmem_id {
 
 class nvshmem_library {
  public:
-  // Loads the first candidate that exists; candidates are names that dlopen accepts. Sets, for the
-  // whole process, environment variables that NVSHMEM reads when it starts: no multicast in the
-  // switches (NVSHMEM_DISABLE_NVLS), and no network unless the environment says otherwise. Throws
-  // usage_error if no candidate exists, with a list of all candidates, or if the library lacks a
-  // necessary function.
+  // Loads the first candidate that exists. Candidates are names that dlopen accepts. Sets
+  // environment variables that NVSHMEM reads when it starts, for the whole process. They turn off
+  // multicast in the switches (NVSHMEM_DISABLE_NVLS), and the network unless the environment says
+  // otherwise. Throws usage_error if no candidate exists; the error lists all candidates. Also
+  // throws usage_error if the library lacks a necessary function.
   explicit nvshmem_library(const std::vector<std::string>& candidates);
 
   // The version in NVIDIA's notation, such as 3.4.5.
@@ -49,11 +49,11 @@ class nvshmem_library {
   functions api_{};
 };
 
-// This process as one of several ranks. Each rank has a GPU of its own.
+// This process as one of several ranks. Each rank has its own GPU.
 class nvshmem_rank {
  public:
-  // Returns once all ranks have called it. The calling thread's current GPU must be this rank's
-  // GPU. Throws device_error if NVSHMEM cannot start.
+  // Returns once all ranks have called this constructor. The calling thread's current GPU must be
+  // this rank's GPU. Throws device_error if NVSHMEM cannot start.
   nvshmem_rank(std::unique_ptr<const nvshmem_library> library, std::uint32_t rank,
                std::uint32_t ranks, const nvshmem_id& id);
 
@@ -61,19 +61,20 @@ class nvshmem_rank {
   std::uint32_t ranks() const { return ranks_; }
   std::string version() const { return library_->version(); }
 
-  // Allocates memory on every rank, which all ranks access by the same address. The memory lives
-  // until the rank leaves. All ranks must call this function with the same sizes in the same order.
-  // Returns nullptr for 0 bytes. Throws device_error if there is not enough memory.
+  // Allocates memory on every rank. All ranks access this memory by the same address. The memory
+  // lives until the rank leaves. All ranks must call this function with the same sizes in the same
+  // order. Returns nullptr for 0 bytes. Throws device_error if there is not enough memory.
   void* allocate(std::size_t bytes) const;
 
   // put and the barrier only enqueue. A put copies to the same address on another rank. All ranks
-  // must enqueue the barrier. After the barrier, every put that was enqueued before it is complete.
+  // must enqueue the barrier. After the barrier, every put that was enqueued before the barrier is
+  // complete.
   void put(void* to, const void* from, std::size_t bytes, std::uint32_t rank, void* stream) const;
   void barrier(void* stream) const;
 
   // Ends NVSHMEM once all ranks have called this function. Afterwards the caller must not call any
-  // other function of this class. The destructor does not end NVSHMEM, because if one rank has
-  // failed, the other ranks would wait for it.
+  // other function of this class. The destructor does not end NVSHMEM. If one rank has failed, the
+  // other ranks would otherwise wait for that rank.
   void leave() const;
 
  private:

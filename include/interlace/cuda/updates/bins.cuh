@@ -1,12 +1,13 @@
-// Bins of scattered updates, and how thread blocks append to them; the kernels are in kernels.cuh.
+// Bins of scattered updates, and how thread blocks append updates to them. The kernels are in
+// kernels.cuh.
 //
-// All bins of a set have the same room. A thread block takes a tile of updates, counts them by bin,
-// sorts them by bin in shared memory, reserves room in each bin by one atomic, and copies each
-// bin's updates in a row.
+// All bins of a set have room for the same number of updates. A thread block takes a tile of
+// updates and counts them by bin. It sorts the tile by bin in shared memory, and reserves room in
+// each bin by one atomic. It then copies the updates of each bin as one run.
 //
-// No thread ever waits for another block. An update for which its bin has no room is applied at
-// once. So nothing is lost, and no distribution of updates can stop a block; a very skewed one runs
-// as plain atomics do.
+// No thread ever waits for another block. If a bin has no room for an update, the block applies the
+// update at once. Nothing is therefore lost, and no distribution of updates can stop a block.
+// Updates with a very skewed distribution run as plain atomics.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,11 @@
 
 namespace interlace::cuda::updates {
 
-// Updates whose element does not exist.
+// The updates whose element does not exist.
 struct bad_update {
   unsigned long long count;
-  unsigned long long element;  // the element of the first bad update
-  unsigned int block;          // the block that produced it
+  unsigned long long element;  // element of the first bad update
+  unsigned int block;          // the thread block that produced the first bad update
   unsigned int thread;
 };
 
@@ -32,16 +33,18 @@ __device__ __forceinline__ void note_bad(bad_update* bad, std::uint64_t element)
 
 template <class Record>
 struct bin_set {
-  Record* pool;           // [bins][room]
-  std::uint32_t* filled;  // [bins] updates that came; there was no room for those beyond `room`
-  std::uint64_t first;    // the first element of the first bin
+  Record* pool;  // [bins][room]
+  // [bins]; number of updates that came; the bin had no room for those beyond `room`
+  std::uint32_t* filled;
+  std::uint64_t first;  // the first element of the first bin
   std::uint32_t bins;
-  std::uint32_t log2;  // elements of a bin
+  std::uint32_t log2;  // log2 of the number of elements of a bin
   std::uint32_t room;
 };
 
-// The sum of `value` over the threads of the block before this one; `total`: over all. `sums` has
-// 33 words of shared memory. All threads of the block call it.
+// Returns the sum of `value` over the threads of the block that precede this thread. `total`
+// becomes the sum over all threads. `sums` must have 33 words of shared memory. All threads of the
+// block must call this function.
 __device__ __forceinline__ std::uint32_t sum_before(std::uint32_t value, std::uint32_t* sums,
                                                     std::uint32_t& total) {
   const std::uint32_t lane = threadIdx.x % 32;
@@ -67,8 +70,8 @@ __device__ __forceinline__ std::uint32_t sum_before(std::uint32_t value, std::ui
   return scan - value + (warp == 0 ? 0 : before);
 }
 
-// Thread blocks that append: `threads` threads, `each` updates of a tile for each thread, and at
-// least `blocks` thread blocks for each multiprocessor.
+// The shape of thread blocks that append. A block has `threads` threads, and a tile has `each`
+// updates for each thread. A multiprocessor holds at least `blocks` of these thread blocks.
 template <int Threads, int Each, int Blocks>
 struct append_shape {
   static constexpr int threads = Threads;
@@ -78,19 +81,19 @@ struct append_shape {
   static_assert(Each % 4 == 0 && tile <= 65536);
 };
 
-// The shared memory of a block that appends: a tile, and 12 bytes for each bin.
+// The shared memory of a block that appends: the tile, and 12 bytes for each bin.
 template <class Record>
 constexpr std::uint64_t append_shared_bytes(std::uint32_t bins, std::uint32_t tile) {
   return (std::uint64_t{tile} * sizeof(Record) + 7) / 8 * 8 + std::uint64_t{bins} * 12 + 34 * 4;
 }
 
-// The updates that a warp has still to take: [at, at + left).
+// The updates that a warp still has to take: [at, at + left).
 struct warp_part {
   std::uint64_t at;
   std::uint64_t left;
 };
 
-// The part of [begin, end) for warp `number` of `warps`.
+// The part of [begin, end) that belongs to warp `number` of `warps` warps.
 __device__ __forceinline__ warp_part part_of(std::uint64_t begin, std::uint64_t end,
                                              std::uint64_t warps, std::uint64_t number) {
   const std::uint64_t each = ((end - begin + warps - 1) / warps + 31) / 32 * 32;
@@ -99,7 +102,7 @@ __device__ __forceinline__ warp_part part_of(std::uint64_t begin, std::uint64_t 
   return {at, min(each, end - at)};
 }
 
-// The updates [begin, end) of a producer whose element is one of [first, last].
+// Those updates [begin, end) of a producer whose element is in [first, last].
 template <class Producer>
 struct chosen_updates {
   static constexpr bool all = false;
@@ -108,11 +111,11 @@ struct chosen_updates {
   std::uint64_t end;
   std::uint64_t first;
   std::uint64_t last;
-  std::uint64_t elements;  // the number of the table's elements
+  std::uint64_t elements;  // number of elements of the table
   bad_update* bad;
 };
 
-// Updates that lie in memory; all of them.
+// Updates that lie in memory. All of them are taken.
 template <class Record>
 struct stored_updates {
   static constexpr bool all = true;
@@ -120,8 +123,8 @@ struct stored_updates {
   std::uint64_t count;
 };
 
-// Takes chosen updates of a warp, as many as `segment` has surely room for: `capacity` is a
-// multiple of 128. Returns their number. All lanes call it.
+// Takes chosen updates of a warp, as many as `segment` is sure to have room for. `capacity` must be
+// a multiple of 128. Returns the number of updates taken. All lanes must call this function.
 template <class Record, class Walk, class Choose>
 __device__ __forceinline__ std::uint32_t take_chosen(Walk& walk, std::uint64_t& left,
                                                      Record* segment, std::uint32_t capacity,
@@ -136,7 +139,7 @@ __device__ __forceinline__ std::uint32_t take_chosen(Walk& walk, std::uint64_t& 
     if (take) segment[count + __popc(taken & before)] = r;
     count += __popc(taken);
   };
-  // Batches of which no update is beyond the end need no test of that.
+  // Whole batches lie within the end, so their updates need no test against it.
   std::uint32_t whole = static_cast<std::uint32_t>(
       min(left / batch, static_cast<std::uint64_t>(~std::uint32_t{0} / batch)));
   const std::uint32_t had = whole;
@@ -169,10 +172,11 @@ __device__ __forceinline__ std::uint32_t take_chosen(Walk& walk, std::uint64_t& 
 
 inline constexpr std::uint32_t nowhere = ~std::uint32_t{0};
 
-// Appends the updates of `source` by one block, which has the warps from `first_warp` on, of
-// `warps` that share the work. `apply` says an update's element. By `now` it applies an update for
-// which there is no room, or, if it is one by blocks, by `send` the updates of a bin in a row. Of
-// those there were as many as the function returns.
+// Appends updates of `source` to the bins, by one block. The block's warps begin at `first_warp`,
+// and `warps` warps share the work. `apply` says which element an update belongs to. If a bin has
+// no room for updates, `apply` applies them: one update at a time by `now`, or, if `apply` works by
+// blocks, all such updates of a bin together by `send`. Returns the number of updates that had no
+// room.
 template <class Shape, class Record, class Source, class Apply>
 __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
                                                       const Source& source, std::uint64_t warps,
@@ -180,14 +184,14 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
                                                       unsigned char* memory) {
   constexpr int Threads = Shape::threads;
   constexpr int Each = Shape::each;
-  constexpr std::uint32_t segment = Each * 32;            // records of a warp
-  constexpr std::uint32_t at_once = 4;                    // bins that a thread handles together
+  constexpr std::uint32_t segment = Each * 32;  // number of records of a warp
+  constexpr std::uint32_t at_once = 4;          // number of bins that a thread handles together
   auto* const stage = reinterpret_cast<Record*>(memory);  // [tile]
-  // x: the place of a bin's first record in the pool, less its number in the tile
-  // y: the number in the tile from which on there is no room
+  // x: the place in the pool of the bin's first record, minus the record's number in the tile; y:
+  // the number in the tile from which on the bin has no room
   auto* const place = reinterpret_cast<uint2*>(
       memory + (std::uint64_t{Shape::tile} * sizeof(Record) + 7) / 8 * 8);  // [bins]
-  // A count; then the number in the tile of the bin's first record.
+  // first a count; later the number in the tile of the bin's first record
   auto* const offset = reinterpret_cast<std::uint32_t*>(place + to.bins);  // [bins]
   std::uint32_t* const sums = offset + to.bins;                            // [33]
   const std::uint32_t tid = threadIdx.x;
@@ -219,7 +223,8 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
       });
     __syncthreads();
     Record records[Each];
-    std::uint32_t rank[Each];  // bin << 16 | number among the tile's records of the bin
+    // bin << 16 | number of the record among the tile's records of this bin
+    std::uint32_t rank[Each];
     INTERLACE_UNROLL
     for (std::uint32_t u = 0; u < Each; ++u) {
       const std::uint32_t k = u * 32 + lane;
@@ -250,7 +255,7 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
       rank[u] = b << 16U | atomicAdd(offset + b, 1U);
     }
     __syncthreads();
-    // Each thread has `width` bins in a row.
+    // Each thread has `width` consecutive bins.
     const std::uint32_t width = (to.bins + Threads - 1) / Threads;
     const std::uint32_t begin = min(tid * width, to.bins);
     const std::uint32_t limit = min(begin + width, to.bins);

@@ -1,4 +1,4 @@
-// Atomic updates of one element. They return nothing. They are relaxed, at device scope.
+// Atomic updates of one element. They return nothing, and they are relaxed at device scope.
 #pragma once
 
 #include <type_traits>
@@ -22,7 +22,8 @@ __device__ __forceinline__ void combine_at(T* p, T value) {
     else
       atomicOr(at, static_cast<word>(value));
   } else if constexpr (Op == combine::max) {
-    // Floating-point numbers are compared as integers, whose order is reversed below zero.
+    // Floating-point numbers are compared as integers. Below zero, the order of these integers is
+    // reversed.
     if constexpr (std::is_same_v<T, float>) {
       if (__float_as_int(value) >= 0)
         atomicMax(reinterpret_cast<int*>(p), __float_as_int(value));
@@ -45,19 +46,19 @@ __device__ __forceinline__ void combine_at(T* p, T value) {
   }
 }
 
-// The same for an element in shared memory, which has atomics of 32 bits alone.
+// Updates an element in shared memory. Shared memory has only atomics of 32 bits.
 template <combine Op, class T>
 __device__ __forceinline__ void combine_shared(T* p, T value) {
   if constexpr (sizeof(T) == 8 && (Op == combine::bit_xor || Op == combine::bit_or)) {
     auto* const at = reinterpret_cast<unsigned int*>(p);
     const auto low = static_cast<unsigned int>(value);
     const auto high = static_cast<unsigned int>(static_cast<unsigned long long>(value) >> 32U);
-    // Every other lane begins with the high word, so that the lanes use all banks.
+    // The odd lanes begin with the high word, so that the lanes of a warp use all banks.
     const unsigned int odd = threadIdx.x & 1U;
     combine_at<Op>(at + odd, odd != 0 ? high : low);
     combine_at<Op>(at + (odd ^ 1U), odd != 0 ? low : high);
   } else if constexpr (sizeof(T) == 8 && Op == combine::add && std::is_integral_v<T>) {
-    // The additions to the low word carry, together, as often as one sum of all would.
+    // Together, the additions to the low word carry as often as one addition of their sum would.
     auto* const at = reinterpret_cast<unsigned int*>(p);
     const auto low = static_cast<unsigned int>(value);
     const auto high = static_cast<unsigned int>(static_cast<unsigned long long>(value) >> 32U);

@@ -1,6 +1,6 @@
 // Kernels send updates to threads of the host. Each thread has a ring of slots in page-locked
 // memory. kernel/credit_ring.hpp describes the memory ordering of the ring. ring_readers.hpp has
-// the host's side.
+// the code of the host's threads.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace interlace::cuda::updates {
 
-// Written by the first thread of a kernel whose wait passed its deadline.
+// A wait that passed its deadline. The first thread of a kernel to which this happens writes it.
 struct ring_failure {
   unsigned int failed;
   unsigned int ring;
@@ -30,17 +30,17 @@ __device__ __forceinline__ std::uint64_t nanoseconds() {
 #endif
 }
 
-// Sends blocks of records to the ring of the bin's owner. Ring k has the bins from k * bins / rings
-// on, rounded up.
+// Sends blocks of records to the ring of the bin's owner. Ring k has the bins from number k * bins
+// / rings (rounded up) on.
 template <class Codec>
 struct send_to_host {
   static constexpr bool by_blocks = true;
   static constexpr std::uint32_t most_records = slot_records;
   Codec codec;
-  const kernel::credit_ring* rings;  // the rings' addresses, in the GPU's memory
+  const kernel::credit_ring* rings;  // addresses of the rings; the list is in the GPU's memory
   unsigned char* slots;              // [rings][slots][slot_bytes], page-locked
   ring_failure* failure;             // page-locked
-  unsigned int* failed;              // set after a failure; in the GPU's memory
+  unsigned int* failed;              // set after a failure; lies in the GPU's memory
   std::uint64_t deadline_ns;
   std::uint32_t ring_count;
   std::uint32_t bins;
@@ -53,7 +53,8 @@ struct send_to_host {
     return codec.element(r);
   }
 
-  // The whole block sends `count` records, at most slot_records. After a failure it drops them.
+  // Sends `count` records, at most slot_records. The whole block must call this function. After a
+  // failure it drops the records.
   template <class Record>
   __device__ void send(std::uint32_t bin, const Record* records, std::uint32_t count) const {
     __shared__ std::uint64_t ticket_of_block;
@@ -103,11 +104,12 @@ struct send_to_host {
   }
 };
 
-// Sends the updates of all bins, by whole blocks. Blocks that work at the same time send to all
-// rings, and a ring gets one bin after the other.
+// Sends the updates of all bins. A whole block sends a slot. Blocks that work at the same time send
+// to all rings. A ring gets one bin after another.
 template <class Record, class Send>
 __device__ __forceinline__ void send_bins(const bin_set<Record>& from, const Send& send) {
-  const std::uint32_t slots = (from.room + slot_records - 1) / slot_records;  // slots of a bin
+  // number of slots for a bin
+  const std::uint32_t slots = (from.room + slot_records - 1) / slot_records;
   const std::uint64_t turns =
       std::uint64_t{(from.bins + send.ring_count - 1) / send.ring_count} * slots * send.ring_count;
   for (std::uint64_t turn = blockIdx.x; turn < turns; turn += gridDim.x) {

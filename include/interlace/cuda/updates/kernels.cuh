@@ -22,7 +22,7 @@
 
 namespace interlace::cuda::updates {
 
-// Updates of a table in the GPU's memory.
+// Applies updates to a table in the GPU's memory.
 template <class Codec, combine Op>
 struct apply_to_table {
   static constexpr bool by_blocks = false;
@@ -42,7 +42,7 @@ struct apply_to_table {
   }
 };
 
-// Drops updates, to measure the time of everything else.
+// Drops updates. With it, a measurement gets the time of everything else.
 template <class Codec>
 struct drop_updates {
   static constexpr bool by_blocks = false;
@@ -55,7 +55,8 @@ struct drop_updates {
   __device__ __forceinline__ void now(const Record&) const {}
 };
 
-// Two such blocks share a multiprocessor. GPUs with the least shared memory hold one.
+// The shape of blocks that append from memory. Two such blocks share a multiprocessor. GPUs with
+// the least shared memory hold only one.
 template <class Record>
 using usual_shape = append_shape<512, sizeof(Record) <= 8 ? 16 : 8, 2>;
 
@@ -70,8 +71,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
   if (without_room != 0) atomicAdd(direct, static_cast<unsigned long long>(without_room));
 }
 
-// Splits the bins `first_bin` + [0, gridDim.y) of `from` into bins of windows: the bins of `to`,
-// gridDim.y times. gridDim.x blocks share a bin.
+// Splits bins into bins of windows. The source bins are number `first_bin` and the following ones
+// in `from`, gridDim.y bins in all. The results go to `to`. gridDim.x blocks share a source bin.
 template <class Shape, class Record, class Apply>
 __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
     split_kernel(bin_set<Record> to, const bin_set<Record> from, std::uint32_t first_bin,
@@ -91,11 +92,11 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
 
 inline constexpr int combine_threads = 1024;
 
-// Updates that a thread of combine_kernel loads ahead.
+// The number of updates that a thread of combine_kernel loads ahead.
 template <class Record>
 inline constexpr int combine_ahead = sizeof(Record) <= 8 ? 8 : 4;
 
-// Combines the windows of a set of bins with their updates, a block for each window.
+// Combines the windows of a set of bins with their updates. There is one block for each window.
 template <class Record, class Apply>
 __global__ void __launch_bounds__(combine_threads)
     combine_kernel(const bin_set<Record> from, std::uint64_t elements, const Apply apply) {
@@ -138,8 +139,8 @@ __global__ void __launch_bounds__(plain_threads)
   }
 }
 
-// The largest power of two of bytes for a window on the current device: a thread block has nearly
-// all of a multiprocessor's shared memory.
+// The largest power of two of bytes that a window can have on the current device. A thread block
+// can use nearly all of a multiprocessor's shared memory.
 inline std::uint64_t usual_window_bytes() {
   int device = 0;
   int shared = 0;
@@ -149,15 +150,16 @@ inline std::uint64_t usual_window_bytes() {
   return std::bit_floor(static_cast<std::uint64_t>(shared));
 }
 
-// A stage of a run, as measurements see it.
+// A stage of a run, as measurements distinguish them.
 enum class stage : std::uint32_t { append, split, combine };
 
-// Bins in the memory of the current device, and launches of their kernels. One object serves one
-// stream at a time.
+// Bins in the memory of the current device, and the launches of the kernels that use them. One
+// object serves one stream at a time.
 template <class Record, class Shape>
 class update_bins {
  public:
-  // Takes the memory of bins for any number of updates and any producer.
+  // Allocates the memory of the bins. This memory suffices for any number of updates and any
+  // producer.
   explicit update_bins(sizing_request request) : request_(request) {
     INTERLACE_CUDA_CHECK(cudaGetDevice(&device_));
     int shared = 0;
@@ -179,7 +181,8 @@ class update_bins {
   int device() const { return device_; }
   device_memory& memory() { return memory_; }
 
-  // The sizes of a run of `updates` updates, for each of which the producer reads `produced_bytes`.
+  // The sizes for a run of `updates` updates. The producer reads `produced_bytes` bytes for each
+  // update.
   sizing sizes(std::uint64_t updates, std::uint32_t produced_bytes) const {
     sizing_request r = request_;
     r.updates = updates;
@@ -200,7 +203,8 @@ class update_bins {
     return b;
   }
 
-  // The bins of the windows of bin `first`, and of the bins that are split with it.
+  // The bins of windows into which bin `first` is split, and those of the bins that are split
+  // together with it.
   bin_set<Record> parts(const sizing& s, std::uint32_t slice, std::uint32_t first) const {
     const bin_set<Record> all = bins(s, slice);
     bin_set<Record> b;
@@ -215,7 +219,8 @@ class update_bins {
     return b;
   }
 
-  // Appends those of the producer's updates [begin, end) that are of slice `slice`, to empty bins.
+  // Appends updates to empty bins: those of the producer's updates [begin, end) that belong to
+  // slice `slice`.
   template <class Producer, class Apply>
   void append(const sizing& s, std::uint32_t slice, const Producer& producer, std::uint64_t begin,
               std::uint64_t end, const Apply& apply, cudaStream_t stream) {
@@ -263,7 +268,7 @@ class update_bins {
     }
   }
 
-  // Plain atomics for the updates [0, count).
+  // Applies the updates [0, count) by plain atomics.
   template <class Producer, class Apply>
   void plain(const Producer& producer, std::uint64_t count, const Apply& apply,
              cudaStream_t stream) {
@@ -275,8 +280,8 @@ class update_bins {
     INTERLACE_CUDA_CHECK(cudaGetLastError());
   }
 
-  // Waits for the stream. Returns the numbers of updates without room and of bad updates, and
-  // resets both numbers.
+  // Waits for the stream. Returns the number of updates that had no room, and the bad updates.
+  // Resets both.
   std::pair<std::uint64_t, bad_update> take_counts(cudaStream_t stream) {
     counts found{};
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));
@@ -297,7 +302,8 @@ class update_bins {
                       " of block " + std::to_string(bad.block) + "; they were not applied");
   }
 
-  // Allows a kernel as much shared memory. Returns how many of its blocks the GPU holds.
+  // Allows the kernel to use `bytes` bytes of shared memory. Returns how many of its blocks the GPU
+  // holds at a time.
   template <class Kernel>
   unsigned prepared(Kernel* kernel, int threads, std::uint64_t shared) {
     if (shared > most_shared_)
@@ -331,7 +337,7 @@ class update_bins {
   template <class Apply>
   void combine(const bin_set<Record>& from, std::uint32_t windows, const Apply& apply,
                cudaStream_t stream) {
-    // The windows of the last slice may reach beyond the table.
+    // The windows of the last slice can reach beyond the table.
     const std::uint64_t window = std::uint64_t{1} << from.log2;
     if (from.first >= request_.elements) return;
     const std::uint64_t there = (request_.elements - from.first + window - 1) / window;

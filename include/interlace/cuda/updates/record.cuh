@@ -1,4 +1,4 @@
-// Updates as records, and producers of them.
+// Updates as records, and producers of updates.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ namespace interlace {
 
 namespace cuda::updates {
 
-// The words in which a record is moved.
+// The words by which a record is moved.
 template <class Record>
 using word_of = std::conditional_t<alignof(Record) % 8 == 0, unsigned long long, unsigned int>;
 
-// Loads a record that need not stay in a cache.
+// Loads a record that will not be used again, so that it need not stay in a cache.
 template <class Record>
 __device__ __forceinline__ Record load_streaming(const Record* from) {
   using word = word_of<Record>;
@@ -35,8 +35,8 @@ __device__ __forceinline__ Record load_streaming(const Record* from) {
   return r;
 }
 
-// The codec of records that have functions for their element and their value. The host calls these
-// functions for tables in its memory (INTERLACE_HOST_DEVICE).
+// The codec of records that have their own functions for the element and the value. For tables in
+// the host's memory, the host calls these functions, too (INTERLACE_HOST_DEVICE).
 template <class Record>
 struct own_codec {
   using value_type = typename Record::value_type;
@@ -44,7 +44,8 @@ struct own_codec {
   INTERLACE_HOST_DEVICE value_type value(const Record& r) const { return r.value(); }
 };
 
-// The memory that a producer reads for an update; 8 bytes if it does not say.
+// The number of bytes of memory that a producer reads for an update. It is 8 if the producer does
+// not say.
 template <class Producer>
 constexpr std::uint32_t produced_bytes() {
   if constexpr (requires { Producer::bytes; })
@@ -56,7 +57,7 @@ constexpr std::uint32_t produced_bytes() {
 }  // namespace cuda::updates
 
 // An update with the number of its element. A record has 8 bytes if the number and the value have 4
-// bytes each, 12 bytes if the value has 8, and 16 bytes with Index = std::uint64_t.
+// bytes each. It has 12 bytes if the value has 8 bytes, and 16 bytes if Index is std::uint64_t.
 template <class T, class Index = std::uint32_t>
 struct indexed_update {
   using value_type = T;

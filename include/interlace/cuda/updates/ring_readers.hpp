@@ -1,6 +1,6 @@
 // Threads of the host apply the updates that kernels send. Each thread has a ring, and owns the
-// bins whose updates arrive in that ring. So no two threads write the same element, and no atomics
-// are needed.
+// bins whose updates arrive in this ring. Two threads therefore never write the same element, and
+// no atomics are needed.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace interlace::cuda::updates {
 
-// The updates of a slot, as send_to_host writes it (host_ring.cuh).
+// The number of updates in a slot. send_to_host (host_ring.cuh) writes the slots.
 inline constexpr std::uint32_t slot_records = 1024;
 inline constexpr std::uint64_t slot_header_bytes = 128;
 
@@ -44,7 +44,7 @@ struct apply_on_host {
   }
 };
 
-// Drops records, to measure the time of everything else.
+// Drops records. With it, a measurement gets the time of everything else.
 struct drop_on_host {
   template <class Record>
   void fetch(const Record& /*r*/) const {}
@@ -52,7 +52,7 @@ struct drop_on_host {
   void now(const Record& /*r*/) const {}
 };
 
-// `Apply` has `fetch(record)`, which prefetches the element's memory, and `now(record)`, which
+// `Apply` has two functions: `fetch(record)` prefetches the element's memory, and `now(record)`
 // applies the record.
 template <class Record, class Apply>
 class ring_readers {
@@ -94,7 +94,8 @@ class ring_readers {
 
  private:
   static constexpr std::uint64_t unknown = ~std::uint64_t{0};
-  static constexpr std::uint32_t ahead = 24;  // number of records whose elements are fetched ahead
+  // number of records ahead of the current one whose elements are prefetched
+  static constexpr std::uint32_t ahead = 24;
 
   void read(std::size_t which, const kernel::credit_ring& ring, const unsigned char* slots,
             const Apply& apply) {
@@ -124,7 +125,7 @@ class ring_readers {
   }
 
   std::vector<std::atomic<std::uint64_t>>
-      ends_;  // the final number of tickets of each ring; unknown while kernels run
+      ends_;  // final number of tickets of each ring; unknown while kernels run
   std::vector<std::uint64_t> read_;
   std::atomic<bool> stopped_{false};
   std::vector<std::thread> threads_;

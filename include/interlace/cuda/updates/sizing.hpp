@@ -1,14 +1,17 @@
-// The sizes of bins, windows and rounds for scattered updates of a table; pure arithmetic.
+// The sizes of bins, windows and rounds for scattered updates of a table. The computation is pure
+// arithmetic.
 //
-// A window is a part of the table that fits in a thread block's shared memory. A round takes a
-// piece of the updates, in one or more passes. A pass takes the updates of a slice of the table:
-// it appends them to bins, and then combines each window with its updates. Each window that a pass
-// combines is read and written once, so the more updates it gets, the fewer bytes each update
-// moves. The buffer bounds the updates of a pass. More passes over the same updates therefore move
-// fewer bytes of the table, but produce each update more often.
+// A window is a part of the table that fits in a thread block's shared memory. The run takes the
+// updates in rounds. A round has one or more passes over its updates. Each pass serves one slice of
+// the table: it appends the updates of this slice to bins, and then combines each window of the
+// slice with the window's updates. A pass reads and writes each window once. The more updates a
+// window gets, the fewer bytes are therefore moved for each update. The buffer bounds the number of
+// updates that a pass can hold. With more passes, a round has more updates, and fewer bytes of the
+// table are moved. But each pass produces the updates again.
 //
-// A slice with too many windows for one level of bins has two levels: a bin of the first level
-// has several windows, and is split into bins of windows before these are combined.
+// If a slice has too many windows for one level of bins, it has two levels. A bin of the first
+// level has the updates of several windows. It is split into one bin for each window before the
+// windows are combined.
 #pragma once
 
 #include <algorithm>
@@ -21,21 +24,21 @@
 
 namespace interlace::cuda::updates {
 
-// The options of a caller. If an option is zero, the library decides.
+// The options of a caller. Where an option is zero, the library decides.
 struct sizing_request {
-  std::uint64_t elements = 0;        // the number of the table's elements
-  std::uint32_t value_bytes = 8;     // the size of an element of the table
-  std::uint32_t record_bytes = 8;    // the size of an update in a bin
-  std::uint64_t updates = 0;         // the updates of a run; 0: four for each element
-  std::uint32_t produced_bytes = 0;  // the memory that a producer reads for an update
-  std::uint64_t cache_bytes = 0;     // the size of the GPU's L2; 0: bins in any case
-  std::uint64_t buffer_bytes = 0;    // the most memory for bins; 0: a quarter of the table
-  std::uint64_t window_bytes = 0;    // the bytes of a window; it holds a power of two of elements
-  std::uint32_t most_bins = 1024;    // the most bins of a level
+  std::uint64_t elements = 0;        // number of elements of the table
+  std::uint32_t value_bytes = 8;     // size of an element of the table
+  std::uint32_t record_bytes = 8;    // size of an update in a bin
+  std::uint64_t updates = 0;         // number of updates of a run; 0 means four for each element
+  std::uint32_t produced_bytes = 0;  // bytes of memory that a producer reads for an update
+  std::uint64_t cache_bytes = 0;     // size of the GPU's L2; 0 means that bins are always used
+  std::uint64_t buffer_bytes = 0;    // most memory for bins; 0 means a quarter of the table
+  std::uint64_t window_bytes = 0;    // bytes of a window, which holds a power of two of elements
+  std::uint32_t most_bins = 1024;    // most bins of a level
   bool one_pass = false;             // whether only one pass and one level are allowed
 };
 
-// Returns the part of a request that is the same for every caller.
+// Returns the members of a request that are the same for every caller.
 template <class Value>
 sizing_request request_of(std::uint64_t elements, std::uint64_t buffer_bytes,
                           std::uint64_t window_bytes) {
@@ -48,45 +51,47 @@ sizing_request request_of(std::uint64_t elements, std::uint64_t buffer_bytes,
 }
 
 struct sizing {
-  bool plain = false;             // plain atomics are faster than bins
-  std::uint32_t window_log2 = 0;  // elements of a window
-  std::uint32_t passes = 1;       // over the updates of a round
-  std::uint32_t bins = 0;         // the bins of a slice
-  std::uint32_t parts_log2 = 0;   // windows of a bin; 0: one level
-  std::uint32_t group = 0;        // bins that are split at a time
-  std::uint32_t room = 0;         // updates of a bin
-  std::uint32_t part_room = 0;    // updates of a window's bin, with two levels
+  bool plain = false;             // whether plain atomics are faster than bins
+  std::uint32_t window_log2 = 0;  // log2 of the number of elements of a window
+  std::uint32_t passes = 1;       // number of passes over the updates of a round
+  std::uint32_t bins = 0;         // number of bins of a slice
+  std::uint32_t parts_log2 = 0;   // log2 of the number of windows of a bin; 0 means one level
+  std::uint32_t group = 0;        // number of bins that are split at a time
+  std::uint32_t room = 0;         // number of updates for which a bin has room
+  // with two levels: number of updates for which a window's bin has room
+  std::uint32_t part_room = 0;
   std::uint64_t round_updates = 0;
   std::uint64_t buffer_bytes = 0;
 
   std::uint32_t bin_log2() const { return window_log2 + parts_log2; }
   std::uint64_t slice() const { return std::uint64_t{bins} << bin_log2(); }
   std::uint64_t windows() const { return std::uint64_t{passes} * bins << parts_log2; }
-  // Windows whose bins exist at a time on the second level.
+  // The number of windows whose bins exist at the same time on the second level.
   std::uint32_t parts() const { return parts_log2 == 0 ? 0 : group << parts_log2; }
   std::uint64_t rounds(std::uint64_t updates) const {
     return (updates + round_updates - 1) / round_updates;
   }
 };
 
-// Bins pay for tables that are larger than this many L2s.
+// Bins are worth their cost for tables that are larger than this many L2s.
 inline constexpr double least_caches = 1.5;
-// The share of windows that are split at a time.
+// One of this many groups of windows is split at a time.
 inline constexpr std::uint32_t groups = 16;
-// The cost of one more pass and of one more level, for each update. An H200's memory moves this
-// many bytes in the time that the pass or the level takes.
+// The cost of one more pass, or of one more level, for each update. In the time that the pass or
+// the level takes, the memory of an H200 moves this many bytes.
 inline constexpr double pass_bytes = 4;
 inline constexpr double level_bytes = 28;
 inline constexpr std::uint32_t most_passes = 32;
 inline constexpr std::uint32_t most_parts_log2 = 9;
 inline constexpr std::uint64_t aligned_bytes = 256;
 
-// The room of a bin that gets `mean` updates at random: three standard deviations more.
+// The room of a bin that gets `mean` updates on average, if updates are random: the mean plus three
+// standard deviations.
 inline std::uint64_t room_for(std::uint64_t mean) {
   return mean + static_cast<std::uint64_t>(3 * std::sqrt(static_cast<double>(mean))) + 1;
 }
 
-// The memory of all bins, if each of the first level gets `mean` updates in a pass.
+// The memory of all bins, if each bin of the first level gets `mean` updates in a pass.
 inline std::uint64_t bytes_of_bins(const sizing& s, std::uint64_t mean,
                                    std::uint32_t record_bytes) {
   const std::uint64_t first = s.bins * (room_for(mean) * record_bytes + 4);
@@ -95,7 +100,8 @@ inline std::uint64_t bytes_of_bins(const sizing& s, std::uint64_t mean,
   return first + second + 4 * aligned_bytes;
 }
 
-// Sizes with the given number of passes; `round_updates` is 0 if they do not fit in the buffer.
+// The sizes for the given number of passes. `round_updates` is 0 if the bins do not fit in the
+// buffer.
 inline sizing sizes_with(const sizing_request& r, std::uint32_t window_log2, std::uint32_t passes,
                          std::uint64_t budget, std::uint64_t updates) {
   sizing s;
@@ -111,9 +117,10 @@ inline sizing sizes_with(const sizing_request& r, std::uint32_t window_log2, std
   if (bins > r.most_bins) return s;
   s.bins = static_cast<std::uint32_t>(bins);
   s.passes =
-      static_cast<std::uint32_t>((r.elements + s.slice() - 1) / s.slice());  // at most `passes`
+      // can be fewer than `passes`
+      static_cast<std::uint32_t>((r.elements + s.slice() - 1) / s.slice());
   s.group = std::max(1U, s.bins / groups);
-  // The largest mean that fits; a bin's place in the pool is a number of 32 bits.
+  // Searches for the largest mean that fits. A bin's place in the pool must be a number of 32 bits.
   std::uint64_t low = 0;
   std::uint64_t high = (std::uint64_t{1} << 31U) / s.bins;
   while (low < high) {
@@ -136,14 +143,15 @@ inline sizing sizes_with(const sizing_request& r, std::uint32_t window_log2, std
   return s;
 }
 
-// The bytes that an update moves, and what else takes as much time as moving bytes does.
+// The cost of an update in bytes. It is the sum of the bytes that are moved for an update, and of
+// other work, counted as the bytes that memory moves in the same time.
 inline double cost_of(const sizing_request& r, const sizing& s, std::uint64_t updates) {
   const double table = 2.0 * r.value_bytes * static_cast<double>(r.elements) *
                        static_cast<double>(s.rounds(updates)) / static_cast<double>(updates);
   return (r.produced_bytes + pass_bytes) * s.passes + table + (s.parts_log2 != 0 ? level_bytes : 0);
 }
 
-// Throws usage_error if the bins do not fit in the buffer.
+// Chooses the sizes with the least cost. Throws usage_error if no bins fit in the buffer.
 inline sizing size_bins(const sizing_request& r) {
   if (r.elements == 0) throw usage_error("a table of updates needs at least one element");
   const std::uint64_t table_bytes = r.elements * r.value_bytes;

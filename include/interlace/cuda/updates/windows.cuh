@@ -1,7 +1,7 @@
-// A thread block combines a window of a table with its updates, in shared memory.
+// A thread block combines a window of a table with the window's updates, in shared memory.
 //
-// The window is read and written once, in whole lines. An update between costs two accesses of
-// shared memory, wherever its element lies.
+// The block reads and writes the window once, in whole cache lines. Between reading and writing, an
+// update costs two accesses to shared memory, no matter where its element lies.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,11 @@
 
 namespace interlace::cuda::updates {
 
-// A window with fewer updates than this share of its elements moves fewer bytes by atomics.
+// If a window has fewer updates than one for this many elements, atomics move fewer bytes than
+// reading and writing the window.
 inline constexpr std::uint32_t sparse_share = 16;
 
-// Begins to copy 16 aligned bytes to shared memory; wait_for_copies ends it.
+// Begins to copy 16 aligned bytes to shared memory. wait_for_copies ends the copy.
 __device__ __forceinline__ void begin_copy(void* to, const void* from) {
 #if defined(__CUDA_ARCH__)
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
@@ -36,11 +37,11 @@ struct alignas(16) four_words {
   unsigned int words[4];
 };
 
-// By the whole block: combines the elements [first, first + size) of `table` with `count` updates.
-// `apply` has `element(record)`, `now(record)`, which updates the table by an atomic, and
-// `within(element, record)`, which updates an element in shared memory by one. `shared` has room
-// for the window, from a multiple of 16 on. While a thread combines `Ahead` updates, it loads as
-// many of the next ones.
+// Combines the elements [first, first + size) of `table` with `count` updates. The whole block must
+// call this function. `apply` has three functions: `element(record)`, `now(record)`, which updates
+// the table by an atomic, and `within(element, record)`, which updates an element in shared memory
+// by an atomic. `shared` has room for the window, from a multiple of 16 bytes on. While a thread
+// combines `Ahead` updates, it loads the next `Ahead` updates.
 template <int Threads, int Ahead, class T, class Record, class Apply>
 __device__ __forceinline__ void combine_window(T* table, std::uint64_t first, std::uint32_t size,
                                                const Record* updates, std::uint32_t count,
@@ -54,7 +55,8 @@ __device__ __forceinline__ void combine_window(T* table, std::uint64_t first, st
   T* const at = table + first;
   constexpr std::uint32_t a_line = 16 / sizeof(T);
   const std::uint32_t lines =
-      reinterpret_cast<std::uintptr_t>(at) % 16 == 0 ? size / a_line : 0;  // pieces of 16 bytes
+      // number of pieces of 16 bytes
+      reinterpret_cast<std::uintptr_t>(at) % 16 == 0 ? size / a_line : 0;
   for (std::uint32_t k = tid; k < lines; k += Threads)
     begin_copy(window + k * a_line, at + k * a_line);
   for (std::uint32_t k = lines * a_line + tid; k < size; k += Threads) window[k] = at[k];
