@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Measures the wall time of one simulation by its number of threads.
 
-    bench/simulator_threads.py [--threads 1,4,16] [--limit SECONDS] [--json FILE]
+    bench/simulator_threads.py [--threads 1,4,16] [--sizes quick,larger] [--workloads NAMES]
+                               [--limit SECONDS] [--json FILE]
 
 The workloads are those of `interlace bench simulator`, on 16 GPUs with stores by kernels
-(`inline`): first all with the quick inputs of 16 GPUs, then larger ones as the limit allows. Each
-row is the faster of two runs, or one run of more than three seconds. The script ends with exit code
-1 if two numbers of threads give different bits.
+(`inline`): first with the quick inputs of 16 GPUs, then with larger ones as the limit allows. Each
+row is the faster of two runs, or one run of more than three seconds. The file is written after each
+row. The script ends with exit code 1 if two numbers of threads give different bits.
 """
 
 from __future__ import annotations
@@ -62,10 +63,23 @@ def measure(core: Any, machine: Any, workload: Any, threads: int) -> tuple[float
         best = took
 
 
+def write(asked: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    """Write the rows so far, if a file is asked for."""
+    if not asked.json:
+        return
+    head = {"format": 1, **provenance(), "machine": MACHINE,
+            "command": f"bench/simulator_threads.py --threads {asked.threads} --sizes {asked.sizes}"
+                       + (f" --workloads {asked.workloads}" if asked.workloads else ""),
+            "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()}  # fmt: skip
+    asked.json.write_text(json.dumps({**head, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> int:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", default="1,4,16")
+    parser.add_argument("--sizes", default="quick,larger")
+    parser.add_argument("--workloads", help="names with commas between them [default: all]")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds to begin a workload in")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
@@ -73,9 +87,11 @@ def main() -> int:
     core, began = load_core(), time.perf_counter()
     machine = to_core(load_machine(MACHINE), core)
     rows: list[dict[str, Any]] = []
-    for sizes_name, sizes in SIZES.items():
+    for sizes_name in asked.sizes.split(","):
         gains: dict[int, list[float]] = {}
-        for name, load in workloads(sizes).items():
+        for name, load in workloads(SIZES[sizes_name]).items():
+            if asked.workloads and name not in asked.workloads.split(","):
+                continue
             if time.perf_counter() - began > asked.limit:
                 continue
             workload = load()
@@ -92,6 +108,7 @@ def main() -> int:
                 }  # fmt: skip
                 rows.append(row)
                 gains.setdefault(threads, []).append(first[0] / seconds)
+                write(asked, rows)
                 same = "same" if row["same"] else "DIFFERENT"
                 print(f"{sizes_name} {name} ({workload.data_name}): {threads} threads "
                       f"{seconds:.3f} s, {first[0] / seconds:.2f} times, {same} bits",
@@ -99,11 +116,6 @@ def main() -> int:
         for threads, found in gains.items():
             mean = geometric_mean(found) or 0.0
             print(f"{sizes_name}, mean of {len(found)}: {threads} threads {mean:.2f} times")
-    if asked.json:
-        head = {"format": 1, **provenance(), "machine": MACHINE,
-                "command": f"bench/simulator_threads.py --threads {asked.threads}",
-                "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()}  # fmt: skip
-        asked.json.write_text(json.dumps({**head, "rows": rows}, indent=1) + "\n", encoding="utf-8")
     return 0 if all(row["same"] for row in rows) else 1
 
 
