@@ -143,6 +143,15 @@ constexpr std::array key_list{
                        OF_MACHINE(gpu.issue.shuffle_latency),
                        "The time of an exchange of registers in a warp. 0 means `hit_latency_ns` "
                        "of the L1.")),
+    preset("0", number("gpu.issue", "vote_latency_clocks", not_negative,
+                       OF_MACHINE(gpu.issue.vote_latency),
+                       "The time of a comparison and a ballot of its results in a warp. 0 means "
+                       "the time of an exchange.")),
+    preset("0", number("gpu.issue", "reduction_latency_clocks", not_negative,
+                       OF_MACHINE(gpu.issue.reduction_latency),
+                       "The time of an instruction that adds 32-bit integers of all lanes of a "
+                       "warp, or takes their minimum. 0 means that these are exchanges and "
+                       "operations.")),
     preset("0", number("gpu.issue", "shared_latency_clocks", not_negative,
                        OF_MACHINE(gpu.issue.shared_latency),
                        "The time of a load from shared memory. 0 means `hit_latency_ns` of the "

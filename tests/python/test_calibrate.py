@@ -44,8 +44,8 @@ def test_the_shipped_rows_are_all_of_them() -> None:
     assert [row.row for row in calibrate.read_measured(SHIPPED, keys).rows] == of_several
     missing = {"dependent loads from a peer, 1 MiB", "dependent loads, memory, 1 GiB"}
     later = re.compile(
-        r"chain of (LOP3|VIMNMX|IMAD\.|F2I)|just written|lines? of the L1|off a line|writes"
-        r"|empty kernel"
+        r"chain of (LOP3|VIMNMX|IMAD\.|F2I|REDUX|VOTE)|just written|lines? of the L1|off a line"
+        r"|writes|empty kernel"
     )
     of_one = [
         row.key

@@ -22,6 +22,10 @@
 //   void on_shuffle(std::uint32_t warp, n, operation, m)
 //                                            n warp-wide register exchanges, with m operations of
 //                                            each lane between them
+//   void on_vote(std::uint32_t warp)         optional: a ballot, else on_shuffle
+//   void on_reduction(warp, n, operation)    optional: a reduction of 32-bit integers, for which a
+//                                            GPU may have an instruction, else on_shuffle with n
+//                                            exchanges and n operations
 //   void on_publish(region, begin, end)
 //   bool begin_repeated(warp, lanes, place, key)
 //                                            start of a warp.repeated; true if the observer knows
@@ -673,7 +677,7 @@ class serial_warp : public accessor<Observer> {
         state, [](T a, T b) { return b < a ? b : a; }, state.data()[first()]);
   }
   std::uint64_t ballot(const lane_values<bool>& state) const {
-    note_shuffle(1);
+    note_vote();
     std::uint64_t mask = 0;
     for (std::uint32_t lane = first(); lane < last(); ++lane) {
       if (state.data()[lane]) mask |= std::uint64_t{1} << (lane - first());
@@ -709,6 +713,20 @@ class serial_warp : public accessor<Observer> {
       (void)n, (void)kind, (void)operations;
     }
   }
+  void note_vote() const {
+    if constexpr (requires(Observer & o) { o.on_vote(0U); }) {
+      observer_->on_vote(warp_);
+    } else {
+      note_shuffle(1);
+    }
+  }
+  void note_reduction(std::uint32_t steps, operation kind) const {
+    if constexpr (requires(Observer & o) { o.on_reduction(0U, 0U, operation::integer); }) {
+      observer_->on_reduction(warp_, steps, kind);
+    } else {
+      note_shuffle(steps, kind, steps);
+    }
+  }
   template <class T, class Op>
   T butterfly(const lane_values<T>& state, Op op, T fill) const {
     std::array<T, 64> v{};
@@ -721,7 +739,11 @@ class serial_warp : public accessor<Observer> {
     constexpr operation kind = std::is_integral_v<T> ? operation::integer
                                : sizeof(T) == 8      ? operation::fp64
                                                      : operation::fp32;
-    note_shuffle(steps, kind, steps);
+    if constexpr (std::is_integral_v<T> && sizeof(T) == 4) {
+      note_reduction(steps, kind);
+    } else {
+      note_shuffle(steps, kind, steps);
+    }
     return v[0];
   }
 

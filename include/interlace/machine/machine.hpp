@@ -70,6 +70,8 @@ struct issue_rates {
   double integer_latency = 0;
   double special_latency = 0;
   double shuffle_latency = 0;       // 0: the latency of an L1 hit
+  double vote_latency = 0;          // of a ballot; 0: a register exchange
+  double reduction_latency = 0;     // of 32-bit integers over a warp; 0: exchanges and operations
   double shared_latency = 0;        // latency of a load from shared memory; 0: that of an L1 hit
   double barrier_latency = 0;       // from the last warp's arrival until the warps continue
   double barrier_warp_latency = 0;  // the same, for each warp of the block

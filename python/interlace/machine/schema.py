@@ -48,6 +48,12 @@ class Issue(Table, frozen=True, kw_only=True):
     special_latency_clocks: float = 0
     # The time of an exchange of registers in a warp. 0 means `hit_latency_ns` of the L1.
     shuffle_latency_clocks: float = 0
+    # The time of a comparison and a ballot of its results in a warp. 0 means the time of an
+    # exchange.
+    vote_latency_clocks: float = 0
+    # The time of an instruction that adds 32-bit integers of all lanes of a warp, or takes their
+    # minimum. 0 means that these are exchanges and operations.
+    reduction_latency_clocks: float = 0
     # The time of a load from shared memory. 0 means `hit_latency_ns` of the L1.
     shared_latency_clocks: float = 0
     # The time from a block's last warp at a barrier until its warps go on.
@@ -531,6 +537,8 @@ KEYS = (
     Key("gpu.issue", "integer_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
     Key("gpu.issue", "special_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
     Key("gpu.issue", "shuffle_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
+    Key("gpu.issue", "vote_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
+    Key("gpu.issue", "reduction_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
     Key("gpu.issue", "shared_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
     Key("gpu.issue", "barrier_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
     Key("gpu.issue", "barrier_warp_latency_clocks", "number", 1, 0, 1000000000, need="preset"),

@@ -40,6 +40,8 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
                  config.issue.special_latency},
       shuffle_latency_(config.issue.shuffle_latency == 0 ? config.l1.hit_latency_ps
                                                          : clocks(config.issue.shuffle_latency)),
+      vote_latency_(clocks(config.issue.vote_latency)),
+      reduction_latency_(clocks(config.issue.reduction_latency)),
       shared_latency_(config.issue.shared_latency == 0 ? config.l1.hit_latency_ps
                                                        : clocks(config.issue.shared_latency)),
       barrier_latency_(clocks(config.issue.barrier_latency)),
@@ -401,6 +403,13 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
       w.ready = w.issues = std::max(begun + busy, issued + i.count * shuffle_latency_);
       break;
     }
+    case instruction_kind::vote:
+    case instruction_kind::reduce: {
+      const picoseconds issued = own.issue.reserve(now, issue_time_of(1));
+      w.ready = w.issues =
+          issued + (i.kind == instruction_kind::vote ? vote_latency_ : reduction_latency_);
+      break;
+    }
     case instruction_kind::publish: {
       // The fence ends when the L2 has answered all stores of the block. The addition to the
       // counter then takes half of a round trip to the L2. If the stores themselves update the
@@ -459,6 +468,8 @@ void gpu::advance(std::uint32_t warp_id) {
     switch (i.kind) {
       case instruction_kind::compute:
       case instruction_kind::shuffle:
+      case instruction_kind::vote:
+      case instruction_kind::reduce:
       case instruction_kind::publish:
       case instruction_kind::wait:
       case instruction_kind::barrier:

@@ -392,6 +392,8 @@ class gpu {
   std::array<std::uint32_t, operation_kinds> rates_;
   std::array<double, operation_kinds> latencies_;  // in clocks
   picoseconds shuffle_latency_;
+  picoseconds vote_latency_;
+  picoseconds reduction_latency_;
   picoseconds shared_latency_;
   picoseconds barrier_latency_;
   picoseconds barrier_warp_latency_;

@@ -220,6 +220,28 @@ void recorder::on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind,
       std::uint64_t{operations} * settings_->warp_width;
 }
 
+void recorder::on_vote(std::uint32_t warp) {
+  if (!settings_->votes || settings_->log != nullptr) {
+    return on_shuffle(warp, 1, operation::integer, 0);
+  }
+  flush();
+  warp_ = none;
+  append(warp, instruction_kind::vote, 1);
+}
+
+void recorder::on_reduction(std::uint32_t warp, std::uint32_t steps, operation kind) {
+  // Traces have no such instruction, and a replay must make the same instructions as the run.
+  if (!settings_->reduces || settings_->log != nullptr) {
+    return on_shuffle(warp, steps, kind, steps);
+  }
+  flush();
+  warp_ = none;
+  append(warp, instruction_kind::reduce, steps, kind);
+  if (settings_->totals == nullptr) return;
+  settings_->totals->operations[static_cast<std::size_t>(kind)] +=
+      std::uint64_t{steps} * settings_->warp_width;
+}
+
 bool recorder::begin_repeated(std::uint32_t warp, std::uint32_t lanes, const void* place,
                               std::uint32_t key) {
   // Totals and logs need the addresses of all lanes.
@@ -527,6 +549,9 @@ void recorder::log(std::uint32_t warp, const node& n, const std::uint64_t* addre
     case instruction_kind::shuffle:
       to.kind = action::shuffle;
       break;
+    case instruction_kind::vote:
+    case instruction_kind::reduce:
+      throw model_error("a ballot or a reduction was to be recorded as one instruction");
     case instruction_kind::wait:
       to.kind = action::wait;
       break;

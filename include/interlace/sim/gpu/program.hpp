@@ -22,6 +22,8 @@ enum class instruction_kind : std::uint8_t {
   shared,   // count: cycles by bank conflicts
   compute,  // count: operations of each lane
   shuffle,  // count: register exchanges
+  vote,     // count: 1
+  reduce,   // one instruction for a whole warp; count: exchanges, and operations, that it replaces
   publish,  // count: ranges of `published`, from number first_line on
   wait,     // waits for all earlier instructions; count: additional trips to the L2 and back
   barrier,  // waits like `wait`, then for the other warps of the block

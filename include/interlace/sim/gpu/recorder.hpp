@@ -64,6 +64,10 @@ class recorder {
     trace::sink* log = nullptr;  // receives every action; null: nothing is logged
     std::uint32_t launch = 0;    // number of the launch in the log
     compiled_kernel code;        // what the compiler made of the kernel
+    // Whether the GPU's ballots, and its reductions of 32-bit integers over a warp, have times of
+    // their own. Without, they are register exchanges.
+    bool votes = false;
+    bool reduces = false;
   };
 
   // Clears `programs`, which has one element for each warp of the block.
@@ -143,6 +147,8 @@ class recorder {
   void on_acquire_release();
   void on_barrier(bool whole_block);
   void on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind, std::uint32_t operations);
+  void on_vote(std::uint32_t warp);
+  void on_reduction(std::uint32_t warp, std::uint32_t steps, operation kind);
   bool begin_repeated(std::uint32_t warp, std::uint32_t lanes, const void* place,
                       std::uint32_t key);
   // Throws model_error if the lanes did something that must not be repeated.
@@ -400,6 +406,8 @@ class recorder::known_lanes {
   }  // the atomic sends updates, which must not be repeated
   void on_barrier(bool) {}
   void on_shuffle(std::uint32_t, std::uint32_t, operation, std::uint32_t) {}
+  void on_vote(std::uint32_t) {}
+  void on_reduction(std::uint32_t, std::uint32_t, operation) {}
 
  private:
   recorder& recorder_;

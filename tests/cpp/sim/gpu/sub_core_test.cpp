@@ -106,6 +106,43 @@ TEST(sub_core, a_barrier_takes_longer_with_more_warps) {
   }
 }
 
+// Reductions of a warp, and ballots. The reductions are of integers of 32 bits, or of doubles.
+template <class T>
+struct warp_chain {
+  std::uint32_t reductions = 0;
+  std::uint32_t ballots = 0;
+  template <class Block>
+  void operator()(Block& block) const {
+    auto values = block.template make_lane_state<T>(0);
+    auto flags = block.template make_lane_state<bool>(false);
+    block.each_warp([&](auto warp) {
+      for (std::uint32_t k = 0; k < reductions; ++k) warp.min(values);
+      for (std::uint32_t k = 0; k < ballots; ++k) warp.ballot(flags);
+    });
+  }
+};
+
+TEST(sub_core, reductions_and_ballots_have_times_of_their_own) {
+  auto m = unit();
+  m.gpu.issue.integer = m.gpu.issue.fp64 = 32;
+  m.gpu.issue.shuffle_latency = 20;
+  const auto clocks_of = [&](const auto& kernel) {
+    node on(m, 1, [] {});
+    return 1e9 * on.run([&] { on.launch(0, kernel, {1, 32, 0}); }).time_s;
+  };
+  const warp_chain<std::uint32_t> reductions{100, 0};
+  const warp_chain<std::uint32_t> ballots{0, 100};
+  const warp_chain<double> others{100, 0};
+  const double exchanges = 100 * 5 * (20 + 1);  // five exchanges, each with an operation
+  EXPECT_NEAR(clocks_of(reductions), exchanges, 100);
+  EXPECT_NEAR(clocks_of(ballots), 100 * 20, 50);
+  m.gpu.issue.reduction_latency = 30;
+  m.gpu.issue.vote_latency = 12;
+  EXPECT_NEAR(clocks_of(reductions), 100 * 30, 50);
+  EXPECT_NEAR(clocks_of(ballots), 100 * 12, 50);
+  EXPECT_NEAR(clocks_of(others), exchanges, 100);
+}
+
 // Sums 64 words of shared memory.
 struct shared_sum {
   std::uint32_t unroll = 1;
