@@ -1,19 +1,37 @@
 #!/usr/bin/env bash
-# Measures updates of partitioned arrays on two GPUs, for bench/updates_table.py:
+# Measures updates of partitioned arrays on several GPUs, for bench/updates_gpus_table.py:
 #
-#   bench/updates_gpus.sh NAME [FOLDER]     writes updates-NAME-STUDY.json, NAME such as 2xh200; by
-#                                           default to bench/results
-set -euo pipefail
+#   bench/updates_gpus.sh NAME GPUS [FOLDER]   writes updates-NAME-STUDY.json, NAME such as 2xh200; by
+#                                              default to bench/results
+#
+# INTERLACE (interlace)  the command
+# LIMIT (600)            seconds that one study may take; later studies run even if one fails
+# STUDIES                the names of some of the studies, instead of all
+# MECHANISMS (bulk-copy,inline,packed,nccl)
+set -uo pipefail
 name=$1
-folder=${2:-$(dirname "${BASH_SOURCE[0]}")/results}
+gpus=$2
+folder=${3:-$(dirname "${BASH_SOURCE[0]}")/results}
+cd "$folder" || exit 1
+failed=0
 study() { # STUDY words...
-  local file="$folder/updates-$name-$1.json"
+  local of=$1 start=$SECONDS code=0
+  [[ -z ${STUDIES:-} || " $STUDIES " == *" $of "* ]] || return 0
   shift
-  interlace study "$@" --gpus 1,2 --no-profile --mechanisms bulk-copy,inline,packed,nccl --json "$file"
+  timeout "${LIMIT:-600}" ${INTERLACE:-interlace} study "$@" --gpus "1,$gpus" --no-profile \
+    --mechanisms "${MECHANISMS:-bulk-copy,inline,packed,nccl}" --json "updates-$name-$of.json" || code=$?
+  echo "$of: exit code $code, $((SECONDS - start)) s"
+  [ "$code" -eq 0 ] || failed=1
 }
+# The tables of these fit in the L2 of each GPU.
 study histogram histogram --size 4194304 --keys 4194304 --skew 0 --iterations 4
 study histogram-skewed histogram --size 4194304 --keys 4194304 --iterations 4
+study histogram-long histogram --size 4194304 --keys 16777216 --skew 0 --iterations 1
 study random-access random-access --size 2097152 --iterations 1
 study embedding embedding --iterations 4
 study pagerank pagerank --rmat 20 --kernel push --iterations 5
 study sssp sssp --rmat 20 --kernel push
+# The parts of these are larger.
+study histogram-large histogram --size 67108864 --keys 16777216 --skew 0 --iterations 1
+study random-access-large random-access --size 33554432 --iterations 1
+exit "$failed"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints a table of docs/explanation/packed-updates.md: updates between two GPUs.
+"""Prints a table of docs/explanation/packed-updates.md: updates between GPUs.
 
 bench/updates_gpus_table.py [FOLDER]
 
@@ -14,7 +14,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent / "results"
 STUDIES = (
-    "histogram", "histogram-skewed", "random-access", "embedding", "pagerank", "sssp",
+    "histogram", "histogram-skewed", "histogram-long", "histogram-large",
+    "random-access", "random-access-large", "embedding", "pagerank", "sssp",
 )  # fmt: skip
 
 
@@ -24,7 +25,7 @@ def main() -> None:
     print("| GPUs | study | mechanism | time | over `inline` | bytes on the links |")
     print("|---|---|---|---|---|---|")
     for study in STUDIES:
-        for path in sorted(folder.glob(f"updates-2x*-{study}.json")):
+        for path in sorted(folder.glob(f"updates-[0-9]x*-{study}.json")):
             rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
             of = {row["mechanism"]: row for row in rows if row["gpus"] > 1}
             for name, row in of.items():

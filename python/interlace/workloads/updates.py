@@ -74,6 +74,8 @@ def skewed(count: int, elements: int, inputs: DealtInputs) -> NDArray[np.uint32]
 
     skew = DEFAULT_SKEW if inputs.skew is None else inputs.skew
     random = np.random.default_rng(inputs.seed_or_default)
+    if skew == 0:
+        return random.integers(0, elements, count, dtype=np.uint32)
     weights = np.arange(1, elements + 1, dtype=np.float64) ** -skew
     limits = np.cumsum(weights)
     ranks = np.searchsorted(limits, random.random(count) * limits[-1])
