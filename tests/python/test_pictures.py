@@ -15,7 +15,13 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 @pytest.fixture
 def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
-    for name in ("picture", "mechanism_pictures", "terminal_pictures", "measured_pictures"):
+    for name in (
+        "picture",
+        "mechanism_pictures",
+        "terminal_pictures",
+        "measured_pictures",
+        "updates_chart",
+    ):
         monkeypatch.delitem(sys.modules, f"make_{name}", raising=False)
 
 
@@ -67,3 +73,13 @@ def test_each_chart_shows_the_measured_figures() -> None:
     for name, text in made.items():
         assert (make_measured_pictures.PICTURES / name).read_text(encoding="utf-8") == text, name
         assert any(f"measured/{name}" in page for page in pages), name
+
+
+@pytest.mark.usefixtures("scripts")
+def test_the_page_of_packed_updates_has_the_chart_that_is_drawn() -> None:
+    import make_updates_chart
+
+    page = (DOCS / "explanation/packed-updates.md").read_text(encoding="utf-8")
+    for path, text in make_updates_chart.made().items():
+        assert path.read_text(encoding="utf-8") == text, path.name
+        assert f"charts/{path.name}" in page

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Draw the chart of docs/explanation/packed-updates.md: updates a second of each mechanism.
+
+    python docs/make_updates_chart.py
+
+The bars come from the files that bench/updates.sh wrote to bench/results: random updates on three
+simulated machines of four GPUs, by exclusive or and by stores.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from make_picture import FONT, THEMES
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs/explanation/charts"
+RESULTS = ROOT / "bench/results"
+MACHINES = {
+    "4x-volta-nvlink2": "4 x V100, NVLink 2",
+    "4x-gv100-pcie4": "4 x GV100, PCIe 4",
+    "hgx-h200-4": "4 x H200, NVLink 4",
+}
+OPERATIONS = {"xor": "exclusive or", "store": "stores"}
+COLOURS = {  # of each mechanism, in the order of the bars
+    "inline": "compute", "write-combining": "faint", "finepack": "link", "packed": "gain",
+}  # fmt: skip
+
+WIDTH, LEFT, MARK = 660, 118, 60
+BAR, GAP, HEAD = 15, 10, 24
+
+
+class Group(NamedTuple):
+    """The bars of one machine and operation."""
+
+    title: str
+    rates: dict[str, float]  # updates a second of each mechanism
+
+
+def groups() -> list[Group]:
+    """Read the rates of all groups."""
+    found = []
+    for machine, name in MACHINES.items():
+        for operation, words in OPERATIONS.items():
+            path = RESULTS / f"updates-{machine}-{operation}.json"
+            study = json.loads(path.read_text(encoding="utf-8"))
+            times = {row["mechanism"]: row["time_s"] for row in study["rows"] if row["gpus"] > 1}
+            updates = study["data"]["updates"]
+            rates = {mechanism: updates / times[mechanism] for mechanism in COLOURS}
+            found.append(Group(f"{name}: {words}", rates))
+    return found
+
+
+def draw(all_groups: list[Group], theme: dict[str, str]) -> str:
+    """The chart as SVG."""
+    most = max(rate for group in all_groups for rate in group.rates.values())
+    unit = (WIDTH - LEFT - MARK) / most
+    lines = []
+    y = 4.0
+    for group in all_groups:
+        lines.append(
+            f'<text x="0" y="{y + 14:.0f}" fill="{theme["text"]}" font-size="13" '
+            f'font-weight="600">{group.title}</text>'
+        )
+        y += HEAD
+        for mechanism, rate in group.rates.items():
+            middle = y + BAR / 2 + 4
+            lines += [
+                f'<text x="{LEFT - 8}" y="{middle:.0f}" fill="{theme["faint"]}" font-size="12" '
+                f'text-anchor="end">{mechanism}</text>',
+                f'<rect x="{LEFT}" y="{y:.0f}" width="{rate * unit:.1f}" height="{BAR - 3}" rx="2" '
+                f'fill="{theme[COLOURS[mechanism]]}"/>',
+                f'<text x="{LEFT + rate * unit + 6:.1f}" y="{middle:.0f}" fill="{theme["text"]}" '
+                f'font-size="12">{rate / 1e9:.1f} G/s</text>',
+            ]
+            y += BAR
+        y += GAP
+    words = "; ".join(
+        f"{group.title}: " + ", ".join(f"{k} {v / 1e9:.1f}" for k, v in group.rates.items())
+        for group in all_groups
+    )
+    body = "\n  ".join(lines)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y:.0f}" width="{WIDTH}" '
+        f'height="{y:.0f}" font-family="{FONT}" role="img">\n'
+        f"  <title>Billions of updates a second. {words}</title>\n  {body}\n</svg>\n"
+    )
+
+
+def made() -> dict[Path, str]:
+    """The text of each file of the chart."""
+    all_groups = groups()
+    return {
+        FOLDER / f"updates-{name}.svg": draw(all_groups, theme) for name, theme in THEMES.items()
+    }
+
+
+def main() -> None:
+    """Write both files."""
+    for path, text in made().items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
