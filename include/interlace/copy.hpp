@@ -105,7 +105,7 @@ struct copy_statistics {
   std::uint64_t direct = 0;   // messages that were one plain copy
   std::uint64_t streams = 0;  // messages over several paths, and batches, that ran by streams
   std::uint64_t graphs = 0;   // messages over several paths, and batches, that ran by graphs
-  // messages over several paths, and batches, captured in the caller's graph
+  // Messages over several paths, and batches, captured in the caller's graph.
   std::uint64_t captured = 0;
   std::uint64_t bytes = 0;  // bytes of all messages
   // The counts of the cache of executable graphs.
@@ -146,7 +146,7 @@ struct batch_copy {
 struct blocks_side {
   void* base = nullptr;    // null, together with a stride of 1, if the numbers are addresses
   std::size_t stride = 1;  // bytes from a block to the next one
-  // the numbers, which must be at least 0; null stands for 0, 1, 2 and so on
+  // The numbers, which must be at least 0; null stands for 0, 1, 2 and so on.
   const void* numbers = nullptr;
   std::size_t number_bytes = 8;  // bytes of each number, 4 or 8
   // All blocks of this side must lie within this many bytes from `base`. A block outside of them is
@@ -170,7 +170,7 @@ enum class blocks_way : std::uint8_t {
 struct block_batch {
   blocks_side dst;
   blocks_side src;
-  // bytes of each block; null if all blocks have `bytes` bytes
+  // The bytes of each block; null if all blocks have `bytes` bytes.
   const std::uint64_t* sizes = nullptr;
   std::size_t bytes = 0;
   std::size_t count = 0;
@@ -179,11 +179,11 @@ struct block_batch {
   // null.
   bool numbers_on_gpu = false;
   unsigned most_thread_blocks =
-      // the most thread blocks of a kernel; 0 means the fewest that reach the kernel's full speed
+      // The most thread blocks of a kernel; 0 means the fewest that reach the kernel's full speed.
       0;
   bool stage_pageable =
-      // true: pageable memory is copied through page-locked memory; false: pageable memory is
-      // refused
+      // True: pageable memory is copied through page-locked memory; false: pageable memory is
+      // refused.
       false;
   // The way that the batch must take: kernel, driver_batch or copies. A batch that cannot take this
   // way is refused. With `nothing`, the batch takes the way that is predicted to be the fastest.

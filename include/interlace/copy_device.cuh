@@ -14,7 +14,7 @@
 namespace interlace::device {
 
 inline constexpr std::uint32_t vector_bytes = 16;
-// number of loads that a thread has in flight at a time
+// The number of loads that a thread has in flight at a time.
 inline constexpr std::uint32_t vectors_at_once = 8;
 
 // Copies bytes [begin, end) of a replica to every device in `peers` (bit d stands for device d).

@@ -148,7 +148,7 @@ class host_table_updates {
   using shape = cuda::updates::append_shape<512, 8, 1>;
   static constexpr std::uint32_t most_bins = 4096;
   static constexpr std::uint64_t least_window_bytes = std::uint64_t{2} << 20U;
-  // in units of 128 bytes, so that no two rings share a cache line
+  // In units of 128 bytes, so that no two rings share a cache line.
   static constexpr std::size_t line_words = 16;
 
   void clear_words() {

@@ -135,9 +135,9 @@ struct operations {
 // The compiler's numbers for a kernel that is compiled for compute capability 9.0.
 // tests/python/test_sass.py compares these numbers with the machine code.
 struct compiled_kernel {
-  // registers of a lane; 0 means that the number is not known and registers limit nothing
+  // Registers of a lane; 0 means that the number is not known and registers limit nothing.
   std::uint32_t registers = 0;
-  // length of the machine code; 0 means that the length is not known
+  // The length of the machine code; 0 means that the length is not known.
   std::uint32_t instructions = 0;
 };
 
@@ -321,7 +321,7 @@ struct update_queues {
   // owner can combine one window after another in its L2. With several windows, a device packs
   // updates of its own elements, too.
   std::uint32_t windows = 1;
-  // log2 of the number of elements of a window, if there are several windows
+  // Log2 of the number of elements of a window, if there are several windows.
   std::uint32_t window_shift = 0;
   bool combines = true;  // whether updates of the same element are combined in a packet
   unsigned char* to[max_devices] = {};  // for each owner, the queue of this device's packets there
@@ -343,13 +343,13 @@ struct update_queues {
   // After combining a packet frees less than a sixteenth of it, the warp sends this many packets
   // without combining.
   static constexpr std::uint32_t uncombined = 15;
-  // The updates of a full packet, whose values have `value_bytes` bytes.
+  // The number of updates in a full packet. Each value has `value_bytes` bytes.
   INTERLACE_HOST_DEVICE std::uint32_t capacity(std::uint32_t value_bytes) const {
     return (packet_bytes - 2 * header_bytes) /
            (value_bytes + 4);  // both lists begin at multiples of 16
   }
-  // The place of the first offset in a packet. It is a multiple of 16, because 16 bytes are stored
-  // at a time.
+  // The byte at which the offsets begin in a packet. It is a multiple of 16, because 16 bytes are
+  // stored at a time.
   INTERLACE_HOST_DEVICE std::uint32_t offsets_at(std::uint32_t value_bytes) const {
     return packet_bytes - (capacity(value_bytes) * 4 + 15) / 16 * 16;
   }
@@ -361,11 +361,11 @@ template <class T, combine Op>
 struct partitioned {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "updates are of numbers of 4 or 8 bytes");
 
-  std::uint64_t size = 0;     // elements of all parts
+  std::uint64_t size = 0;     // number of elements of all parts together
   std::uint32_t device = 0;   // the device whose kernels have this view
-  std::uint32_t devices = 1;  // device d owns [boundaries[d], boundaries[d + 1])
+  std::uint32_t devices = 1;  // device d owns the elements [boundaries[d], boundaries[d + 1])
   std::uint64_t boundaries[max_devices + 1] = {};
-  // The memory in which updates of each part are combined. It is the part itself or, if the
+  // For each part, the memory in which updates are combined. This is the part itself or, if the
   // mechanism combines at the exchange, this device's array of contributions.
   T* parts[max_devices] = {};
   update_queues queues;

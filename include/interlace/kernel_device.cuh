@@ -1,5 +1,5 @@
-// Runs a kernel of the model (interlace/kernel.hpp) on CUDA: a block is a thread block, a lane is a
-// thread, and everything is inlined into the code that one would have written by hand.
+// Runs a kernel of the model (interlace/kernel.hpp) on CUDA. A block is a thread block, and a lane
+// is a thread. After inlining, the result is the code that one would have written by hand.
 //
 // Launches differ in two template parameters:
 //   Policy  what a store to a replicated view does (untracked, inline_stores), whether blocks
@@ -14,8 +14,8 @@
 // `each`, `each_warp` and `warp.each`. Atomics are relaxed at device scope (at block scope on
 // shared memory); only the atomic of `last_to_arrive` acquires and releases. Nothing here orders
 // anything between GPUs, except the announcements of tracked blocks (tracked_grid::add). The
-// exchange, a later kernel of the same stream, acquires and releases at system scope for everything
-// that earlier kernels stored.
+// exchange is a later kernel of the same stream. It acquires and releases at system scope for
+// everything that earlier kernels stored.
 #pragma once
 
 #if !defined(__CUDACC__)
@@ -55,8 +55,8 @@ struct inline_stores {
 };
 
 // Stores reach only the device's own replica. When a block ends or publishes, it adds the number of
-// elements that it has written to the counters of its chunks. Its `Place` has these counters. The
-// mover of the chunks waits for the counters.
+// elements that it has written to the counters of its chunks. The block's `Place` has these
+// counters. The mover of the chunks waits for the counters.
 struct tracked {
   static constexpr bool stores_inline = false;
   static constexpr bool announces = true;
@@ -67,7 +67,7 @@ struct tracked {
 // Like untracked, but the place records every access to a view. Loops of lane.range are not
 // unrolled, because lanes with different numbers of iterations would diverge. An iteration is
 // therefore one instruction of the warp, as on the simulated node. This policy is only for
-// measurements: it is many times slower.
+// measurements, because it is many times slower.
 struct traced {
   static constexpr bool stores_inline = false;
   static constexpr bool announces = false;
@@ -83,8 +83,8 @@ struct traced_inline {
   static constexpr bool packs = false;
 };
 
-// Like untracked, but the warps of a block pack updates of a partitioned view. Its `Place` has the
-// queues.
+// Like untracked, but the warps of a block pack updates of a partitioned view. The block's `Place`
+// has the queues.
 struct packed_updates {
   static constexpr bool stores_inline = false;
   static constexpr bool announces = false;
@@ -113,8 +113,8 @@ struct announcing_grid : whole_grid {
 
   __device__ __forceinline__ explicit announcing_grid(const kernel::chunk_table& t) : launch(t) {}
 
-  // Announces the elements to which block `index` is mapped. The first warp calls it, after a
-  // barrier of the block.
+  // Announces the elements to which block `index` is mapped. The first warp calls this function,
+  // after a barrier of the block.
   __device__ __forceinline__ void announce_block() const {
     const std::uint32_t last = launch.first[blockIdx.x + 1];
     for (std::uint32_t e = launch.first[blockIdx.x]; e < last; e += warp_lanes) {
@@ -124,7 +124,8 @@ struct announcing_grid : whole_grid {
     }
   }
 
-  // Announces elements [begin, end). The first warp calls it, after a barrier of the block.
+  // Announces elements [begin, end). The first warp calls this function, after a barrier of the
+  // block.
   __device__ __forceinline__ void announce_range(std::uint64_t begin, std::uint64_t end) const {
     std::uint32_t low = 0;  // the first chunk that ends after `begin`
     for (std::uint32_t high = launch.count; low < high;) {
@@ -149,7 +150,7 @@ struct announcing_grid : whole_grid {
   }
 
  protected:
-  // Adds to a chunk's counter; acquires and releases at device scope. Returns whether this addition
+  // Adds to a chunk's counter. Acquires and releases at device scope. Returns whether this addition
   // completes the chunk. If so, everything that any block announced of the chunk happens before the
   // next operation of this lane.
   __device__ __forceinline__ bool add_and_look(std::uint32_t chunk, std::uint32_t elements) const {
@@ -162,15 +163,15 @@ struct announcing_grid : whole_grid {
   }
 };
 
-// The grid of a launch whose chunks are awaited by another kernel or by a stream.
+// The grid of a launch whose chunks another kernel or a stream awaits.
 struct tracked_grid : announcing_grid<tracked_grid> {
   using announcing_grid::announcing_grid;
 
-  // Adds to a chunk's counter. Releases at device scope, cumulatively over the barrier before it:
-  // an observer that acquires the counter sees the stores of all lanes of the block. If flags are
-  // used, the addition also acquires. The addition that completes the chunk then sets the chunk's
-  // flag with release at system scope. Everything that any block announced of the chunk therefore
-  // happens before the end of a wait for the flag.
+  // Adds to a chunk's counter. The addition releases at device scope, cumulatively over the barrier
+  // before it. An observer that acquires the counter therefore sees the stores of all lanes of the
+  // block. If flags are used, the addition also acquires. The addition that completes the chunk
+  // then sets the chunk's flag with release at system scope. Everything that any block announced of
+  // the chunk therefore happens before the end of a wait for the flag.
   __device__ __forceinline__ void add(std::uint32_t chunk, std::uint32_t elements) const {
     if (elements == 0) return;
     if (launch.flags == nullptr) {
@@ -188,8 +189,8 @@ struct tracked_grid : announcing_grid<tracked_grid> {
 
 inline constexpr std::uint32_t copy_threads = 256;
 
-// Copies a chunk to its devices; launching_grid launches this kernel. It is a template so that
-// every object file may contain it.
+// Copies a chunk to its devices. launching_grid launches this kernel. The kernel is a template so
+// that every object file may contain it.
 template <class = void>
 __global__ void __launch_bounds__(copy_threads)
     copy_chunk(const __grid_constant__ kernel::replicas r, byte_range bytes, std::uint32_t peers) {
@@ -211,8 +212,9 @@ struct launching_grid : announcing_grid<launching_grid> {
   __device__ __forceinline__ launching_grid(const kernel::chunk_table& t, const kernel::replicas& r)
       : announcing_grid(t), where(r) {}
 
-  // All lanes of the first warp call this function. If the device accepts no more launches, these
-  // lanes copy the chunk themselves.
+  // Adds to a chunk's counter and, if this completes the chunk, launches the copy. All lanes of the
+  // first warp call this function. If the device accepts no more launches, these lanes copy the
+  // chunk themselves.
   __device__ __forceinline__ void add(std::uint32_t chunk, std::uint32_t elements) const {
     const bool complete = elements != 0 && add_and_look(chunk, elements);
     unsigned int left = __ballot_sync(all_lanes, complete && !launch_copy(chunk));
@@ -241,7 +243,7 @@ struct launching_grid : announcing_grid<launching_grid> {
 
 #endif
 
-// The whole grid, whose warps pack updates of a partition.
+// The whole grid. Its warps pack updates of a partition.
 struct packing_grid : whole_grid {
   const kernel::packing_table* table;
 
@@ -249,7 +251,8 @@ struct packing_grid : whole_grid {
   __device__ __forceinline__ warp_packets packets() const { return warp_packets(*table); }
 };
 
-// The whole grid, and the counters of a traced kernel in the layout of kernel::trace_totals.
+// The whole grid, with the counters of a traced kernel. The counters have the layout of
+// kernel::trace_totals.
 struct traced_grid : whole_grid {
   static constexpr std::uint64_t line_bytes = 128;
   unsigned long long* counters;
@@ -316,8 +319,8 @@ struct shared_span {
   std::uint32_t size;
 };
 
-// A lane's value that lives across barriers: a register. It cannot be copied, because a lambda that
-// captures it by value would keep a separate copy.
+// A lane's value that lives across barriers, in a register. The object cannot be copied, because a
+// lambda that captures it by value would keep a separate copy.
 template <class T>
 class lane_register {
  public:
@@ -366,7 +369,8 @@ __device__ __forceinline__ T load_read_only(const T* p) {
   }
 }
 
-// Relaxed at device scope (block scope if p is in shared memory); returns the old value.
+// Adds atomically. Relaxed at device scope (at block scope if p is in shared memory). Returns the
+// old value.
 template <class T>
 __device__ __forceinline__ T atomic_add_relaxed(T* p, T value) {
   if constexpr (std::is_floating_point_v<T> || sizeof(T) == 4) {
@@ -379,9 +383,10 @@ __device__ __forceinline__ T atomic_add_relaxed(T* p, T value) {
   }
 }
 
-// Relaxed at device scope (block scope if p is in shared memory); returns the old value.
-// Floating-point numbers are compared as integers, so that one integer atomic suffices: numbers
-// without the sign bit ascend like integers, and numbers with it descend. A NaN in memory stays.
+// Takes the minimum atomically. Relaxed at device scope (at block scope if p is in shared memory).
+// Returns the old value. Floating-point numbers are compared as integers, so that one integer
+// atomic suffices: numbers without the sign bit ascend like integers, and numbers with the sign bit
+// descend. A NaN in memory stays.
 template <class T>
 __device__ __forceinline__ T atomic_min_relaxed(T* p, T value) {
   if constexpr (std::is_same_v<T, float>) {
@@ -480,7 +485,7 @@ template <class T, class I>
 __device__ __forceinline__ T load_element(const unified<T>& view, I i) {
   return view.data[static_cast<std::uint64_t>(i)];
 }
-// Only the owner loads an element. Updates of other devices may arrive at any time.
+// Loads an element. Only the owner may do so. Updates of other devices may arrive at any time.
 template <class T, combine Op, class I>
 __device__ __forceinline__ T load_element(const partitioned<T, Op>& view, I i) {
   return view.parts[view.device][static_cast<std::uint64_t>(i) - view.boundaries[view.device]];
@@ -566,7 +571,8 @@ class lane {
                                                  static_cast<index>(step));
   }
 
-  // This is a plain loop, too. Only the simulator needs to know that iterations carry a result.
+  // On a GPU this is a plain loop, too. Only the simulator needs to know that iterations carry a
+  // result.
   template <class B, class E>
   __device__ __forceinline__ auto carrying(std::uint32_t /*unroll*/, const operations& /*each*/,
                                            B begin, E end) const {
@@ -578,7 +584,7 @@ class lane {
     return range(begin, end, step);
   }
 
-  // Weak loads: see load_element.
+  // The following loads are weak (see load_element).
   template <class View, class I>
   __device__ __forceinline__ auto load(const View& view, I i) const {
     note_load<Policy>(place_, view, i);
@@ -589,8 +595,8 @@ class lane {
     return load(view, i);
   }
 
-  // Weak stores. Other lanes of the block see the stores after the block's next barrier. Later
-  // kernels of the stream see the stores after this kernel's end.
+  // Stores an element. The store is weak. Other lanes of the block see it after the block's next
+  // barrier. Later kernels of the stream see it after this kernel's end.
   template <class T, class I>
   __device__ __forceinline__ void store(const local<T>& view, I i,
                                         std::type_identity_t<T> value) const {
@@ -610,7 +616,7 @@ class lane {
                                         std::type_identity_t<T> value) const {
     view.data[i] = value;
   }
-  // Stores to the back of the device's own replica and, under inline_stores, to the back of each
+  // Stores to the back of the device's own replica and, with inline_stores, to the back of each
   // subscriber's replica. A subscriber sees the store only after the next exchange in its stream.
   template <class T, class I>
   __device__ __forceinline__ void store(const replicated<T>& view, I i,
@@ -632,7 +638,7 @@ class lane {
     }
   }
 
-  // Relaxed at device scope; orders no other access.
+  // The following atomics on global memory are relaxed at device scope. They order no other access.
   template <class T, class I>
   __device__ __forceinline__ T atomic_add(const local<T>& view, I i,
                                           std::type_identity_t<T> value) const {
@@ -647,7 +653,7 @@ class lane {
     note<Policy>(place_, kernel::traced_access::atomic, kernel::memory_space::local, slot);
     return atomic_min_relaxed(slot, value);
   }
-  // Relaxed at block scope; orders no other access.
+  // The following atomics on shared memory are relaxed at block scope. They order no other access.
   template <class T, class I>
   __device__ __forceinline__ T atomic_add(const shared_span<T>& view, I i,
                                           std::type_identity_t<T> value) const {
@@ -659,7 +665,7 @@ class lane {
     return atomic_min_relaxed(view.data + i, value);
   }
 
-  // Relaxed at device scope. Adds to the copy that this block uses; the exchange folds the copies.
+  // Adds to the copy that this block uses. Relaxed at device scope. The exchange folds the copies.
   template <class T, combine Op, class I>
   __device__ __forceinline__ void reduce(const reduced<T, Op>& view, I i,
                                          std::type_identity_t<T> value) const {
@@ -670,7 +676,7 @@ class lane {
     atomic_combine_relaxed<Op>(slot, value);
   }
 
-  // Stores an element of this device, as a weak store.
+  // Stores an element that this device owns, as a weak store.
   template <class T, combine Op, class I>
   __device__ __forceinline__ void store(const partitioned<T, Op>& view, I i,
                                         std::type_identity_t<T> value) const {
@@ -679,9 +685,9 @@ class lane {
     note<Policy>(place_, kernel::traced_access::store, kernel::memory_space::local, element);
     *element = value;
   }
-  // Relaxed at system scope; `store` is a weak store. Under packed_updates, the update of another
-  // device's element waits in shared memory and is made by the next exchange at the latest. An
-  // index beyond the array changes nothing.
+  // Updates an element. The update is relaxed at system scope, and `store` is a weak store. With
+  // packed_updates, an update of another device's element waits in shared memory and is made by the
+  // next exchange at the latest. An index beyond the array changes nothing.
   template <class T, combine Op, class I>
   __device__ __forceinline__ void update(const partitioned<T, Op>& view, I i,
                                          std::type_identity_t<T> value) const {
@@ -689,8 +695,8 @@ class lane {
     const std::uint32_t owner = view.owner(n);
     const std::uint64_t offset = n - view.boundaries[owner];
     if constexpr (Policy::packs) {
-      // Lanes without an update of another device's element also take this path, so that the lanes
-      // of a warp stay together.
+      // A lane without an update of another device's element also takes this path, so that the
+      // lanes of a warp stay together.
       if (view.queues.packet_bytes != 0) {
         const bool packs = n < view.size && view.queues.packs(view.device, owner);
         place_.packets().template add<Op>(packs ? view.queues.bin(owner, offset) : no_bin + 0U,
@@ -730,8 +736,9 @@ class warp {
     return (Threads != 0 ? Threads : blockDim.x) / warp_lanes;
   }
 
-  // f sees everything that lanes of the warp stored in earlier calls of each, because a warp-wide
-  // barrier separates two calls. There is no barrier before the first call.
+  // Calls f for every lane. f sees everything that lanes of the warp stored in earlier calls of
+  // each, because a warp-wide barrier separates two calls. There is no barrier before the first
+  // call.
   template <class F>
   __device__ __forceinline__ void each(F&& f) const {
     order();
@@ -753,10 +760,11 @@ class warp {
     return load_element(view, i);
   }
 
-  // Register exchanges of the whole warp (shfl.sync). They order no memory access.
+  // The following functions exchange registers of the whole warp (shfl.sync). They order no memory
+  // access.
   //
-  // The sum is a butterfly. Its lane 0 adds in the same order as the tree of the other nodes.
-  // Addition is commutative, so all lanes get the same bits.
+  // The sum is a butterfly. In the butterfly, lane 0 adds in the same order as the tree of the
+  // other nodes. Addition is commutative, so all lanes get the same bits.
   template <class T>
   __device__ __forceinline__ T sum(const lane_register<T>& state) const {
     T value = state[*this];
@@ -780,8 +788,8 @@ class warp {
       for (std::uint32_t mask = warp_lanes / 2; mask != 0; mask /= 2) {
         value = combine_values<T, combine::min>(value, __shfl_xor_sync(all_lanes, value, mask));
       }
-      // The order of the operands decides the result for zeros of different sign and for NaNs.
-      // Therefore all lanes take the result of lane 0.
+      // For zeros of different sign and for NaNs, the order of the operands decides the result. All
+      // lanes therefore take the result of lane 0.
       if constexpr (std::is_floating_point_v<T>) value = __shfl_sync(all_lanes, value, 0);
       return value;
     }
@@ -825,9 +833,9 @@ class block {
   }
   __device__ __forceinline__ constexpr std::uint32_t warp_width() const { return warp_lanes; }
 
-  // In f, all lanes of the block see everything that lanes of the block stored before, because a
-  // block-wide barrier separates one each (or each_warp) from the next. There is no barrier before
-  // the first call, so a kernel with a single each has no barrier.
+  // Calls f for every lane. In f, all lanes of the block see everything that lanes of the block
+  // stored before, because a block-wide barrier separates one each (or each_warp) from the next.
+  // There is no barrier before the first call, so a kernel with a single each has no barrier.
   template <class F>
   __device__ __forceinline__ void each(F&& f) {
     order();
@@ -839,8 +847,8 @@ class block {
     f(warp_type(place_));
   }
 
-  // Loads the same element for all lanes. Call it outside of each. If the kernel may write the
-  // view, a block-wide barrier comes before the load.
+  // Loads the same element for all lanes. A kernel must call this function outside of each. If the
+  // kernel may write the view, a block-wide barrier comes before the load.
   template <class View, class I>
   __device__ __forceinline__ auto load(const View& view, I i) {
     if constexpr (written_by_kernel<View>) order();
@@ -848,10 +856,10 @@ class block {
     return load_element(view, i);
   }
 
-  // Whether this block is the last of n blocks that arrive at counter i. Acquires and releases at
-  // device scope, between two barriers of the block: everything that lanes of all n blocks stored
-  // before is visible to all lanes of the last block, by loads that do not assume constant memory.
-  // The counter returns from n - 1 to 0 by itself.
+  // Returns whether this block is the last of n blocks that arrive at counter i. Acquires and
+  // releases at device scope, between two barriers of the block. Everything that lanes of all n
+  // blocks stored before is visible to all lanes of the last block, by loads that do not assume
+  // constant memory. The last arrival sets the counter from n - 1 back to 0.
   template <class I>
   __device__ __forceinline__ bool last_to_arrive(const local<std::uint32_t>& counters, I i,
                                                  std::uint32_t n) {
@@ -872,10 +880,10 @@ class block {
   }
 
   // Releases at device scope everything that all lanes of the block have stored so far, and
-  // announces elements [begin, end) of the launch's region. Does nothing for another region, or if
-  // the mechanism needs no announcements. A kernel that publishes must announce every element to
-  // which its blocks are mapped, each element once. The function begins with a barrier of the
-  // block.
+  // announces elements [begin, end) of the launch's region. The function does nothing for another
+  // region, or if the mechanism needs no announcements. A kernel that publishes must announce every
+  // element to which its blocks are mapped, and must announce each element once. The function
+  // begins with a barrier of the block.
   template <class T, class B, class E>
   __device__ __forceinline__ void publish(const replicated<T>& view, B begin, E end) {
     if constexpr (Policy::announces) {
@@ -888,8 +896,9 @@ class block {
       published_ = true;
     }
   }
-  // The kernel calls this function at its end. It announces the elements to which the block is
-  // mapped, unless the block has published, and sends packets that are not full.
+  // Ends the block. The entry point calls this function after the kernel's operator(). The function
+  // announces the elements to which the block is mapped, unless the block has published. It also
+  // sends packets that are not full.
   __device__ __forceinline__ void finish() {
     if constexpr (Policy::packs) place_.packets().finish();
     if constexpr (Policy::announces) {
@@ -927,8 +936,8 @@ class block {
   std::uint32_t shared_used_ = 0;
 };
 
-// The number of threads of a block for which a kernel is compiled. If the kernel does not state
-// `threads`, this is 0, and blocks may have any number of threads.
+// The number of threads of a block for which a kernel is compiled. The result is 0 if the kernel
+// does not state `threads`. Its blocks may then have any number of threads.
 template <class Kernel>
 constexpr std::uint32_t fixed_threads() {
   if constexpr (requires { Kernel::threads; }) {
@@ -948,8 +957,8 @@ inline constexpr std::uint32_t threads_at_once = 1536;
 #else
 inline constexpr std::uint32_t threads_at_once = 2048;
 #endif
-// The number of blocks for which registers must suffice. 0 if the kernel states none; the launch
-// bounds then have no second number.
+// The number of blocks for which registers must suffice. The result is 0 if the kernel states none.
+// The launch bounds then have no second number.
 template <class Kernel>
 constexpr std::uint32_t least_blocks() {
   if constexpr (requires { Kernel::blocks_at_once; }) {
@@ -964,9 +973,9 @@ constexpr std::uint32_t least_blocks() {
   }
 }
 
-// The entry points. Kernel objects stay in the parameter bank, so that views with many members cost
-// no registers. A kernel that announces nothing can be launched early, so its entry point waits for
-// the prerequisites.
+// The entry points of kernels. Kernel objects stay in the parameter bank, so that views with many
+// members cost no registers. A kernel that announces nothing can be launched early, so its entry
+// point waits for the prerequisites.
 template <class Policy, class Kernel>
 __global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
     run_grid(const __grid_constant__ Kernel kernel) {

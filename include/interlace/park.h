@@ -1,5 +1,5 @@
-/* GPU memory whose contents leave the GPU and come back to the same addresses, for C and languages
- * that call C.
+/* GPU memory whose contents leave the GPU and come back to the same addresses, for C and
+ * languages that call C.
  *
  *   #include <interlace/park.h>                     // link libinterlace.so, or load it
  *   interlace_pool_create("weights");
@@ -9,13 +9,13 @@
  *
  * A pool has a name and allocations on one or several GPUs. Parking a pool moves the contents of
  * all its allocations to page-locked host memory or to another GPU, or drops them, and gives the
- * physical memory back to the GPU. The addresses stay reserved. So pointers and captured graphs are
- * valid again after the pool has resumed. Until then no work may use the memory.
+ * physical memory back to the GPU. The addresses stay reserved. Pointers and captured graphs are
+ * therefore valid again after the pool has resumed. Until then no work may use the memory.
  *
- * interlace_pool_park waits for all work on the pool's GPUs, and both calls return when the bytes
- * are in place. A call that fails changes nothing: the pool stays on the GPU, or stays parked. If a
- * failed park cannot be undone, its message says so, and interlace_pool_resume brings the rest
- * back.
+ * interlace_pool_park waits for all work on the pool's GPUs, and both calls return when the
+ * bytes are in place. A call that fails changes nothing. The pool stays on the GPU, or it stays
+ * parked. If a failed park cannot be undone, its message says so, and interlace_pool_resume
+ * brings the rest back.
  *
  * Results and interlace_last_error are those of interlace/copy.h. All functions are thread-safe. */
 #ifndef INTERLACE_PARK_H
@@ -33,22 +33,23 @@ extern "C" {
 /* The number of the library's interface; see INTERLACE_PARK_ABI. */
 INTERLACE_EXPORT int interlace_park_abi(void);
 
-/* Makes a pool, if there is none of that name. It lasts until the process ends. */
+/* Makes a pool, unless a pool of this name exists. A pool lasts until the process ends. */
 INTERLACE_EXPORT interlace_result interlace_pool_create(const char* pool);
-/* Allocates memory on a GPU, by its CUDA number. Sizes are rounded up to a multiple of the GPU's
- * granularity, 2 MiB on today's GPUs. A parked pool gets no memory. Writes `*memory` if the call
- * succeeds. */
+/* Allocates memory on a GPU. `gpu` is CUDA's number of the GPU. Sizes are rounded up to a
+ * multiple of the GPU's granularity, which is 2 MiB on today's GPUs. The call fails if the pool
+ * is parked. Writes `*memory` if the call succeeds. */
 INTERLACE_EXPORT interlace_result interlace_pool_allocate(const char* pool, int gpu, size_t bytes,
                                                           void** memory);
-/* Waits for all work on the GPU and frees an allocation. Parked memory can be freed too; its
- * contents are dropped. */
+/* Waits for all work on the GPU and frees an allocation. Parked memory can be freed too, and its
+ * contents are then dropped. */
 INTERLACE_EXPORT interlace_result interlace_pool_free(void* memory);
 
-/* Places of parked contents besides the CUDA numbers of other GPUs. */
+/* The places of parked contents. A place is one of these values, or CUDA's number of another
+ * GPU. */
 #define INTERLACE_PARK_ON_HOST (-1)
 #define INTERLACE_PARK_NOWHERE (-2) /* the contents are dropped */
 
-/* Counts of one call. */
+/* The counts of one call. */
 typedef struct interlace_park_report {
   uint64_t bytes;        /* of contents that moved */
   uint64_t gpu_bytes;    /* physical memory that the GPUs got back, or that came back */
@@ -56,14 +57,15 @@ typedef struct interlace_park_report {
   double seconds;
 } interlace_park_report;
 
-/* Parks a pool. With `keep_pool`, the page-locked memory is kept for the next park after the pool
- * has resumed; otherwise the system gets it back then. The contents of the allocations that begin
- * at the addresses `without_contents` are dropped; `count` is the number of these addresses.
- * `report` may be null. */
+/* Parks a pool. With `keep_pool`, the library keeps the page-locked memory after the pool has
+ * resumed, for the next park. Without it, the system gets the memory back when the pool resumes.
+ * `without_contents` lists `count` addresses at which allocations begin; the contents of these
+ * allocations are dropped. `report` may be null. */
 INTERLACE_EXPORT interlace_result interlace_pool_park(const char* pool, int place, int keep_pool,
                                                       void* const* without_contents, size_t count,
                                                       interlace_park_report* report);
-/* Brings a pool back. Dropped contents are undefined afterwards. `report` may be null. */
+/* Brings a pool back to its GPUs. Dropped contents are undefined afterwards. `report` may be
+ * null. */
 INTERLACE_EXPORT interlace_result interlace_pool_resume(const char* pool,
                                                         interlace_park_report* report);
 
@@ -78,20 +80,20 @@ typedef struct interlace_pool_facts {
 /* Writes the state of a pool. */
 INTERLACE_EXPORT interlace_result interlace_pool_look_up(const char* pool,
                                                          interlace_pool_facts* facts);
-/* Writes the name of the pool that has the memory, with its terminating zero, into `name`. */
+/* Writes the name of the pool that has the memory, with its terminating zero, to `name`. */
 INTERLACE_EXPORT interlace_result interlace_pool_of(const void* memory, char* name, size_t size);
-/* Page-locked memory that is kept for later parks. */
+/* Writes the number of page-locked bytes that the library keeps for later parks. */
 INTERLACE_EXPORT interlace_result interlace_park_idle_bytes(uint64_t* bytes);
-/* Gives that memory back to the system. */
+/* Gives the page-locked memory that is kept for later parks back to the system. */
 INTERLACE_EXPORT interlace_result interlace_park_free_idle(void);
 
-/* For programs that map and unmap memory themselves: bytes on a GPU. */
+/* Bytes on a GPU, for programs that map and unmap memory themselves. */
 typedef struct interlace_gpu_range {
   void* memory;
   size_t bytes;
   int gpu;
 } interlace_gpu_range;
-/* Contents of such memory that are kept in page-locked host memory. */
+/* The contents of such memory, kept in page-locked host memory. */
 typedef struct interlace_contents interlace_contents;
 /* Waits for all work on the GPUs and copies the contents of the ranges. Writes `*contents` if the
  * call succeeds. `report` may be null. */
@@ -99,24 +101,26 @@ INTERLACE_EXPORT interlace_result interlace_contents_keep(const interlace_gpu_ra
                                                           size_t count,
                                                           interlace_contents** contents,
                                                           interlace_park_report* report);
-/* Copies contents back to ranges, which are given by their addresses. `report` may be null. */
+/* Copies contents back to ranges. The addresses of the ranges say where each part of the
+ * contents belongs. `report` may be null. */
 INTERLACE_EXPORT interlace_result interlace_contents_restore(interlace_contents* contents,
                                                              void* const* memory, size_t count,
                                                              interlace_park_report* report);
-/* Keeps the page-locked memory for later parks. Does nothing for null. */
+/* Destroys the contents, and keeps their page-locked memory for later parks. Does nothing if
+ * `contents` is null. */
 INTERLACE_EXPORT void interlace_contents_destroy(interlace_contents* contents);
 
-/* For allocators of frameworks, which know no pool: the pool that the calling thread entered last
- * gets the memory. */
+/* Enters a pool. Allocators of frameworks do not know pools, so their memory comes from the pool
+ * that the calling thread entered last. */
 INTERLACE_EXPORT interlace_result interlace_pool_enter(const char* pool);
 /* Leaves the pool that the calling thread entered last. */
 INTERLACE_EXPORT interlace_result interlace_pool_leave(void);
-/* The function that allocates, for a pluggable allocator of PyTorch. If it fails, it returns null
- * and writes a line to standard error. */
+/* The allocation function for a pluggable allocator of PyTorch. If it fails, it returns null and
+ * writes a line to standard error. */
 INTERLACE_EXPORT void* interlace_park_torch_allocate(ptrdiff_t bytes, int gpu,
                                                      struct CUstream_st* stream);
-/* The function that frees, for the same allocator. If it fails, it writes a line to standard error.
- */
+/* The function of the same allocator that frees memory. If it fails, it writes a line to
+ * standard error. */
 INTERLACE_EXPORT void interlace_park_torch_free(void* memory, size_t bytes, int gpu,
                                                 struct CUstream_st* stream);
 

@@ -32,25 +32,25 @@
 //
 // CUDA graphs: a whole epoch can be captured, with begin, the caller's kernels and exchange in the
 // same capture. Each device has a graph of its own. Because the buffers swap, a graph must hold an
-// even number of epochs of a region, and an even number of epochs must run between its capture and
-// any of its launches. A graph that is launched out of turn is reported. The region must outlive
-// the graph.
+// even number of epochs of a region. Between the graph's capture and each of its launches, an even
+// number of epochs must run. The library reports a graph that is launched out of turn. The region
+// must outlive the graph.
 //
 // Load kernels first: loading or allocating on a device can wait for work that runs there, and that
-// work may wait for work that the host has yet to enqueue. So load a kernel before its first epoch,
-// by cudaFuncGetAttributes or a launch that writes nothing on each device, or set
+// work may wait for work that the host has yet to enqueue. Load each kernel before its first epoch:
+// on each device, call cudaFuncGetAttributes or make a launch that writes nothing. Or set
 // CUDA_MODULE_LOADING=EAGER. Between begin and exchange nothing may wait for the device, so call
-// neither cudaMalloc nor cudaFree. In case a kernel is loaded there all the same, no agent waits
-// for it in the first epoch of a device that is not captured: under `polling` this epoch moves by
-// copies after the kernel.
+// neither cudaMalloc nor cudaFree. A program may still load a kernel there. Therefore no agent runs
+// in a device's first epoch that is not captured: with `polling`, copies after the kernel move the
+// data of this epoch.
 //
 // Deadlines: every wait on a device ends at the group's deadline at the latest. The next call of
-// the group or the region reports it as a device_error that names device or rank, region, chunk,
-// counter and target. After that the group can only be destroyed. A kernel of the caller's that
-// never ends is reported when something waits for it (another device's exchange or a chunk's
-// transfer), but its device cannot continue. A stream that waits for a chunk under `copy-engine`
-// has no deadline of its own. `synchronize` watches it, unless the epoch is in a graph or 64 later
-// epochs have been enqueued.
+// the group or the region reports the expired wait as a device_error, which names the device or
+// rank, region, chunk, counter and target. After that the group can only be destroyed. If a kernel
+// of the caller never ends, this is reported when something waits for the kernel (another device's
+// exchange or a chunk's transfer), but the kernel's device cannot continue. A stream that waits for
+// a chunk under `copy-engine` has no deadline of its own. `synchronize` watches it, unless the
+// epoch is in a graph or 64 later epochs have been enqueued.
 //
 // Errors: usage_error for invalid arguments, model_error for calls out of order, device_error for
 // failures on a device and passed deadlines (interlace/base/errors.hpp).
@@ -69,7 +69,7 @@
 #include "interlace/kernel/mapping.hpp"
 #include "interlace/kernel/mechanism.hpp"
 
-struct CUstream_st;  // a cudaStream_t points to it
+struct CUstream_st;  // the type to which a cudaStream_t points
 
 namespace interlace {
 
@@ -78,38 +78,38 @@ class group_state;
 class shared_region;
 }  // namespace cuda
 
-// Takes this rank's bytes and returns the bytes of all ranks in rank order. All ranks must make
-// each call.
+// Takes this rank's bytes and returns the bytes of all ranks in rank order. If one rank makes a
+// call, all ranks must make it.
 using all_gather = std::function<std::vector<std::string>(const std::string& own)>;
 
 // Settings of a group.
 struct group_options {
-  // the longest wait in seconds, on a device or for a message of another process
+  // The longest wait in seconds, on a device or for a message of another process.
   double deadline_s = 10;
 };
 
-// The GPUs that hold replicas. A copy of this object refers to the same group. The group lives as
-// long as one such copy or one region of the group does.
+// The GPUs that hold replicas. Copies of this object refer to the same group. The group lives as
+// long as any copy of the object, or any region of the group, lives.
 class group {
  public:
-  // A group in one process: device d is GPU ordinals[d]. There can be up to 16 devices, and each
-  // GPU must have access to every other GPU's memory. One GPU can stand for several devices, as in
-  // {0, 0}. docs/how-to/shared-gpu.md says what such a program must do, and which calls are
-  // refused.
+  // A group in one process. Device d is GPU ordinals[d]. There can be up to 16 devices, and each
+  // GPU must have access to every other GPU's memory. Several devices can share one GPU, as in {0,
+  // 0}. docs/how-to/shared-gpu.md says what such a program must do, and which calls are refused.
   static group local(std::vector<int> ordinals, const group_options& o = {});
   // A group in one process, with all GPUs that the process sees.
   static group all(const group_options& o = {});
-  // A group with a process for each GPU, on one machine and by one user. Device `rank` is this
-  // process's GPU `ordinal`. All ranks must call this function. Constructing a region also calls
-  // `gather`, so `gather` must work as long as the program makes regions. Every process must see
-  // the GPUs of all processes. If several processes share a GPU, the deadline is multiplied by the
-  // number of these processes.
+  // A group with one process for each GPU. All processes run on one machine, as one user. Device
+  // `rank` is this process's GPU `ordinal`. All ranks must call this function. Constructing a
+  // region also calls `gather`, so `gather` must work as long as the program makes regions. Every
+  // process must see the GPUs of all processes. If several processes share a GPU, the deadline is
+  // multiplied by the number of these processes.
   static group join(std::uint32_t rank, std::uint32_t size, int ordinal, all_gather gather,
                     const group_options& o = {});
 
   // The number of devices, over all processes.
   std::uint32_t devices() const;
-  // The devices of this process in ascending order. The functions of a region accept only these.
+  // The devices of this process in ascending order. The functions of a region accept only these
+  // devices.
   const std::vector<std::uint32_t>& local_devices() const;
   // CUDA's number of a device's GPU. The device must belong to this process.
   int ordinal(std::uint32_t device) const;
@@ -118,10 +118,11 @@ class group {
   // if the process of another rank ended. Does not block.
   void check() const;
   // The chunk for which a stream of this process waits now, with its counter and target, as a
-  // sentence. Empty if none is known to wait: no stream waits, its epoch is in a graph, or the
-  // devices do not answer within 200 ms. Any thread may call it at any time.
+  // sentence. The text is empty if no wait is known. This is the case if no stream waits, if the
+  // epoch is in a graph, or if the devices do not answer within 200 ms. Any thread may call this
+  // function at any time.
   std::string waits() const;
-  // Blocks until all work that is enqueued on the stream has ended, and throws an error as soon as
+  // Blocks until all work that is enqueued on the stream has ended. Throws an error as soon as
   // there is one. The calling thread calls `regularly` about every 50 ms. An exception from
   // `regularly` ends the wait.
   void synchronize(std::uint32_t device, CUstream_st* stream,
@@ -133,61 +134,64 @@ class group {
   std::shared_ptr<cuda::group_state> state_;
 };
 
-// The elements that each block of a device's kernel writes, for kernels that call `announce`.
+// The elements that each block of a device's kernel writes. Needed for kernels that call
+// `announce`.
 struct region_producer {
   std::uint64_t blocks = 0;
   kernel::block_mapping mapping;
 };
 
-// The properties of a region. Every rank of a group must pass the same ones.
+// The properties of a region. Every rank of a group must pass equal properties.
 struct region_spec {
-  std::string name;  // the name in messages; empty: messages show the region's number
+  std::string name;  // name for messages; if it is empty, messages show the region's number
   std::uint64_t elements = 0;
   std::uint32_t element_bytes = 0;
-  // Device d writes [boundaries[d], boundaries[d + 1]). Empty: equal parts.
+  // Device d writes the elements [boundaries[d], boundaries[d + 1]). An empty list means equal
+  // parts.
   std::vector<std::uint64_t> boundaries;
-  // For each device, ranges of its part and their subscribers. Empty: every other device receives
-  // the whole part.
+  // For each device, ranges of its part and their subscribers. An empty list means that every other
+  // device receives the whole part.
   std::vector<std::vector<subscriber_range>> subscribers;
-  // A mechanism of regions. docs/reference/mechanisms.md lists these mechanisms, and the bounds of
-  // the next two members.
+  // The name of a mechanism that regions support. docs/reference/mechanisms.md lists these
+  // mechanisms, and the bounds of the next two members.
   std::string mechanism = kernel::mechanism_name(kernel::mechanism::bulk_copy);
-  std::uint64_t chunk_bytes =  // maximum
+  std::uint64_t chunk_bytes =  // largest size of a chunk
       kernel::row_of(kernel::mechanism_parameter::chunk_bytes).initial;
-  std::uint32_t agent_threads =  // `polling` only
+  std::uint32_t agent_threads =  // for `polling` only
       kernel::row_of(kernel::mechanism_parameter::agent_threads).initial;
-  // How these threads copy: "vectors", by loads and stores, or "bulk", by cp.async.bulk through
-  // shared memory. "bulk" needs fewer threads for the same throughput; 4096 threads suffice on an
-  // H200. It takes 64 KiB of shared memory for every 32 threads, which the kernel then lacks. An
-  // agent is refused if it takes so much that not one warp of the kernel finds a place.
+  // How the agent's threads copy: "vectors", by loads and stores, or "bulk", by cp.async.bulk
+  // through shared memory. "bulk" needs fewer threads for the same throughput; 4096 threads suffice
+  // on an H200. For every 32 threads, "bulk" takes 64 KiB of shared memory from the kernel. The
+  // region refuses an agent that takes so much that not a single warp of the kernel finds a place.
   std::string agent_copy = "vectors";
-  // One for each device if its kernel calls `announce`. Entries of other processes' devices are
-  // ignored. Empty: kernels publish each element of their part once. Used only by `polling` and
-  // `copy-engine`.
+  // One element for each device, if the device's kernel calls `announce`. Entries for devices of
+  // other processes are ignored. An empty list means that kernels publish each element of their
+  // part once. Only `polling` and `copy-engine` use this list.
   std::vector<region_producer> producers;
-  // Debug mode: `store` and `publish` note each element. The exchange reports an element, with its
-  // block and chunk, that is stored outside of the device's part, published twice, published but
-  // not stored, or stored but not published. Debug mode takes 8 bytes for each element and is slow.
+  // Debug mode: `store` and `publish` note each element. The exchange reports each of these
+  // mistakes, with the element's block and chunk: stored outside of the device's part, published
+  // twice, published but not stored, or stored but not published. Debug mode takes 8 bytes for each
+  // element and is slow.
   bool checks = false;
 };
 
-// A replica in the caller's memory, which must outlive the region. It must be aligned to 16 bytes
-// and be device memory from cudaMalloc or virtual memory management. PyTorch's memory is.
+// A replica in the caller's memory. The memory must outlive the region and be aligned to 16 bytes.
+// It must be device memory from cudaMalloc or virtual memory management, as PyTorch's memory is.
 struct region_memory {
   void* front = nullptr;
   void* back = nullptr;
 };
 
-// The notes of the debug mode for one device, in the device's memory.
+// What the debug mode notes for one device, in the device's memory.
 struct region_audit {
   // The first mistake that the debug mode found.
   struct finding {
-    unsigned int what = 0;  // 0: nothing yet; 1: stored outside of the part; 2: published twice
+    unsigned int what = 0;  // 0: no mistake yet; 1: stored outside of the part; 2: published twice
     unsigned int block = 0;
     unsigned int other_block = 0;
     unsigned long long element = 0;
   };
-  std::uint64_t begin = 0;  // the part
+  std::uint64_t begin = 0;  // first element of the part
   std::uint64_t end = 0;
   unsigned int* stored = nullptr;  // for each element of the part: the block that stored it, plus 1
   // for each element of the part: the block that published it, plus 1
@@ -195,26 +199,27 @@ struct region_audit {
   finding* first = nullptr;
 };
 
-// The argument through which a kernel writes to a region. Kernels take it by value. It is valid for
-// kernels of the epoch in which it was made, and for graphs that captured these kernels.
+// The argument through which a kernel writes to a region. Kernels take the argument by value. It is
+// valid for kernels of the epoch in which it was made, and for graphs that captured these kernels.
 template <class T>
 struct region_writer {
-  replicated<T> view;          // front, back, and peers' backs if stores are inline
+  replicated<T> view;          // front, back, and (if stores are inline) the backs of peers
   kernel::chunk_table chunks;  // if its count is 0, no announcements are needed
-  region_audit audit;          // `first` is null outside of debug mode
+  region_audit audit;          // if `first` is null, debug mode is off
 };
 
 // An array that has a replica on each device of a group.
 class region {
  public:
   // Allocates the region's memory and sets every byte to 0xff. All ranks of a group must construct
-  // the region, with equal specs. If any rank fails, all ranks throw that error, and nothing is
-  // allocated.
+  // the region, with equal specs. If any rank fails, all ranks throw that rank's error, and nothing
+  // is allocated.
   region(const group& g, const region_spec& spec);
-  // Uses the caller's memory, given as one element for each local device. Its contents are kept.
+  // Makes a region in the caller's memory, which has one element of `memory` for each local device.
+  // The contents of the memory are kept.
   region(const group& g, const region_spec& spec, const std::vector<region_memory>& memory);
-  // A rank that cannot make the region must call this function in place of a constructor. It throws
-  // usage_error on all ranks.
+  // Tells the other ranks that this rank cannot make the region. The rank must call this function
+  // in place of a constructor. The function throws usage_error on all ranks.
   [[noreturn]] static void refuse(const group& g, const std::string& why);
   // Waits for the work that runs on the devices. All ranks must destroy their regions in the same
   // order. If a rank does not, the others wait for it until the deadline.
@@ -231,16 +236,17 @@ class region {
   // The elements that a device writes.
   kernel::element_range part(std::uint32_t device) const;
 
-  // The buffer that kernels read in the current epoch. Between epochs: the buffer that they read in
-  // the next one.
+  // The buffer that kernels read in the current epoch. Between epochs, this is the buffer that
+  // kernels read in the next epoch.
   void* front(std::uint32_t device) const;
-  // The buffer that kernels write in the same epoch. `exchange` swaps the two buffers.
+  // The buffer that kernels write in the same epoch as they read `front`. `exchange` swaps the two
+  // buffers.
   void* back(std::uint32_t device) const;
   // The backs of all devices, indexed by device, at the addresses by which this device accesses
   // them.
   std::vector<void*> backs(std::uint32_t device) const;
-  // The argument through which a kernel writes the device's part. The kernel takes it by value.
-  // Throws usage_error unless T has the size of an element.
+  // The argument through which a kernel writes the device's part. The kernel takes the argument by
+  // value. Throws usage_error unless T has the size of an element.
   template <class T>
   region_writer<T> writer(std::uint32_t device) const;
 
@@ -254,15 +260,16 @@ class region {
   // chunks.
   const std::vector<kernel::chunk>& chunks(std::uint32_t device) const;
   // Pointers into the device's memory, for producers that announce without `announce` or `publish`.
-  // After all its stores a block must pass a barrier; then one thread adds, to counters[c], the
-  // number of elements of chunk c that the block has stored. The addition must be a 64-bit atomic
-  // with release at device scope, such as PTX red.release.gpu or Triton's tl.atomic_add(...,
-  // sem="release", scope="gpu"). One launch must add targets[c] to counter c in all. Under
-  // `copy-engine` the addition must also acquire, and the thread that raises the counter to
-  // (*launches + 1) * targets[c] must store 1 to flags[c] with release at system scope.
+  // After all its stores, a block must pass a barrier. One thread of the block then adds to
+  // counters[c] the number of elements of chunk c that the block has stored. The addition must be a
+  // 64-bit atomic with release at device scope, such as PTX red.release.gpu or Triton's
+  // tl.atomic_add(..., sem="release", scope="gpu"). In all, one launch must add targets[c] to
+  // counter c. For `copy-engine` there are two more rules. The addition must also acquire. The
+  // thread that raises the counter to (*launches + 1) * targets[c] must store 1 to flags[c], with
+  // release at system scope.
   const kernel::chunk_table& table(std::uint32_t device) const;
-  // The memory in which kernels without `store` and `publish` can make their own notes for the
-  // debug mode. The pointers are null without debug mode.
+  // The memory in which kernels that do not use `store` and `publish` can make notes for the debug
+  // mode. Without debug mode the pointers are null.
   region_audit audit(std::uint32_t device) const;
 
  private:

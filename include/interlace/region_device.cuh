@@ -18,7 +18,8 @@ namespace interlace {
 
 namespace device {
 
-// Keeps the device's first finding. The atomics are relaxed; the end of the kernel orders them.
+// Notes a finding. Only the device's first finding is kept. The atomics are relaxed, and the end of
+// the kernel orders them.
 __device__ __forceinline__ void note_finding(const region_audit& audit, unsigned int what,
                                              unsigned int other, std::uint64_t element) {
   if (atomicCAS(&audit.first->what, 0U, what) != 0U) return;
@@ -42,10 +43,10 @@ __device__ __forceinline__ void audit_publication(const region_writer<T>& w, std
 
 }  // namespace device
 
-// Stores element i to the back. The element must be in the device's part. Under `inline` the value
-// is also stored to every subscriber's back, by one store each. Memory ordering: the stores are
-// weak. The subscribers see them after the epoch's exchange; the agent and copy engines see them
-// after the block's publication.
+// Stores element i to the back. The element must be in the device's part. With `inline`, the value
+// is also stored to every subscriber's back, by one store for each subscriber. Memory ordering: the
+// stores are weak. The subscribers see them after the epoch's exchange. The agent and copy engines
+// see them after the block's publication.
 template <class T, class I>
 __device__ __forceinline__ void store(const region_writer<T>& w, I i,
                                       std::type_identity_t<T> value) {
@@ -62,9 +63,9 @@ __device__ __forceinline__ void store(const region_writer<T>& w, I i,
 }
 
 // Announces that the block has stored all elements of [begin, end). All threads of the block must
-// call it with the same range. Exactly one block must publish each element in an epoch. Memory
-// ordering: the function begins with a barrier of the block. Then it releases at device scope
-// everything that threads of the block stored before.
+// call this function with the same range. In an epoch, exactly one block must publish each element.
+// Memory ordering: the function begins with a barrier of the block. It then releases at device
+// scope everything that threads of the block stored before.
 template <class T, class B, class E>
 __device__ __forceinline__ void publish(const region_writer<T>& w, B begin, E end) {
   if (w.chunks.count == 0 && w.audit.first == nullptr) return;
@@ -77,8 +78,8 @@ __device__ __forceinline__ void publish(const region_writer<T>& w, B begin, E en
   }
 }
 
-// All threads of a block call this function at the block's end. It announces that the block has
-// stored all elements to which spec.producers maps it. Memory ordering: as in publish.
+// Announces that the block has stored all elements to which spec.producers maps the block. All
+// threads of a block must call this function at the block's end. Memory ordering: as for publish.
 template <class T>
 __device__ __forceinline__ void announce(const region_writer<T>& w) {
   if (w.chunks.count == 0 || w.chunks.first == nullptr) return;

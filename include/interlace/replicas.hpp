@@ -1,4 +1,4 @@
-// The source and the destinations of a launch's chunks.
+// The memory from which the chunks of a launch are copied, and the memory to which they are copied.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace interlace::kernel {
 
-// The replica that a launch writes, and the replicas of all devices. They have the same layout and
-// begin at multiples of 16 bytes.
+// The replica that a launch writes, and the replicas of all devices. All replicas have the same
+// layout and begin at multiples of 16 bytes.
 struct replicas {
   const std::byte* from = nullptr;
   std::byte* to[max_devices] = {};

@@ -1,16 +1,16 @@
-// Packs updates of partitioned arrays on a GPU (`packed`): each warp has a packet for each bin,
-// that is, for each window of each owner, in shared memory, as interlace/kernel/update_packer.hpp
-// describes.
+// Packs updates of partitioned arrays on a GPU (the mechanism `packed`). Each warp has packets in
+// shared memory, one for each bin, that is, for each window of each owner.
+// interlace/kernel/update_packer.hpp describes how packets fill.
 //
-// Lanes that are converged at an update work together. If these are not all lanes of the warp,
-// other lanes may reach an update at the same time, so a lock in shared memory guards the warp's
-// packets. Lanes that wait for the lock sleep, and do not keep the others from running, because
-// lanes are scheduled independently (compute capability 7.0 and later).
+// Lanes that are converged at an update work together. If they are not all lanes of the warp, other
+// lanes can reach an update at the same time. A lock in shared memory therefore guards the warp's
+// packets. Lanes that wait for the lock sleep. They do not keep the other lanes from running,
+// because lanes are scheduled independently (compute capability 7.0 and later).
 //
-// Memory ordering: a packet is stored by weak stores, and its slot is taken by a relaxed atomic of
-// the device. Both become visible to the owner by the exchange, a later kernel of the same stream,
-// which releases and acquires at system scope. Updates without a packet are relaxed atomics, or
-// weak stores, at system scope.
+// Memory ordering: a packet is stored by weak stores, and its slot is taken by a relaxed atomic at
+// device scope. The exchange makes both visible to the owner. It is a later kernel of the same
+// stream, which releases and acquires at system scope. Updates without a packet are relaxed
+// atomics, or weak stores, at system scope.
 #pragma once
 
 #if !defined(__CUDACC__)
@@ -24,8 +24,8 @@
 
 namespace interlace::device {
 
-// Relaxed at system scope. Floating-point minima and maxima compare the bits as integers, as
-// atomic_min_relaxed does.
+// Updates an element, relaxed at system scope. Floating-point minima and maxima compare the bits as
+// integers, as atomic_min_relaxed does.
 template <combine Op, class T>
 __device__ __forceinline__ void combine_system(T* p, T value) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "updates are of numbers of 4 or 8 bytes");
@@ -95,8 +95,8 @@ __device__ __forceinline__ void combine_number(combine operation, void* at,
   }
 }
 
-// Combines a number in global memory with a value. One function for all kernels, because only
-// packets that find no room need it.
+// Combines a number in global memory with a value. All kernels share this one function, because
+// only packets that find no room need it.
 static __device__ __noinline__ void combine_any(kernel::number_type type, combine operation,
                                                 void* at, unsigned long long bits) {
   switch (type) {
@@ -115,10 +115,11 @@ static __device__ __noinline__ void combine_any(kernel::number_type type, combin
   }
 }
 
-// Stands for the bin if an update needs no packet.
+// The bin of an update that needs no packet.
 inline constexpr std::uint32_t no_bin = 0xffffffffU;
 
-// The packets of the warp that calls. Memory that lanes share is plain; __syncwarp orders it.
+// The packets of the calling warp. The memory that its lanes share is plain memory, and __syncwarp
+// orders the accesses.
 class warp_packets {
  public:
   __device__ __forceinline__ explicit warp_packets(const kernel::packing_table& table)
@@ -128,14 +129,14 @@ class warp_packets {
             threadIdx.x / 32 * kernel::packing_bytes_of_warp(table.bins, table.queues.packet_bytes);
   }
 
-  // Empties the packets. All lanes of the warp call it before the first update.
+  // Empties the packets. All lanes of the warp must call this function before the first update.
   __device__ __forceinline__ void clear() const {
     words()[threadIdx.x % 32] = 0;
     __syncwarp();
   }
 
-  // Adds an update to the packet `bin`. Adds nothing for no_bin. Any lanes of the warp may call it.
-  // Lanes that call it together stay together.
+  // Adds an update to the packet `bin`. Adds nothing for no_bin. Any lanes of the warp may call
+  // this function. Lanes that call it together stay together.
   template <combine Op, class T>
   __device__ __forceinline__ void add(std::uint32_t bin, std::uint32_t offset, T value) const {
     const std::uint32_t active = __activemask();
@@ -172,7 +173,8 @@ class warp_packets {
     if (locks) unlock(active);
   }
 
-  // Sends the packets that are not full. All lanes of the warp call it after the last update.
+  // Sends the packets that are not full. All lanes of the warp must call this function after the
+  // last update.
   __device__ __forceinline__ void finish() const {
     __syncwarp();
     for (std::uint32_t b = 0; b < table_.bins; ++b) {
@@ -194,7 +196,7 @@ class warp_packets {
     return head_ + kernel::packing_head_bytes + bin * table_.queues.packet_bytes;
   }
 
-  // Acquires and releases at block scope.
+  // Takes the lock. Acquires and releases at block scope.
   __device__ __forceinline__ void lock(std::uint32_t active) const {
     if ((active & ((1U << threadIdx.x % 32) - 1)) == 0) {
       std::uint32_t sleep_ns = 8;
@@ -215,7 +217,7 @@ class warp_packets {
     __syncwarp(active);
   }
 
-  // The lanes in the mask `active` send a packet.
+  // Sends a packet. The lanes in the mask `active` do this together.
   __device__ __forceinline__ void send(std::uint32_t active, std::uint32_t bin) const {
     const std::uint32_t windows = table_.queues.windows;
     const std::uint32_t owner = windows == 1 ? bin : bin / windows;
@@ -247,7 +249,7 @@ class warp_packets {
     __syncwarp(active);
   }
 
-  // Updates the owner's memory, because its queue is full.
+  // Updates the owner's memory directly, because the owner's queue is full.
   __device__ __forceinline__ void send_single(const unsigned char* p, std::uint32_t owner,
                                               std::uint32_t count, std::uint32_t rank,
                                               std::uint32_t lanes) const {
@@ -263,7 +265,7 @@ class warp_packets {
     }
   }
 
-  // Stores `bytes` bytes, rounded up to whole words of 16.
+  // Stores `bytes` bytes, rounded up to whole words of 16 bytes.
   __device__ __forceinline__ static void copy(const unsigned char* from, unsigned char* to,
                                               std::uint32_t bytes, std::uint32_t rank,
                                               std::uint32_t lanes) {
@@ -272,8 +274,8 @@ class warp_packets {
     }
   }
 
-  // Combines updates of the same element in a full packet. Returns whether this freed a quarter of
-  // the packet.
+  // Combines updates of the same element in a full packet. Returns true if this freed at least a
+  // quarter of the packet.
   template <combine Op, class T>
   __device__ __forceinline__ bool makes_room(std::uint32_t active, std::uint32_t bin) const {
     const std::uint32_t own = 1U << threadIdx.x % 32;
@@ -292,16 +294,18 @@ class warp_packets {
     auto* offsets = reinterpret_cast<std::uint32_t*>(p + table_.offsets_at);
     const std::uint32_t count = filled(bin);
     std::uint32_t kept = 0;
-    // Each turn takes an update for each lane. Updates that stay move to the front of the packet.
+    // In each turn, each lane takes one update. Updates that remain move to the front of the
+    // packet.
     for (std::uint32_t begin = 0; begin < count; begin += lanes) {
       const std::uint32_t k = begin + rank;
       const bool there = k < count;
       const std::uint32_t offset = there ? offsets[k] : 0;
-      std::uint32_t same = k;  // the place of an earlier update of the same element
+      std::uint32_t same = k;  // place of an earlier update of the same element
       for (std::uint32_t j = 0; j < kept; ++j) {
         if (offsets[j] == offset) same = j;
       }
-      // The lanes whose updates have the same element. Lanes without an update match no lane.
+      // Finds the lanes whose updates have the same element. A lane without an update matches no
+      // other lane.
       const unsigned long long key = there ? offset : (1ULL << 32U) + rank;
       const std::uint32_t alike = __match_any_sync(active, key);
       if (same == k) same = begin + __popc(active & ((alike & (0U - alike)) - 1));

@@ -5,32 +5,33 @@
 //       table, elements);
 //   updates.run(interlace::update_arrays{indices, values}, count, stream);
 //
-// A random update of a table that is larger than the GPU's L2 costs a read and a write of a sector
-// of memory, in an order that memory does not like. `run` first appends each update to the bin of
-// its window, a part of the table that fits in a thread block's shared memory. Then a block reads
-// the window, combines it with its updates, and writes it back. Where plain atomics are faster, as
-// in a table that the L2 holds, `run` uses them (cuda/updates/sizing.hpp).
+// If a table is larger than the GPU's L2, a random update costs a read and a write of a sector of
+// memory, in an order that makes memory slow. A window is a part of the table that fits in a thread
+// block's shared memory. `run` first appends each update to the bin of the update's window. A block
+// then reads the window, combines the window with its updates, and writes it back. Where plain
+// atomics are faster, for example for a table that fits in the L2, `run` uses plain atomics
+// (cuda/updates/sizing.hpp).
 //
 // What `run` promises:
 //
 // - Order: `run` enqueues, and the host never waits. All updates are applied when the stream
 //   reaches the end of the run. Until then other kernels must not write the table, and may see any
-//   of the updates. Updates are not ordered among each other, so the last writer of
-//   `combine::store` is any of the writers. Integers are exact. Sums of floating-point numbers
-//   depend on the order, which differs from run to run.
-// - Memory: at most `buffer_bytes`, by default a quarter of the table. A producer never waits: an
-//   update without room in its bin is applied at once.
+//   of the updates. Updates are not ordered among each other, so with `combine::store` any of the
+//   writers can be the last. Integer results are exact. Sums of floating-point numbers depend on
+//   the order, which differs from run to run.
+// - Memory: at most `buffer_bytes`, by default a quarter of the table. A producer never waits. An
+//   update that finds no room in its bin is applied at once.
 // - Errors: an element outside of the table is counted and not applied; `check` reports it. The
 //   constructor throws usage_error if the bins do not fit in the buffer, and device_error if the
 //   GPU has no memory for them.
 //
 // A producer is an object with `__device__ W begin(std::uint64_t i) const`. W walks over the
-// updates i, i + 32, i + 64, ...: `get()` returns the current one, and `advance()` goes 32 further.
-// So the lanes of a warp produce updates that follow each other. `run` may produce an update
-// several times, and each time it must be the same. `bytes` of a producer, if it has this static
-// member, is the memory that it reads for an update; `run` then weighs these bytes against those of
-// the table. `update_arrays` and `each_update` are producers; they read arrays, or call a function
-// object for each number.
+// updates i, i + 32, i + 64, ...: `get()` returns the current update, and `advance()` moves 32
+// updates further. The lanes of a warp therefore produce consecutive updates. `run` may produce an
+// update several times, and the producer must return the same update each time. A producer can have
+// a static member `bytes`, the number of bytes of memory that it reads for an update. `run` then
+// weighs these bytes against those of the table. Two producers are ready to use: `update_arrays`
+// reads arrays, and `each_update` calls a function object for each number.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -42,28 +43,28 @@
 
 namespace interlace {
 
-// The options of a caller. The library decides where a number is zero.
+// The options of a caller. Where a number is zero, the library decides.
 struct update_options {
-  std::uint64_t buffer_bytes = 0;  // the most memory for bins; 0: a quarter of the table
+  std::uint64_t buffer_bytes = 0;  // most memory for bins; 0 means a quarter of the table
   std::uint64_t window_bytes = 0;  // bytes of a window of the table; if not 0, bins are always used
 };
 
-// What happened to updates.
+// Counts of updates that did not go through a bin.
 struct update_report {
   std::uint64_t direct = 0;  // updates that found no room in their bin, and were applied at once
   std::uint64_t bad = 0;     // updates of elements that do not exist
 };
 
-// Record: what a bin stores for an update, in 8, 12 or 16 bytes. Codec: `element(record)` and
-// `value(record)`; by default the record's own functions.
+// Record is what a bin stores for an update, in 8, 12 or 16 bytes. Codec has the functions
+// `element(record)` and `value(record)`. By default these are the record's own functions.
 template <class Record, combine Op, class Codec = cuda::updates::own_codec<Record>>
 class scattered_updates {
  public:
   // The type of the table's elements.
   using value_type = typename Codec::value_type;
 
-  // The table lies in the memory of the current device, and outlives this object. One object serves
-  // one stream at a time.
+  // The table must lie in the memory of the current device and must outlive this object. One object
+  // serves one stream at a time.
   scattered_updates(value_type* table, std::uint64_t elements, const update_options& options = {},
                     const Codec& codec = {})
       : apply_{table, codec}, bins_(request_of(elements, options)) {}
@@ -74,17 +75,18 @@ class scattered_updates {
     run_in_stages(producer, count, stream, [](cuda::updates::stage) {});
   }
 
-  // Waits for the stream, and returns the counts since the last report.
+  // Waits for the stream. Returns the counts since the last report.
   update_report report(cudaStream_t stream) {
     const auto [direct, bad] = bins_.take_counts(stream);
     return {direct, bad.count};
   }
 
-  // Waits for the stream. Throws usage_error if an update had an element that does not exist; the
-  // message names the element and who produced it.
+  // Waits for the stream. Throws usage_error if an update had an element that does not exist. The
+  // message names the element and the block that produced the update.
   void check(cudaStream_t stream) { bins_.check(stream); }
 
-  // The sizes of the bins for a run of `count` updates of a producer; `plain` where there are none.
+  // The sizes of the bins for a run of `count` updates of a producer. If the run uses no bins,
+  // `plain` is set.
   template <class Producer>
   cuda::updates::sizing sizes(std::uint64_t count) const {
     return bins_.sizes(count, cuda::updates::produced_bytes<Producer>());
@@ -93,7 +95,7 @@ class scattered_updates {
   // --- stages, for measurements
   // -------------------------------------------------------------------
 
-  // The same as `run`. Calls mark(stage) whenever a stage has been enqueued.
+  // Does the same as `run`, and calls mark(stage) whenever a stage has been enqueued.
   template <class Producer, class Mark>
   void run_in_stages(const Producer& producer, std::uint64_t count, cudaStream_t stream,
                      const Mark& mark) {

@@ -336,7 +336,7 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
   }
   region_exchange work;
   std::uint32_t payload = 0;
-  // id of the partition, and its parity before the epoch
+  // The id of the partition, and its parity before the epoch.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> partitions;
   for (const std::uint32_t id : ids) {
     kernel::region_state& state = states_[id];

@@ -89,7 +89,7 @@ struct normal_equations {
   // The stride of the Cholesky factor's columns. With this stride, columns start aligned, and the
   // elements of a row are in different banks.
   static constexpr std::uint32_t column = F + 4;
-  // words of shared memory for each warp
+  // Words of shared memory for each warp.
   static constexpr std::uint32_t scratch = chunk > column ? chunk* F : column* F;
   static_assert(record <= scratch);
   static constexpr std::uint32_t shared_floats = rating_rows::per_block * scratch;
@@ -379,7 +379,7 @@ struct als_problem {
   float lambda = 0;
   float rate = 0;           // step size of the gradient method
   std::uint32_t steps = 1;  // gradient steps in an epoch
-  // each factor goes only to devices that have ratings of its user or item
+  // Each factor goes only to devices that have ratings of its user or item.
   bool to_readers = false;
 
   static als_problem make(

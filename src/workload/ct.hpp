@@ -194,7 +194,7 @@ struct project_rays {
     auto sum = lane_state<float>(block);
     auto residual = lane_state<float>(block);
     const std::uint32_t groups = (detectors + threads - 1) / threads;
-    // the number of blocks that share the same rays
+    // The number of blocks that share the same rays.
     const std::uint32_t parts = (size + strips - 1) / strips;
     const auto index = static_cast<std::uint32_t>(block.index());
     const std::uint32_t group = first_group + index / parts;
@@ -218,7 +218,7 @@ struct project_rays {
          strip += depth, at += family.slope * depth) {
       const auto origin = static_cast<std::int32_t>((at + before) >> fixed_bits) - 2;
       const std::int32_t end = origin + static_cast<std::int32_t>(used);
-      // the strip is outside of the image
+      // The strip is outside of the image.
       if (origin >= static_cast<std::int32_t>(size) || end <= 0) continue;
       const bool whole =
           origin >= 0 && end + 31 <= static_cast<std::int32_t>(size) && strip + depth <= size;

@@ -259,7 +259,7 @@ struct send_lines {
 
 struct take_lines : spectral_part {
   replicated<complex_number> lines;
-  // for each z, the place where the coefficients of that z begin
+  // For each z, the place where the coefficients of that z begin.
   local<const std::uint32_t> places;
   local<complex_number> three;  // [z][3][own ky][kx]
 

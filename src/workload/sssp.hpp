@@ -126,7 +126,7 @@ struct path_push {
   local<const float> weights;  // weights of this device's edges
   local<const float> known;    // distances of this device's vertices
   local<const std::uint32_t>
-      // for each vertex of this device, whether its distance changed in the last iteration
+      // For each vertex of this device, whether its distance changed in the last iteration.
       frontier;
   partitioned<float, combine::min> distance;
 

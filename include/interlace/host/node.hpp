@@ -163,7 +163,7 @@ class node : public kernel::cpu_node {
   std::vector<std::unique_ptr<std::byte[]>> allocations_;
   std::unique_ptr<checking_observer> checker_;
   std::vector<kernel::launch_work> work_;  // work of the current run
-  // for each exchange so far, the number of bytes that it delivered
+  // For each exchange so far, the number of bytes that it delivered.
   std::vector<double> sent_bytes_;
   std::vector<double> updated_before_;  // for each id, updated_bytes before the last exchange
   std::vector<double> updated_;         // for each id, updated_bytes at the last exchange

@@ -1,4 +1,4 @@
-// One access of one lane, as observers of serial blocks see it.
+// One access of one lane, in the form that observers of serial blocks get.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace interlace::kernel {
 
-// A separate type, so that no number is mistaken for a site.
+// A separate type, so that the compiler rejects a plain number in place of a site.
 enum class site_id : std::uintptr_t {};
 
 enum class access_kind : std::uint8_t { load, load_index, store, atomic, reduce };
@@ -20,13 +20,14 @@ struct access {
   std::uint32_t bytes = 0;
   const void* address = nullptr;
   site_id site{};
-  std::uint32_t depends = no_instruction;  // instruction that loaded the address
-  std::uint32_t region = 0;                // replicated only
+  std::uint32_t depends = no_instruction;  // number of the instruction that loaded the address
+  std::uint32_t region = 0;                // for replicated views
   std::uint64_t element = 0;               // index in the view
-  bool primary = true;  // false for the copies of an inline store and for its search for readers
+  // False for the copies that an inline store makes, and for its search for readers.
+  bool primary = true;
 };
 
-// Whether an access is part of the work that a kernel does under every mechanism.
+// Whether an access is part of the work that a kernel does with every mechanism.
 constexpr bool counts_as_work(const access& a) {
   return a.primary && a.space != memory_space::shared;
 }

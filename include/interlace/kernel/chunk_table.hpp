@@ -10,7 +10,7 @@ namespace interlace::kernel {
 struct chunk {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::uint32_t peers = 0;  // bit d: device d receives the chunk
+  std::uint32_t peers = 0;  // devices that receive the chunk; bit d stands for device d
   friend bool operator==(const chunk&, const chunk&) = default;
 };
 
@@ -22,18 +22,21 @@ struct publication {
 };
 
 struct chunk_table {
-  const std::uint32_t* first = nullptr;  // entries [first[b], first[b + 1]) are those of block b;
-                                         // length: blocks + 1
+  const std::uint32_t* first = nullptr;  // entries [first[b], first[b + 1]) belong to block b; the
+                                         // array has blocks + 1 elements
   const publication* entries = nullptr;  // the publications of all blocks, block by block
-  const chunk* chunks = nullptr;         // ascending
+  const chunk* chunks = nullptr;         // in ascending order
   std::uint32_t count = 0;
   std::uint32_t element_bytes = 0;
-  std::uint32_t copy_threads = 0;          // threads of each kernel that the launch's blocks launch
-  std::uint32_t region = 0;                // named only in error messages
-  unsigned long long* counters = nullptr;  // one counter for each chunk; counters only increase
-  const unsigned long long* targets = nullptr;   // for each chunk, the increase in one launch
-  const unsigned long long* launches = nullptr;  // the number of finished launches
-  // One flag for each chunk, set by the block that completes the chunk. Null: no flags are needed.
+  // The number of threads of each kernel that the launch's blocks launch.
+  std::uint32_t copy_threads = 0;
+  std::uint32_t region = 0;                // number of the region, for error messages only
+  unsigned long long* counters = nullptr;  // one counter for each chunk; a counter only increases
+  // For each chunk, the amount by which one launch increases the counter.
+  const unsigned long long* targets = nullptr;
+  const unsigned long long* launches = nullptr;  // number of finished launches
+  // One flag for each chunk. The block that completes a chunk sets its flag. Null if no flags are
+  // needed.
   unsigned int* flags = nullptr;
 };
 

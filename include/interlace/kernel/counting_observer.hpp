@@ -1,4 +1,4 @@
-// Observes kernels that run for their results alone, and counts the accesses that they make.
+// Counts the accesses of kernels that run only for their results.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,15 @@
 
 namespace interlace::kernel {
 
-// Counts the accesses of lanes to memory that is not shared. A store to a region counts once,
-// whatever the number of its subscribers.
+// Counts the accesses of lanes to memory other than shared memory. A store to a region counts once,
+// no matter how many subscribers the region has.
 class counting_observer {
  public:
   template <class I>
   using index = dependent_index<I>;
   static constexpr bool active = true;
 
-  // Accesses of all kernels so far.
+  // The number of accesses of all kernels so far.
   std::uint64_t accesses() const { return accesses_; }
 
   bool stores_inline() const { return false; }

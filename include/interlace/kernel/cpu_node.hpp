@@ -1,6 +1,6 @@
-// The common part of nodes whose memory the CPU can access: it makes, fills and reads arrays,
-// regions and reductions. Each node decides where their memory comes from, and what launches and
-// exchanges do with it.
+// The common part of nodes whose memory the CPU can access. It makes, fills and reads arrays,
+// regions and reductions. Each node decides where the memory comes from, and what launches and
+// exchanges do with the memory.
 #pragma once
 
 #include <algorithm>
@@ -127,7 +127,7 @@ class cpu_node {
   partitioned<T, Op> view(const partition<T, Op>& p, std::uint32_t device) const {
     return make_partitioned_view<T, Op>(states_[p.id], device, &counts_[p.id][device]);
   }
-  // The updates of a device's kernels so far.
+  // The counts of the updates that a device's kernels have made so far.
   template <class T, combine Op>
   const update_counts& counts(const partition<T, Op>& p, std::uint32_t device) const {
     return counts_[p.id][device];
@@ -136,8 +136,8 @@ class cpu_node {
  protected:
   explicit cpu_node(std::uint32_t devices) : devices_(devices) {}
 
-  // Makes a partition. `node` is this node; its function launch runs the kernels that combine what
-  // an exchange has delivered.
+  // Makes a partition. `node` is this node. Its function `launch` runs the kernels that combine
+  // what an exchange has delivered.
   template <class T, combine Op, class Node>
   partition<T, Op> make_partition(Node& node, region_options o) {
     auto state = make_partition_state(std::move(o), sizeof(T), Op, devices_);
@@ -169,34 +169,35 @@ class cpu_node {
     return {id};
   }
   // Launches the kernels that combine what the last exchange of a partition delivered. `parity` is
-  // the parity of the epoch that the exchange ended.
+  // the parity of the epoch that this exchange ended.
   void launch_arrivals(std::uint32_t id, std::uint32_t parity) {
     for (std::uint32_t d = 0; d < devices_; ++d) arrivals_[id](d, parity);
   }
-  // Copies contributions to the inboxes of their owners at once.
+  // Copies the contributions to a partition to the inboxes of their owners at once.
   void contribute(std::uint32_t id);
-  // The updates of each device's kernels so far. The index is the id.
+  // For each device, the counts of the updates that the device's kernels have made so far. The
+  // list's index is the id of the partition.
   using counts_by_device = std::array<update_counts, max_devices>;
   const std::deque<counts_by_device>& update_counters() const { return counts_; }
 
   // Combines a reduction's partials into its fronts.
   void fold(std::uint32_t id) { folds_[id](states_[id], devices_); }
-  // Copies a delivery between the buffers with this parity.
+  // Copies the elements of a delivery between the buffers with this parity.
   void deliver(std::uint32_t id, const delivery& d, std::uint32_t parity);
   // Exchanges a region or reduction at once.
   void exchange_now(std::uint32_t id);
-  // Runs a block only for its result: nothing is checked or timed.
+  // Runs a block only for its result. Nothing is checked or timed.
   template <class Kernel>
   void run_block(const Kernel& kernel, grid shape, std::uint64_t index, std::uint32_t warp_width) {
     serial_block<counting_observer> block(counted_, memory_, index, shape, warp_width);
     kernel(block);
     block.finish();
   }
-  // Accesses of all blocks that run_block ran.
+  // The number of accesses of all blocks that run_block has run.
   std::uint64_t counted_accesses() const { return counted_.accesses(); }
 
   std::vector<region_state> states_;  // one for each region and reduction; the index is the id
-  block_memory memory_;               // the memory of the block that runs
+  block_memory memory_;               // memory for the block that is running
 
  private:
   using fold_function = void (*)(region_state&, std::uint32_t devices);
@@ -213,9 +214,10 @@ class cpu_node {
 
   std::uint32_t devices_;
   std::vector<fold_function> folds_;  // the index is the id; null for regions
-  // The index is the id; empty for regions and reductions.
+  // The index is the id. Regions and reductions have an empty function.
   std::vector<std::function<void(std::uint32_t device, std::uint32_t parity)>> arrivals_;
-  mutable std::deque<counts_by_device> counts_;  // views have pointers to these
+  // A deque, because views have pointers to its elements.
+  mutable std::deque<counts_by_device> counts_;
   counting_observer counted_;
 };
 

@@ -1,6 +1,6 @@
 // A ring of slots between producers on one device and one consumer on another, or on the host. A
-// slot is free again once the consumer has returned its credit. So producers never overwrite an
-// unread slot. Even a ring with a single slot works.
+// slot is free again once the consumer has returned the slot's credit. Producers therefore never
+// overwrite an unread slot. Even a ring with a single slot works.
 //
 //   producer                                     consumer, for ticket 0, 1, 2, ...
 //     t = take_ticket(ring)                        wait_for_slot(ring, t, expired)
@@ -8,12 +8,13 @@
 //     ... write slot t % ring.slots ...            return_credit(ring, t)
 //     publish_slot(ring, t)
 //
-// Memory ordering: publish_slot releases, at system scope, what its thread wrote before; a
-// successful wait_for_slot acquires it. return_credit and wait_for_room do the same in the other
-// direction. If several threads of a block write a slot, the block must synchronize before one of
-// them publishes it. The order of tickets is the order in which the consumer reads.
+// Memory ordering: publish_slot releases at system scope, and a successful wait_for_slot acquires
+// at system scope. The consumer therefore sees everything that the producer's thread wrote before
+// publish_slot. return_credit and wait_for_room do the same in the other direction. If several
+// threads of a block write a slot, the block must synchronize before one of its threads publishes
+// the slot. The order of tickets is the order in which the consumer reads.
 //
-// Every wait ends: it calls `expired()` from time to time, and returns false once `expired()`
+// Every wait ends. A wait calls `expired()` from time to time, and returns false once `expired()`
 // returns true. After that the ring must not be used again, because its consumer would wait forever
 // for the slot of the abandoned ticket.
 #pragma once
@@ -28,9 +29,10 @@ namespace interlace::kernel {
 // `ready` in memory near the consumer. The producers poll `consumed`, so place `consumed` near the
 // producers.
 struct credit_ring {
-  std::uint64_t* ready = nullptr;     // [slots]: the last ticket published in this slot, plus 1
-  std::uint64_t* consumed = nullptr;  // the number of tickets that the consumer has returned
-  std::uint64_t* tickets = nullptr;   // the number of tickets that the producers have taken
+  // [slots]; for each slot, the last ticket that was published in it, plus 1
+  std::uint64_t* ready = nullptr;
+  std::uint64_t* consumed = nullptr;  // number of tickets that the consumer has returned
+  std::uint64_t* tickets = nullptr;   // number of tickets that the producers have taken
   std::uint64_t slots = 0;            // at least 1
 };
 
@@ -85,7 +87,8 @@ INTERLACE_HOST_DEVICE bool wait(const Done& done, const Expired& expired) {
 
 }  // namespace ring
 
-// Takes the next ticket. All producers of a ring are threads of one device, or of the host.
+// Takes the next ticket. The producers of a ring must all be threads of one device, or all be
+// threads of the host.
 INTERLACE_HOST_DEVICE std::uint64_t take_ticket(const credit_ring& r) {
   return ring::add_relaxed(r.tickets, 1);
 }

@@ -1,5 +1,5 @@
-// Fourier transforms as library calls. GPUs run cuFFT, and the CPU runs our own transform. The
-// simulated node charges the bytes and operations that are counted here.
+// Fourier transforms as library calls. GPUs run cuFFT, and the CPU runs the project's own
+// transform. The simulated node charges the bytes and operations that fft_call counts.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ struct alignas(8) complex_number {
 };
 
 // The kind of transform. No transform divides by the length. Forward transforms use exp(-2 pi i j k
-// / length). The transform of a real array keeps the first length / 2 + 1 numbers of each row.
+// / length). The spectrum of a real array has only the first length / 2 + 1 numbers of each row.
 enum class fft_kind : std::uint8_t {
-  columns_forward,   // spectrum: [length][count], every column in place
+  columns_forward,   // spectrum has the shape [length][count]; each column is transformed in place
   columns_backward,  //
   planes_forward,    // points [count][length][length] to spectrum [count][length][half]
-  planes_backward,   // the reverse; overwrites the spectrum
+  planes_backward,   // spectrum to points; overwrites the spectrum
 };
 
 // One transform: its kind, its size, and the arrays of the device on which it works.
@@ -29,19 +29,19 @@ struct fft {
   std::uint32_t length = 0;
   std::uint32_t count = 0;
   local<complex_number> spectrum;
-  local<float> points;  // only for planes
+  local<float> points;  // for planes only
 
-  // Complex numbers in a row of a real array's spectrum: length / 2 + 1.
+  // The number of complex numbers in a row of a real array's spectrum: length / 2 + 1.
   std::uint32_t half() const { return length / 2 + 1; }
 };
 
-// The call without on_gpu. Throws model_error if an array is shorter than the transform, or the
-// length is 0.
+// Makes the library call for a transform, without on_gpu. Throws model_error if an array is shorter
+// than the transform, or if the length is 0.
 //
-// The bytes are those of one pass over the data for each dimension; each pass is in place. A line
-// of n complex numbers counts 5 n log2(n) additions and multiplications, and a line of real numbers
-// counts half as many. This is the customary count (Frigo and Johnson, benchFFT). Kernels for
-// lengths with small factors nearly reach it.
+// The call moves the bytes of one pass over the data for each dimension. Each pass is in place. A
+// line of n complex numbers counts as 5 n log2(n) additions and multiplications, and a line of n
+// real numbers counts as half of that. This is the customary count (Frigo and Johnson, benchFFT).
+// Kernels for lengths with small factors nearly reach this count.
 library_call fft_call(const fft& f);
 
 }  // namespace interlace::kernel

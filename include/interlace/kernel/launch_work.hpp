@@ -1,5 +1,5 @@
-// The least data that a launch must move and the least operations that it must compute. Both bound
-// the launch's time from below, whatever the order of its accesses.
+// The least data that a launch must move, and the least operations that it must compute. Both bound
+// the launch's time from below, in whatever order the launch makes its accesses.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace interlace::kernel {
 // The size in bytes of a sector, the unit in which a GPU's memory moves data.
 inline constexpr std::uint64_t sector_bytes = 32;
 
-// Bytes count whole sectors of the device's own memory, each sector once. A cache of unlimited size
-// still causes this traffic if it starts empty.
+// The work of a launch. Bytes count whole sectors of the device's own memory, and each sector
+// counts once. Even a cache of unlimited size causes this traffic if the cache starts empty.
 struct launch_work {
   std::uint32_t device = 0;
   std::string name;                 // name of the kernel's type, or of the library call
-  std::uint64_t loaded_bytes = 0;   // bytes of sectors that the launch loads before it stores to
-                                    // them
-  std::uint64_t stored_bytes = 0;   // in sectors to which it stores; an atomic access is a load and
-                                    // a store
-  std::uint64_t touched_bytes = 0;  // bytes of sectors that it loads or to which it stores
-  // The operations of all lanes: those that `compute` names, and those of warps' sums and minima.
+  std::uint64_t loaded_bytes = 0;   // bytes of sectors that the launch loads before storing to them
+  std::uint64_t stored_bytes = 0;   // bytes of sectors to which the launch stores; an atomic access
+                                    // is a load and a store
+  std::uint64_t touched_bytes = 0;  // bytes of sectors that the launch loads or to which it stores
+  // The operations of all lanes: the operations in calls of `compute`, and those of warps' sums and
+  // minima.
   operation_counts operations;
 };
 

@@ -10,7 +10,7 @@
 
 namespace interlace::kernel {
 
-// Operations of all lanes together, by kind (see interlace::operation).
+// The number of operations of all lanes together, by kind (see interlace::operation).
 struct operation_counts {
   std::uint64_t fp32 = 0;
   std::uint64_t fp64 = 0;
@@ -18,42 +18,42 @@ struct operation_counts {
   std::uint64_t special = 0;
 };
 
-// The call works on the device's local and unified arrays. Accesses of the call to regions are not
-// tracked.
-//
-// The host and the simulated node call on_cpu once, when it is the call's turn in the stream. The
-// simulated node charges a launch for each of the call's kernels. The time of the kernel follows.
-// It is the longest of three times: the time in which the L2 moves the kernel's bytes, the time in
-// which the memory moves them, and the time in which the compute units execute the kernel's share
-// of the operations. A call that names no sweeps moves its bytes past the L2, as one kernel.
-//
-// The real node calls on_gpu with a cudaStream_t of the device, which is then the current device.
-// on_gpu must enqueue its work in that stream and in no other. It must neither wait nor allocate,
-// so that it can be captured in a graph, and it must throw if a launch fails. A kernel that it
-// launches early (programmatic dependent launch) must wait before it touches memory. The node calls
-// on_gpu once if it captures a graph. Without graphs, the node calls on_gpu once to load its
-// kernels, and once more for each run.
 // An array that one kernel of a library call reads or writes once, from its first to its last byte.
 struct library_sweep {
   const void* data = nullptr;
   std::uint64_t bytes = 0;
   bool writes = false;
-  std::uint32_t kernel = 0;  // the number of a kernel of the call, from 0 on
+  std::uint32_t kernel = 0;  // number of the kernel in the call, counted from 0
 };
 
+// A call of a library. It works on the device's local and unified arrays. The call's accesses to
+// regions are not tracked.
+//
+// The host and the simulated node call on_cpu once, when the call's turn comes in the stream. The
+// simulated node charges a launch for each of the call's kernels, followed by the kernel's time.
+// That time is the longest of three times: the time in which the L2 moves the kernel's bytes, the
+// time in which the memory moves them, and the time in which the compute units execute the kernel's
+// share of the operations. A call without sweeps moves its bytes past the L2, as one kernel.
+//
+// The real node calls on_gpu with a cudaStream_t of the device, which is then the current device.
+// on_gpu must enqueue its work in that stream and in no other. It must neither wait nor allocate,
+// so that it can be captured in a graph, and it must throw if a launch fails. A kernel that on_gpu
+// launches early (programmatic dependent launch) must wait before it touches memory. The node calls
+// on_gpu once if it captures a graph. Without graphs, the node calls on_gpu once to load its
+// kernels, and once more for each run.
 struct library_call {
   std::string name;                 // shown in timelines and errors
   std::uint64_t bytes_read = 0;     // bytes that the call reads from the device's own memory
   std::uint64_t bytes_written = 0;  // bytes that the call writes to the device's own memory
   operation_counts operations;
   std::vector<library_sweep>
-      sweeps;  // in the order of their kernels; together they move the bytes above
+      sweeps;  // in the order of their kernels; together the sweeps move the bytes above
   std::function<void()> on_cpu;
   std::function<void(void* stream)> on_gpu;
 };
 
 // Throws model_error if the device does not exist, or if the call lacks the function that this kind
-// of node calls.
+// of node needs.
 template <class Function>
 void check_call(const library_call& c, const Function& function, std::uint32_t device,
                 std::uint32_t devices) {

@@ -1,5 +1,5 @@
-// Mechanisms by value and by name. A row of src/kernel/mechanisms.toml describes a mechanism and
-// lists its parameters and traits. The table in C++ is generated from that file.
+// Mechanisms by value and by name. Each row of src/kernel/mechanisms.toml describes a mechanism and
+// lists its parameters and traits. The C++ table is generated from this file.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ constexpr const mechanism_parameter_row& row_of(mechanism_parameter p) {
 
 // The name that users type.
 constexpr const char* mechanism_name(mechanism m) { return row_of(m).name; }
-// Throws usage_error that lists the valid names.
+// Throws usage_error if no mechanism has this name. The error lists the valid names.
 mechanism parse_mechanism(const std::string& name);
 
 // Whether blocks announce which elements of a region's chunks they have written.
@@ -31,16 +31,16 @@ constexpr bool tracks_chunks(mechanism m) { return row_of(m).tracks_chunks; }
 // Whether an exchange begins only when the kernels before it are done, and then copies what they
 // wrote. The time of an epoch is then the time of the kernels plus the time of the copies.
 constexpr bool copies_behind_kernels(mechanism m) { return row_of(m).copies_after_kernels; }
-// Whether remote stores wait in a queue of the GPU. No existing GPU has such a queue.
+// Whether remote stores wait in a queue of the GPU. (No existing GPU has such a queue.)
 constexpr bool queues_stores(mechanism m) { return row_of(m).queues_stores; }
 
 // The three kinds of node: the reference node, the simulated node and the real node.
 enum class node_kind : std::uint8_t { host, sim, cuda };
 
-// Throws usage_error, with the reason, if this kind of node lacks the mechanism.
+// Throws usage_error if this kind of node lacks the mechanism. The error says why.
 void check_has(node_kind node, mechanism m);
 
-// The mechanisms with a trait, as text: "a, b or c".
+// The mechanisms that have a trait, as a text such as "a, b or c".
 std::string mechanisms_with(bool mechanism_row::*trait);
 
 }  // namespace interlace::kernel

@@ -1,4 +1,4 @@
-// The data about a partition that a kernel on a GPU needs to pack its updates.
+// What a kernel on a GPU needs to know about a partition in order to pack updates of the partition.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,13 @@ constexpr number_type number_type_of() {
   }
 }
 
-// The packets that a warp fills at a time: one for each window of each owner.
+// The most packets that a warp fills at a time. The warp has one packet for each window of each
+// owner.
 inline constexpr std::uint32_t most_bins = 30;
 
-// A warp's shared memory begins with a lock and, for each packet, the number of updates in it. The
-// last word of the head is the number of full packets that the warp sends without combining. The
-// packets follow.
+// A warp's shared memory begins with a head, and the packets follow. The head has a lock and, for
+// each packet, the number of updates in the packet. The last word of the head is the number of full
+// packets that the warp still sends without combining.
 inline constexpr std::uint32_t packing_head_bytes = 128;
 static_assert(packing_head_bytes >= 4 * (2 + most_bins));
 
@@ -41,11 +42,12 @@ INTERLACE_HOST_DEVICE constexpr std::uint32_t packing_bytes_of_warp(std::uint32_
 
 struct packing_table {
   update_queues queues;
-  std::uint32_t bins = 0;  // packets of a warp
+  std::uint32_t bins = 0;  // number of packets of a warp
   std::uint32_t value_bytes = 0;
   std::uint32_t capacity = 0;    // the most updates in a packet
-  std::uint32_t offsets_at = 0;  // where the offsets begin in a packet
-  std::uint32_t shared_at = 0;   // the first warp's shared memory, which follows the kernel's own
+  std::uint32_t offsets_at = 0;  // byte at which the offsets begin in a packet
+  // Where the first warp's shared memory begins, after the kernel's own shared memory.
+  std::uint32_t shared_at = 0;
   number_type type = number_type::u32;
   combine operation = combine::add;
   void* parts[max_devices] = {};

@@ -1,5 +1,5 @@
-// Partitions as every node keeps them: their memory, the views of kernels, and the kernels that
-// combine what has arrived with the owner's part.
+// The part of partitions that all nodes have in common: their memory, the views for kernels, and
+// the kernels that combine what has arrived with the owner's part.
 //
 // A mechanism decides where kernels combine an update of another device's element:
 //
@@ -12,13 +12,14 @@
 //   moves_packets     nowhere: the same, but the queues are in the device's own memory, and the
 //                     exchange moves all of them, full or not
 //
-// Inboxes, queues and counters exist twice. A device may begin the next epoch before an owner has
-// emptied what the last exchange delivered, but it cannot begin the epoch after that.
+// Inboxes, queues and counters exist twice, for even and odd epochs. A device can begin the next
+// epoch before an owner has combined what the last exchange delivered. But no device can begin the
+// epoch after that.
 //
-// Updates of a part that is larger than the L2 each load a line of memory and write it back. Such a
-// part can have windows (`update_windows`). A packet has updates of one window, and the owner
-// combines one window after another (propagation blocking). A device then packs updates of its own
-// elements, too.
+// If a part is larger than the L2, each update loads a line of memory and writes it back. Such a
+// part can have windows (`update_windows`). All updates of a packet then belong to one window, and
+// the owner combines one window after another (propagation blocking). A device then packs updates
+// of its own elements, too.
 #pragma once
 
 #include <algorithm>
@@ -30,56 +31,57 @@
 
 namespace interlace::kernel {
 
-// Whether partitions have the mechanism.
+// Whether the mechanism supports partitions.
 constexpr bool takes_updates(mechanism m) {
   const mechanism_row& row = row_of(m);
   return row.updates_owner || row.updates_partials || row.packs_updates || row.moves_packets;
 }
 
-// Whether kernels pack updates.
+// Whether kernels pack updates with this mechanism.
 constexpr bool packs_updates(const mechanism_row& row) {
   return row.packs_updates || row.moves_packets;
 }
 
 // Checks the options and fills the state of a partition, but allocates no memory. Throws
-// usage_error if partitions lack the mechanism or a parameter is out of its bounds, and model_error
-// if the boundaries do not fit.
+// usage_error if the mechanism does not support partitions, or if a parameter is out of its bounds.
+// Throws model_error if the boundaries do not fit.
 region_state make_partition_state(region_options options, std::uint32_t element_bytes,
                                   combine operation, std::uint32_t devices);
 
-// The bytes of memory that devices need in addition to their parts.
+// The number of bytes that devices need in addition to their parts.
 std::uint64_t partials_bytes(const region_state& state);
 std::uint64_t inbox_bytes(const region_state& state, std::uint32_t device);
 std::uint64_t outbox_bytes(const region_state& state);
 std::uint64_t counters_bytes(const region_state& state);
 
-// The bytes of a block's shared memory that packets take.
+// The number of bytes that packets take in a block's shared memory.
 std::uint32_t packing_bytes(const region_state& state, std::uint32_t threads,
                             std::uint32_t warp_width);
 
-// Throws usage_error, which says what to change, if a block of this shape has no room for its own
-// shared memory and for its packets in the `room` bytes that a block of the GPU can have.
+// A block of the GPU can have `room` bytes of shared memory. Throws usage_error if that is too
+// little for a block of this shape with its own shared memory and its packets. The error says what
+// to change.
 void check_packing(const region_state& state, grid shape, std::uint32_t warp_width,
                    std::uint64_t room, std::uint32_t gpu);
 
-// A part of a device's contributions, and its place in the inbox of the owner.
+// A part of a device's contributions, and the place for it in the inbox of the owner.
 struct contribution {
   std::uint32_t to = 0;
   const void* from = nullptr;
   void* inbox = nullptr;
   std::uint64_t bytes = 0;
 };
-// The contributions of a device in the current epoch, beginning with those for the next device.
-// Empty in runs without transfers; their results are not valid.
+// The contributions of a device in the current epoch. The contributions for the next device come
+// first. The list is empty in runs without transfers, and the results of such runs are not valid.
 std::vector<contribution> contributions_of(const region_state& state, std::uint32_t device);
 
-// A queue of packets in a device's outbox, and its place in the inbox of the owner.
+// A queue of packets in a device's outbox, and the place for it in the inbox of the owner.
 using queue_move = contribution;
-// The queues that the exchange moves for a device whose inboxes have the parity.
+// The queues that the exchange moves for a device. `parity` selects one of the two inboxes.
 std::vector<queue_move> queue_moves_of(const region_state& state, std::uint32_t device,
                                        std::uint32_t parity);
 
-// The packets that a warp fills at a time.
+// The number of packets that a warp fills at a time.
 std::uint32_t packing_bins(const region_state& state);
 
 // The queues of a device's packets in the current epoch.
@@ -108,16 +110,16 @@ partitioned<T, Op> make_partitioned_view(const region_state& state, std::uint32_
 inline constexpr std::uint32_t delivery_threads = 256;
 inline constexpr std::uint64_t most_delivery_blocks = 1024;
 
-// Combines a device's part with the contributions in its inbox, and resets the contributions of
-// the device itself.
+// Combines a device's part with the contributions in its inbox. Resets the device's own
+// contributions.
 template <class T, combine Op>
 struct combine_contributions {
   static constexpr std::uint32_t threads = delivery_threads;
 
   local<T> part;
   local<const T> inbox;     // [device][element of the part]
-  local<T> partials;        // [element]
-  std::uint64_t first = 0;  // the first element of the part
+  local<T> partials;        // [element of the whole array]
+  std::uint64_t first = 0;  // first element of the part
   std::uint32_t device = 0;
   std::uint32_t devices = 0;
 
@@ -142,24 +144,24 @@ struct combine_contributions {
   }
 };
 
-// Combines a device's part with the updates in its queues, a warp for each packet. If the part has
-// windows, a launch combines the updates of one of them. Resets the device's own counters for the
-// next epoch.
+// Combines a device's part with the updates in its queues. One warp handles each packet. If the
+// part has windows, a launch combines the updates of one window. Resets the device's own counters
+// for the next epoch.
 template <class T, combine Op>
 struct unpack_updates {
   static constexpr std::uint32_t threads = delivery_threads;
 
-  partitioned<T, Op> part;  // only the device's part: this view has one owner
+  partitioned<T, Op> part;  // a view with one owner, which has only the device's part
   std::uint32_t device = 0;
   std::uint32_t devices = 0;
-  std::uint32_t packets = 0;  // room of each queue
+  std::uint32_t packets = 0;  // number of packets for which each queue has room
   std::uint32_t packet_words = 0;
-  std::uint32_t offsets_at = 0;  // in words
+  std::uint32_t offsets_at = 0;  // offset in a packet, in words
   std::uint32_t windows = 1;
-  std::uint32_t window = 0;                     // the window of this launch
-  const std::uint32_t* queues = nullptr;        // the device's queues, by sender
-  const std::uint32_t* sent[max_devices] = {};  // the counters of each sender, by owner
-  local<std::uint32_t> next;                    // the device's own counters, by owner
+  std::uint32_t window = 0;                     // number of this launch's window
+  const std::uint32_t* queues = nullptr;        // queues of the device, ordered by sender
+  const std::uint32_t* sent[max_devices] = {};  // for each sender, its counters, ordered by owner
+  local<std::uint32_t> next;                    // the device's own counters, ordered by owner
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -185,7 +187,7 @@ struct unpack_updates {
           }
           return;
         }
-        // Each lane looks at the window of a packet.
+        // Each lane looks up the window of one packet.
         const std::uint32_t width = block.warp_width();
         for (std::uint64_t p = first * width; p < count; p += block.count() * warps * width) {
           warp.each([&](auto lane) {
@@ -218,8 +220,8 @@ struct unpack_updates {
   }
 };
 
-// Combines all contributions with the owners' parts at once, and resets them. Works only on nodes
-// whose memory the CPU can access.
+// Combines all contributions with the owners' parts at once, and resets the contributions. Works
+// only on nodes whose memory the CPU can access.
 template <class T, combine Op>
 void fold_contributions(region_state& state, std::uint32_t devices) {
   for (std::uint32_t owner = 0; owner < devices && devices > 1; ++owner) {

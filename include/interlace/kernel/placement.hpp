@@ -9,13 +9,13 @@ namespace interlace::kernel {
 
 struct page_placement {
   enum class kind : std::uint8_t {
-    round_robin,  // pages go to the devices in turn, starting after the last device of the
-                  // previous round-robin array
-    contiguous,   // an equal part of each array for each device
+    round_robin,  // pages go to the devices in turn, beginning after the device that got the last
+                  // page of the previous round-robin array
+    contiguous,   // each device gets an equal part of each array
     one_device,
   };
   kind how = kind::round_robin;
-  std::uint32_t device = 0;  // only for one_device
+  std::uint32_t device = 0;  // for one_device only
 
   static page_placement contiguous() { return {kind::contiguous, 0}; }
   static page_placement on(std::uint32_t device) { return {kind::one_device, device}; }
@@ -26,17 +26,18 @@ struct page_placement {
 // device that does not exist.
 page_placement parse_page_placement(const std::string& name, std::uint32_t devices);
 
-// The home of page `page` of an array with `pages` pages, if `before` pages of earlier arrays were
-// placed round-robin.
+// The home of page `page` of an array with `pages` pages. `before` is the number of pages of
+// earlier arrays that were placed round-robin.
 std::uint32_t home_of_page(const page_placement& how, std::uint64_t page, std::uint64_t pages,
                            std::uint64_t before, std::uint32_t devices);
 
 enum class block_placement : std::uint8_t {
-  contiguous,   // device d has the blocks [d * n, (d + 1) * n); n is an equal share, rounded up
-  round_robin,  // block by block to the devices in turn
+  // Device d has the blocks [d * n, (d + 1) * n), where n is an equal share, rounded up.
+  contiguous,
+  round_robin,  // one block after another goes to the devices in turn
 };
 
-// Accepts "contiguous" or "round-robin"; throws usage_error for another name.
+// Accepts "contiguous" or "round-robin". Throws usage_error for any other name.
 block_placement parse_block_placement(const std::string& name);
 
 // The blocks of a device: `count` blocks, numbered first, first + stride, and so on.

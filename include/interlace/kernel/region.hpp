@@ -1,5 +1,5 @@
-// Regions and reductions as every node keeps them: who owns what, who subscribes, which buffer is
-// the front. Nodes add memory and movement.
+// The part of regions and reductions that all nodes have in common: who owns which elements, who
+// subscribes to them, and which buffer is the front. Nodes add the memory and the movement of data.
 //
 // The interface of a node for workloads (interlace/kernel/cpu_node.hpp and interlace/host/node.hpp
 // are its plainest implementations):
@@ -60,25 +60,28 @@
 namespace interlace::kernel {
 
 // The description of a region: who owns and who receives its elements, and the mechanism that moves
-// them. create_region throws model_error if owners, subscribers and readers do not fit together,
-// and usage_error if a mechanism's parameter is out of its bounds or the node lacks the mechanism.
+// them. create_region throws model_error if owners, subscribers and readers contradict each other.
+// It throws usage_error if a mechanism's parameter is out of its bounds, or if the node lacks the
+// mechanism.
 struct region_options {
   std::vector<std::uint64_t> boundaries;  // device d owns [boundaries[d], boundaries[d + 1])
-  // For each owner, ranges of its part and the devices that receive each range. Empty: every other
-  // device receives the whole part.
+  // For each owner, ranges of its part and the devices that receive each range. If the list is
+  // empty, every other device receives the whole part.
   std::vector<std::vector<subscriber_range>> subscribers;
   // For each group of 2^reader_shift elements, the other devices whose kernels read the group (bit
-  // d: device d). These devices must be subscribers. Stores of kernels go only to these devices;
-  // copies move whole ranges. Empty: all subscribers. Page subscriptions (gps) replace this list.
+  // d stands for device d). These devices must be subscribers. Stores of kernels go only to these
+  // devices, while copies move whole ranges. If the list is empty, stores go to all subscribers.
+  // Page subscriptions (gps) replace this list.
   std::vector<std::uint16_t> readers;
   std::uint32_t reader_shift = 0;
   interlace::kernel::mechanism mechanism = mechanism::bulk_copy;
-  // The number of kernel launches in one epoch under `split`.
+  // The number of kernel launches in one epoch, for the mechanism `split`.
   std::uint32_t split_ranges = row_of(mechanism_parameter::ranges).initial;
   // Used only by mechanisms that track chunks. In each epoch, each device must then write the
   // region with a single launch.
-  std::uint64_t chunk_bytes = row_of(mechanism_parameter::chunk_bytes).initial;  // maximum
-  // Threads of the polling agent, or of each kernel under `device-launch`.
+  // the largest size of a chunk
+  std::uint64_t chunk_bytes = row_of(mechanism_parameter::chunk_bytes).initial;
+  // The number of threads of the polling agent, or of each kernel that `device-launch` launches.
   std::uint32_t agent_threads = row_of(mechanism_parameter::agent_threads).initial;
   interlace::kernel::agent_copy agent_copy = agent_copy::vectors;
   // Used only by mechanisms that track chunks. If false, a run skips the transfers and does
@@ -86,40 +89,42 @@ struct region_options {
   // and the run measures the cost of tracking chunks and of starting transfers (PROACT, section
   // V-C). On GPUs the run measures the cost of tracking alone, and the replicas are not valid.
   bool transfers = true;
-  // nccl only
+  // For nccl only.
   interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;
-  memory_hint hint = memory_hint::none;  // unified-memory only
-  // Only for partitions under `packed`: the bytes of a packet, and the number of updates that an
-  // owner can receive from each other device in an epoch. Further updates leave one by one. 0: as
-  // many updates as the owner has elements.
+  memory_hint hint = memory_hint::none;  // for unified-memory only
+  // For partitions with the mechanism `packed`: the size of a packet in bytes, and the number of
+  // updates that an owner can receive from each other device in an epoch. Further updates leave one
+  // by one. 0 means as many updates as the owner has elements.
   std::uint32_t packet_bytes = 512;
   std::uint64_t queued_updates = 0;
-  bool combine_in_packets = true;  // whether updates of one element in a packet become one
-  // The windows of each part, at least 1. Several windows need shared memory for more packets.
+  bool combine_in_packets = true;  // whether updates of the same element are combined in a packet
+  // The number of windows of each part, at least 1. More windows need shared memory for more
+  // packets.
   std::uint32_t update_windows = 1;
 };
 
-// Whether kernels consult `readers` when they store.
+// Whether a kernel's store looks up `readers`.
 bool stores_to_readers(const region_options& options);
 
-// The handle of a region or a reduction, which an exchange takes. `id` counts from 0 on each node.
+// The handle of a region or a reduction. An exchange takes such handles. `id` counts from 0 on each
+// node.
 struct exchangeable {
   std::uint32_t id = 0;
 };
-// The handle of a region with elements of type T. The handle is valid as long as its node lives;
-// copies of the handle name the same region.
+// The handle of a region with elements of type T. The handle is valid as long as its node lives.
+// Copies of the handle name the same region.
 template <class T>
 struct region : exchangeable {};
 // The handle of a reduction that combines elements of type T by `Op`. The handle is valid as long
-// as its node lives; copies of the handle name the same reduction.
+// as its node lives. Copies of the handle name the same reduction.
 template <class T, combine Op>
 struct reduction : exchangeable {};
-// The handle of a partition: an array whose elements each have one owner, and which kernels on all
-// devices update by `Op`. The handle is valid as long as its node lives.
+// The handle of a partition. A partition is an array in which each element has one owner. Kernels
+// on all devices update its elements by `Op`. The handle is valid as long as its node lives.
 template <class T, combine Op>
 struct partition : exchangeable {};
 
-// Elements [begin, end) go from their owner to another device once in each epoch.
+// Elements [begin, end) that go from their owner to another device once in each epoch.
 struct delivery {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
@@ -136,42 +141,44 @@ struct region_state {
   region_options options;
   std::uint32_t parity = 0;  // buffers[device][parity] is the front
   std::array<std::array<void*, 2>, max_devices> buffers{};
-  // The list options.readers in each device's memory, for regions whose stores go to readers.
+  // For regions whose stores go to readers: the list options.readers in each device's memory.
   std::array<const std::uint16_t*, max_devices> readers{};
 
-  // Reductions only: buffers[device][0] is the front, and kernels accumulate in partials[device].
+  // For reductions only: buffers[device][0] is the front, and kernels accumulate in
+  // partials[device].
   std::uint32_t copies = 1;
   std::array<void*, max_devices> partials{};
 
-  // Partitions only (interlace/kernel/partition.hpp): buffers[device][0] is the device's part.
-  // partials[device], which has all elements, accumulates the device's contributions. Contributions
-  // of other devices arrive in inboxes[device][parity]. Under `packed`, this memory holds queues of
-  // packets. sent[device] counts the device's packets: for each parity, a number for each owner.
+  // For partitions only (interlace/kernel/partition.hpp): buffers[device][0] is the device's part.
+  // partials[device] has all elements and accumulates the device's contributions. Contributions of
+  // other devices arrive in inboxes[device][parity]. With the mechanism `packed`, an inbox holds
+  // queues of packets. sent[device] counts the device's packets: it has a number for each parity
+  // and owner.
   bool is_partition = false;
   std::array<std::array<void*, 2>, max_devices> inboxes{};
   std::array<std::uint32_t*, max_devices> sent{};
-  std::array<void*, max_devices> outboxes{};  // queues that an exchange moves to inboxes
-  std::uint32_t queued_packets = 0;           // room of each queue
-  std::uint32_t window_shift = 0;             // log2 of the elements of a window
-  std::uint32_t update_windows = 1;           // windows of the largest part
+  std::array<void*, max_devices> outboxes{};  // queues that an exchange moves to the inboxes
+  std::uint32_t queued_packets = 0;           // number of packets for which each queue has room
+  std::uint32_t window_shift = 0;             // log2 of the number of elements of a window
+  std::uint32_t update_windows = 1;           // number of windows of the largest part
 
   // Whether this is a region, and neither a reduction nor a partition.
   bool is_region() const { return !is_reduction && !is_partition; }
-  // The elements that a device owns.
+  // The number of elements that a device owns.
   std::uint64_t part_size(std::uint32_t device) const {
     return options.boundaries[device + 1] - options.boundaries[device];
   }
 
-  // The devices that share the region.
+  // The number of devices that share the region.
   std::uint32_t devices() const {
     return static_cast<std::uint32_t>(options.boundaries.size()) - 1;
   }
-  // Whether a device is sure to have the last value of an element after an exchange, whatever the
+  // Whether a device is sure to have the last value of an element after an exchange, with every
   // mechanism.
   bool receives(std::uint32_t device, std::uint64_t element) const;
   // All deliveries of an exchange, owner by owner.
   std::vector<delivery> deliveries() const;
-  // The deliveries of one owner, restricted to the ranges `complete` of its part.
+  // The deliveries of one owner, limited to the ranges `complete` of its part.
   std::vector<delivery> deliveries(std::uint32_t owner,
                                    const std::vector<element_range>& complete) const;
 };
@@ -180,12 +187,12 @@ struct region_state {
 void check_front(std::uint64_t elements, const region_state& state);
 
 // Checks the options and fills the state of a region whose elements have `element_bytes` bytes, but
-// allocates no memory. Throws model_error if owners, subscribers and readers do not fit together,
-// and usage_error if a mechanism's parameter is out of its bounds.
+// allocates no memory. Throws model_error if owners, subscribers and readers contradict each other.
+// Throws usage_error if a mechanism's parameter is out of its bounds.
 region_state make_region_state(region_options options, std::uint32_t element_bytes,
                                std::uint32_t devices);
 // Fills the state of a reduction of `elements` elements with `copies` places for each element, but
-// allocates no memory. Throws model_error if either number is 0.
+// allocates no memory. Throws model_error if `elements` or `copies` is 0.
 region_state make_reduction_state(std::uint64_t elements, std::uint32_t copies,
                                   std::uint32_t element_bytes);
 
@@ -222,8 +229,9 @@ reduced<T, Op> make_reduced_view(const region_state& state, std::uint32_t device
           state.elements, state.copies};
 }
 
-// Combines the partials of all devices, device by device and copy by copy. Stores the results in
-// every front and resets the partials. Works only on nodes whose memory the CPU can access.
+// Combines the partial results of all devices, device by device and copy by copy. Stores the
+// results in every front and resets the partial results. Works only on nodes whose memory the CPU
+// can access.
 template <class T, combine Op>
 void fold_partials(region_state& state, std::uint32_t devices) {
   for (std::uint64_t i = 0; i < state.elements; ++i) {
@@ -240,8 +248,8 @@ void fold_partials(region_state& state, std::uint32_t devices) {
   }
 }
 
-// Bytes on the wires of the node. Bytes are counted where they leave a device. A reply leaves the
-// device whose memory is read.
+// The bytes on the wires of the node. Bytes are counted where they leave a device. A reply leaves
+// the device whose memory is read.
 struct wire_bytes {
   double useful = 0;    // payload that a kernel of the receiver reads
   double protocol = 0;  // headers, framing, padding, flow control
@@ -257,98 +265,104 @@ struct timeline_event {
   double end_s = 0;
 };
 
-// Stores of kernels to other devices. One store is the data that `inline` would send as one packet:
-// the bytes of a warp in one line. On PCIe such a store is a run of bytes; on NVLink it is a run of
-// sectors.
+// The stores of kernels to other devices. One store is the data that `inline` would send as one
+// packet: what a warp writes to one line. On PCIe each run of bytes is a store of its own, and on
+// NVLink each run of sectors.
 struct remote_store_counts {
   std::uint64_t stores = 0;
   std::uint64_t bytes = 0;
-  std::array<std::uint64_t, 8> sizes{};  // stores of 2^k to 2^(k + 1) - 1 bytes
-  std::uint64_t packets = 0;             // packets that carried the stores
-  std::uint64_t wire = 0;                // all bytes of these packets
-  std::uint64_t overwritten = 0;         // bytes stored again before they were sent
-  std::uint64_t flushes = 0;  // flushes of a queue's windows, or of its lines if the queue combines
-                              // lines
-  std::uint64_t subpackets = 0;  // runs of bytes that have a sub-header
+  // The element k counts stores of 2^k to 2^(k + 1) - 1 bytes.
+  std::array<std::uint64_t, 8> sizes{};
+  std::uint64_t packets = 0;      // packets that carried the stores
+  std::uint64_t wire = 0;         // number of all bytes in these packets
+  std::uint64_t overwritten = 0;  // number of bytes that were stored again before they were sent
+  std::uint64_t flushes = 0;      // number of flushes of a queue's windows, or of its lines if the
+                                  // queue combines lines
+  std::uint64_t subpackets = 0;   // number of runs of bytes that have a sub-header
   std::uint64_t subheader_bytes = 0;
-  // Reasons for flushes, in this order: a store outside of the window, a store beyond the payload,
-  // no free entry, a release, a load from a line, an atomic to a line, a time without stores.
+  // The number of flushes for each reason. The reasons have this order: a store outside of the
+  // window, a store beyond the payload, no free entry, a release, a load from a line, an atomic to
+  // a line, a time without stores.
   std::array<std::uint64_t, 7> reasons{};
 };
 
-// Loads of kernels on machines where part of the memory belongs to other devices (unified views).
-// One access is one line that one instruction of a warp touches.
+// The loads of kernels on machines where part of the memory belongs to other devices (unified
+// views). One access is one line that one instruction of a warp touches.
 struct remote_load_counts {
-  std::uint64_t vector_accesses = 0;  // loads, stores and atomics, except scalar ones
-  // on machines with scalar caches: loads of one element for a whole warp
+  std::uint64_t vector_accesses = 0;  // loads, stores and atomics other than scalar accesses
+  // Loads of one element for a whole warp, on machines with scalar caches.
   std::uint64_t scalar_accesses = 0;
   std::uint64_t local = 0;  // vector loads
   std::uint64_t remote = 0;
-  std::uint64_t hits = 0;          // remote loads that hit in first-level caches
-  std::uint64_t useful_bytes = 0;  // bytes that lanes want from remote lines, counted in words of 4
-  std::uint64_t local_stores = 0;  // includes atomics
-  std::uint64_t remote_stores = 0;  // includes atomics
-  std::uint64_t requests = 0;       // requests to other devices
+  std::uint64_t hits = 0;  // remote loads that hit in first-level caches
+  // Bytes of remote lines that lanes read, counted in words of 4 bytes.
+  std::uint64_t useful_bytes = 0;
+  std::uint64_t local_stores = 0;   // stores and atomics
+  std::uint64_t remote_stores = 0;  // stores and atomics
+  std::uint64_t requests = 0;       // requests that were sent to other devices
   std::uint64_t reply_bytes = 0;    // payload of the replies to these requests
   std::uint64_t wire = 0;           // bytes of requests and replies
   double mean_latency_s = 0;        // mean time from the requesting GPU's port until the reply
-  std::uint64_t bypassed = 0;       // remote loads that did not look into the L1
-  // bypassed loads whose pieces an MSHR entry already fetches
+  std::uint64_t bypassed = 0;       // remote loads that did not look up the L1
+  // Bypassed loads whose pieces an MSHR entry was already fetching.
   std::uint64_t mask_hits = 0;
-  std::uint64_t mask_misses = 0;  // bypassed loads whose line had an MSHR entry with other pieces
+  std::uint64_t mask_misses = 0;  // bypassed loads whose line had an MSHR entry for other pieces
   std::uint64_t coalesced = 0;    // packets with pieces of several replies
-  std::uint64_t timeouts = 0;     // coalesced packets sent because of a timeout
+  std::uint64_t timeouts = 0;     // coalesced packets that a timeout sent
   std::uint64_t pieces = 0;       // pieces in coalesced packets
   std::uint64_t cache_hits = 0;   // hits in the RDMA caches
   std::uint64_t cache_misses = 0;
   std::array<std::uint64_t, 32> by_words{};  // number of remote loads; the index is the number of
-                                             // 4-byte words that lanes want, minus 1
-  // Pages that have an optimisation of their own, one count for each optimisation.
+                                             // 4-byte words that the lanes read, minus 1
+  // The number of pages for which an optimisation was chosen individually, for each optimisation.
   std::uint64_t coalesced_pages = 0;
   std::uint64_t cached_pages = 0;
   std::uint64_t migrated_pages = 0;
-  std::uint64_t migrated_again = 0;     // migrated pages that had been given to a GPU before
-  std::uint64_t delayed_touches = 0;    // first touches that moved no page
+  std::uint64_t migrated_again = 0;   // migrated pages that had already been given to a GPU before
+  std::uint64_t delayed_touches = 0;  // first touches that moved no page
   std::uint64_t migration_batches = 0;  // batches of pages that moved together
   std::uint64_t l2_loads = 0;           // loads and atomics that reached second-level caches
-  std::uint64_t l2_hits = 0;  // how many of these found their sectors present or in flight
+  // Loads and atomics among these that found their sectors present or in flight.
+  std::uint64_t l2_hits = 0;
   // The mean time from the issue of a load instruction's first line to the arrival of its last
   // line.
   double mean_wait_s = 0;
-  // The part of mean_latency_s that request and reply spend between the devices.
+  // The part of mean_latency_s in which the request and the reply are on the links between the
+  // devices.
   double mean_in_links_s = 0;
-  // Counts on machines with address translation. Every access is looked up in an L1 TLB once. If
-  // the page is in flight, the access counts as a miss. The host walks the page tables for a page
-  // that misses the L2 TLB.
+  // Counts on machines with address translation. Every access is looked up once in an L1 TLB. An
+  // access whose page is in flight counts as a miss. The host walks the page tables for a page that
+  // misses in the L2 TLB.
   std::uint64_t tlb_hits = 0;
   std::uint64_t tlb_misses = 0;
   std::uint64_t l2_tlb_hits = 0;
   std::uint64_t l2_tlb_misses = 0;
   std::uint64_t walks = 0;
   std::uint64_t walk_wire = 0;  // bytes of requests and replies
-  // The mean time of a walk from the request to the answer. For a moving page this time includes
-  // the move.
+  // The mean time of a walk, from the request to the answer. If the page is moving, this time
+  // includes the move.
   double mean_walk_s = 0;
-  std::vector<remote_load_decision> decisions;  // decisions of an engine, in order
+  std::vector<remote_load_decision> decisions;  // decisions of a decision engine, in order
 };
 
-// The report of a run. Times are in seconds, and every node fills only the members that it can
-// know.
+// The report of a run. Times are in seconds. Every node fills only the members that it can know.
 struct run_result {
-  double time_s = 0;  // the time from the first launch to the last exchange's end
-  double copy_s = 0;  // the part of time_s in which transfers were exposed, if transfers follow the
-                      // kernels
+  double time_s = 0;  // time from the first launch to the end of the last exchange
+  double copy_s = 0;  // if transfers follow the kernels: the part of time_s in which only transfers
+                      // run
   bool wire_known = false;
   wire_bytes wire;
-  std::vector<timeline_event> timeline;   // events of the first epochs
-  std::uint64_t accesses = 0;             // simulated (warp instruction, line) pairs
-  std::uint64_t remote_transactions = 0;  // simulated packets of kernels' remote accesses
+  std::vector<timeline_event> timeline;  // events of the first epochs
+  // Simulated accesses; each is a pair of a warp instruction and a line.
+  std::uint64_t accesses = 0;
+  std::uint64_t remote_transactions = 0;  // simulated packets of the remote accesses of kernels
   remote_store_counts stores;             // stores of simulated kernels
   remote_load_counts loads;             // loads of simulated kernels; all 0 without unified arrays
   std::optional<observation> observed;  // only on simulated nodes; covers the node's whole life
   std::vector<launch_work> work;   // one for each launch and call; only on a host node with checks
   std::vector<double> sent_bytes;  // one value for each exchange; only on a host node with checks
-  std::vector<double> epoch_s;     // times between exchanges; only on GPUs, in a run with detail
+  // The time of each epoch, between exchanges; only on GPUs, in a run with detail.
+  std::vector<double> epoch_s;
 };
 
 }  // namespace interlace::kernel

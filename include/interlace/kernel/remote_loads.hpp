@@ -1,4 +1,5 @@
-// How a simulated machine handles remote loads and stores of unified arrays; each way has a name.
+// The ways in which a simulated machine can handle remote loads and stores of unified arrays. Each
+// way has a name.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +7,13 @@
 
 namespace interlace::kernel {
 
-// The steps of DualOpt (PACT 2022, section 4). Each step can be active without the others.
+// The steps of DualOpt (PACT 2022, section 4). A step can be active without the others, unless its
+// comment says what it needs.
 struct remote_load_steps {
-  bool bypass = false;    // remote loads neither look into the L1 nor fill it
-  bool fine = false;      // replies have only the pieces that lanes want; needs bypass
-  bool coalesce = false;  // packets have pieces of several replies; needs fine
-  bool cache = false;     // a cache that holds only remote lines, carved from the L2
+  bool bypass = false;    // remote loads neither look up the L1 nor fill it
+  bool fine = false;      // replies have only the pieces that lanes read; needs bypass
+  bool coalesce = false;  // packets carry pieces of several replies; needs fine
+  bool cache = false;     // a cache that holds only remote lines and takes a part of the L2
   friend bool operator==(const remote_load_steps&, const remote_load_steps&) = default;
 };
 
@@ -23,29 +25,29 @@ enum class page_moves : std::uint8_t {
 };
 
 struct remote_load_options {
-  remote_load_steps steps;  // active from the start
+  remote_load_steps steps;  // steps that are active from the start
   bool decide = false;      // a decision engine activates steps
-  bool watch = false;       // the engine keeps measuring and may change its decision
+  bool watch = false;       // the engine continues to measure and may change its decision
   bool each_page = false;   // the engine activates steps for each page separately
-  bool pack = false;        // stores go through remote write queues, as under finepack
+  bool pack = false;        // stores go through remote write queues, as with finepack
   page_moves pages = page_moves::none;
   bool treats_loads() const { return decide || each_page || steps != remote_load_steps{}; }
   bool any() const { return treats_loads() || pack || pages != page_moves::none; }
 };
 
-// The options of the mechanism with this name in src/kernel/remote_loads.toml. For an unknown name
-// it throws usage_error, which lists the valid names.
+// The options of the mechanism with this name in src/kernel/remote_loads.toml. Throws usage_error
+// for an unknown name. The error lists the valid names.
 remote_load_options parse_remote_loads(const std::string& name);
 
-// The measurements and the decision of a decision engine in a window. Each rate is between 0 and 1.
+// What a decision engine measured in a window, and what it decided. Each rate is between 0 and 1.
 struct remote_load_decision {
-  bool made = false;   // false: the run ended before the engine decided, and it would have decided
-                       // this
+  bool made = false;   // false if the run ended before the engine decided; the choice is then what
+                       // it would have decided
   std::string choice;  // "none", "coalesced" or "rdma-cache"
   double when_s = 0;
   std::uint64_t accesses = 0;
   std::uint64_t remote = 0;
-  std::uint64_t loads = 0;  // remote loads in the window; the rates below refer to them
+  std::uint64_t loads = 0;  // number of remote loads in the window, to which the rates below refer
   double remote_ratio = 0;
   double block_utilisation = 0;
   double hit_rate = 0;

@@ -1,5 +1,6 @@
-// A block that runs lane by lane on one CPU thread: the host and the simulated node pass it to
-// kernels. An observer sees every access. The host node's observer sees nothing and costs nothing.
+// A block that runs lane by lane on one CPU thread. The host node and the simulated node pass this
+// block to kernels. An observer sees every access. The host node's observer sees nothing and costs
+// nothing.
 //
 // An observer provides
 //   template <class I> using index           load_index's result type (I, or I with a dependence)
@@ -12,8 +13,7 @@
 //   std::uint64_t enter_loop(site)           leave_loop of the same loop gets this value back
 //   void next_iteration(), leave_loop(std::uint64_t)
 //   void on_iteration_end()                  optional: the previous operations end an iteration of
-//   a
-//                                            loop that carries a result
+//                                            a loop that carries a result
 //   void on_uniform()                        the previous load is the warp's: its value decides
 //                                            which instructions follow
 //   void on_acquire_release()                the previous atomic acquires and releases what the
@@ -72,8 +72,8 @@ struct silent_observer {
   static constexpr bool active = false;
 };
 
-// An index together with the instruction that loaded it. A sum, a difference or a product of an
-// index and a plain number has the same instruction.
+// An index together with the instruction that loaded it. If a plain number is added to an index,
+// subtracted from it or multiplied by it, the result keeps the instruction.
 template <class I>
 struct dependent_index {
   I value{};
@@ -164,7 +164,7 @@ class warp_values {
 };
 
 // Iterates from begin to end by step. Tells the observer where iterations start and where the loop
-// ends, even if `break` ends the loop.
+// ends, even if `break` ends the loop early.
 template <class Observer, class I>
 class lane_range {
  public:
@@ -210,12 +210,12 @@ class lane_range {
   std::uint64_t outside_ = 0;
 };
 
-// A range in which each iteration needs the result of the previous one. The compiler unrolls the
-// loop `unroll` times, so the loads of `unroll` iterations are in flight together. The operations
-// of these iterations come before the next loads.
+// A range in which each iteration needs the result of the previous iteration. The compiler unrolls
+// the loop `unroll` times, so the loads of `unroll` iterations are in flight together. The
+// operations of these iterations come before the next loads.
 struct carried_work {
   std::uint32_t unroll = 1;
-  operations each;  // the operations of an iteration
+  operations each;  // operations of each iteration
 
   operations of(std::uint32_t iterations) const {
     return {each.fp32 * iterations, each.fp64 * iterations, each.integer * iterations,
@@ -297,8 +297,8 @@ class carrying_range {
   std::uint64_t outside_ = 0;
 };
 
-// Loads and stores of views. One lane makes them. If `uniform` is set, a whole warp or block makes
-// them together.
+// Loads and stores of views. Either one lane makes the access, or, if `uniform` is set, a whole
+// warp or block makes it together.
 template <class Observer>
 class accessor {
  public:
@@ -353,7 +353,7 @@ class accessor {
     return fetch(view.data, i, kind, memory_space::shared, 0, site);
   }
 
-  // The place of an element that the device owns.
+  // The address of an element that the device owns.
   template <class T, combine Op>
   static T* own_element(const partitioned<T, Op>& view, std::uint64_t n) {
     const std::uint64_t first = view.boundaries[view.device];
@@ -366,7 +366,8 @@ class accessor {
     return view.parts[view.device] + (n - first);
   }
 
-  // Inlined, so that the compiler can combine the observer's work with the constants of the access.
+  // Always inlined, so that the compiler can combine the observer's work with the constants of the
+  // access.
   template <class T, class I>
   [[gnu::always_inline]] auto fetch(T* data, const I& i, access_kind kind, memory_space space,
                                     std::uint32_t region, site_id site) const {
@@ -457,7 +458,7 @@ class serial_lane : public accessor<Observer> {
              static_cast<site_id>(static_cast<std::uintptr_t>(site) + max_devices + 1), false);
       }
       view.each_subscriber(n, [&](std::uint32_t peer) {
-        // One instruction for each subscriber, like the loop on a real GPU.
+        // As in the loop on a real GPU, each subscriber gets a store instruction of its own.
         note(access_kind::store, memory_space::replicated, view.peer_back[peer] + n, i, view.region,
              static_cast<site_id>(static_cast<std::uintptr_t>(site) + peer + 1), false);
         view.peer_back[peer][n] = value;
@@ -522,7 +523,7 @@ class serial_lane : public accessor<Observer> {
     combine_at<Op>(slot, i, value, access_kind::reduce, memory_space::reduced, site);
   }
 
-  // Must not be called inside of warp.repeated.
+  // Kernels must not call this function inside of warp.repeated.
   template <class T, combine Op, class I>
   void update(const partitioned<T, Op>& view, const I& i, std::type_identity_t<T> value,
               site_id site = INTERLACE_SITE) const {
@@ -572,7 +573,7 @@ class serial_lane : public accessor<Observer> {
     return old;
   }
 
-  // The instruction that loaded a bound of a range.
+  // Gives the instruction that loaded a bound of a range.
   template <class B, class E>
   static std::uint32_t loaded_by(const B& begin, const E& end) {
     const std::uint32_t instruction = index_instruction(end);
@@ -645,12 +646,12 @@ class serial_warp : public accessor<Observer> {
     }
   }
 
-  // Calls f(warp). If the observer has already seen f with this key, it knows the instructions of
-  // f.
+  // Calls f(warp). If the observer has already seen f with this key, the observer knows the
+  // instructions of f.
   template <class F>
   void repeated(std::uint32_t key, F&& f) const {
     if constexpr (Observer::active) {
-      static constexpr char place{};  // one for each F: its address identifies F
+      static constexpr char place{};  // each F has its own variable, whose address identifies F
       if (observer_->begin_repeated(warp_, last() - first(), &place, key)) {
         auto watched = observer_->watch_repeated();
         f(serial_warp<decltype(watched)>(place_, watched, packer_, warp_));
@@ -665,7 +666,7 @@ class serial_warp : public accessor<Observer> {
     }
   }
 
-  // The sum is a butterfly. Every node adds in this order, so every node gets the same bits.
+  // The sum is a butterfly. Every node adds in the same order, so every node gets the same bits.
   template <class T>
   T sum(const lane_values<T>& state) const {
     return butterfly(
@@ -752,8 +753,8 @@ class serial_warp : public accessor<Observer> {
   std::uint32_t warp_;
 };
 
-// Scratch memory that the blocks of one CPU thread use in turn: shared memory, lane states and
-// packets of updates.
+// Scratch memory that the blocks of one CPU thread use in turn. It holds shared memory, lane states
+// and packets of updates.
 class block_memory {
  public:
   update_packer packer;
@@ -838,12 +839,12 @@ class serial_block : public accessor<Observer> {
     if constexpr (Observer::active) observer_->on_barrier(true);
   }
 
-  // A node calls this function after the kernel's operator(). It sends packets that are not full.
+  // Sends the packets that are not full. A node calls this function after the kernel's operator().
   void finish() {
     if (memory_.packer.used()) memory_.packer.finish(*observer_, place_);
   }
 
-  // One load serves the whole block: each warp issues it.
+  // One load serves the whole block. Each warp issues this load.
   template <class View, class I>
   auto load(const View& view, const I& i, site_id site = INTERLACE_SITE) const {
     if constexpr (Observer::active) {
@@ -873,8 +874,8 @@ class serial_block : public accessor<Observer> {
                         std::to_string(shared_bytes_));
     }
     auto* data = static_cast<T*>(memory_.take(bytes, std::max(alignof(T), std::size_t{16})));
-    // Fills the memory with poison: if a kernel reads a value before it writes one, the result must
-    // look wrong.
+    // Fills the memory with poison. If a kernel reads a value before writing one, the result then
+    // looks wrong.
     std::memset(static_cast<void*>(data), 0xff, bytes);
     return {data, elements};
   }

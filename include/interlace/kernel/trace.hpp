@@ -1,5 +1,5 @@
-// Memory accesses of a kernel's warps. Totals are counted on the real node by a policy of kernels,
-// and on the simulated node by the recorder. Only the real node records single accesses.
+// Memory accesses of a kernel's warps. On the real node, a policy of kernels counts the totals. On
+// the simulated node, the recorder counts them. Only the real node records single accesses.
 #pragma once
 
 #include <array>
@@ -17,10 +17,11 @@ enum class memory_space : std::uint8_t { local, replicated, unified, reduced, sh
 // A reduction counts as an atomic access.
 enum class traced_access : std::uint8_t { load, store, atomic };
 
-// An instruction of a warp that touches k lines adds k lines, and adds each lane that takes part. A
-// lane belongs to the line in which its element begins. A line has 128 bytes on the real node, and
-// is a line of the L1 on a simulated machine. A load that a warp or a whole block shares counts as
-// one load by all lanes, for each warp. Accesses to shared memory are not counted.
+// If an instruction of a warp touches k lines, it adds k to the number of lines, and adds the
+// number of lanes that take part to the number of lanes. A lane belongs to the line in which its
+// element begins. A line has 128 bytes on the real node. On a simulated machine it is a line of the
+// L1. If a warp or a whole block shares a load, the load counts for each warp as one load by all
+// lanes. Accesses to shared memory are not counted.
 struct trace_totals {
   static constexpr std::size_t kinds = 3;
   static constexpr std::size_t spaces = 4;
@@ -36,8 +37,8 @@ struct trace_totals {
     }
   };
   std::array<std::array<count, spaces>, kinds> counts{};  // [traced_access][memory_space]
-  // Operations of all lanes by kind: those that `compute` names, and those of warps' sums and
-  // minima. Only the simulated node counts them.
+  // The operations of all lanes, by kind: the operations in calls of `compute`, and those of warps'
+  // sums and minima. Only the simulated node counts them.
   std::array<std::uint64_t, operation_kinds> operations{};
 
   count& of(traced_access kind, memory_space space) {
@@ -59,20 +60,21 @@ struct trace_totals {
 // One memory access by one instruction of a warp.
 struct warp_access {
   std::uint64_t block = 0;
-  std::uint32_t warp = 0;  // number in its block
+  std::uint32_t warp = 0;  // number of the warp in its block
   traced_access kind = traced_access::load;
-  std::uint32_t bytes = 0;                        // bytes of each lane
-  std::uint32_t lanes = 0;                        // one bit for each lane that takes part
-  const unsigned long long* addresses = nullptr;  // the addresses of these lanes, lowest lane first
+  std::uint32_t bytes = 0;  // number of bytes of each lane
+  std::uint32_t lanes = 0;  // one bit for each lane that takes part
+  // Addresses of these lanes, in ascending order of lanes.
+  const unsigned long long* addresses = nullptr;
 };
 using access_taker = std::function<void(const warp_access&)>;
 
 // Memory for recorded instructions. Each instruction takes a word for its block, a packed word, and
-// an address for each lane. Instructions of one warp are in program order.
+// one address for each lane. The instructions of one warp are in program order.
 struct access_buffer {
   static constexpr std::uint32_t head_words = 2;
   unsigned long long* words = nullptr;
-  unsigned long long* used = nullptr;  // the number of words that warps have requested
+  unsigned long long* used = nullptr;  // number of words that warps have requested
   unsigned long long capacity = 0;
 
   INTERLACE_HOST_DEVICE static constexpr unsigned long long pack(traced_access kind,

@@ -5,10 +5,12 @@
 
 namespace interlace::kernel {
 
-// The name as it is written in source code. Returns a name that cannot be demangled unchanged.
+// The name of a type as it is written in source code. A name that cannot be demangled is returned
+// unchanged.
 std::string readable_type_name(const char* type_name);
 
-// The same name without the namespaces and classes of the type and its arguments.
+// The same name without namespaces and enclosing classes, both of the type and of its template
+// arguments.
 std::string short_type_name(const char* type_name);
 
 }  // namespace interlace::kernel

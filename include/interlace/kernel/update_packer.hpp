@@ -1,16 +1,17 @@
-// Packs updates of partitioned arrays in the blocks that run lane by lane (`packed`).
+// Packs updates of partitioned arrays in blocks that run lane by lane (the mechanism `packed`).
 //
-// As on a GPU, each warp has a packet for each bin in shared memory: for each owner or, if parts
-// have windows, for each window of each owner. An update takes the next place of its bin's packet;
-// a match of the warp's lanes finds it. The warp that fills a packet sends it: it takes a slot of
-// the queue by an atomic addition in its own memory, and stores the packet there, 16 bytes a lane.
-// Before that, it combines updates of the same element. If this makes room for at least a quarter
-// of the packet, the packet stays and fills again. If it frees less than a sixteenth, the warp
-// sends its next packets without combining.
+// As on a GPU, each warp has a packet for each bin in shared memory. There is a bin for each owner
+// or, if parts have windows, for each window of each owner. An update takes the next place in its
+// bin's packet; a match of the warp's lanes finds this place. The warp that fills a packet sends
+// the packet: it takes a slot of the queue by an atomic addition in its own memory, and stores the
+// packet in the slot, 16 bytes for each lane. Before sending, the warp combines updates of the same
+// element. If this frees at least a quarter of the packet, the packet stays and fills again. If it
+// frees less than a sixteenth, the warp sends its next packets without combining.
 //
-// Lanes run one after another here, so their updates wait until the warp's lanes have run. The warp
-// then packs the first update of each lane, the second one of each lane, and so on. A GPU packs at
-// the place of the update; it makes the same accesses, but between the others.
+// Lanes run one after another here, so their updates wait until all lanes of the warp have run. The
+// warp then packs the first update of each lane, the second update of each lane, and so on. A GPU
+// packs at the place of the update. The GPU makes the same accesses, but these accesses come
+// between the kernel's other accesses.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +29,8 @@ namespace interlace::kernel {
 
 class update_packer {
  public:
-  // Takes an update of another device's element. `offset` is the element's place in its owner's
-  // part.
+  // Takes an update of another device's element. `offset` is the index of the element in its
+  // owner's part.
   template <class T, combine Op>
   void add(const partitioned<T, Op>& view, std::uint32_t lane, std::uint32_t owner,
            std::uint32_t offset, T value) {
@@ -84,7 +85,7 @@ class update_packer {
     }
   }
 
-  // Forgets everything, for the next block.
+  // Forgets everything, so that the next block can use the object.
   void reset() {
     if (!used_ && !waits_) return;
     used_ = false;
@@ -147,8 +148,8 @@ class update_packer {
   unsigned char* packet(std::uint32_t warp, std::uint32_t bin) {
     return lines_.front().bytes + (std::size_t{warp} * bins_ + bin) * queues_.packet_bytes;
   }
-  // Returns the counters for packets to other devices, and null for packets of the device's own
-  // elements.
+  // The counters for packets to other devices. For packets of the device's own elements the result
+  // is null.
   update_counts* counts_of(std::uint32_t bin) const {
     return bin / queues_.windows == device_ ? nullptr : counts_;
   }
@@ -184,8 +185,8 @@ class update_packer {
     observer.on_access(a);
   }
 
-  // Puts updates of `turn_` into packets that have room, and sends full packets. The remaining
-  // updates stay in `turn_`.
+  // Puts updates of `turn_` into packets that have room, and sends full packets. Updates without
+  // room stay in `turn_`.
   template <class Observer>
   void put_turn(Observer& observer, const block_place& place, std::uint32_t warp) {
     if constexpr (Observer::active) observer.begin_segment();
@@ -218,7 +219,8 @@ class update_packer {
     }
   }
 
-  // Combines updates of the same element. Returns whether this freed a quarter of the packet.
+  // Combines updates of the same element. Returns true if this freed at least a quarter of the
+  // packet.
   template <class Observer>
   bool make_room(Observer& observer, std::uint32_t warp, std::uint32_t bin) {
     if (uncombined_[warp] != 0) {
@@ -228,7 +230,7 @@ class update_packer {
     unsigned char* p = packet(warp, bin);
     std::uint32_t& n = filled(warp, bin);
     if constexpr (Observer::active) {
-      // Each lane compares its updates with all earlier ones.
+      // Each lane compares its updates with all earlier updates.
       observer.on_shuffle(warp, 2, operation::integer, 3 * n);
     }
     std::uint32_t kept = 0;
@@ -289,7 +291,7 @@ class update_packer {
     }
   }
 
-  // Copies multiples of 16 bytes from shared memory.
+  // Copies bytes, in multiples of 16, from shared memory.
   template <class Observer>
   static void copy(Observer& observer, const block_place& place, std::uint32_t warp,
                    const unsigned char* from, unsigned char* to, std::uint32_t bytes) {
@@ -312,7 +314,7 @@ class update_packer {
     }
   }
 
-  // Updates the owner's memory, because its queue is full.
+  // Updates the owner's memory directly, because the owner's queue is full.
   template <class Observer>
   void send_single(Observer& observer, const block_place& place, std::uint32_t warp,
                    std::uint32_t bin, std::uint32_t n) {
@@ -341,7 +343,7 @@ class update_packer {
   update_queues queues_;
   std::uint32_t device_ = 0;
   std::uint32_t devices_ = 0;
-  std::uint32_t bins_ = 0;  // packets of a warp
+  std::uint32_t bins_ = 0;  // number of packets of a warp
   update_counts* counts_ = nullptr;
   std::uint32_t value_bytes_ = 0;
   std::uint32_t capacity_ = 0;
@@ -349,11 +351,12 @@ class update_packer {
   bool stores_ = false;
   unsigned char* parts_[max_devices] = {};
   void (*combine_)(unsigned char* into, const unsigned char* from) = nullptr;
-  std::vector<std::vector<update>> lanes_;  // the waiting updates of each lane
+  std::vector<std::vector<update>> lanes_;  // for each lane, the updates that wait
   std::vector<lane_update> turn_;
-  std::vector<std::uint32_t> filled_;      // [warp][bin]: the number of updates in the packet
-  std::vector<std::uint32_t> uncombined_;  // [warp]: full packets that leave without combining
-  std::vector<line> lines_;                // [warp][bin][packet_bytes]
+  std::vector<std::uint32_t> filled_;  // [warp][bin]: number of updates in the packet
+  // [warp]: number of full packets that the warp still sends without combining
+  std::vector<std::uint32_t> uncombined_;
+  std::vector<line> lines_;  // [warp][bin][packet_bytes]
 };
 
 }  // namespace interlace::kernel

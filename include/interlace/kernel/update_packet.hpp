@@ -1,7 +1,7 @@
 // Packets of updates. A packet carries the updates that its sender gathered for one window of an
-// array: a base that all updates share, then a value and an offset for each update. FinePack
-// (Muthukrishnan et al., HPCA 2023) does this in hardware; here, kernels and host threads write and
-// read packets.
+// array. The packet has a base that all updates share, and a value and an offset for each update.
+// FinePack (Muthukrishnan et al., HPCA 2023) does the same in hardware. Here, kernels and host
+// threads write and read packets.
 //
 // A packet's bytes, little endian:
 //
@@ -10,9 +10,9 @@
 //   offsets  count x (2, 3, 4, 5, 6 or 8) bytes: the element less the base
 //   zeros    up to a multiple of 16 bytes
 //
-// Offsets of 4 and 8 bytes are whole words, which are the fastest to read; the other sizes send
+// Offsets of 4 and 8 bytes are whole words, which are the fastest to read. The other sizes send
 // fewer bytes. Packets begin at multiples of 16 bytes. Different lanes may write different updates
-// of one packet at the same time, since an update's place depends on its number alone.
+// of one packet at the same time, because an update's place depends only on its number.
 #pragma once
 
 #include <cstdint>
@@ -36,19 +36,19 @@ struct packet_format {
   INTERLACE_HOST_DEVICE std::uint64_t last_offset() const {
     return ~std::uint64_t{0} >> (64 - 8 * offset_bytes);
   }
-  // The bytes of a packet with `count` updates.
+  // The size in bytes of a packet with `count` updates.
   INTERLACE_HOST_DEVICE std::uint64_t bytes(std::uint64_t count) const {
     const std::uint64_t used = packet_alignment + count * (value_bytes + offset_bytes);
     return (used + packet_alignment - 1) / packet_alignment * packet_alignment;
   }
-  // The most updates that fit in a packet of `most` bytes. `most` is at least 16.
+  // The most updates that fit in a packet of `most` bytes. `most` must be at least 16.
   INTERLACE_HOST_DEVICE std::uint64_t updates_in(std::uint64_t most) const {
     return (most / packet_alignment * packet_alignment - packet_alignment) /
            (value_bytes + offset_bytes);
   }
 };
 
-// The format with the smallest offsets for elements of a window of `elements` elements.
+// The format with the smallest offsets that suffice for a window of `elements` elements.
 INTERLACE_HOST_DEVICE packet_format smallest_format(std::uint64_t elements,
                                                     std::uint32_t value_bytes) {
   packet_format f{2, value_bytes};
@@ -59,7 +59,7 @@ INTERLACE_HOST_DEVICE packet_format smallest_format(std::uint64_t elements,
 
 struct alignas(packet_alignment) packet_header {
   std::uint64_t base = 0;   // offsets are relative to this element
-  std::uint32_t count = 0;  // updates
+  std::uint32_t count = 0;  // number of updates
   std::uint8_t offset_bytes = 0;
   std::uint8_t value_bytes = 0;
   std::uint16_t tag = 0;  // for the sender's own use, for example the number of a bin
@@ -74,7 +74,7 @@ INTERLACE_HOST_DEVICE packet_header header_of(std::uint64_t base, std::uint32_t 
           static_cast<std::uint8_t>(f.value_bytes), tag};
 }
 
-// The address `packet` must be a multiple of 16.
+// Writes the header of a packet. The address `packet` must be a multiple of 16.
 INTERLACE_HOST_DEVICE void put_header(void* packet, const packet_header& h) {
   *static_cast<packet_header*>(packet) = h;
 }
@@ -82,7 +82,7 @@ INTERLACE_HOST_DEVICE packet_header get_header(const void* packet) {
   return *static_cast<const packet_header*>(packet);
 }
 
-// Writes update k. `offset` is at most last_offset(); T has h.value_bytes bytes.
+// Writes update k. `offset` must be at most last_offset(), and T must have h.value_bytes bytes.
 template <class T>
 INTERLACE_HOST_DEVICE void put_update(void* packet, const packet_header& h, std::uint64_t k,
                                       std::uint64_t offset, T value) {
@@ -101,7 +101,7 @@ INTERLACE_HOST_DEVICE void put_update(void* packet, const packet_header& h, std:
   }
 }
 
-// Writes the zeros after the last update.
+// Writes the zeros that follow the last update.
 INTERLACE_HOST_DEVICE void put_padding(void* packet, const packet_header& h) {
   const packet_format f = h.format();
   const std::uint64_t used =
@@ -123,7 +123,7 @@ INTERLACE_HOST_DEVICE std::uint64_t packet_offset(const void* packet, const pack
   return offset;
 }
 
-// The size of T must be h.value_bytes.
+// Reads the value of update k. T must have h.value_bytes bytes.
 template <class T>
 INTERLACE_HOST_DEVICE T packet_value(const void* packet, const packet_header& /*h*/,
                                      std::uint64_t k) {
@@ -135,14 +135,14 @@ INTERLACE_HOST_DEVICE T packet_value(const void* packet, const packet_header& /*
 // The reasons to refuse a packet.
 enum class packet_fault : std::uint8_t {
   none,
-  bad_format,  // bytes of offsets or values that no packet has
-  too_short,   // fewer bytes than the header says
+  bad_format,  // a size of offsets or values that no packet has
+  too_short,   // fewer bytes than the header requires
   bad_base,    // the base lies outside of the array
 };
 
-// Checks the header of a packet that has `bytes` bytes, for an array of `elements` elements. It
-// does not read the offsets. The caller must check each element against `elements` before it writes
-// the element.
+// Checks the header of a packet that has `bytes` bytes, for an array of `elements` elements. The
+// function does not read the offsets. The caller must therefore check each element against
+// `elements` before writing the element.
 INTERLACE_HOST_DEVICE packet_fault check_header(const packet_header& h, std::uint64_t bytes,
                                                 std::uint64_t elements) {
   const packet_format f = h.format();

@@ -13,8 +13,8 @@ class use_tracker {
  public:
   use_tracker(std::uint32_t devices, std::uint64_t elements, std::vector<std::uint64_t> boundaries);
 
-  // Devices may call wrote() and read() at the same time from different threads, if each element is
-  // written by one device.
+  // Devices may call wrote() and read() at the same time from different threads, as long as only
+  // one device writes each element.
   void wrote(std::uint64_t element) {
     const stamps w = written_[element].load(std::memory_order_relaxed);
     if (w.last == epoch_ + 1) return;
@@ -32,7 +32,8 @@ class use_tracker {
     std::uint32_t& stamp = r.stamps[element];
     if (stamp == epoch_ + 1) return;
     stamp = epoch_ + 1;
-    // The element is used if it was written in the previous epoch, or set before the first one.
+    // The element counts as used if it was written in the previous epoch, or set before the first
+    // epoch.
     if (front_stamp(element) == epoch_) ++r.used_now;
   }
   void end_epoch() {
@@ -45,22 +46,23 @@ class use_tracker {
 
   std::uint32_t epochs() const { return epoch_; }
   // The number of delivered elements, over all exchanges so far, that their receivers read.
-  // Elements of the last exchange are read only after the run, if at all. Therefore the last
-  // exchange counts like the one before it.
+  // Elements of the last exchange are read only after the run, if at all. The last exchange is
+  // therefore assumed to have as many used elements as the exchange before it.
   std::uint64_t used() const { return epoch_ == 0 ? 0 : used_ + used_last_; }
 
  private:
-  struct alignas(8) stamps {   // so that clang, too, loads and stores it without calls
+  // Aligned, so that clang, too, loads and stores the struct without calls.
+  struct alignas(8) stamps {
     std::uint32_t last = 0;    // epoch + 1 of the last store
     std::uint32_t before = 0;  // epoch + 1 of the last store in an earlier epoch
   };
-  struct alignas(64) reader {           // readers share no cache line
+  struct alignas(64) reader {           // aligned, so that two readers share no cache line
     std::vector<std::uint32_t> stamps;  // [element]: epoch + 1 of the last load
     std::uint64_t used_now = 0;
   };
 
   // Epoch + 1 of the last store in an earlier epoch. Stores of the current epoch go to the back and
-  // do not change the result. So they may run at the same time as this function.
+  // do not change the result. Such stores may therefore run at the same time as this function.
   std::uint32_t front_stamp(std::uint64_t element) const {
     const stamps w = written_[element].load(std::memory_order_relaxed);
     return w.last == epoch_ + 1 ? w.before : w.last;

@@ -1,5 +1,5 @@
-// The named options of mechanisms. src/kernel/mechanisms.toml lists their names in the order of
-// these enums' values.
+// The named options of mechanisms. src/kernel/mechanisms.toml lists the names of these options, in
+// the same order as the values of the enums below.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,21 @@ namespace interlace::kernel {
 
 // The operations by which NCCL delivers a region at its exchange.
 enum class collective : std::uint8_t {
-  best_fitting,  // all_gather if parts are equal, broadcast if they are not, send_receive for
+  best_fitting,  // all_gather if parts are equal, broadcast if they are not, and send_receive for
                  // ranges
   all_gather,    // every device receives all parts; parts of unequal length are padded
   broadcast,     // every device receives all parts, by a group of broadcasts, one for each part
-  send_receive,  // a group of sends and receives, one of each for each delivery
+  send_receive,  // a group of sends and receives, with one send and one receive for each delivery
 };
 
 // Hints to the driver about a region in unified memory (PROACT, section IV-D).
 enum class memory_hint : std::uint8_t {
-  none,         // a page moves to the device that touches it
-  read_mostly,  // readers get copies; the exchange fetches the elements to which they subscribe
-  preferred_location,  // a part's pages stay on its owner, and other devices access them there
-  accessed_by,         // all devices have every page mapped from the start
+  none,  // a page moves to the device that touches it
+  // Readers get copies of a page; the exchange fetches the elements to which they subscribe.
+  read_mostly,
+  // The pages of a part stay on the part's owner, and other devices access them there.
+  preferred_location,
+  accessed_by,  // all devices have every page mapped from the start
 };
 
 // How the polling agent moves bytes: by loads and stores of its threads (`vectors`), or by copies
@@ -29,7 +31,8 @@ enum class memory_hint : std::uint8_t {
 // one thread of that warp works.
 enum class agent_copy : std::uint8_t { vectors, bulk };
 
-// The parse functions throw usage_error for an unknown name. The error lists the valid names.
+// The parse functions among these throw usage_error for an unknown name. The error lists the valid
+// names.
 const char* collective_name(collective c);
 collective parse_collective(const std::string& name);
 

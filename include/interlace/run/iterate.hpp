@@ -1,4 +1,4 @@
-// The loop over iterations, for every workload and node.
+// The loop over the iterations of a workload, for all workloads and nodes.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace interlace::run {
 
-// If the caller gives a tolerance, the residual is checked after this many iterations.
+// If the caller gives a tolerance, the loop checks the residual after every this many iterations.
 inline constexpr std::uint32_t iterations_per_look = 5;
 // The most iterations that one run enqueues, so that a long run takes no more memory than a short
 // one.
@@ -34,8 +34,8 @@ inline void add(kernel::run_result& sum, kernel::run_result part) {
   const bool first = sum.timeline.empty();
   sum.time_s += part.time_s;
   sum.copy_s += part.copy_s;
-  // A node's counts cover its whole life, so the last part's counts include those of all earlier
-  // parts.
+  // A node's counts cover the node's whole life. The counts of the last part therefore include
+  // those of all earlier parts.
   sum.wire_known = part.wire_known;
   sum.wire = part.wire;
   sum.accesses = part.accesses;
@@ -50,7 +50,7 @@ inline void add(kernel::run_result& sum, kernel::run_result part) {
 }
 
 // Runs all iterations, starting from the state of `work`. The result does not include the values.
-// The arguments `how` are passed on to node.run.
+// The function passes `how` on to node.run.
 template <class Node, class Work, class... How>
 result iterate(Node& node, Work& work, const request& asked, const How&... how) {
   const bool until = asked.tolerance > 0;

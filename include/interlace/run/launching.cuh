@@ -1,5 +1,5 @@
 // Compiles the kernels of workloads that launch kernels. Only files that nvcc compiles with
-// -rdc=true include this header.
+// -rdc=true may include this header.
 #pragma once
 
 #include "interlace/cuda/launching.cuh"
@@ -14,8 +14,8 @@ void add_launching_kernels_in(workload::kernel_list<Kernel...> /*kernels*/) {
   cuda::add_launching_kernels<Kernel...>();
 }
 
-// Enables the device-launch mechanism for the kernels of a workload. Call it before a node launches
-// one of these kernels under that mechanism.
+// Enables the device-launch mechanism for the kernels of a workload. Call this function before a
+// node launches one of these kernels with that mechanism.
 template <class Problem>
 void add_launching_kernels_of() {
   add_launching_kernels_in(typename Problem::launching_kernels{});

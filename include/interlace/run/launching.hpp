@@ -2,7 +2,7 @@
 
 namespace interlace::run {
 
-// Enables the mechanism device-launch for the kernels of a workload. The build generates one
+// Enables the mechanism `device-launch` for the kernels of a workload. The build generates one
 // definition of this function for each problem.
 template <class Problem>
 void add_launching_kernels_of();

@@ -1,4 +1,4 @@
-// A workload as a library of its own, which the Python package loads at run time.
+// A workload in a separate library, which the Python package loads at run time.
 //
 // Such a library exports one C function. The function describes the workload to the package, and
 // makes problems from arguments that come from Python. The library needs no Python header. The
@@ -41,15 +41,16 @@ enum class element_kind : std::uint8_t { floating, signed_whole, unsigned_whole 
 struct parameter {
   const char* name = nullptr;
   argument_kind kind = argument_kind::number;
-  element_kind element = element_kind::floating;  // the type of an array's elements
+  // The type of the elements, if the argument is an array.
+  element_kind element = element_kind::floating;
   std::uint32_t element_bytes = 0;
   std::uint32_t rank = 0;
 };
 
 inline constexpr std::size_t max_rank = 4;
 
-// A value for a parameter. Only the member for the parameter's kind is set. If the value is an
-// array, the caller owns the array, which must outlive the problem.
+// A value for a parameter. Only the member for the parameter's kind is set. An array belongs to the
+// caller and must outlive the problem.
 struct argument {
   double number = 0;
   std::int64_t whole = 0;
@@ -59,14 +60,15 @@ struct argument {
   std::array<std::size_t, max_rank> extents{};
 };
 
-// The result of a call. No exception leaves a library.
+// The result of a call. A library returns errors in this struct, because no exception may leave a
+// library.
 struct outcome {
   enum class kind : std::uint8_t { good, interrupted, usage, model, device, other };
   kind what = kind::good;
   std::string message;
 };
 
-using interrupted_function = std::function<bool()>;  // the function may not throw
+using interrupted_function = std::function<bool()>;  // the function must not throw
 
 class module_problem {
  public:
@@ -78,8 +80,8 @@ class module_problem {
   module_problem& operator=(module_problem&&) = delete;
 
   virtual std::uint64_t elements() const = 0;
-  // Runs on the reference node if `described` is null. Does not read `check_interrupt` of the
-  // request.
+  // Runs on the described machine, or on the reference node if `described` is null. Does not read
+  // `check_interrupt` of the request.
   virtual outcome run(const request& asked, const machine::machine* described,
                       const interrupted_function& interrupted, result& found) const noexcept = 0;
   virtual outcome measure(const request& asked, std::uint32_t warmup, std::uint32_t repeats,
@@ -89,8 +91,8 @@ class module_problem {
 
 struct module_description {
   const char* version = INTERLACE_VERSION;
-  // Sizes of the types that pass between library and package. The sizes differ if the two
-  // compilers' standard libraries are not compatible.
+  // The sizes of the types that pass between the library and the package. The sizes differ if the
+  // standard libraries of the two compilers are not compatible.
   std::array<std::size_t, 5> layout{sizeof(std::string), sizeof(machine::machine), sizeof(request),
                                     sizeof(result), sizeof(measurement)};
   const char* summary = nullptr;
@@ -100,7 +102,7 @@ struct module_description {
                   std::unique_ptr<module_problem>& made) noexcept = nullptr;
 };
 
-// The C function of a library, and its type.
+// The name of the C function of a library, and the function's type.
 inline constexpr const char* module_function_name = "interlace_workload";
 using module_function = const module_description* (*)();
 
@@ -189,7 +191,7 @@ inline request with_interrupts(request asked, const interrupted_function& interr
   return asked;
 }
 
-// Creates problems for a library. `Base` is the class that runs a `Problem`; it is derived from
+// Creates problems for a library. `Base` is the class that runs a `Problem`. It is derived from
 // module_problem.
 template <class Problem, template <class> class Base>
 struct description {

@@ -15,14 +15,14 @@ namespace interlace::run {
 template <class Problem>
 class problem_on_cpu final : public module_problem {
  public:
-  // Takes over a problem that `Problem::make` returned.
+  // Takes ownership of a problem that `Problem::make` returned.
   explicit problem_on_cpu(Problem problem) : problem_(std::move(problem)) {}
 
-  // The number of elements of the region. The boundaries of a request cut this region.
+  // The number of elements of the region that the boundaries of a request cut.
   std::uint64_t elements() const override { return problem_.elements(); }
 
-  // Runs the workload: on the reference node if `described` is null, otherwise on the described
-  // machine. The function returns an error as an outcome and throws nothing.
+  // Runs the workload on the described machine, or on the reference node if `described` is null.
+  // The function returns an error as an outcome and throws nothing.
   outcome run(const request& asked, const machine::machine* described,
               const interrupted_function& interrupted, result& found) const noexcept override {
     return module_detail::guarded([&] {

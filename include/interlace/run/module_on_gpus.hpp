@@ -17,10 +17,10 @@ namespace interlace::run {
 template <class Problem>
 class problem_on_gpus final : public module_problem {
  public:
-  // Takes over a problem that `Problem::make` returned.
+  // Takes ownership of a problem that `Problem::make` returned.
   explicit problem_on_gpus(Problem problem) : problem_(std::move(problem)) {}
 
-  // The number of elements of the region. The boundaries of a request cut this region.
+  // The number of elements of the region that the boundaries of a request cut.
   std::uint64_t elements() const override { return problem_.elements(); }
 
   // Returns an error, because this library has no code for the other nodes.

@@ -26,13 +26,13 @@ result on_host(const Problem& problem, const request& asked) {
 }
 
 // The number of iterations that a sampled run simulates. Iteration k uses the same buffers as
-// iteration k - 2, because regions swap two buffers. The first two iterations are therefore cold,
-// and every later iteration repeats the one two before it.
+// iteration k - 2, because regions swap two buffers. The first two iterations are therefore cold.
+// Every later iteration repeats the iteration two before it.
 inline constexpr std::uint32_t sampled_iterations = 4;
 
-// Simulates only the first iterations, and runs the later ones only for their results. Returns no
-// value if an iteration after the first does other work than the iteration before it. The whole run
-// must then be simulated.
+// Simulates only the first iterations, and runs the later iterations only for their results.
+// Returns no value if an iteration after the first does other work than the previous iteration. The
+// caller must then simulate the whole run.
 template <class Problem>
 std::optional<result> sampled_on_sim(const Problem& problem, const request& asked,
                                      const machine::machine& described) {
@@ -60,8 +60,8 @@ std::optional<result> sampled_on_sim(const Problem& problem, const request& aske
   return found;
 }
 
-// Whether a run may be sampled. A tolerance ends a run by its residual, and only some iterations
-// compute the residual.
+// Whether a run may be sampled. A run with a tolerance may not, because its residual decides when
+// it ends and only some iterations compute the residual.
 inline bool may_be_sampled(const request& asked) {
   return !asked.whole && asked.tolerance == 0 && asked.record.empty() && asked.transfers &&
          asked.iterations > sampled_iterations;

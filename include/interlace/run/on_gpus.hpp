@@ -9,7 +9,7 @@
 
 #include "interlace/base/errors.hpp"
 #include "interlace/base/statistics.hpp"
-#include "interlace/cuda/fft.hpp"  // plans the transforms of a problem
+#include "interlace/cuda/fft.hpp"  // for problems that plan transforms
 #include "interlace/cuda/node.hpp"
 #include "interlace/cuda/nvlink_counters.hpp"
 #include "interlace/cuda/rank_node.hpp"
@@ -18,10 +18,10 @@
 
 namespace interlace::run {
 
-// The sum of all GPUs' counters. No value if a GPU has no counters.
+// The sum of the counters of all GPUs. There is no value if a GPU has no counters.
 std::optional<cuda::nvlink_bytes> total_counters(const cuda::node& node);
-// The GPU of each device. Devices are assigned to the GPUs in turn, so a GPU can stand for several
-// devices.
+// The GPU of each device. Devices are assigned to the GPUs in turn, so several devices can share a
+// GPU.
 std::vector<int> shared_ordinals(std::uint32_t devices);
 // Throws usage_error if join_nvshmem has not been called.
 const cuda::nvshmem_rank& nvshmem_of_process();
@@ -37,7 +37,7 @@ measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t 
   cuda::node node(options);
   auto work = problem.on(node, region_of(asked));
 
-  // Runs the workload once from its start state. The values of the run stay in place.
+  // Runs the workload once from its start state. The values of the run stay in place afterwards.
   const auto run_once = [&](const cuda::run_options& how) {
     work.reset();
     return iterate(node, work, asked, how);
@@ -66,7 +66,7 @@ measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t 
     result detail = run_once(watch);
     parts.push_back(detail.run.copy_s / detail.run.time_s);
     last.run.timeline = std::move(detail.run.timeline);
-    // Takes the shortest time of each epoch, because recording an event occasionally takes time
+    // Keeps the shortest time of each epoch, because recording an event occasionally takes time
     // itself.
     std::vector<double>& least = last.run.epoch_s;
     if (least.size() == detail.run.epoch_s.size()) {

@@ -1,5 +1,6 @@
-// The simulated node: kernels run on the CPU, and their accesses drive the timing model of a
-// described machine. This node has the interface of the other nodes (interlace/kernel/region.hpp).
+// The simulated node. Kernels run on the CPU, and their accesses drive the timing model of a
+// described machine. This node has the same interface as the other nodes
+// (interlace/kernel/region.hpp).
 #pragma once
 
 #include <cstdint>
@@ -25,15 +26,15 @@ struct region_exchange;
 machine::machine first_gpus(machine::machine m, std::uint32_t devices);
 
 // The simulated node. Kernels and exchanges advance the simulated time of the described machine.
-// The time that the simulation itself takes is unrelated. At most one thread at a time may use a
-// node.
+// Simulated time does not depend on how long the simulation takes. At most one thread at a time may
+// use a node.
 class node final : public kernel::cpu_node {
  public:
-  // Uses the first `devices` GPUs of the machine. run() calls `check_interrupt` from time to time;
+  // Uses the first `devices` GPUs of the machine. run() calls `check_interrupt` from time to time.
   // `check_interrupt` may throw.
   node(const machine::machine& described, std::uint32_t devices,
        std::function<void()> check_interrupt);
-  // Frees all arrays. A recording that was not finished by finish_recording leaves no file.
+  // Frees all arrays. A recording that finish_recording did not complete leaves no file.
   ~node() override;
   node(const node&) = delete;
   node& operator=(const node&) = delete;
@@ -64,8 +65,8 @@ class node final : public kernel::cpu_node {
     if (untimed_) return run_blocks(device, kernel, shape, {.count = shape.blocks});
     enqueue_updates(device, shape, runner(kernel, shape), compiled_as<Kernel>, p.id);
   }
-  // Makes a partition. Throws usage_error if partitions lack the mechanism or a parameter is out of
-  // its bounds, and model_error if the boundaries do not fit.
+  // Makes a partition. Throws usage_error if the mechanism does not support partitions, or if a
+  // parameter is out of its bounds. Throws model_error if the boundaries do not fit.
   template <class T, combine Op>
   kernel::partition<T, Op> create_partition(kernel::region_options o) {
     return make_partition<T, Op>(*this, std::move(o));
@@ -89,22 +90,23 @@ class node final : public kernel::cpu_node {
   // describe the necessary hardware.
   void treat_loads(const kernel::remote_load_options& options);
 
-  // Verifies packed stores from now on: the node encodes and decodes their packets, and at the end
-  // of each run compares the received bytes with the replicas. Throws model_error if they differ.
-  // Call it before the first launch. For tests: it makes runs much slower.
+  // Verifies packed stores from now on. The node encodes and decodes the packets of such stores. At
+  // the end of each run it compares the received bytes with the replicas, and throws model_error if
+  // they differ. Call this function before the first launch. It is for tests, because it makes runs
+  // much slower.
   void check_deliveries();
-  std::uint64_t checked_packets() const;  // packets that went through encode and decode
+  std::uint64_t checked_packets() const;  // number of packets that went through encode and decode
 
   // Runs the kernel at once, outside of simulated time, and counts its warps' accesses by the lines
-  // of the machine's L1. Do not call it during run(). The kernel changes memory like a launch, but
-  // changes only the device's own replicas of regions. Its accesses do not count as uses of
-  // regions' elements.
+  // of the machine's L1. Do not call this function during run(). The kernel changes memory like a
+  // launch, but changes only the device's own replicas of regions. The kernel's accesses do not
+  // count as uses of regions' elements.
   template <class Kernel>
   kernel::trace_totals trace(std::uint32_t device, const Kernel& kernel, grid shape) const {
     return trace_blocks(device, shape, runner(kernel, shape));
   }
 
-  // From now on, also writes everything that runs to a trace file. The file appears only after
+  // Writes everything that runs from now on to a trace file, too. The file appears only after
   // finish_recording. After the first run the program cannot allocate memory. A node that records
   // refuses unified memory, and mechanisms that track chunks.
   void record(const std::string& path);
@@ -115,7 +117,7 @@ class node final : public kernel::cpu_node {
   // takes). Throws model_error if `c.on_cpu` is missing or the device does not exist.
   void call(std::uint32_t device, kernel::library_call c);
 
-  // Enqueues the exchange of regions and reductions. All devices meet at the exchange: everything
+  // Enqueues the exchange of regions and reductions. All devices meet at the exchange. Everything
   // that a device stored before the exchange is visible to its subscribers after the exchange.
   template <class... Item>
   void exchange(const Item&... items) {
@@ -146,11 +148,11 @@ class node final : public kernel::cpu_node {
   // Marks the end of an iteration, after the work that was enqueued last. Call this function inside
   // of run().
   void end_iteration();
-  // Whether the last three marked iterations did the same work on each device: the same number of
-  // accesses by lanes, and library calls with the same number of bytes. False after fewer than
+  // Whether the last three marked iterations did the same work on each device. The work is the
+  // number of lanes' accesses, and the bytes of library calls. The result is false after fewer than
   // three iterations.
   bool iterations_repeat() const;
-  // Calls `enqueue` once and runs at once what it launches, only for the results: no simulated time
+  // Calls `enqueue` once and runs at once what it launches, only for the results. No simulated time
   // passes, and only the work is counted. Returns whether the work equals that of the last
   // iteration that end_iteration ended. After this call the node cannot simulate any more.
   template <class F>
@@ -160,8 +162,8 @@ class node final : public kernel::cpu_node {
     return same_work();
   }
   // The result that the last run would have with `times` more iterations. The additional iterations
-  // are copies of the last two, in turn: regions swap two buffers at each exchange, so every second
-  // iteration finds its data at the same addresses.
+  // are copies of the last two iterations, in turn. This is valid because regions swap two buffers
+  // at each exchange, so every second iteration finds its data at the same addresses.
   kernel::run_result with_more(kernel::run_result run, std::uint64_t times) const;
   // The mean time of the iterations that with_more repeats.
   double repeated_iteration_s() const;
@@ -207,7 +209,8 @@ class node final : public kernel::cpu_node {
   // Adds the movement of a partition's contributions to an exchange.
   void add_contributions(std::uint32_t id, region_exchange& work);
   void enqueue_exchange(const std::vector<std::uint32_t>& ids);
-  void start_recording();  // starts if there is a file to write and nothing was recorded yet
+  // Starts a recording if there is a file to write and nothing was recorded yet.
+  void start_recording();
   kernel::run_result finish();
 
   struct parts;
@@ -215,7 +218,7 @@ class node final : public kernel::cpu_node {
   std::uint32_t warp_width_ = 0;
   bool threads_told_ = false;
   bool untimed_ = false;
-  std::vector<std::uint64_t> untimed_work_;  // work of the last run_untimed, by device
+  std::vector<std::uint64_t> untimed_work_;  // for each device, the work of the last run_untimed
 };
 
 }  // namespace interlace::sim

@@ -1,8 +1,8 @@
 // The struct at the end of a workload's header.
 //
-// src/workload/NAME.hpp ends in a struct NAME_problem: the workload's data and parameters. The
-// build generates from it the code that runs on every node, and the function run_NAME of the Python
-// modules. The struct has
+// src/workload/NAME.hpp ends in a struct NAME_problem, which has the workload's data and
+// parameters. From this struct the build generates the code that runs on every node, and the
+// function run_NAME of the Python modules. The struct has
 //
 //   summary                               a description, for the documentation of run_NAME
 //   arguments                             an array with the names of make's parameters
@@ -17,8 +17,8 @@
 //     result(device) -> std::vector<float>  as that device holds it
 //     residual() -> double                  of the last iteration, if it was tracked
 //
-// src/workload/unified/NAME.hpp, a program that sees several GPUs as one, also ends in such a
-// struct. Its arrays are copies. In place of the last three members it has
+// src/workload/unified/NAME.hpp is a program that sees several GPUs as one. It also ends in such a
+// struct, whose arrays are copies. In place of the last three members the struct has
 //
 //   on(node, unified_placement)           the program on a node, a class with
 //     enqueue()
@@ -29,7 +29,7 @@
 
 namespace interlace::workload {
 
-// Kernels that themselves launch the copies of their chunks under device-launch.
+// Kernels that launch the copies of their chunks themselves, with the mechanism `device-launch`.
 template <class... Kernel>
 struct kernel_list {};
 

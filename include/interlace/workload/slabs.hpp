@@ -28,7 +28,7 @@ struct grid_shape {
   std::uint64_t points() const { return planes * plane(); }
 };
 
-// Throws usage_error for a grid that is too large.
+// The shape of a grid. Throws usage_error for a grid that is too large.
 inline grid_shape shape_of(const array_view<float, 3>& grid) {
   constexpr std::size_t most = std::size_t{1} << 31U;
   for (std::size_t k = 0; k < 3; ++k) {
@@ -50,8 +50,8 @@ INTERLACE_HOST_DEVICE grid_point point_of(const grid_shape& shape, std::uint32_t
   return {plane, line - plane * shape.rows, i - line * shape.columns};
 }
 
-// A line of a grid through a point: the point's element, the numbers of points before and after the
-// point on the line, and the distance in elements between neighbouring points.
+// A line of a grid through a point. It has the point's element, the numbers of points before and
+// after the point on the line, and the distance in elements between neighbouring points.
 struct grid_line {
   std::uint32_t at, before, behind, stride;
 
@@ -67,7 +67,7 @@ struct grid_line {
   }
 };
 
-// Throws usage_error unless the grid has points, and `values` values for each point can be counted
+// Throws usage_error unless the grid has points and `values` values for each point can be counted
 // in 32 bits.
 inline void check_grid(const grid_shape& shape, std::uint32_t values) {
   constexpr std::uint64_t most = std::uint64_t{1} << 31U;
@@ -97,7 +97,7 @@ inline kernel::region_options with_halo(kernel::region_options options, std::uin
   options.subscribers.resize(devices);
   for (std::uint32_t owner = 0; owner < devices; ++owner) {
     std::vector<subscriber_range>& to = options.subscribers[owner];
-    std::uint32_t whole = 0;  // bit d: device d needs the whole part
+    std::uint32_t whole = 0;  // devices that need the whole part; bit d stands for device d
     for (std::uint32_t d = 0; d < devices; ++d) {
       if (d == owner || cut[d] == cut[d + 1]) continue;
       const std::uint64_t begin = std::max(cut[owner], cut[d] - std::min(cut[d], reach));
@@ -111,8 +111,8 @@ inline kernel::region_options with_halo(kernel::region_options options, std::uin
     }
     if (whole != 0) to.push_back({cut[owner], cut[owner + 1], whole});
     if (to.size() <= max_subscriber_ranges) continue;
-    // The number of ranges exceeds the limit only if parts are small compared with the reach. All
-    // devices in `whole` then get the whole part.
+    // The number of ranges can exceed the limit only if parts are small compared with the reach.
+    // All devices in `whole` then get the whole part.
     for (const subscriber_range& r : to) whole |= r.devices;
     to = {{cut[owner], cut[owner + 1], whole}};
   }

@@ -118,7 +118,7 @@ class fabric {
     std::vector<message> messages;
     std::vector<std::uint32_t> free;
     picoseconds earliest =
-        // earliest time of the messages and events that the device sent in this stretch
+        // The earliest time of the messages and events that the device sent in this stretch.
         event_queue::never;
   };
   struct mail {

@@ -18,8 +18,8 @@ enum class message_kind : std::uint8_t {
   migration,            // page data, or a step of the protocol that moves a page
   translation_request,  // a request to the host; the address is a page number
   translation_reply,
-  // a release that one device signals to another; the flag arrives after everything that was sent
-  // before it
+  // A release that one device signals to another; the flag arrives after everything that was sent
+  // before it.
   flag,
   copy_segment,  // part of a transfer; `lanes` is 1 for the last part to its destination
 };
@@ -35,7 +35,7 @@ struct message {
   // The number of a compute unit, of a copy or of an exchange. The kind of the message decides
   // which.
   std::uint32_t unit = 0;
-  // an index into a table of the sender; the kind of the message decides which table
+  // An index into a table of the sender; the kind of the message decides which table.
   std::uint32_t entry = 0;
   std::uint32_t payload = 0;
   std::uint32_t wire = 0;  // number of bytes on the link

@@ -26,9 +26,9 @@ class block_recording {
  public:
   struct block {
     std::vector<warp_program> programs;  // one for each warp
-    // ranges that the block writes and that no instruction announces
+    // Ranges that the block writes and that no instruction announces.
     std::vector<kernel::element_range> written;
-    // number of stores that must still be made before these ranges count as written
+    // The number of stores that must still be made before these ranges count as written.
     std::uint32_t stores_left = 0;
   };
 

@@ -24,7 +24,7 @@ class cache {
   };
   struct victim {
     std::uint64_t address = 0;
-    // the dirty sectors; 0 if no line was displaced or if the displaced line was clean
+    // The dirty sectors; 0 if no line was displaced or if the displaced line was clean.
     std::uint8_t dirty = 0;
   };
 

@@ -446,7 +446,7 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
 void gpu::advance(std::uint32_t warp_id) {
   if (stopped_) {
     warps_[warp_id].state = warp_state::waiting;
-    // the event is held until go_on() is called
+    // The event is held until go_on() is called.
     push(queue_.now(), event_kind::warp_wakes, warp_id, 0);
     return;
   }
@@ -574,7 +574,7 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
     if (!taken) {
       const bool local = load || addresses_.owner(l.line()) == index_;
       if (in_line && retrying_) {
-        // back to the front, because it was first in the queue
+        // Back to the front, because it was first in the queue.
         u.waiting.push_front(stalled_at(w, warp_id, index));
       } else {
         (local ? u.waiting : u.waiting_remote).push_back(stalled_at(w, warp_id, index));
@@ -1176,7 +1176,7 @@ void gpu::store_at_l2(const event& e) {
   const std::uint32_t lanes = e.a & 0xffffU;
   const picoseconds taken = lanes != 0 ? memory_.atomic(e.time, l.line(), lanes)
                                        : memory_.write(e.time, l.line(), l.sectors());
-  // for a store of another GPU, no compute unit here holds an entry
+  // For a store of another GPU, no compute unit here holds an entry.
   if (e.a >> 16U == foreign_unit) return;
   stores_arrived_ = std::max(stores_arrived_, taken);
   if (taken > e.time) {

@@ -233,7 +233,7 @@ class gpu {
     std::deque<stalled> waiting_remote;  // instructions that wait for a place in the remote store
                                          // queue, in order
     std::uint32_t claimed_blocks = 0;    // blocks that are resident or about to start
-    // first of the blocks that the dispatch gives to this unit and that have not started
+    // The first of the blocks that the dispatch gives to this unit and that have not started.
     std::uint64_t next_block = 0;
     std::uint64_t last_block = 0;        // end of the range of this unit's blocks
     std::uint64_t unclaimed_blocks = 0;  // number of blocks of this range that have no place yet
@@ -243,7 +243,7 @@ class gpu {
   struct child {
     std::uint32_t id = 0;
     std::uint32_t warps_left = 0;  // number of warps without a place
-    // numbers of the compute units that hold blocks of the kernel
+    // The numbers of the compute units that hold blocks of the kernel.
     std::vector<std::uint32_t> units;
     std::vector<std::uint32_t> warps;  // number of the kernel's warps on each of these units
   };
@@ -257,11 +257,11 @@ class gpu {
     const written_bytes* written = nullptr;
     std::uint32_t size = 0;  // number of instructions in the program
     std::uint32_t next = 0;  // number of the next instruction
-    // number of instructions that are deferred, stalled or have pending lines
+    // The number of instructions that are deferred, stalled or have pending lines.
     std::uint32_t under_way = 0;
     warp_state state = warp_state::ready;
     picoseconds ready = 0;  // the time when all work that needs no event is done
-    // time at which all operations so far are issued; accesses may issue from then on
+    // The time at which all operations so far are issued; accesses may issue from then on.
     picoseconds issues = 0;
   };
   struct block_slot : block_recording::block {
@@ -399,7 +399,7 @@ class gpu {
   picoseconds barrier_warp_latency_;
   picoseconds loop_latency_;
   picoseconds
-      // time in which the load/store unit computes the addresses of a load's lanes
+      // The time in which the load/store unit computes the addresses of a load's lanes.
       load_addresses_;
   std::array<picoseconds, 7>
       hit_times_{};  // time of the load/store unit for a hit; the index is the number of sectors
@@ -423,7 +423,7 @@ class gpu {
   bool retrying_ = false;           // whether an instruction that had to wait is being issued again
   std::vector<compute_unit> units_;
   std::vector<cache> scalar_l1_;
-  // the index has two parts: the slot of a block, and a warp of that block
+  // The index has two parts: the slot of a block, and a warp of that block.
   std::vector<warp> warps_;
   block_recording recording_;
   crew* helpers_ = nullptr;  // null if no other thread records blocks
@@ -439,10 +439,10 @@ class gpu {
   const block_function* block_ = nullptr;
   std::uint32_t warps_per_block_ = 0;
   std::uint32_t fit_ = 0;  // number of blocks that fit on a compute unit
-  // device-launched kernels with blocks that have no place, in launch order
+  // Device-launched kernels with blocks that have no place, in launch order.
   std::deque<child> waiting_children_;
   std::vector<child> children_;  // device-launched kernels whose blocks all have places
-  // unit at which the search for places of a device-launched kernel begins
+  // The unit at which the search for places of a device-launched kernel begins.
   std::uint32_t next_unit_ = 0;
   std::uint64_t next_block_ = 0;  // next of the blocks that any unit may take
   std::uint64_t unclaimed_blocks_ = 0;

@@ -11,7 +11,7 @@
 namespace interlace::sim {
 
 struct gpu_counters {
-  // accesses to memory; an access is a pair of a warp's instruction and a line
+  // Accesses to memory; an access is a pair of a warp's instruction and a line.
   std::uint64_t accesses = 0;
   std::uint64_t l1_hits = 0;
   std::uint64_t l1_misses = 0;
@@ -22,7 +22,7 @@ struct gpu_counters {
   std::uint64_t reads = 0;  // read requests of kernels to other devices
   std::uint64_t read_payload = 0;
   std::uint64_t read_wire = 0;
-  // sum over the reads of the time from this GPU's port until the reply
+  // The sum over the reads of the time from this GPU's port until the reply.
   picoseconds read_latency = 0;
   std::uint64_t scalar = 0;  // accesses that went to scalar caches
   remote_load_counts loads;  // filled only if remote loads are watched

@@ -10,7 +10,7 @@ namespace interlace::sim {
 namespace {
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t chunk_bytes = std::size_t{8} << 20;
-// larger blocks are allocated one by one
+// Larger blocks are allocated one by one.
 constexpr std::size_t largest_block = std::size_t{1} << 20;
 constexpr std::size_t smallest_shift = 4;  // the smallest blocks have 4 << 4 = 64 bytes
 constexpr std::align_val_t chunk_alignment{huge_page};

@@ -40,7 +40,7 @@ void recorder::begin_segment() {
 std::uint32_t recorder::find(std::uint64_t key) const {
   if (count_ <= small_segment) {
     for (std::uint32_t id = 0; id < count_; ++id) {
-      // the first instance was made before all later instances
+      // The first instance was made before all later instances.
       if (nodes_[id].key == key) return id;
     }
     return none;
@@ -357,7 +357,7 @@ std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresse
 
 const std::uint64_t* recorder::packed_addresses(const node& n, std::uint32_t id) {
   const std::uint64_t* addresses = &addresses_[std::size_t{id} << lane_bits_];
-  // the lanes are the first lanes of the warp, so their addresses are adjacent already
+  // The lanes are the first lanes of the warp, so their addresses are adjacent already.
   if ((n.lanes & (n.lanes + 1)) == 0) return addresses;
   std::size_t count = 0;
   for (std::uint64_t left = n.lanes; left != 0; left &= left - 1) {

@@ -44,7 +44,7 @@ class load_rules {
   enum class answer : std::uint8_t {
     plain,  // the load is handled in the plain way
     taken,  // the rules handle the load and have called gpu::wait_for
-    // the rules would handle the load, but the load must wait for an entry of the compute unit
+    // The rules would handle the load, but the load must wait for an entry of the compute unit.
     no_entry,
   };
   virtual answer issue(const load& l) = 0;

@@ -23,9 +23,10 @@ struct remote_load_counts {
   std::uint64_t local_stores = 0;
   std::uint64_t remote_stores = 0;
   std::uint64_t instructions = 0;  // load instructions whose lines have all arrived
-  // sum over these instructions of the time from the load's start to the arrival of its last line
+  // The sum over these instructions of the time from the load's start to the arrival of its last
+  // line.
   picoseconds waited = 0;
-  // sum over requests and replies to other devices of their time on links
+  // The sum over requests and replies to other devices of their time on links.
   picoseconds in_links = 0;
   // Loads that reached the second-level cache, including loads from other devices.
   std::uint64_t l2_loads = 0;
@@ -34,7 +35,7 @@ struct remote_load_counts {
   std::uint64_t bypassed = 0;  // remote loads that did not look up the L1
   // Bypassed loads whose pieces were already being fetched by an entry.
   std::uint64_t mask_hits = 0;
-  // bypassed loads whose line had an entry, but an entry with other pieces
+  // Bypassed loads whose line had an entry, but an entry with other pieces.
   std::uint64_t mask_misses = 0;
   std::uint64_t coalesced = 0;   // packets of pieces that this GPU received
   std::uint64_t timeouts = 0;    // packets of pieces that were sent because of a timeout

@@ -111,7 +111,7 @@ class griffin {
   std::uint32_t host() const { return static_cast<std::uint32_t>(gpus_.size()); }
 
   static constexpr std::uint32_t data_bytes = 256;  // in each message
-  // size of a page and its count, or of a page in a batch
+  // The size of a page and its count, or of a page in a batch.
   static constexpr std::uint32_t entry_bytes = 8;
 
   machine::griffin rules_;

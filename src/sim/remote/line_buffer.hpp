@@ -20,7 +20,7 @@ class line_buffer {
     std::uint32_t list = 0;
     std::uint32_t before = none;  // the previous entry in this entry's list
     std::uint32_t behind = none;
-    // next entry with the same hash; for a free entry, the next free entry
+    // The next entry with the same hash; for a free entry, the next free entry.
     std::uint32_t chained = none;
   };
 

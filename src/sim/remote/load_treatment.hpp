@@ -84,9 +84,9 @@ class load_treatment {
   }
 
   kernel::remote_load_steps steps_;
-  // the steps for compute units that continue to look up their L1
+  // The steps for compute units that continue to look up their L1.
   kernel::remote_load_steps looking_;
-  // one of this many units continues to look up its L1; with 0, no unit does
+  // One of this many units continues to look up its L1; with 0, no unit does.
   std::uint32_t every_ = 0;
   std::size_t followed_ = 0;  // number of decisions that the GPUs have followed
   bitmask_generator masks_;

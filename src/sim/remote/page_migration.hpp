@@ -122,7 +122,7 @@ class page_migration {
   fabric& fabric_;
   std::vector<migrating_gpu*> gpus_;
   std::vector<state> states_;
-  // one map for each GPU
+  // One map for each GPU.
   std::vector<std::unordered_map<std::uint64_t, std::vector<page_waiter>>> waiting_;
   std::deque<fault> faults_;  // faults that the host knows
   bool busy_ = false;         // whether the fault below is being served

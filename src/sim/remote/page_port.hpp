@@ -51,7 +51,7 @@ class page_port final : public page_rules, public migrating_gpu {
 
   gpu& gpu_;
   event_queue& queue_;
-  // the driver that moves pages; null if `griffin_` moves them
+  // The driver that moves pages; null if `griffin_` moves them.
   page_migration* migration_ = nullptr;
   griffin* griffin_ = nullptr;
   access_counters accessed_;  // counts of the current period

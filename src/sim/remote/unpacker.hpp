@@ -36,7 +36,7 @@ class unpacker {
 
  private:
   picoseconds per_sector_q16_;  // picoseconds for a sector, times 65536
-  // for the last lines, the times when they leave; as many lines as the buffer holds
+  // For the last lines, the times when they leave; as many lines as the buffer holds.
   std::vector<picoseconds> leaves_;
   std::size_t next_ = 0;
   picoseconds clear_q16_ = 0;

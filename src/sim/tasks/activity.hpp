@@ -49,7 +49,7 @@ class activity {
   void pass(picoseconds now);
 
   std::vector<device> devices_;
-  // for each device, the changes since the last call of settle()
+  // For each device, the changes since the last call of settle().
   std::vector<std::vector<change>> changes_;
   picoseconds since_ = 0;
 };

@@ -51,7 +51,7 @@ class simulation : private message_receiver {
   // blocks announce, and the copies that start when a chunk is complete.
   struct tracked_launch {
     std::vector<kernel::chunk> chunks;
-    // for each chunk, the number of elements that blocks have not announced yet
+    // For each chunk, the number of elements that blocks have not announced yet.
     std::vector<std::uint64_t> left;
     std::vector<std::vector<task_id>> copies;
     std::uint32_t agent_warps = 0;      // number of warps that an agent takes from the kernel
@@ -77,7 +77,7 @@ class simulation : private message_receiver {
     waiting,  // an engine whose stream waits for a flag
     agent,    // the threads of the sender's polling agent
     child,    // the threads of a kernel that the chunk's last block launches
-    // a hardware unit that fetches a descriptor of the copy; nothing else has to start the copy
+    // A hardware unit that fetches a descriptor of the copy; nothing else has to start the copy.
     descriptors,
   };
   struct destination {
@@ -91,7 +91,7 @@ class simulation : private message_receiver {
     // part of the threads.
     std::uint32_t at_once = 1;
     bool held = false;  // true: the copy waits until its chunk is complete
-    // if false, only the fixed cost of the copy takes time, and the transfer takes none
+    // If false, only the fixed cost of the copy takes time, and the transfer takes none.
     bool moves = true;
     std::uint32_t from = 0;
     std::uint64_t address = 0;
@@ -215,9 +215,9 @@ class simulation : private message_receiver {
     std::uint32_t buffered = 0;  // number of segments that were requested but are not yet on the
                                  // link
     std::uint32_t ready = 0;     // number of segments that were read and now wait for the link
-    // whether the copying kernel is launched but not all of its blocks are placed
+    // Whether the copying kernel is launched but not all of its blocks are placed.
     bool pending = false;
-    // number of destinations whose first link has not taken the current segment
+    // The number of destinations whose first link has not taken the current segment.
     std::uint32_t sending = 0;
     bool stepping = false;      // whether an event for the next step is pending
     picoseconds next_step = 0;  // earliest time of the next step that the engine's own rate allows
@@ -239,7 +239,7 @@ class simulation : private message_receiver {
     std::uint32_t payload = 0;
     bool instant = false;
     std::uint32_t arrived = 0;
-    // for each device, the number of flags that have reached it, including its own flag
+    // For each device, the number of flags that have reached it, including its own flag.
     std::vector<std::uint32_t> flags;
     std::vector<task_id> tasks;
     std::vector<trace::stretch> appears;
@@ -339,7 +339,7 @@ class simulation : private message_receiver {
   std::vector<task_id> running_kernel_;           // one for each device
   std::vector<tracked_launch*> running_tracked_;  // the last tracked launch on each device
   std::vector<std::vector<std::uint64_t>> iteration_work_;  // [iteration][device]
-  // value of each device's gpu::work() when the device's last kernel ended
+  // The value of each device's gpu::work() when the device's last kernel ended.
   std::vector<std::uint64_t> worked_;
   std::vector<lane> lanes_;  // the index is kind * GPUs + device; the kinds are engines, agents and
                              // descriptor units
@@ -372,7 +372,7 @@ class simulation : private message_receiver {
   std::uint64_t handled_ = 0;  // number of events of all devices in the last stretch
   // Three numbers in one word: stretch << 32 | devices << 16 | devices that threads have claimed.
   std::atomic<std::uint64_t> claims_ = 0;
-  // number of devices that have not reached the end of the stretch
+  // The number of devices that have not reached the end of the stretch.
   std::atomic<std::uint32_t> left_ = 0;
 };
 

@@ -94,7 +94,7 @@ class accel_sim {
   bool in_block_ = false;  // whether the block's index is known
 
   std::uint32_t warp_ = 0;
-  // number of instructions that the file states for the warp
+  // The number of instructions that the file states for the warp.
   std::uint64_t stated_ = no_dependence;
   std::uint64_t taken_ = 0;
   std::uint32_t emitted_ = 0;

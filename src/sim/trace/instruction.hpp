@@ -27,7 +27,7 @@ enum class action : std::uint8_t {
   store,
   atomic,
   release,  // a fence
-  // computation; count: number of operations of each lane, all of one kind (interlace::operation)
+  // Computation; count: number of operations of each lane, all of one kind (interlace::operation).
   compute,
   shared,   // an access to shared memory; count: number of cycles, including bank conflicts
   shuffle,  // register exchanges; count: their number

@@ -43,10 +43,10 @@ struct execution {
   std::vector<std::byte*> destinations;
   std::uint32_t thread = 0;
   launched_by how = launched_by::streams;
-  // for cached graphs: if true, the addresses of all nodes are updated first
+  // For cached graphs: if true, the addresses of all nodes are updated first.
   bool other_addresses = false;
   bool overlaps = false;  // for graphs: if true, the graph runs on a stream of its own
-  // earlier executions; the thread first waits until these have ended
+  // Earlier executions; the thread first waits until these have ended.
   std::vector<std::uint32_t> after;
   picoseconds delay = 0;          // time that the thread lets pass after that wait
   std::function<void()> arrived;  // called when all bytes have arrived
@@ -113,7 +113,7 @@ class plan_executor final : private message_receiver {
     std::uint64_t asked = 0;  // number of bytes read
     std::uint64_t sent = 0;
     std::uint64_t arrived = 0;
-    // number of segments that were read but are not yet on the first link
+    // The number of segments that were read but are not yet on the first link.
     std::uint32_t buffered = 0;
     bool stepping = false;
     picoseconds next_step = 0;  // earliest time of the next step that the engine's own rate allows

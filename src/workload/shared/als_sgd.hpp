@@ -33,7 +33,7 @@ struct gradient {
   float lambda = 0;
   float rate = 0;
   std::uint32_t count = 1;  // number of steps
-  // in the first step, factors come from the region; in later steps, from `state`
+  // In the first step, factors come from the region; in later steps, from `state`.
   bool first = true;
   bool last = true;  // in the last step, factors go to the region; in earlier steps, to `state`
   local<float> state;

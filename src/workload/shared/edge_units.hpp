@@ -59,14 +59,14 @@ struct edge_units {
   // device held all blocks at the same time, it would gather first and store last. No work would
   // then hide the transfers, and the device would wait for its longest block.
   static constexpr std::uint32_t least_rounds = 3;
-  // number of rows whose 4-byte values fill a cache line
+  // The number of rows whose 4-byte values fill a cache line.
   static constexpr std::uint32_t line_rows = 32;
 
   csr_view graph;
   local<const std::uint32_t> rows;   // unit b has the rows [rows[b], rows[b + 1])
   local<const std::uint32_t> edges;  // unit b has the edges [edges[b], edges[b + 1])
   local<const std::uint32_t> slots;  // unit b is a part of a row if slots[b] != 0
-  // one word for each unit; blocks join the parts of a row through these words
+  // One word for each unit; blocks join the parts of a row through these words.
   local<std::uint64_t> words;
 
   // The amount of shared memory that `reduce` needs in a block.

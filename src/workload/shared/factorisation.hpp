@@ -46,7 +46,7 @@ struct rating_rows {
   static constexpr std::uint32_t part_ratings = 512;
 
   local<const std::uint32_t> offsets;  // for each row, the offset from the device's first rating
-  // for each rating, the first element of the other side's factor
+  // For each rating, the first element of the other side's factor.
   local<const std::uint32_t> others;
   local<const float> values;              // the ratings
   local<const std::uint32_t> first_part;  // for each row that is cut, the number of its first part

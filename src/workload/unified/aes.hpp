@@ -77,7 +77,7 @@ struct aes_kernel {
   unified<std::uint8_t> text;
   unified<std::uint8_t> cipher;
   unified<std::uint8_t> substitutions;
-  // four words for each round, with the first byte in the highest bits
+  // Four words for each round, with the first byte in the highest bits.
   unified<std::uint32_t> round_keys;
 
   template <class Block>

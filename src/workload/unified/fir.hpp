@@ -18,7 +18,7 @@ struct fir_kernel {
   unified<float> input;
   unified<float> coefficients;
   unified<float>
-      // one sample for each tap: the samples before the first input sample, in order of time
+      // One sample for each tap: the samples before the first input sample, in order of time.
       history;
   unified<float> output;
   std::uint32_t taps = 0;

@@ -103,8 +103,8 @@ struct kmeans_problem {
   std::uint32_t clusters = 0;
   std::uint32_t iterations = 0;  // the most iterations
   std::vector<float>
-      // the features of each point, one point after another; the first points are the initial
-      // centres
+      // The features of each point, one point after another; the first points are the initial
+      // centres.
       values;
 
   static kmeans_problem make(const array_view<float, 2>& features, std::uint32_t clusters,

@@ -92,7 +92,7 @@ struct matrix_multiply_problem {
 
   std::uint32_t rows = 0;   // rows of A and of C
   std::uint32_t inner = 0;  // columns of A, which are the rows of B
-  // columns of B and of C; rows, inner and columns are multiples of the tile's side
+  // The columns of B and of C; rows, inner and columns are multiples of the tile's side.
   std::uint32_t columns = 0;
   std::vector<float> a;
   std::vector<float> b;

@@ -85,7 +85,7 @@ struct stencil_2d_problem {
   static constexpr const char* summary = "a repeated stencil";
   static constexpr std::array arguments{"grid", "weights", "iterations"};
 
-  // number of rows, without the halo of one point on each side; a multiple of 16
+  // The number of rows, without the halo of one point on each side; a multiple of 16.
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;  // number of columns, without the halo; a multiple of 64
   std::uint32_t iterations = 0;

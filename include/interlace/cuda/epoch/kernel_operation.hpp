@@ -37,7 +37,7 @@ struct kernel_entries {
   const void* stores_inline = nullptr;  // stores also go to the subscribers
   const void* announces = nullptr;      // blocks announce the chunks that they write
   const void* packs = nullptr;          // all blocks; updates of a partition leave in packets
-  // the kernel's type, the key for finding the variant that launches copies
+  // The kernel's type, the key for finding the variant that launches copies.
   const std::type_info* type = nullptr;
 };
 

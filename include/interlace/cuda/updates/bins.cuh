@@ -191,7 +191,7 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
   // the number in the tile from which on the bin has no room
   auto* const place = reinterpret_cast<uint2*>(
       memory + (std::uint64_t{Shape::tile} * sizeof(Record) + 7) / 8 * 8);  // [bins]
-  // first a count; later the number in the tile of the bin's first record
+  // First a count; later the number in the tile of the bin's first record.
   auto* const offset = reinterpret_cast<std::uint32_t*>(place + to.bins);  // [bins]
   std::uint32_t* const sums = offset + to.bins;                            // [33]
   const std::uint32_t tid = threadIdx.x;
@@ -223,7 +223,7 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
       });
     __syncthreads();
     Record records[Each];
-    // bin << 16 | number of the record among the tile's records of this bin
+    // Bin << 16 | number of the record among the tile's records of this bin.
     std::uint32_t rank[Each];
     INTERLACE_UNROLL
     for (std::uint32_t u = 0; u < Each; ++u) {

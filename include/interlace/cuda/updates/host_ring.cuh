@@ -108,7 +108,7 @@ struct send_to_host {
 // to all rings. A ring gets one bin after another.
 template <class Record, class Send>
 __device__ __forceinline__ void send_bins(const bin_set<Record>& from, const Send& send) {
-  // number of slots for a bin
+  // The number of slots for a bin.
   const std::uint32_t slots = (from.room + slot_records - 1) / slot_records;
   const std::uint64_t turns =
       std::uint64_t{(from.bins + send.ring_count - 1) / send.ring_count} * slots * send.ring_count;

@@ -94,7 +94,7 @@ class ring_readers {
 
  private:
   static constexpr std::uint64_t unknown = ~std::uint64_t{0};
-  // number of records ahead of the current one whose elements are prefetched
+  // The number of records ahead of the current one whose elements are prefetched.
   static constexpr std::uint32_t ahead = 24;
 
   void read(std::size_t which, const kernel::credit_ring& ring, const unsigned char* slots,

@@ -58,7 +58,7 @@ struct sizing {
   std::uint32_t parts_log2 = 0;   // log2 of the number of windows of a bin; 0 means one level
   std::uint32_t group = 0;        // number of bins that are split at a time
   std::uint32_t room = 0;         // number of updates for which a bin has room
-  // with two levels: number of updates for which a window's bin has room
+  // With two levels: number of updates for which a window's bin has room.
   std::uint32_t part_room = 0;
   std::uint64_t round_updates = 0;
   std::uint64_t buffer_bytes = 0;
@@ -117,7 +117,7 @@ inline sizing sizes_with(const sizing_request& r, std::uint32_t window_log2, std
   if (bins > r.most_bins) return s;
   s.bins = static_cast<std::uint32_t>(bins);
   s.passes =
-      // can be fewer than `passes`
+      // Can be fewer than `passes`.
       static_cast<std::uint32_t>((r.elements + s.slice() - 1) / s.slice());
   s.group = std::max(1U, s.bins / groups);
   // Searches for the largest mean that fits. A bin's place in the pool must be a number of 32 bits.

@@ -55,7 +55,7 @@ __device__ __forceinline__ void combine_window(T* table, std::uint64_t first, st
   T* const at = table + first;
   constexpr std::uint32_t a_line = 16 / sizeof(T);
   const std::uint32_t lines =
-      // number of pieces of 16 bytes
+      // The number of pieces of 16 bytes.
       reinterpret_cast<std::uintptr_t>(at) % 16 == 0 ? size / a_line : 0;
   for (std::uint32_t k = tid; k < lines; k += Threads)
     begin_copy(window + k * a_line, at + k * a_line);

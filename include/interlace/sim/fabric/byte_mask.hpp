@@ -1,4 +1,4 @@
-// A set of bytes of a line, one bit each. A line has at most 128 bytes.
+// A set of bytes of a line, with one bit for each byte. A line has at most 128 bytes.
 #pragma once
 
 #include <array>
@@ -10,7 +10,8 @@ struct byte_mask {
   std::array<std::uint64_t, 2> bits{};
 
   void set(std::uint32_t first, std::uint32_t count) {
-    // The range never crosses a 64-byte word: it is aligned and at most 64 bytes long.
+    // The range never crosses the border of a 64-byte word, because it is aligned and at most 64
+    // bytes long.
     const std::uint64_t ones = count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
     bits[first / 64] |= ones << (first % 64);
   }
@@ -20,7 +21,8 @@ struct byte_mask {
     return static_cast<std::uint32_t>(__builtin_popcountll(bits[0]) +
                                       __builtin_popcountll(bits[1]));
   }
-  // The number of contiguous runs: a run begins where a byte is set and the byte before it is not.
+  // The number of contiguous runs. A run begins where a byte is set and the byte before it is not
+  // set.
   std::uint32_t runs() const {
     const std::uint64_t carried = bits[0] >> 63U;
     return static_cast<std::uint32_t>(__builtin_popcountll(bits[0] & ~(bits[0] << 1U)) +
@@ -38,7 +40,7 @@ struct byte_mask {
       if (at == 128) return;
     }
   }
-  // One bit for each group of `unit` bytes. The bit is set if a byte of the group is.
+  // One bit for each group of `unit` bytes. The bit is set if any byte of the group is set.
   std::uint32_t units(std::uint32_t unit, std::uint32_t line_bytes) const {
     if (unit == 32) {
       return static_cast<std::uint32_t>((bits[0] & 0xffffffffU) != 0) |
@@ -67,8 +69,8 @@ struct byte_mask {
   friend bool operator==(const byte_mask&, const byte_mask&) = default;
 
  private:
-  // The first byte at or after `at` that is set in the mask. With `flip` all ones: the first byte
-  // that is not set. 128 if there is no such byte.
+  // The first byte at or after `at` that is set in the mask. If `flip` is all ones, the first byte
+  // that is not set. The result is 128 if there is no such byte.
   std::uint32_t find(std::uint32_t at, std::uint64_t flip) const {
     if (at < 64) {
       const std::uint64_t low = (bits[0] ^ flip) >> at;

@@ -1,5 +1,5 @@
-// A warp's work in the form that the timing model replays: instructions in program order, each with
-// the lines that its lanes touch together.
+// A warp's work in the form that the timing model replays. It has the warp's instructions in
+// program order, and for each instruction the lines that its lanes touch together.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,20 @@ inline constexpr std::uint32_t none = 0xffffffffU;
 enum class instruction_kind : std::uint8_t {
   load,
   store,
-  atomic,   // a reduction in the L2 without a reply; a later instruction may wait for it
-  shared,   // count: cycles by bank conflicts
-  compute,  // count: operations of each lane
-  shuffle,  // count: register exchanges
+  atomic,   // a reduction in the L2 without a reply; a later instruction may wait for the atomic
+  shared,   // count: number of cycles of the access, with its bank conflicts
+  compute,  // count: number of operations of each lane
+  shuffle,  // count: number of register exchanges
   vote,     // count: 1
-  reduce,   // one instruction for a whole warp; count: exchanges, and operations, that it replaces
-  publish,  // count: ranges of `published`, from number first_line on
-  wait,     // waits for all earlier instructions; count: additional trips to the L2 and back
-  barrier,  // waits like `wait`, then for the other warps of the block
+  reduce,  // one instruction for a whole warp; count: number of exchanges (and operations) replaced
+  publish,  // count: number of ranges of `published`, beginning with number first_line
+  wait,     // waits for all earlier instructions; count: number of additional round trips to the L2
+  barrier,  // waits like `wait`, and then for the other warps of the block
 };
 
-// A line that lanes of a warp touch together: its device address and the sectors that the lanes
-// touch. Lines are aligned to at least 64 bytes, so the sectors fit in the low bits.
+// A line that lanes of a warp touch together. The word holds the line's device address and the
+// sectors that the lanes touch. Lines are aligned to at least 64 bytes, so the sectors fit in the
+// low bits of the address.
 class line_access {
  public:
   line_access(std::uint64_t line, std::uint8_t sectors) : packed_(line | sectors) {}
@@ -58,23 +59,26 @@ struct instruction {
   std::uint16_t line_count = 0;
   std::uint32_t first_line = 0;
   union {
-    std::uint32_t first_written;  // only of stores and atomics
-    std::uint32_t count = 0;      // only of other kinds; the meaning depends on the kind
+    std::uint32_t first_written;  // for stores and atomics
+    std::uint32_t count = 0;      // for other kinds; the meaning depends on the kind
   };
-  std::uint32_t depends = none;  // the earlier instruction whose result this one needs
+  std::uint32_t depends = none;  // earlier instruction whose result this instruction needs
 
-  // State of the replay.
-  std::uint16_t next_line = 0;  // first line that is not issued yet
-  std::uint16_t pending = 0;    // lines in flight
+  // The state of the replay.
+  std::uint16_t next_line = 0;  // first line that has not been issued
+  std::uint16_t pending = 0;    // number of lines in flight
   bool issued : 1 = false;
-  bool uniform : 1 = false;          // a load of one element for all lanes
-  bool counted : 1 = false;          // a store that updates counters of chunks
-  bool ends_iteration : 1 = false;   // operations at the end of an iteration that carries a result
-  std::uint32_t looked_up : 14 = 0;  // lines whose pages were looked up in a TLB
-  // The lines that wait for a translation. Each lane of a warp touches at most two lines.
+  bool uniform : 1 = false;  // a load of one element for all lanes
+  bool counted : 1 = false;  // a store that updates the counters of chunks
+  // Operations at the end of an iteration, in a loop that carries a result.
+  bool ends_iteration : 1 = false;
+  std::uint32_t looked_up : 14 = 0;  // number of lines whose pages were looked up in a TLB
+  // The number of lines that wait for a translation. It fits, because each lane of a warp touches
+  // at most two lines.
   std::uint32_t untranslated : 14 = 0;
   picoseconds ready = 0;
-  std::uint32_t dependents = none;  // the first element of a list, which next_dependent links
+  // The first instruction that depends on this one; next_dependent links the others.
+  std::uint32_t dependents = none;
   std::uint32_t next_dependent = none;
 };
 static_assert(sizeof(instruction) == 40, "recorded programs take most of a run's memory");
@@ -87,11 +91,11 @@ struct warp_program {
   std::pmr::vector<instruction> instructions;
   std::pmr::vector<line_access> lines;
   std::pmr::vector<written_bytes> written;
-  // For each element of `lines`, the 4-byte words that lanes touch. Filled only if remote loads are
-  // watched.
-  std::vector<std::uint32_t> words;
-  // For the first line of each load, the time when the load first requested a line. Filled only if
+  // For each element of `lines`, the 4-byte words that lanes touch. The list is filled only if
   // remote loads are watched.
+  std::vector<std::uint32_t> words;
+  // For the first line of each load, the time when the load first requested a line. The list is
+  // filled only if remote loads are watched.
   std::vector<picoseconds> began;
   std::vector<kernel::element_range> published;
 

@@ -1,13 +1,14 @@
-// Turns the lanes of a block, which run one after another, into the instructions of the block's
-// warps.
+// Turns the accesses of a block's lanes into the instructions of the block's warps. The lanes run
+// one after another.
 //
 // Accesses of different lanes are the same instruction if they come from the same place in the
-// source and their enclosing lane.range loops are in the same iterations. If a lane reaches an
-// instruction that no lane has reached, the recorder inserts it after the instruction that the lane
-// executed last. This keeps program order, whatever path the first lane took.
+// source and if their enclosing lane.range loops are in the same iterations. A lane can reach an
+// instruction that no lane has reached before. The recorder then inserts the instruction after the
+// instruction that the lane executed last. This keeps program order, whatever path the first lane
+// took.
 //
-// For a warp.repeated, the recorder keeps the instructions of one warp's lanes. For all other warps
-// it records only addresses.
+// For a warp.repeated, the recorder keeps the instructions of the lanes of one warp. For all other
+// warps it records only addresses.
 #pragma once
 
 #include <algorithm>
@@ -42,26 +43,27 @@ class recorder {
     std::uint32_t warp_width = 32;
     std::uint32_t line_bytes = 128;
     std::uint32_t sector_bytes = 32;
-    const std::byte* address_base = nullptr;  // device address 0
+    const std::byte* address_base = nullptr;  // pointer to device address 0
     bool stores_inline = false;
     bool watch_words = false;  // whether to fill warp_program::words
     std::uint32_t device = 0;
     std::vector<kernel::use_tracker*>
-        regions;  // one for each region id; null: the region is not tracked
-    // One element for each region id, if devices subscribe to pages of the region. Empty if no
-    // region has such subscriptions.
+        regions;  // one for each region id; null if the region is not tracked
+    // One element for each region id, if devices subscribe to pages of the region. The list is
+    // empty if no region has such subscriptions.
     std::vector<subscribed_pages*> subscribed;
     std::uint32_t slot_bits = 0;  // address >> slot_bits gives the device that owns the memory
-    kernel::trace_totals* totals = nullptr;  // sums over all accesses; null: do not sum
-    // The chunks of a tracked launch. Null: the launch needs no announcements.
+    kernel::trace_totals* totals = nullptr;  // sums over all accesses; null if nothing is summed
+    // The chunks of a tracked launch. Null if the launch needs no announcements.
     const std::vector<kernel::chunk>* chunks = nullptr;
-    // One counter of 8 bytes for each chunk, in the device's memory. Null: the stores themselves
+    // One counter of 8 bytes for each chunk, in the device's memory. Null if the stores themselves
     // update the counters.
     const std::byte* counters = nullptr;
-    // Whether a block runs only when it starts, and not ahead of time. Kernels that update memory
-    // of other devices need this, because kernels of those devices may update the same memory.
+    // Whether a block must run when it starts, and not ahead of time. Kernels that update the
+    // memory of other devices need this, because kernels of those devices may update the same
+    // memory.
     bool in_turn = false;
-    trace::sink* log = nullptr;  // receives every action; null: nothing is logged
+    trace::sink* log = nullptr;  // receives every action; null if nothing is logged
     std::uint32_t launch = 0;    // number of the launch in the log
     compiled_kernel code;        // what the compiler made of the kernel
     // Whether the GPU's ballots, and its reductions of 32-bit integers over a warp, have times of
@@ -73,11 +75,11 @@ class recorder {
   // Clears `programs`, which has one element for each warp of the block.
   void begin_block(const settings& s, std::vector<warp_program>& programs);
   void end_block();
-  // Adds the next instruction of a warp, in place of a kernel. Call it between begin_block and
-  // end_block. The addresses in `i` are device addresses.
+  // Adds the next instruction of a warp. With this function the caller stands in for a kernel. Call
+  // it between begin_block and end_block. The addresses in `i` are device addresses.
   void add(std::uint32_t warp, const trace::instruction& i);
 
-  // The accesses of lanes for which kernel::counts_as_work holds, in all blocks so far.
+  // The number of lanes' accesses for which kernel::counts_as_work holds, in all blocks so far.
   std::uint64_t work() const { return work_; }
 
   bool stores_inline() const { return settings_->stores_inline; }
@@ -93,7 +95,7 @@ class recorder {
     loop_key_ = key_mark;
     go_behind(none);
   }
-  // Inlined, because most properties of an access are known when the kernel is compiled.
+  // Always inlined, because most properties of an access are known when the kernel is compiled.
   [[gnu::always_inline]] std::uint32_t on_access(const kernel::access& a) {
     if (kernel::counts_as_work(a)) ++work_;
     const instruction_kind kind = kind_of(a);
@@ -106,7 +108,8 @@ class recorder {
     node& n = reach(key_of(a.site), kind, a.bytes, a.space);
     n.lanes |= lane_bit_;
     if (a.kind == kernel::access_kind::store && before != none) {
-      n.depends = before;  // a stored value depends on the last value that was loaded before it
+      // A stored value depends on the last value that was loaded before the store.
+      n.depends = before;
     } else if (a.depends != none && a.depends >= first_id_) {
       n.depends = a.depends - first_id_;
     }
@@ -119,7 +122,7 @@ class recorder {
   [[gnu::always_inline]] void on_compute(const operations& work, kernel::site_id site) {
     node& n = reach(key_of(site), instruction_kind::compute, 0, {});
     // These counts are in the array that otherwise holds the addresses of accesses. The warp takes
-    // as long as its longest lane.
+    // as long as the lane with the most operations.
     std::uint64_t* most = slot_ - lane_;
     const std::array<std::uint32_t, operation_kinds> counts{work.fp32, work.fp64, work.integer,
                                                             work.special};
@@ -162,8 +165,8 @@ class recorder {
     published_ = true;
     announce({{begin, end}});
   }
-  // Call this function at the kernel's end. It announces the block's mapped ranges, unless the
-  // block published.
+  // Ends the block. Call this function at the kernel's end. It announces the block's mapped ranges,
+  // unless the block has published.
   void finish(const std::vector<kernel::element_range>& mapped) {
     if (published_) return;
     if (settings_->counters != nullptr) {
@@ -181,20 +184,21 @@ class recorder {
 
  private:
   struct node {
-    // `key`, if two conditions hold: this node is the first instance of its key, and it is stored
-    // directly after the node that a lane executes before it. Otherwise 0, which is not a key.
+    // The node's key, or 0, which is not a key. It is the key if two conditions hold. First, this
+    // node is the first instance of its key. Second, it is stored directly after the node that a
+    // lane executes before it.
     std::uint64_t key_in_order = 0;
-    std::uint64_t lanes = 0;    // one bit for each lane that reached the node
-    std::uint64_t key = 0;      // place in the source and iterations, the same for all instances
+    std::uint64_t lanes = 0;  // one bit for each lane that reached the node
+    std::uint64_t key = 0;    // place in the source and iterations; all instances have the same key
     std::uint32_t next = none;  // next node in program order
-    // A lane that reaches the same place twice outside of any range loop reaches two instances of
-    // the node. This member is the instance before this one.
+    // The previous instance of this node's key. A lane that reaches the same place twice outside of
+    // all range loops reaches two instances.
     std::uint32_t instance_before = none;
     std::uint32_t instance_behind = none;
-    std::uint32_t latest = none;  // first instance: the instance that a lane reached last
+    std::uint32_t latest = none;  // in a first instance: the instance that a lane reached last
     std::uint32_t depends = none;
     std::uint32_t emitted = none;
-    std::uint32_t kept = none;  // the node's number in the record of a repeated stretch
+    std::uint32_t kept = none;  // number of this node in the record of a repeated stretch
     instruction_kind kind = instruction_kind::load;
     std::uint8_t bytes = 0;
     bool ends_iteration = false;
@@ -215,8 +219,8 @@ class recorder {
     x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
     return x ^ (x >> 31U);
   }
-  // Sites are addresses, whose high bits are equal and whose highest bit is 0. The loop key is
-  // mixed in.
+  // The key of a site. Sites are addresses, whose high bits are equal and whose highest bit is 0.
+  // The loop key is mixed in.
   std::uint64_t key_of(kernel::site_id site) const {
     return loop_key_ ^ static_cast<std::uint64_t>(site);
   }
@@ -227,13 +231,13 @@ class recorder {
     return n.key == key && !came(n) &&
            (n.instance_before == none || came(nodes_[n.instance_before]));
   }
-  // Returns the node of the instruction that the lane executes next; step() moves past that node.
-  // Most lanes take the same path as the lane before them, and the next node is mostly the next one
-  // in memory, so no link has to be followed.
+  // Returns the node of the instruction that the lane executes next. step() moves past that node.
+  // Most lanes take the same path as the previous lane, and the next node is mostly the next one in
+  // memory, so the function rarely follows a link.
   [[gnu::always_inline]] node& reach(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
                                      kernel::memory_space space) {
     if (upcoming_->key_in_order != key || came(*upcoming_)) [[unlikely]] {
-      go_behind(search(key, kind, bytes, space) - 1);  // 0 - 1 is none
+      go_behind(search(key, kind, bytes, space) - 1);  // 0 - 1 is `none`
     }
     return *upcoming_;
   }
@@ -290,26 +294,28 @@ class recorder {
   static bool in_steps(const std::uint64_t* addresses, std::uint32_t count, std::uint32_t bytes);
   static bool fills_lines(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count);
   static std::uint32_t bank_cycles(const node& n, const std::uint64_t* addresses);
-  // Adds a barrier of the block, followed by its first warp's fence and additions to counters.
-  // Without counters it adds only a mark in the program of the first warp.
+  // Adds a barrier of the block, followed by the fence and the additions to counters that the
+  // block's first warp makes. Without counters, adds only a mark in the program of the first warp.
   void announce(const std::vector<kernel::element_range>& ranges);
   void append(std::uint32_t warp, instruction_kind kind, std::uint32_t count,
               operation op = operation::fp32);
-  // Logs the instruction that was last added to a program. For an access, `n` is its node.
+  // Logs the instruction that was last added to a program. If the instruction is an access, `n` is
+  // its node.
   void log(std::uint32_t warp, const node& n, const std::uint64_t* addresses) const;
 
   // Adds the access at the cursor to the record of a repeated stretch.
   void note_repeated(const kernel::access& a, instruction_kind kind);
   // Appends the instruction to the record of a repeated stretch.
   void keep_access(node& n, std::size_t instruction);
-  // odd, so that no two multiples are equal
+  // An odd number, so that no two multiples of it are equal.
   static constexpr std::uint64_t iteration_step = 0x9E3779B97F4A7C15U;
-  static constexpr std::uint32_t max_lane_bits = 6;                   // each lane has a bit
-  static constexpr std::uint64_t key_mark = std::uint64_t{1} << 63U;  // set in every key
-  // An atomic that acquires and releases makes two round trips: in the first one the block's stores
-  // reach the L2, and the second one is its own.
+  static constexpr std::uint32_t max_lane_bits = 6;  // one bit for each lane of the widest warp
+  // This bit is set in every key.
+  static constexpr std::uint64_t key_mark = std::uint64_t{1} << 63U;
+  // The round trips of an atomic that acquires and releases. In the first round trip the block's
+  // stores reach the L2. The second round trip is the atomic's own.
   static constexpr std::uint32_t ordered_ways = 2;
-  // a linear search is faster up to this number of nodes
+  // Up to this number of nodes, a linear search is faster.
   static constexpr std::uint32_t small_segment = 12;
 
   const settings* settings_ = nullptr;
@@ -325,25 +331,26 @@ class recorder {
   std::uint32_t warp_ = none;
   std::uint32_t lane_ = 0;
   std::uint64_t lane_bit_ = 1;
-  bool uniform_ = false;  // all lanes together make the segment's one access
+  bool uniform_ = false;  // whether all lanes together make the segment's one access
   bool published_ = false;
   std::vector<kernel::element_range> written_at_end_;
-  std::uint32_t counted_stores_ = 0;  // stores to a region that update its counters
-  std::uint32_t cursor_ = none;       // the node that the lane executed last
-  node* upcoming_ = nullptr;          // the node after the cursor
-  std::uint64_t* slot_ = nullptr;     // the place for the lane's address at that node
+  // The number of stores to a region that update the region's counters.
+  std::uint32_t counted_stores_ = 0;
+  std::uint32_t cursor_ = none;    // node that the lane executed last
+  node* upcoming_ = nullptr;       // node after the cursor
+  std::uint64_t* slot_ = nullptr;  // place for the lane's address at the node `upcoming_`
   std::uint32_t head_ = none;
-  std::uint32_t first_id_ = 0;  // the first id of the segment; lower ids belong to earlier segments
-  std::uint64_t loop_key_ = key_mark;  // key of the innermost loop's iteration
+  std::uint32_t first_id_ = 0;  // first id of the segment; lower ids belong to earlier segments
+  std::uint64_t loop_key_ = key_mark;  // key of the current iteration of the innermost loop
   std::uint32_t count_ = 0;            // number of nodes
-  // always larger than count_, because the node after the last one must have no key
+  // Always larger than count_, because there must be a node without a key after the last node.
   std::vector<node> nodes_ = std::vector<node>(64);
-  // Shape [node][warp_width]. It starts with room for 64 nodes of the widest warp, and never
-  // shrinks.
+  // Addresses with the shape [node][warp_width]. There is room for 64 nodes of the widest warp at
+  // the start. The list never shrinks.
   std::vector<std::uint64_t> addresses_ = std::vector<std::uint64_t>(64U << max_lane_bits);
   std::array<std::uint64_t, 64> packed_{};
-  // Ids of first instances by key, used once a segment has many nodes. An element is valid if its
-  // upper half is the segment's number.
+  // A table from keys to ids of first instances, used once a segment has many nodes. An element is
+  // valid if its upper half is the segment's number.
   std::vector<std::uint64_t> table_ = std::vector<std::uint64_t>(1024, 0);
   std::uint32_t table_shift_ = 54;  // 64 - log2 of the table's size
   std::uint32_t segment_ = 1;
@@ -351,22 +358,22 @@ class recorder {
   // The name of the repeated stretch that is being recorded or replayed.
   repeated_programs::name repeating_name_;
   repeated_program repeating_;
-  bool keeps_ = false;  // the stretch is being recorded
+  bool keeps_ = false;  // whether the stretch is being recorded
   const repeated_program* known_ = nullptr;
-  std::uint32_t repeating_warp_ = none;  // the warp that is recorded
-  std::uint32_t repeating_from_ = 0;     // instructions before the stretch
+  std::uint32_t repeating_warp_ = none;  // warp that is being recorded
+  std::uint32_t repeating_from_ = 0;     // number of instructions before the stretch
   struct reached {
     std::uint32_t node = 0;
     std::uint32_t lane = 0;
   };
-  std::vector<reached> reached_;                   // the nodes that lanes of the segment reached
-  std::vector<std::uint64_t> repeated_addresses_;  // by repeated_program::order
+  std::vector<reached> reached_;                   // nodes that lanes of the segment reached
+  std::vector<std::uint64_t> repeated_addresses_;  // in the order of repeated_program::order
   std::uint32_t logged_launch_ = none;
-  std::uint64_t next_block_ = 0;  // the next block of that launch
+  std::uint64_t next_block_ = 0;  // next block of the launch in the log
 };
 
-// Sees the lanes of a warp.repeated whose instructions are known. A warp.repeated cannot contain
-// another warp.repeated: such code does not compile.
+// Watches the lanes of a warp.repeated whose instructions are known. A warp.repeated cannot contain
+// another warp.repeated. Such code does not compile.
 class recorder::known_lanes {
  public:
   template <class I>
@@ -403,7 +410,7 @@ class recorder::known_lanes {
   void on_uniform() {}
   void on_acquire_release() {
     throw_differs();
-  }  // the atomic sends updates, which must not be repeated
+  }  // The atomic sends updates, which must not be repeated.
   void on_barrier(bool) {}
   void on_shuffle(std::uint32_t, std::uint32_t, operation, std::uint32_t) {}
   void on_vote(std::uint32_t) {}
@@ -411,7 +418,7 @@ class recorder::known_lanes {
 
  private:
   recorder& recorder_;
-  const std::uint32_t* next_;  // the next element of `order`
+  const std::uint32_t* next_;  // next element of `order`
   const std::uint32_t* end_;
   std::uint64_t* addresses_;
 };

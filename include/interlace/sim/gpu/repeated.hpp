@@ -1,5 +1,6 @@
-// The record of a stretch of a kernel that repeats (warp.repeated): its instructions, and the order
-// in which its lanes reach memory. The addresses differ in each repetition.
+// The record of a stretch of a kernel that repeats (warp.repeated). The record has the instructions
+// of the stretch, and the order in which its lanes reach memory. The addresses differ in each
+// repetition.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +28,8 @@ struct repeated_program {
 
 inline constexpr std::uint32_t repeated_lanes = 64;  // lanes of the widest warp
 
-// All records of a GPU. The key is the place in the source, the stretch's key and the number of
-// lanes of the warp.
+// All records of a GPU. The key of a record has three parts: the place in the source, the stretch's
+// key, and the number of lanes of the warp.
 class repeated_programs {
  public:
   using name = std::tuple<const void*, std::uint32_t, std::uint32_t>;
@@ -37,7 +38,8 @@ class repeated_programs {
     const auto found = all_.find(of);
     return found == all_.end() ? nullptr : &found->second;
   }
-  // Adds a record. It may remove other records, so results of earlier find() calls become invalid.
+  // Adds a record. This can remove other records, so results of earlier find() calls become
+  // invalid.
   void add(const name& of, repeated_program&& p) {
     if (size_ > most) {
       all_.clear();
@@ -48,7 +50,7 @@ class repeated_programs {
   }
 
  private:
-  // the most instructions plus accesses of lanes in one record
+  // The most instructions plus lanes' accesses in one record.
   static constexpr std::size_t most = std::size_t{1} << 17U;
 
   std::map<name, repeated_program> all_;
