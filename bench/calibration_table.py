@@ -14,7 +14,7 @@ FILE = Path(__file__).resolve().parent / "results/calibrate-2xh200.json"
 
 def main() -> None:
     """Print the table."""
-    print("| rows | how the model has them | number | mean error | worst error | worst row |")
+    print("| rows | group | number of rows | mean error | worst error | worst row |")
     print("|---|---|---|---|---|---|")
     for one in json.loads(FILE.read_text(encoding="utf-8"))["families"]:
         errors = f"{100 * one['mean']:.1f} % | {100 * one['worst']:.1f} %"

@@ -31,76 +31,97 @@ class Line(NamedTuple):
     published: str | None = ".1f"  # None: the paper does not have this experiment
 
 
-LANES = "EQWP, HIT and CT store lane by lane"
-BOTH = "the same, and ALS and SSSP send to all GPUs"
-WHOLE = "PageRank, SSSP and ALS store whole lines"
+LANES = "if EQWP, HIT and CT store lane by lane"
+BOTH = "if also ALS and SSSP send to all GPUs"
+WHOLE = "if PageRank, SSSP and ALS store whole lines"
 
 ROWS = {
     "proact": (
-        Line("4 GPUs over one, geometric mean", "speedup-4"),
-        Line("4 GPUs over one, without the time of transfers", "opportunity-4"),
-        Line("4 GPUs over one, `cudaMemcpy`, one copy after another", "bulk-copy-4"),
-        Line("4 GPUs over one, copies to all at once", "concurrent-bulk-copy-4", published=None),
+        Line("speedup of 4 GPUs over one, geometric mean", "speedup-4"),
+        Line("speedup of 4 GPUs over one, if transfers take no time", "opportunity-4"),
+        Line("speedup of 4 GPUs over one by `cudaMemcpy`, one copy after another", "bulk-copy-4"),
+        Line(
+            "speedup of 4 GPUs over one by copies to all GPUs at once",
+            "concurrent-bulk-copy-4",
+            published=None,
+        ),
         Line("part of the opportunity captured", "captured-4", ".0%", ".0%"),
-        Line("16 GPUs over one", "speedup-16"),
+        Line("speedup of 16 GPUs over one", "speedup-16"),
     ),
     "finepack": (
-        Line("4 GPUs over one, geometric mean", "vs-one-gpu"),
-        Line("4 GPUs over one, without the time of transfers", "opportunity"),
-        Line("time of bulk DMA over FinePack's", "vs-bulk-copy"),
-        Line("time of peer-to-peer stores over FinePack's", "vs-inline"),
+        Line("speedup of 4 GPUs over one, geometric mean", "vs-one-gpu"),
+        Line("speedup of 4 GPUs over one, if transfers take no time", "opportunity"),
+        Line("time of bulk DMA, divided by FinePack's", "vs-bulk-copy"),
+        Line("time of peer-to-peer stores, divided by FinePack's", "vs-inline"),
         Line(LANES, "vs-inline-lane-by-lane", published=None),
         Line(BOTH, "vs-inline-both", published=None),
-        Line("time of peer-to-peer stores over bulk DMA's", "bulk-copy-vs-inline"),
+        Line("time of peer-to-peer stores, divided by bulk DMA's", "bulk-copy-vs-inline"),
         Line(LANES, "bulk-copy-vs-inline-lane-by-lane", published=None),
         Line(BOTH, "bulk-copy-vs-inline-both", published=None),
-        Line("bytes of peer-to-peer stores over FinePack's", "bytes-vs-inline"),
+        Line("bytes of peer-to-peer stores, divided by FinePack's", "bytes-vs-inline"),
         Line(LANES, "bytes-vs-inline-lane-by-lane", published=None),
         Line(BOTH, "bytes-vs-inline-both", published=None),
-        Line("bytes of bulk DMA over FinePack's", "bytes-vs-bulk-copy"),
-        Line("ALS and SSSP send to all GPUs", "bytes-vs-bulk-copy-to-all", published=None),
-        Line("stores in a packet, average", "stores-per-packet", ".0f", ".0f"),
-        Line("stores in a packet, median", "stores-per-packet-median", ".0f", None),
-        Line(f"average: {WHOLE}", "stores-per-packet-whole-lines", ".0f", None),
+        Line("bytes of bulk DMA, divided by FinePack's", "bytes-vs-bulk-copy"),
+        Line("if ALS and SSSP send to all GPUs", "bytes-vs-bulk-copy-to-all", published=None),
+        Line("average number of stores in a packet", "stores-per-packet", ".0f", ".0f"),
+        Line("median number of stores in a packet", "stores-per-packet-median", ".0f", None),
+        Line(f"average {WHOLE}", "stores-per-packet-whole-lines", ".0f", None),
         Line(
-            "average: the same, and ALS and SSSP send to all GPUs",
+            "average if also ALS and SSSP send to all GPUs",
             "stores-per-packet-whole-lines-to-all",
             ".0f",
             None,
         ),
-        Line("time of GPS over FinePack's", "vs-gps", published=".2f"),
-        Line("16 GPUs: time of peer-to-peer stores over FinePack's", "16-vs-inline"),
+        Line("time of GPS, divided by FinePack's", "vs-gps", published=".2f"),
+        Line("16 GPUs: time of peer-to-peer stores, divided by FinePack's", "16-vs-inline"),
         Line(f"16 GPUs: {LANES}", "16-vs-inline-lane-by-lane", published=None),
     ),
     "multipath": (
-        Line("put bandwidth over one path, 4 x V100", "put-v100", published=".2f"),
-        Line("put bandwidth over one path, 4 x A100", "put-a100", published=".2f"),
-        Line("put bandwidth by graphs, 4 x V100", "put-graph-v100", published=".2f"),
-        Line("put bandwidth by graphs, 4 x A100", "put-graph-a100", published=".2f"),
+        Line("speedup of several paths over one, puts, 4 x V100", "put-v100", published=".2f"),
+        Line("speedup of several paths over one, puts, 4 x A100", "put-a100", published=".2f"),
         Line(
-            "by the paper's four chunks for 128 MiB, 4 x V100", "put-v100-4-chunks", published=None
+            "speedup of several paths over one, puts by graphs, 4 x V100",
+            "put-graph-v100",
+            published=".2f",
         ),
         Line(
-            "by the paper's four chunks for 128 MiB, 4 x A100", "put-a100-4-chunks", published=None
+            "speedup of several paths over one, puts by graphs, 4 x A100",
+            "put-graph-a100",
+            published=".2f",
         ),
-        Line("Jacobi over two paths, V100", "jacobi-v100", published=".2f"),
-        Line("Jacobi over two paths, A100", "jacobi-a100", published=".2f"),
+        Line(
+            "speedup of puts of 128 MiB in the paper's four chunks, 4 x V100",
+            "put-v100-4-chunks",
+            published=None,
+        ),
+        Line(
+            "speedup of puts of 128 MiB in the paper's four chunks, 4 x A100",
+            "put-a100-4-chunks",
+            published=None,
+        ),
+        Line("speedup of two paths over one, Jacobi, V100", "jacobi-v100", published=".2f"),
+        Line("speedup of two paths over one, Jacobi, A100", "jacobi-a100", published=".2f"),
     ),
     "dualopt": (
         Line("speedup over the baseline", "speedup"),
         Line("speedup of cache-insensitive programs", "insensitive"),
         Line("speedup of cache-friendly programs", "friendly"),
         Line(
-            "cache-friendly programs without `mm` (1.4 follows from 1.6 and 2.6)",
+            "speedup of cache-friendly programs without `mm` "
+            "(1.4 follows from the published 1.6 and 2.6)",
             "friendly-without-mm",
         ),
-        Line("the baseline's bytes between GPUs over DualOpt's", "traffic"),
-        Line("the same, only bytes of memory that loads bring", "traffic-replies", published=None),
-        Line("the baseline's mean time of a load over DualOpt's", "latency"),
-        Line("programs with the published class", "classes", ".0f", ".0f"),
+        Line("bytes between GPUs of the baseline, divided by DualOpt's", "traffic"),
+        Line(
+            "bytes that loads bring between GPUs, baseline divided by DualOpt",
+            "traffic-replies",
+            published=None,
+        ),
+        Line("mean time of a load of the baseline, divided by DualOpt's", "latency"),
+        Line("number of programs with the published class", "classes", ".0f", ".0f"),
         Line("speedup over Griffin", "vs-griffin"),
         Line(
-            "speedup over Griffin, pages where the baseline has them",
+            "speedup over Griffin, if pages begin where the baseline has them",
             "vs-griffin-placed",
             published=None,
         ),
