@@ -12,7 +12,7 @@ import pytest
 
 import interlace
 from interlace import UserError
-from interlace.runtime import arrivals, reading, safetensors_header
+from interlace.runtime import arrivals, reading, safetensors_header, slices
 
 Array = np.ndarray[Any, Any]
 INDEX = "model.safetensors.index.json"
@@ -115,6 +115,12 @@ def test_what_cannot_be_asked_for(file: Path) -> None:
         assert refusal(f.get_tensor, "x") == f"{file} does not contain tensor 'x'"
         assert "out of bounds" in refusal(f.get_slice("wide").__getitem__, slice(0, 301))
         assert 'needs framework="pt"' in refusal(f.prefetch)
+
+
+def test_wrong_rows_of_a_plan_are_told_as_safetensors_tells_them() -> None:
+    # safetensors' own tests look for these words. They are fetched, so that few runs have them.
+    assert "is 0-d" in refusal(slices.rows_of, "scalar", slice(0, 1), ())
+    assert "step 1" in refusal(slices.rows_of, "wide", slice(0, 3, 2), (3,))
 
 
 def test_errors_are_those_of_safetensors_too(file: Path) -> None:

@@ -78,7 +78,8 @@ def rows_of(name: str, rows: slice, shape: Sequence[int]) -> tuple[int, int]:
     fits.
     """
     if not shape:
-        raise UserError(f"tensor {name!r} has no dimension, so a plan cannot have rows of it")
+        # safetensors' own tests look for the words "0-d" and "step 1".
+        raise UserError(f"tensor {name!r} is 0-d, so a plan cannot have rows of it")
     for bound in (rows.start, rows.stop):
         if bound is None:
             continue
