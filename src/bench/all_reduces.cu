@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::uint64_t piece_numbers = std::uint64_t{1} << 20U;
 
-// A number that a GPU adds: 24 random bits in [-1, 1), which float32 represents exactly.
+// The number that a GPU adds at position `at`. It has 24 random bits and lies in [-1, 1), so
+// float32 represents it exactly.
 float number_of(std::uint32_t gpu, std::uint64_t at) {
   std::uint64_t bits = (at * 64 + gpu + 1) * 0x9E3779B97F4A7C15U;
   bits = (bits ^ bits >> 30U) * 0xBF58476D1CE4E5B9U;
@@ -30,7 +31,8 @@ float number_of(std::uint32_t gpu, std::uint64_t at) {
   return static_cast<float>(bits >> 40U) * 0x1p-23F - 1.0F;
 }
 
-// Calls `work(begin, count)` for pieces of all numbers, in several threads of the host.
+// Calls `work(begin, count)` for pieces that together cover all numbers, in several threads of the
+// host.
 template <class Work>
 void over_pieces(std::uint64_t numbers, const Work& work) {
   std::atomic<std::uint64_t> next{0};
@@ -54,7 +56,7 @@ void over_pieces(std::uint64_t numbers, const Work& work) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// The numbers that each GPU sends and receives.
+// The numbers that each GPU sends, and those that it receives.
 class summands {
  public:
   explicit summands(const collective_request& request)
@@ -84,8 +86,8 @@ class summands {
       fill_with_poison(static_cast<int>(gpu), reinterpret_cast<std::uint8_t*>(receive_[gpu]),
                        bytes_);
   }
-  // The error of a float32 sum of n numbers, in any order, is at most n roundings of the sum of
-  // their magnitudes.
+  // Counts wrong sums. The error of a float32 sum of n numbers, in any order, is at most n
+  // roundings of the sum of the numbers' magnitudes.
   std::uint64_t wrong() const {
     std::atomic<std::uint64_t> wrong{0};
     over_pieces(count(), [&](std::uint64_t begin, std::uint64_t numbers) {
@@ -104,7 +106,7 @@ class summands {
                                         numbers * sizeof(float), cudaMemcpyDefault));
         for (std::uint64_t k = 0; k < numbers; ++k) {
           const double most = gpus_ * 0x1p-24 * magnitude[k];
-          // Written so that NaN counts as wrong, too.
+          // The comparison is negated so that NaN counts as wrong, too.
           if (!(std::fabs(static_cast<double>(found[k]) - sum[k]) <= most)) ++own;
         }
       }

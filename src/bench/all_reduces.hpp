@@ -1,5 +1,5 @@
-// Times all-reduces of float32 sums, as batches of planned copies with kernels between them, and by
-// NCCL.
+// Times all-reduces of float32 sums. They are made as batches of planned copies with kernels
+// between them, and by NCCL.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 namespace interlace::bench {
 
 // Takes a request whose pattern is all_reduce. Each GPU has as many blocks as there are GPUs, and
-// the sums go to separate memory. The results are compared with sums of the same numbers that the
-// host computes in double precision. Throws the same errors as measure_collective.
+// the sums go to separate memory. The function compares the results with sums of the same numbers
+// that the host computes in double precision. Throws the same errors as measure_collective.
 std::vector<copy_times> measure_all_reduce(const collective_request& request);
 
 }  // namespace interlace::bench

@@ -22,8 +22,8 @@ bool gathers(const collective_request& request) {
 }
 
 // The buffers of a collective, one for each GPU. For an all-gather, which is in place, a buffer has
-// the blocks of all GPUs. For an all-to-all it has the blocks that the GPU sends, followed by the
-// blocks that it receives.
+// the blocks of all GPUs. For an all-to-all, a buffer has the blocks that the GPU sends, followed
+// by the blocks that the GPU receives.
 class arena {
  public:
   explicit arena(const collective_request& request)
@@ -41,7 +41,8 @@ class arena {
   }
 
   std::uint8_t* base(std::size_t gpu) const { return buffers_[gpu]; }
-  // The block that `from` sends to `to`, and the place where it arrives.
+  // The block that GPU `from` sends to GPU `to`. The next function returns the place where the
+  // block arrives.
   std::uint8_t* sent(std::uint32_t from, std::uint32_t to) const {
     return buffers_[from] + (gathers_ ? from : to) * request_.bytes;
   }
@@ -70,8 +71,8 @@ class arena {
     return sum;
   }
 
-  // Visits each pair of GPUs. Pairs with the same distance are visited together. No two senders
-  // with the same distance have the same receiver.
+  // Visits each pair of GPUs. Pairs with the same distance are visited one after another. No two
+  // senders with the same distance have the same receiver.
   template <class Visit>
   void each(const Visit& visit) const {
     for (std::uint32_t distance = 0; distance < request_.gpus; ++distance)

@@ -83,8 +83,8 @@ class channel {
 
 using channels = std::vector<std::unique_ptr<channel>>;
 
-// Copies each message on its stream, by the copy engine if there is one, and otherwise by CUDA's
-// own copy.
+// Copies each message on its own stream. The copy engine makes the copies if there is one, and
+// otherwise CUDA's own copy function.
 class copies : public timed_method {
  public:
   copies(const channels& of, copier* by) : of_(of), by_(by) {}

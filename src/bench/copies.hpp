@@ -16,40 +16,41 @@ class nccl_communicators;
 namespace interlace::bench {
 
 struct copy_request {
-  // The sender and the receiver of each message: CUDA's number of a GPU, or -1 for the host's
-  // page-locked memory. All messages are enqueued, each on a stream of its own, before the host
+  // The sender and the receiver of each message. A value is CUDA's number of a GPU, or -1 for the
+  // host's page-locked memory. All messages are enqueued, each on its own stream, before the host
   // waits for any message.
   std::vector<std::pair<int, int>> messages;
   std::uint64_t bytes = 0;  // bytes of each message
-  // The methods to time. Besides "memcpy" and "nccl", a method is "streams", "graphs", or settings
-  // separated by spaces ("INTERLACE_COPY=graphs ..."). "nccl" is possible if no message begins or
-  // ends at the host: all messages are then one group, with a stream on each GPU.
+  // The methods to time. Besides "memcpy" and "nccl", a method is "streams", "graphs", or a list of
+  // settings separated by spaces ("INTERLACE_COPY=graphs ..."). "nccl" is possible only if no
+  // message begins or ends at the host. All messages are then one group of NCCL calls, with one
+  // stream on each GPU.
   std::vector<std::string> methods{"memcpy", "auto"};
   std::uint32_t warmup = 3;
   std::uint32_t repeats = 20;
 };
 
-// The times of one method, one for each repeat. Methods take turns.
+// The times of one method, with one value for each repeat. The methods take turns.
 struct copy_times {
   std::string method;
   std::vector<double> time_s;  // time from the first call until all messages have arrived
-  std::vector<double> call_s;  // the host's time for all calls
-  std::uint64_t wrong = 0;     // wrong bytes in the first and the last repeat
+  std::vector<double> call_s;  // time of the host for all calls
+  std::uint64_t wrong = 0;     // number of wrong bytes in the first and the last repeat
 };
 
 inline double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// The copier for a method that uses the copy engine. A process makes it only once, because contexts
-// and staging memory take time.
+// The copier for a method that uses the copy engine. A process makes each copier only once, because
+// contexts and staging memory take time.
 copier& copier_of(const std::string& method);
-// NCCL's communicators for these GPUs. A process makes them only once. Throws usage_error if NCCL
-// is missing.
+// NCCL's communicators for these GPUs. A process makes communicators only once. Throws usage_error
+// if NCCL is missing.
 const cuda::nccl_communicators& communicators_of(const std::vector<int>& gpus);
 
-// Throws usage_error if the request is not valid, or if NCCL is needed but missing. Throws
-// device_error if a GPU fails.
+// Measures copies. Throws usage_error if the request is not valid, or if NCCL is needed but
+// missing. Throws device_error if a GPU fails.
 std::vector<copy_times> measure_copies(const copy_request& request);
 
 }  // namespace interlace::bench

@@ -13,7 +13,7 @@ namespace {
 
 using workload::quad;
 
-// Stores elements [begin, end), 16 bytes in each lane.
+// Stores elements [begin, end). Each lane stores 16 bytes at a time.
 struct fill_part {
   static constexpr std::uint32_t threads = 256;
   replicated<quad> data;
@@ -31,7 +31,7 @@ struct fill_part {
 
 constexpr std::uint32_t epochs = 5;
 
-// Measures the seconds of an epoch.
+// Measures the time of an epoch in seconds.
 double epoch_s(std::uint32_t gpus, std::uint64_t elements, kernel::mechanism how,
                std::uint32_t repeats) {
   cuda::node_options options;

@@ -19,7 +19,7 @@ namespace {
 
 using device_step = workload::halo_jacobi_step<workload::local_rows>;
 
-// The row above row `at` of a periodic grid. `at` may be one more than the last row.
+// The row above row `at` of a periodic grid. `at` may be one more than the number of the last row.
 std::uint64_t above(std::uint64_t at, std::uint64_t rows) {
   if (at == 0) return rows - 1;
   return at <= rows ? at - 1 : at - 1 - rows;
@@ -59,7 +59,7 @@ class halo_jacobi {
                                 for (std::uint32_t d = 0; d < asked_.devices; ++d) launch(d);
                               })
                               .time_s;
-      // A device's own first row goes to its predecessor, and its own last row goes to its
+      // A device's first own row goes to its predecessor, and its last own row goes to its
       // successor.
       result.exchange_s += exchange(asked_.before, asked_.devices - 1, 1, asked_.rows + 1);
       result.exchange_s += exchange(asked_.behind, 1, asked_.rows, 0);
@@ -84,7 +84,7 @@ class halo_jacobi {
     return reinterpret_cast<std::byte*>(next_[device].data + std::uint64_t{at} * asked_.columns);
   }
 
-  // Each device's row `from` becomes row `to` of the device that is `distance` places further on
+  // Copies row `from` of each device to row `to` of the device that is `distance` places further on
   // the ring.
   double exchange(const std::vector<plan::plan>& plans, std::uint32_t distance, std::uint32_t from,
                   std::uint32_t to) {

@@ -13,27 +13,28 @@
 namespace interlace::bench {
 
 struct simulated_halo_jacobi {
-  std::uint32_t devices = 1;  // 1: the device is its own neighbour, and nothing is exchanged
-  std::uint32_t columns = 0;  // columns of the grid, at least 3
-  std::uint32_t rows = 0;     // rows of each device
+  // The number of devices; a single device is its own neighbour, and nothing is exchanged.
+  std::uint32_t devices = 1;
+  std::uint32_t columns = 0;  // number of columns of the grid, at least 3
+  std::uint32_t rows = 0;     // number of rows of each device
   std::uint32_t iterations = 1;
-  // For each device, a plan for one row to its predecessor, and a plan for one row to its
+  // For each device, the plan for one row to its predecessor, and the plan for one row to its
   // successor.
   std::vector<plan::plan> before;
   std::vector<plan::plan> behind;
   bool graphs = false;
-  double handshake_s = 0;  // time before a message
+  double handshake_s = 0;  // time that passes before each message
   std::function<void()> check_interrupt;
 };
 
 struct halo_jacobi_result {
-  // Averages over all iterations.
+  // The following times are averages over all iterations.
   double compute_s = 0;
   double exchange_s = 0;
   std::uint64_t wrong = 0;  // number of points that differ from the reference in any bit
 };
 
-// Throws usage_error if the plans do not fit the ring and the grid.
+// Simulates the iterations. Throws usage_error if the plans do not fit the ring and the grid.
 halo_jacobi_result halo_jacobi_on_sim(const simulated_halo_jacobi& asked,
                                       const machine::machine& described);
 

@@ -35,7 +35,7 @@ double seconds_of(const auto& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Memory in large pages, if the system has them.
+// Host memory in large pages, if the system has large pages.
 class host_table {
  public:
   explicit host_table(std::uint64_t bytes) : bytes_(bytes) {
@@ -105,8 +105,8 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-// Updates by the host alone. Every core walks over a part of the stream, and prefetches 64 elements
-// before it updates them by atomics.
+// Makes the updates by the host alone. Every core walks over a part of the stream. It prefetches 64
+// elements before it updates them by atomics.
 double host_alone(word* table, word mask, std::uint64_t count) {
   constexpr std::uint64_t ahead = 64;
   return seconds_of([&] {
@@ -194,10 +194,10 @@ host_update_times measure_host_updates(const host_update_request& q) {
   }
   found.busiest_share =
       all == 0 ? 0 : static_cast<double>(most * by.threads()) / static_cast<double>(all);
-  // Two runs of the same updates leave the table as it was.
+  // Two runs of the same updates cancel out and leave the table as it was.
   for (int k = 0; k < 2; ++k) found.unpack_s = seconds_of([&] { found.unpacked = by.unpack(); });
   found.send_s = seconds_of([&] { by.send(hpcc_updates{starts}, found.updates, timed.stream); });
-  // Two runs of the same stream leave the table as it was.
+  // Two runs of the same stream cancel out and leave the table as it was.
   found.host_s = host_alone(table.data, codec.mask, found.updates);
   if (q.repeats % 2 == 0) host_alone(table.data, codec.mask, found.updates);
   found.wrong = table.wrong() + (all == found.updates ? 0 : 1);

@@ -45,7 +45,7 @@ kernel_times per_epoch(const runs& found, std::uint32_t epochs, std::uint64_t pa
   return times;
 }
 
-// Calls f with an element of `bytes` bytes.
+// Calls f with an element type of `bytes` bytes.
 template <class F>
 runs with_element(std::uint32_t bytes, const F& f) {
   if (bytes == sizeof(word)) return f(word{});
@@ -61,8 +61,8 @@ runs stores_of(cuda::node& node, std::uint32_t element_bytes, const workload::st
   });
 }
 
-// The driver refreshes the counters from time to time. This waits until they no longer change and
-// show at least `least_sent` bytes.
+// The counters of a GPU. The driver refreshes the counters from time to time. This function waits
+// until they no longer change and show at least `least_sent` bytes.
 cuda::nvlink_bytes settled_counters(int gpu, std::uint64_t least_sent) {
   using clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds pause{50};
@@ -87,7 +87,7 @@ cuda::nvlink_bytes settled_counters(int gpu, std::uint64_t least_sent) {
   throw device_error("the NVLink counters of GPU " + std::to_string(gpu) + " cannot be read");
 }
 
-// Streams with copies, the memory of these copies, and the events that time them.
+// Streams with copies, the memory of these copies, and the events that time the copies.
 class copy_streams {
  public:
   explicit copy_streams(const std::vector<stream_copy>& copies) : copy_streams() {
@@ -99,8 +99,8 @@ class copy_streams {
       fill_with_samples(c.gpu, c.source, c.asked.bytes, seed_of(k));
       fill_with_poison(c.end, c.target, c.asked.bytes);
     }
-    // The first copy between two memories initialises resources. For this it may wait for streams
-    // that are held.
+    // The first copy between two memories initialises resources, and may wait for streams that are
+    // held. It is therefore made before any stream is held.
     enqueue();
     wait();
   }
@@ -175,8 +175,8 @@ class copy_streams {
  private:
   struct copy {
     stream_copy asked;
-    int gpu = 0;  // the GPU where the copy starts, or where it ends if it starts at the host
-    int end = 0;  // the opposite
+    int gpu = 0;  // GPU where the copy starts, or where it ends if it starts at the host
+    int end = 0;  // memory at the opposite end
     std::uint8_t* source = nullptr;
     std::uint8_t* target = nullptr;
     cudaStream_t stream = nullptr;
@@ -188,7 +188,7 @@ class copy_streams {
     cudaEvent_t stop = nullptr;
   };
 
-  copy_streams() = default;  // destroys everything that was made so far if a later step throws
+  copy_streams() = default;  // if a later step throws, everything that was made so far is destroyed
 
   static std::uint64_t seed_of(std::size_t copy) { return 1 + 1'000'003 * copy; }
   static std::string name_of(int place) {
@@ -309,13 +309,13 @@ std::optional<std::vector<double>> store_wire_on_cuda(std::uint32_t element_byte
   cuda::node node(first_gpus(2));
   const int gpu = node.ordinal(0);
   if (!cuda::read_nvlink_counters(gpu)) return std::nullopt;
-  // The warm-up run is counted, too.
+  // The factor 2 stands for the warm-up run, which counts too.
   const std::uint64_t payload = 2 * elements * element_bytes * how.epochs;
   std::vector<double> found;
   cuda::nvlink_bytes before = settled_counters(gpu, 0);
   for (std::uint32_t k = 0; k < how.repeats; ++k) {
     stores_of(node, element_bytes, {1, elements, together}, once);
-    // The counters are in KiB and rounded.
+    // One percent is subtracted because the counters are in KiB and rounded.
     const std::uint64_t least = before.data_sent + payload - payload / 100;
     const cuda::nvlink_bytes after = settled_counters(gpu, least);
     found.push_back(static_cast<double>((after - before).raw_sent) / static_cast<double>(payload));

@@ -1,4 +1,4 @@
-// The microbenchmarks of microbenchmark_sim.hpp, on the GPUs of this computer.
+// The microbenchmarks of microbenchmark_sim.hpp, run on the GPUs of this computer.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,20 @@
 
 namespace interlace::bench {
 
-// All functions below throw usage_error if a request is invalid or needs more GPUs than there are,
-// and device_error if a GPU fails. Functions that run kernels throw model_error if data did not
-// arrive.
+// All functions below throw usage_error if a request is invalid or needs more GPUs than there are.
+// They throw device_error if a GPU fails. Functions that run kernels throw model_error if data did
+// not arrive.
 
-// An epoch corresponds to a simulated run: the launch of a kernel, and an exchange if the kernel
-// stores. The epochs of a repeat run one after another in a graph, so the start and the end of the
-// graph hardly count.
+// How often a kernel runs. An epoch corresponds to a simulated run: it is a launch of the kernel,
+// followed by an exchange if the kernel stores. The epochs of a repeat run one after another in a
+// graph, so the start and the end of the graph take a small share of the time.
 struct kernel_repeats {
-  std::uint32_t epochs = 1;   // epochs of a repeat
-  std::uint32_t repeats = 1;  // repeats, after one that warms up
+  std::uint32_t epochs = 1;   // number of epochs in a repeat
+  std::uint32_t repeats = 1;  // number of repeats that are measured, after one repeat that warms up
 };
 
 struct kernel_times {
-  std::vector<double> time_s;  // time of an epoch in each repeat
+  std::vector<double> time_s;  // for each repeat, the time of an epoch
   std::uint64_t payload = 0;   // bytes that all senders together send in an epoch
 };
 
@@ -35,24 +35,26 @@ kernel_times copy_kernel_on_cuda(std::uint64_t bytes, std::uint32_t blocks,
 kernel_times loads_on_cuda(std::uint32_t element_bytes, std::uint64_t elements,
                            const kernel_repeats& how);
 
-// For each repeat, the bytes that the driver counts on the first GPU's links for each byte that
-// this GPU stores to the second GPU. No value if there is no such counter. No other process may use
-// the GPU.
+// The overhead of stores on the wire. For each repeat, this is the number of bytes that the driver
+// counts on the first GPU's links, divided by the number of bytes that this GPU stores to the
+// second GPU. There is no value if the driver has no such counter. No other process may use the
+// GPU.
 std::optional<std::vector<double>> store_wire_on_cuda(std::uint32_t element_bytes,
                                                       std::uint64_t elements,
                                                       std::uint32_t together,
                                                       const kernel_repeats& how);
 
 struct stream_copy {
-  int from = 0;  // CUDA's number of a GPU; -1: the host's page-locked memory
+  int from = 0;  // CUDA's number of a GPU, or -1 for the host's page-locked memory
   int to = 0;
   std::uint64_t bytes = 0;
-  std::uint32_t stream = 0;  // copies of one stream run one after another
+  // The number of the copy's stream; copies of one stream run one after another.
+  std::uint32_t stream = 0;
 };
-// The time of these copies in seconds, for each repeat after one that warms up. The driver's copy
-// engines make each copy. With `by_host`, the host's clock measures from the first call until the
-// host knows that the last copy has ended. Otherwise the GPUs' clocks measure: all streams wait
-// until all copies are enqueued, and small copies are made many times in a row.
+// The time of these copies in seconds, for each repeat after one repeat that warms up. The driver's
+// copy engines make the copies. With `by_host`, the host's clock measures from the first call until
+// the host knows that the last copy has ended. Otherwise the GPUs' clocks measure. All streams then
+// wait until all copies are enqueued, and small copies are made many times in a row.
 std::vector<double> copies_on_cuda(const std::vector<stream_copy>& copies, bool by_host,
                                    std::uint32_t repeats);
 

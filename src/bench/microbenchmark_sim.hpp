@@ -11,21 +11,23 @@ namespace interlace::bench {
 
 struct timed_bytes {
   double time_s = 0;
-  std::uint64_t payload = 0;  // bytes that all senders store
-  std::uint64_t wire = 0;  // bytes of the stores on the wire, with protocol; 0 for loads and copies
-  std::uint64_t packets = 0;  // packets of stores
+  std::uint64_t payload = 0;  // number of bytes that all senders store
+  // The number of bytes on the wire for these stores, with protocol; 0 for loads and copies.
+  std::uint64_t wire = 0;
+  std::uint64_t packets = 0;  // number of packets of stores
 };
 
 // Each of the first `senders` of `gpus` GPUs stores `elements` elements of 4, 8 or 16 bytes to all
-// other GPUs. Groups of `together` lanes store to adjacent places, and each group stores elsewhere.
-// If `together` is 0, all lanes store to adjacent places. The number of elements must be a power of
-// two.
+// other GPUs. The lanes of a group of `together` lanes store to adjacent places, and each group
+// stores to another place. If `together` is 0, all lanes store to adjacent places. The number of
+// elements must be a power of two.
 timed_bytes stores_on_sim(const machine::machine& described, std::uint32_t gpus,
                           std::uint32_t senders, std::uint32_t element_bytes,
                           std::uint64_t elements, std::uint32_t together,
                           const std::function<void()>& check_interrupt);
-// Blocks of 512 threads on the first GPU copy to the second GPU, 16 bytes in each lane. If `bytes`
-// is above 4 MiB, it must be a multiple of 4 MiB, because the same 4 MiB are copied several times.
+// Blocks of 512 threads on the first GPU copy `bytes` bytes to the second GPU. Each lane copies 16
+// bytes at a time. If `bytes` is above 4 MiB, it must be a multiple of 4 MiB, because the same 4
+// MiB are then copied several times.
 timed_bytes copy_kernel_on_sim(const machine::machine& described, std::uint64_t bytes,
                                std::uint32_t blocks, const std::function<void()>& check_interrupt);
 // The first GPU loads `elements` elements of 4 or 16 bytes from the second GPU's memory, each
@@ -37,9 +39,11 @@ struct simulated_copy {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
   std::uint64_t bytes = 0;
-  std::uint32_t stream = 0;  // copies of one stream run one after another
+  // The number of the copy's stream; copies of one stream run one after another.
+  std::uint32_t stream = 0;
 };
-// The time in seconds of the copies by the copy engines. With `by_host`, the host starts each copy.
+// The time in seconds in which the copy engines make the copies. With `by_host`, the host starts
+// each copy.
 double copies_on_sim(const machine::machine& described, const std::vector<simulated_copy>& copies,
                      bool by_host, const std::function<void()>& check_interrupt);
 

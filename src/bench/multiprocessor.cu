@@ -59,7 +59,7 @@ class bench {
     return static_cast<T*>(memory_.take(ordinal, count * sizeof(T)));
   }
 
-  // For each repeat, the seconds that the work takes which `enqueue` puts into the stream.
+  // Returns, for each repeat, the time in seconds of the work that `enqueue` puts into the stream.
   std::vector<double> time_s(const std::function<void()>& enqueue) const {
     std::vector<double> found;
     for (std::uint32_t k = 0; k <= repeats_; ++k) {
@@ -75,8 +75,9 @@ class bench {
     return found;
   }
 
-  // Runs a kernel with `blocks` blocks on each of `on` multiprocessors. `of` computes a value from
-  // the stretch of each multiprocessor. Returns, for each repeat, the median of these values.
+  // Runs a kernel with `blocks` blocks on each of `on` multiprocessors. `of` computes one value for
+  // each multiprocessor from the stretches of its blocks. Returns, for each repeat, the median of
+  // these values.
   std::vector<double> stretches(unsigned int on, unsigned int blocks,
                                 const std::function<void(unsigned int grid, timing)>& launch,
                                 const std::function<double(const stretch&)>& of) {
@@ -97,7 +98,8 @@ class bench {
   }
 
  private:
-  // The stretch of each multiprocessor, from the first begin to the last end of its blocks.
+  // The stretch of each multiprocessor. It lasts from the first begin to the last end of the
+  // multiprocessor's blocks.
   static std::vector<double> whole_stretches(const std::vector<stretch>& each, unsigned int blocks,
                                              const std::function<double(const stretch&)>& of) {
     std::map<unsigned int, std::pair<stretch, unsigned int>> by_multiprocessor;
@@ -144,7 +146,7 @@ struct named_chain {
   typename Step::type b;
 };
 
-// Calls f with the chain of that name, and returns whether there is one.
+// Calls f with the chain that has this name. Returns whether there is such a chain.
 template <class F>
 bool with_chain(const F& f) {
   return f(named_chain<step_add>{"IADD3", 3, 5}) || f(named_chain<step_imad>{"IMAD", 3, 5}) ||
@@ -301,7 +303,8 @@ class graph {
   std::size_t nodes_ = 0;
 };
 
-// Seconds of one call of `enqueue`: the difference of graphs with more and with fewer calls.
+// The time in seconds of one call of `enqueue`. It is computed from the difference between graphs
+// with more calls and graphs with fewer calls.
 std::vector<double> call_s(const bench& on, const std::function<void(unsigned int call)>& enqueue) {
   constexpr unsigned int few = 64;
   constexpr unsigned int many = 320;
@@ -332,7 +335,7 @@ std::vector<double> measure_small(std::uint32_t kernels, std::uint32_t repeats) 
     all[call % kernels]<<<on.multiprocessors(), stream_threads, 0, on.stream()>>>(0.5F, 1.0F,
                                                                                   on.kept<float>());
   };
-  // A kernel is loaded by its first launch, which must not be captured.
+  // The first launch of a kernel loads the kernel. That launch must not be captured.
   for (unsigned int k = 0; k < kernels; ++k) launch(k);
   INTERLACE_CUDA_CHECK(cudaGetLastError());
   return call_s(on, launch);
@@ -398,8 +401,8 @@ std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uin
                       " bytes; give a power of two of at most " + std::to_string(most));
   }
   const auto count = static_cast<unsigned int>(bytes / line_bytes);
-  // Data that fits in a cache is loaded once before the measurement. If the data is larger, each
-  // repeat loads other lines, which are in no cache.
+  // Data that fits in a cache is loaded once before the measurement. Larger data is in no cache:
+  // each repeat then loads other lines.
   const bool cached = bytes <= static_cast<std::uint64_t>(attribute(cudaDevAttrL2CacheSize));
   const unsigned int warm_up = cached && !just_written ? count : 0;
   constexpr unsigned int loads = 8192;
@@ -455,7 +458,7 @@ std::vector<double> small_kernel_s(std::uint32_t instructions, std::uint32_t ker
 }
 
 std::vector<double> block_s(std::uint32_t repeats) {
-  constexpr unsigned int few = 1024;  // blocks of a multiprocessor
+  constexpr unsigned int few = 1024;  // number of blocks of a multiprocessor
   constexpr unsigned int many = 4096;
   const bench on(repeats);
   const auto timed = [&](unsigned int blocks) {
@@ -506,8 +509,8 @@ std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats) {
   constexpr std::uint64_t step_bytes = sizeof(uint4) * loads_in_flight * stream_threads;
   const std::uint64_t steps = bytes / step_bytes;
   if (steps == 0) throw usage_error("reads need " + std::to_string(step_bytes) + " bytes");
-  // All sizes read the same number of bytes, so the start of the kernel takes the same part of each
-  // time.
+  // For all sizes, a kernel reads the same number of bytes in all. The start of the kernel
+  // therefore takes the same part of each time.
   constexpr std::uint64_t all = std::uint64_t{8} << 30U;
   const auto passes = static_cast<unsigned int>(std::max<std::uint64_t>(1, all / bytes));
   bench on(repeats);
@@ -524,7 +527,7 @@ std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats) {
 std::vector<double> line_load_clocks(std::uint32_t lines, std::uint32_t offset,
                                      std::uint32_t repeats) {
   constexpr unsigned int rounds = 128;
-  constexpr std::uint32_t warps = 16;  // warps of a sub-core
+  constexpr std::uint32_t warps = 16;  // number of warps of a sub-core
   if (lines == 0 || lines > lanes || (lines & (lines - 1)) != 0 || offset >= line_words) {
     throw usage_error("loads of " + std::to_string(lines) + " lines, " + std::to_string(offset) +
                       " words off; give a power of two of at most " + std::to_string(lanes) +
@@ -549,7 +552,7 @@ std::vector<double> line_load_clocks(std::uint32_t lines, std::uint32_t offset,
 
 namespace {
 
-// Data that kernels write, and read from one end to the other.
+// Data that some kernels write, and others read, from one end to the other.
 struct written_data {
   written_data(bench& on, std::uint64_t bytes)
       : steps(bytes / (sizeof(uint4) * loads_in_flight * stream_threads)),
@@ -613,7 +616,7 @@ library_times fft_times(bool planes, std::uint32_t length, std::uint32_t repeats
   node.upload(f.points, std::vector<float>(f.points.size));
   const auto run = cuda::plan_fft(node, 0, f);
   const bench on(repeats);
-  run(on.stream());  // loads its kernels
+  run(on.stream());  // loads the kernels of the call
   library_times found;
   found.kernels = static_cast<std::uint32_t>(graph(on.stream(), [&] { run(on.stream()); }).nodes());
   found.time_s = call_s(on, [&](unsigned int) { run(on.stream()); });

@@ -1,4 +1,4 @@
-// What the microbenchmarks of a multiprocessor share between real and simulated GPUs.
+// The part of the microbenchmarks of a multiprocessor that real and simulated GPUs share.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ namespace multiprocessor {
 
 inline constexpr std::uint32_t lanes = 32;
 inline constexpr std::uint32_t sub_cores = 4;
-inline constexpr std::uint32_t most_threads = 1024;  // the most threads of a block
+inline constexpr std::uint32_t most_threads = 1024;  // most threads of a block
 
-// How many blocks a multiprocessor gets, and how many threads each block has, for a given number of
-// warps in a sub-core.
+// The number of blocks of a multiprocessor, and the number of threads of each block. They are
+// computed from the number of warps in a sub-core.
 struct shape {
   std::uint32_t blocks = 1;
   std::uint32_t threads = 0;

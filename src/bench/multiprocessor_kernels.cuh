@@ -1,5 +1,5 @@
-// Kernels that each measure one property of a multiprocessor, of its caches or of a kernel's start.
-// tests/python/test_sass.py counts their instructions in the machine code.
+// Kernels that each measure one property of a multiprocessor, of its caches or of the start of a
+// kernel. tests/python/test_sass.py counts the instructions of these kernels in the machine code.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,9 @@ namespace interlace::bench::multiprocessor {
 // --- clocks of a block
 // ----------------------------------------------------------------------------
 
-// Two moments, in clocks of the block's multiprocessor and in nanoseconds of the GPU's timer: when
-// the block's first warp begins the measured stretch, and when its last warp ends it.
+// Two moments: when the block's first warp begins the measured stretch, and when the block's last
+// warp ends it. Both are given in clocks of the block's multiprocessor and in nanoseconds of the
+// GPU's timer.
 struct stretch {
   long long begin = 0;
   long long end = 0;
@@ -23,7 +24,7 @@ struct stretch {
 
 struct timing {
   stretch* blocks;        // one for each block
-  unsigned int* arrived;  // blocks that are at the start; 0 before the launch
+  unsigned int* arrived;  // number of blocks that are at the start; 0 before the launch
 };
 
 __device__ inline unsigned long long now_ns() {
@@ -32,9 +33,9 @@ __device__ inline unsigned long long now_ns() {
   return ns;
 }
 
-// Waits until all blocks of the grid have called this function. All blocks must be resident. Gives
-// up after a second, so an error cannot cause a hang. The times then show that the blocks did not
-// run together.
+// Waits until all blocks of the grid have called this function. All blocks must be resident. The
+// function gives up after a second, so an error cannot cause a hang. The times then show that the
+// blocks did not run together.
 __device__ inline void meet(const timing& t) {
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -69,14 +70,14 @@ __device__ inline void end_stretch(const timing& t) {
 // --- chains of dependent operations
 // ---------------------------------------------------------------
 
-// Each step of a chain needs the result of the step before it. A step is one instruction, except
-// for divisions.
+// Each step of a chain needs the result of the previous step. A step is one instruction, except for
+// divisions.
 //
-// Additions alternate with an exclusive or, because the compiler could merge two additions into
-// one.
+// In this chain, additions alternate with an exclusive or, because the compiler could merge two
+// additions into one.
 struct step_add {
   using type = unsigned int;
-  static constexpr unsigned int steps = 64;  // steps of an iteration
+  static constexpr unsigned int steps = 64;  // number of steps of an iteration
   static __device__ void run(unsigned int& x, unsigned int a, unsigned int b, unsigned int k) {
     if (k % 2 == 0) {
       asm volatile("add.u32 %0, %0, %1;" : "+r"(x) : "r"(a));
@@ -117,7 +118,7 @@ struct step_imad_hi {
     asm volatile("mad.hi.u32 %0, %0, %1, %2;" : "+r"(x) : "r"(a), "r"(b));
   }
 };
-// The product of two words, as addresses need it.
+// The product of two words, as computations of addresses use it.
 struct step_imad_wide {
   using type = unsigned int;
   static constexpr unsigned int steps = 64;
@@ -175,7 +176,7 @@ struct step_reduce {
     asm volatile("redux.sync.min.u32 %0, %0, -1;" : "+r"(x));
   }
 };
-// A ballot of a comparison: two instructions.
+// A ballot of a comparison, which takes two instructions.
 struct step_ballot {
   using type = unsigned int;
   static constexpr unsigned int steps = 64;
@@ -194,7 +195,7 @@ struct step_barrier {
     __syncthreads();
   }
 };
-// The divisor is the result of the last division, so that nothing can be computed ahead.
+// The divisor is the result of the previous division, so that nothing can be computed ahead.
 struct step_divide_u32 {
   using type = unsigned int;
   static constexpr unsigned int steps = 8;
@@ -209,7 +210,7 @@ struct step_divide_f32 {
   static __device__ void run(float& x, float a, float /*b*/, unsigned int /*k*/) { x = a / x; }
 };
 
-// The values a and b are such that no value of a chain becomes 0, infinite or denormal.
+// The values a and b are chosen so that no value of a chain becomes 0, infinite or denormal.
 template <class Step>
 __global__ void __launch_bounds__(most_threads)
     chain(unsigned int rounds, typename Step::type a, typename Step::type b,
@@ -231,18 +232,18 @@ __global__ void __launch_bounds__(most_threads)
 
 template <class T>
 __device__ T load_l1(const T* from) {
-  return __ldg(from);  // the path of loads of data that no thread writes
+  return __ldg(from);  // takes the path for data that no thread writes
 }
 template <class T>
 __device__ T load_l2(const T* from) {
   return __ldcg(from);
 }
 
-// The rows of `lanes` floats that a block's warps load again and again.
+// The number of rows of `lanes` floats that a block's warps load again and again.
 inline constexpr unsigned int loop_rows = 192;
 
-// A loop whose number of iterations is known only at run time. Its body is unrolled `Unroll` times,
-// so `Unroll` loads are in flight.
+// Sums rows in a loop. The number of iterations is known only at run time. The body is unrolled
+// `Unroll` times, so `Unroll` loads are in flight.
 template <loaded_from From, unsigned int Unroll>
 __global__ void __launch_bounds__(most_threads)
     loop(const float* data, unsigned int rows, unsigned int passes, float* kept, timing t) {
@@ -283,7 +284,7 @@ __global__ void link_lines(unsigned int* data, std::uint64_t count) {
   data[i * line_words] = static_cast<unsigned int>(next * line_words);
 }
 
-// A load whose address is the result of the load before it.
+// Loads in a chain. The address of each load is the result of the previous load.
 template <loaded_from From>
 __global__ void __launch_bounds__(lanes)
     chase(const unsigned int* data, unsigned int count, unsigned int first, unsigned int warm_up,
@@ -309,7 +310,7 @@ __global__ void __launch_bounds__(lanes)
   begin_stretch(t);
   follow(loads);
   end_stretch(t);
-  if (at == 1) *kept = at;  // never true, because no line begins there
+  if (at == 1) *kept = at;  // never true, because no line begins at word 1
 }
 
 __device__ inline std::uint64_t scrambled(std::uint64_t i) {
@@ -320,9 +321,9 @@ __device__ inline std::uint64_t scrambled(std::uint64_t i) {
 
 inline constexpr unsigned int loads_in_flight = 8;
 
-// Loads of warps from the L1. The lanes of a load are in `lines` groups of the same size, and each
-// group loads neighbouring words of a scattered line. With an offset, in words, a group's words
-// are in two lines if the group is a whole warp. Each block has `block_lines` lines.
+// Loads of warps from the L1. The lanes of a load form `lines` groups of the same size. Each group
+// loads neighbouring words of a scattered line. If a group is a whole warp and there is an offset,
+// in words, the group's words are in two lines. Each block has `block_lines` lines.
 inline constexpr unsigned int block_lines = 256;
 __global__ void __launch_bounds__(most_threads)
     load_lines(const float* data, unsigned int lines, unsigned int offset, unsigned int rounds,
@@ -348,7 +349,7 @@ __global__ void __launch_bounds__(most_threads)
     float value[loads_in_flight];
 #pragma unroll
     for (unsigned int k = 0; k < loads_in_flight; ++k) {
-      // Other lines in each round, or the compiler would load before the loop.
+      // Each round loads other lines. Otherwise the compiler would move the loads before the loop.
       at[k] = (at[k] + line_words) % (block_lines * line_words);
       value[k] = load_l1(own + at[k]);
     }
@@ -369,8 +370,8 @@ __global__ void fill_indexes(unsigned int* index, std::uint64_t count, std::uint
   if (i < count) index[i] = static_cast<unsigned int>(scrambled(i + 1) % elements);
 }
 
-// A gather through an index, by a kernel of `Registers` registers. The kernel keeps `Held` values,
-// which it loads before the gather and needs after the gather.
+// A gather through an index, in a kernel of `Registers` registers. The kernel keeps `Held` values:
+// it loads them before the gather and needs them after the gather.
 template <unsigned int Registers, unsigned int Held>
 __global__ void __launch_bounds__(stream_threads) __maxnreg__(Registers)
     gather(const float* data, const unsigned int* index, unsigned int count, const float* values,
@@ -397,7 +398,7 @@ __global__ void __launch_bounds__(stream_threads) __maxnreg__(Registers)
   if (sum == 0.251F) *kept = sum;
 }
 
-// Each lane loads words of scattered sectors of 32 bytes, past the L1.
+// Each lane loads words of scattered 32-byte sectors. The loads bypass the L1.
 __global__ void __launch_bounds__(stream_threads)
     load_sectors(const unsigned int* data, std::uint64_t sectors, unsigned int rounds,
                  unsigned int* kept) {
@@ -418,7 +419,7 @@ __global__ void __launch_bounds__(stream_threads)
   if (seen == 0x51ed2701U) *kept = seen;
 }
 
-// Reads the data from one end to the other, `passes` times, past the L1.
+// Reads the data from one end to the other, `passes` times. The reads bypass the L1.
 __global__ void __launch_bounds__(stream_threads)
     read_again(const uint4* data, std::uint64_t steps, unsigned int passes, unsigned int* kept) {
   unsigned int seen = 0;
@@ -453,8 +454,8 @@ __global__ void __launch_bounds__(stream_threads)
 // --- small kernels
 // --------------------------------------------------------------------------------
 
-// A straight chain of `Instructions` multiply-adds. Kernels of different `Which` have different
-// machine code at other addresses. A kernel of 0 instructions is empty.
+// A straight chain of `Instructions` multiply-adds. Kernels with different `Which` have different
+// machine code at different addresses. A kernel with 0 instructions is empty.
 template <unsigned int Instructions, unsigned int Which>
 __global__ void __launch_bounds__(stream_threads) small_kernel(float a, float b, float* kept) {
   if constexpr (Instructions != 0) {

@@ -57,11 +57,12 @@ using multiprocessor::lanes;
 using multiprocessor::shape;
 
 constexpr std::uint32_t stream_threads = 256;
-constexpr std::uint32_t stream_blocks = 8;   // blocks blocks of a multiprocessor
-constexpr std::uint32_t few_registers = 32;  // with so few, all warps fit on a multiprocessor
+constexpr std::uint32_t stream_blocks = 8;  // number of blocks of a multiprocessor
+// With this number of registers, all warps fit on a multiprocessor.
+constexpr std::uint32_t few_registers = 32;
 constexpr std::uint32_t line_words = 32;
 constexpr std::uint32_t sector_words = 8;
-constexpr std::uint32_t in_flight = 8;  // loads that a lane has in flight
+constexpr std::uint32_t in_flight = 8;  // number of loads that a lane has in flight
 
 std::uint64_t scrambled(std::uint64_t i) {
   i = (i ^ (i >> 30U)) * 0xbf58476d1ce4e5b9U;
@@ -127,7 +128,7 @@ struct barrier_chain {
   }
 };
 
-// A loop over rows of 32 words. If `apart`, each warp has rows of its own.
+// A loop over rows of 32 words. If `apart` is true, each warp has its own rows.
 struct row_loop {
   local<const float> data;
   std::uint32_t rows = 0;
@@ -166,7 +167,7 @@ struct shared_loop {
   }
 };
 
-// Loads of groups of lanes from scattered lines, as load_lines of multiprocessor_kernels.cuh.
+// Loads of groups of lanes from scattered lines, like load_lines in multiprocessor_kernels.cuh.
 struct line_kernel {
   local<const float> data;
   std::uint32_t lines = 1;
@@ -302,8 +303,8 @@ struct link_kernel {
   }
 };
 
-// The operations of a chain's step. The operations of a division are counted in the machine code
-// for compute capability 9.0. There, conversions and reciprocals use the unit for special
+// The operations of a step of a chain. The operations of a division were counted in the machine
+// code for compute capability 9.0, in which conversions and reciprocals use the unit for special
 // functions.
 operations step_of(const std::string& kind) {
   static const std::map<std::string, operations> known{
@@ -387,8 +388,8 @@ double multiprocessor_on_sim::loop_clocks(loaded_from from, std::uint32_t unroll
         1, 3);
     return clocks(time_s) / (2 * rows);
   }
-  // To measure the L1, a kernel loads the rows several times. To measure the L2, each of several
-  // kernels loads the rows once, because each kernel begins with empty L1s.
+  // To measure the L1, a kernel loads the rows several times. To measure the L2, several kernels
+  // load the rows once each, because every kernel begins with empty L1s.
   const bool apart = from == loaded_from::l2;
   const auto of_rows = [&](std::uint32_t used) {
     return [&, used](sim::node& node) {
@@ -406,7 +407,7 @@ double multiprocessor_on_sim::loop_clocks(loaded_from from, std::uint32_t unroll
     };
   };
   if (!apart) return clocks(difference_s(of_rows(rows), 2, 4)) / (2 * rows);
-  // A second difference removes what is left of the start of a kernel.
+  // The second difference removes the rest of the time that a kernel takes to start.
   const double long_s = difference_s(of_rows(rows), 1, 2);
   const double short_s = difference_s(of_rows(rows / 2), 1, 2);
   constexpr std::uint32_t half = rows / 2;
@@ -431,7 +432,7 @@ double multiprocessor_on_sim::chase_clocks(loaded_from from, std::uint64_t bytes
         few, many);
     return clocks(time_s) / (many - few);
   }
-  // A kernel before the measured one brings the lines into the L2, if they fit.
+  // A kernel before the measured kernel brings the lines into the L2, if they fit there.
   const bool second = from == loaded_from::l2 && bytes <= described_.gpu.l2.bytes;
   const auto values = circle(lines);
   const auto prepare = [&](sim::node& node) {
@@ -452,8 +453,8 @@ double multiprocessor_on_sim::chase_clocks(loaded_from from, std::uint64_t bytes
   return clocks(difference_s(prepare, few, many)) / (many - few);
 }
 
-// The same with lines in the second GPU's memory. A kernel before the measured one brings the lines
-// into the second GPU's L2.
+// The same as chase_clocks, with lines in the second GPU's memory. A kernel before the measured
+// kernel brings the lines into the second GPU's L2.
 double multiprocessor_on_sim::peer_chase_clocks(std::uint64_t bytes) const {
   constexpr std::uint32_t few = 256;
   constexpr std::uint32_t many = 768;
@@ -507,7 +508,7 @@ double multiprocessor_on_sim::small_kernel_s(std::uint32_t instructions,
 }
 
 double multiprocessor_on_sim::block_s() const {
-  constexpr std::uint64_t few = 64;  // blocks of a multiprocessor
+  constexpr std::uint64_t few = 64;  // number of blocks of a multiprocessor
   constexpr std::uint64_t many = 192;
   const std::uint64_t units = described_.gpu.compute_units;
   const auto prepare = [&](sim::node& node) {
@@ -554,7 +555,7 @@ double multiprocessor_on_sim::sectors_per_s(std::uint64_t bytes) const {
     const auto data = node.allocate<std::uint32_t>(0, bytes / sizeof(std::uint32_t));
     return [&, data](std::uint32_t rounds) {
       const grid all{blocks, stream_threads, 0};
-      // fills the L2
+      // This launch fills the L2.
       node.launch(
           0, read_kernel{{reinterpret_cast<const four_words*>(data.data), data.size / 4}, 1}, all);
       node.launch(0, sector_kernel{{data.data, data.size}, rounds}, all);
@@ -579,7 +580,7 @@ double multiprocessor_on_sim::reads_per_s(std::uint64_t bytes) const {
 double multiprocessor_on_sim::line_load_clocks(std::uint32_t lines, std::uint32_t offset) const {
   constexpr std::uint32_t few = 4;
   constexpr std::uint32_t many = 12;
-  constexpr std::uint32_t warps = 16;  // warps of a sub-core
+  constexpr std::uint32_t warps = 16;  // number of warps of a sub-core
   const shape s = shape::of(warps);
   const std::uint64_t blocks = std::uint64_t{described_.gpu.compute_units} * s.blocks;
   const double time_s = difference_s(

@@ -1,5 +1,6 @@
 // The microbenchmarks of multiprocessor_cuda.hpp on a simulated GPU. Each function simulates two
-// runs that differ only in the work that is measured, and returns the difference.
+// runs that differ only in the amount of the measured work, and returns the difference of their
+// times.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ class multiprocessor_on_sim {
  public:
   multiprocessor_on_sim(machine::machine described, std::function<void()> check_interrupt);
 
-  // The same functions as in multiprocessor_cuda.hpp, which describes their arguments and values.
+  // These functions have the same names as in multiprocessor_cuda.hpp, which describes their
+  // arguments and values.
   double chain_clocks(const std::string& kind, std::uint32_t warps) const;
   double loop_clocks(loaded_from from, std::uint32_t unroll, std::uint32_t warps) const;
   double chase_clocks(loaded_from from, std::uint64_t bytes, bool just_written = false) const;
@@ -31,8 +33,9 @@ class multiprocessor_on_sim {
   double fft_s(bool planes, std::uint32_t length) const;
 
  private:
-  // `prepare` makes the data on a node of `gpus` GPUs, and returns a function that enqueues a given
-  // amount of work. The value is the time of the amount `many` minus the time of the amount `few`.
+  // Returns the time of the amount `many` of work minus the time of the amount `few`. `prepare`
+  // makes the data on a node of `gpus` GPUs, and returns a function that enqueues a given amount of
+  // work.
   template <class Prepare>
   double difference_s(const Prepare& prepare, std::uint32_t few, std::uint32_t many,
                       std::uint32_t gpus = 1) const;

@@ -12,7 +12,7 @@ namespace interlace::bench {
 
 namespace {
 
-// Finds the lowest element that differs from the kernel's result for these rounds and this seed.
+// Finds the first element that differs from the kernel's result for these rounds and this seed.
 __global__ void find_wrong(replicated<workload::quad> data, std::uint32_t rounds,
                            std::uint32_t seed, unsigned long long* first) {
   const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;

@@ -12,8 +12,10 @@ namespace interlace::bench {
 struct simulated_overlap {
   std::uint32_t peers = 1;
   std::uint64_t bytes = std::uint64_t{256} << 20U;
-  kernel::region_options how;  // mechanism, chunks, agent, ranges, transfers
-  std::uint32_t rounds = 0;    // rounds of computation, which take time but compute nothing
+  // The mechanism, the chunks, the agent, the ranges and whether there are transfers.
+  kernel::region_options how;
+  // The number of rounds of computation, which take simulated time but compute nothing.
+  std::uint32_t rounds = 0;
   std::function<void()> check_interrupt;
 };
 
@@ -21,8 +23,9 @@ struct simulated_overlap {
 // result.
 double overlap_on_sim(const simulated_overlap& request, const machine::machine& described);
 
-// Useful bytes as a fraction of all bytes on the link, for stores from the first GPU to the second
-// (PROACT, Fig. 2). Each store has `bytes` bytes, at most a line, and is aligned to its size.
+// The number of useful bytes as a fraction of all bytes on the link, for stores from the first GPU
+// to the second (PROACT, Fig. 2). Each store has `bytes` bytes, at most a line, and is aligned to
+// its size.
 double store_goodput(const machine::machine& described, std::uint32_t bytes);
 
 }  // namespace interlace::bench

@@ -16,9 +16,11 @@ using word = std::uint64_t;
 
 constexpr int gpu = 0;
 constexpr unsigned threads = 256;
-constexpr std::uint32_t start_log2 = 10;  // one entry of `starts` for 1024 updates
+// Log2 of the number of updates for which `starts` has one entry: 1024.
+constexpr std::uint32_t start_log2 = 10;
 
-// The number of update i follows from starts[i >> 10] by i modulo 1024 steps of the stream.
+// Decodes update i. The random number of update i is computed from starts[i >> 10] by i modulo 1024
+// steps of the stream.
 struct hpcc_codec {
   using value_type = word;
   word mask = 0;
@@ -46,8 +48,8 @@ static __global__ void __launch_bounds__(threads) make_starts(word* starts, std:
     starts[k] = hpcc::number((k << start_log2) + 1);
 }
 
-// Calls update(r) for the numbers of `count` updates: each warp takes 1024 in a row, and a lane
-// every 32nd of these.
+// Calls update(r) for the random numbers of `count` updates. Each warp takes 1024 consecutive
+// updates, and each lane takes every 32nd of these.
 template <class Update>
 __device__ __forceinline__ void walk_updates(const word* starts, std::uint64_t count,
                                              const Update& update) {

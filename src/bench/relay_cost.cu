@@ -20,9 +20,9 @@ namespace {
 using steady = std::chrono::steady_clock;
 
 constexpr unsigned streaming_threads = 512;
-constexpr unsigned streaming_blocks = 2;  // blocks on each multiprocessor; they leave half of its
-                                          // threads free
-constexpr unsigned vectors_ahead = 8;     // loads that a thread has in flight
+constexpr unsigned streaming_blocks = 2;  // number of blocks on each multiprocessor; they leave
+                                          // half of its threads free
+constexpr unsigned vectors_ahead = 8;     // number of loads that a thread has in flight
 constexpr std::uint64_t slice_vectors = std::uint64_t{streaming_threads} * vectors_ahead;
 // The size of the memory that is copied. It is much larger than any L2 cache.
 constexpr std::uint64_t streamed_bytes = std::uint64_t{512} << 20U;
@@ -79,8 +79,8 @@ class relay_stream {
   cudaStream_t made_ = nullptr;
 };
 
-// Page-locked host memory. Copy engines can access it while a kernel runs; pageable memory would
-// need another kernel for small copies.
+// Page-locked host memory. Copy engines can access it while a kernel runs. With pageable memory,
+// small copies would need another kernel.
 class locked_bytes {
  public:
   explicit locked_bytes(std::uint64_t bytes) {
@@ -145,7 +145,8 @@ class memory_load {
     set(stop_, 1U);
     runs_.wait();
   }
-  // The bytes that a kernel has moved so far, and the time of this count.
+  // The number of bytes that the kernel has moved so far, and the time at which this number was
+  // read.
   std::pair<unsigned long long, steady::time_point> progress() {
     const unsigned long long bytes = moved();
     if (runs_.idle()) throw device_error("a kernel beside copies ran into its deadline");
@@ -202,7 +203,8 @@ class relayed_messages {
   std::uint64_t wrong(std::uint64_t seed) {
     return count_wrong_samples(to_, target_, bytes_, seed, wrong_);
   }
-  // The seconds of each message. Sends as many messages as fit in the window, but at least one.
+  // Sends as many messages as fit in the window, but at least one. Returns the time in seconds of
+  // each message.
   double run(double window_s) {
     const auto begin = steady::now();
     std::uint64_t count = 0;
@@ -228,7 +230,7 @@ class relayed_messages {
   int to_;
   std::uint64_t bytes_;
   copier& by_;
-  std::uint64_t before_;  // the number of messages over several paths before this run
+  std::uint64_t before_;  // number of messages over several paths before this run
   relay_stream stream_;
   locked_bytes source_;
   cuda::device_memory memory_;
@@ -238,7 +240,7 @@ class relayed_messages {
 
 using loads = std::vector<std::unique_ptr<memory_load>>;
 
-// Appends the rate of each kernel to `rates` while `work` runs.
+// Appends each kernel's rate while `work` runs to `rates`.
 template <class Work>
 void rates_during(const loads& of, std::vector<std::vector<double>>& rates, const Work& work) {
   std::vector<std::pair<unsigned long long, steady::time_point>> before;
@@ -274,8 +276,8 @@ relay_cost measure_relay_cost(const relay_cost_request& request) {
         std::this_thread::sleep_for(std::chrono::duration<double>(request.window_s));
       });
     };
-    // In every second repeat, the measurement of messages alone comes first; otherwise it comes
-    // last.
+    // In every second repeat, messages alone are measured first. In the other repeats, they are
+    // measured last.
     if (repeat % 2 == 0) alone();
     rates_during(kernels, found.beside_bytes_per_s,
                  [&] { found.message_beside_s.push_back(messages.run(request.window_s)); });

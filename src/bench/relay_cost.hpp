@@ -1,5 +1,5 @@
-// Measures, on real GPUs, how much a relayed copy slows a GPU that computes, and how much the GPU's
-// computation slows the copy.
+// Measures, on real GPUs, how much a relayed copy slows down a GPU that computes, and how much this
+// GPU's computation slows down the copy.
 #pragma once
 
 #include <cstdint>
@@ -9,29 +9,33 @@
 namespace interlace::bench {
 
 struct relay_cost_request {
-  int to = 0;                // the GPU to which a message from page-locked memory goes
+  int to = 0;                // GPU to which a message from page-locked memory goes
   std::uint64_t bytes = 0;   // size of a message
-  std::string method;        // settings of the copy engine, which say which GPUs relay
-  std::vector<int> kernels;  // GPUs other than `to` that run a kernel bound by memory
-  double window_s = 0.1;     // time for which each figure is measured
-  std::uint32_t warmup = 3;  // messages
+  std::string method;        // settings of the copy engine; they say which GPUs relay
+  std::vector<int> kernels;  // GPUs that run a kernel bound by memory; `to` is not one of them
+  double window_s = 0.1;     // time in seconds for which each figure is measured
+  std::uint32_t warmup = 3;  // number of messages that warm up
   std::uint32_t repeats = 20;
 };
 
 struct relay_cost {
-  // The throughput of the kernels' reads and writes, for each GPU and repeat: alone, and while
-  // messages are sent.
+  // The throughput of the kernels' reads and writes, for each GPU and repeat. The first list is
+  // measured with the kernels alone, and the second while messages are sent.
   std::vector<std::vector<double>> alone_bytes_per_s;
   std::vector<std::vector<double>> beside_bytes_per_s;
-  // The time of a message in each repeat: alone, and while the kernels run.
+  // The time of a message in each repeat. The first list is measured with messages alone, and the
+  // second while the kernels run.
   std::vector<double> message_alone_s;
   std::vector<double> message_beside_s;
   bool relayed = false;  // whether messages took several paths
   std::uint64_t wrong =
-      0;  // wrong bytes of the last message beside kernels, in the first and the last repeat
+      // The number of wrong bytes in the last message beside kernels, in the first and the last
+      // repeat.
+      0;
 };
 
-// Throws usage_error if the request is not valid, and device_error if a GPU fails.
+// Measures the costs. Throws usage_error if the request is not valid, and device_error if a GPU
+// fails.
 relay_cost measure_relay_cost(const relay_cost_request& request);
 
 }  // namespace interlace::bench

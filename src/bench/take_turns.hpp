@@ -1,5 +1,5 @@
-// Measures several methods for one task on real GPUs. The methods take turns. CUDA sources include
-// this file.
+// Measures several methods for one task on real GPUs. The methods take turns. Only CUDA sources
+// include this file.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,7 +16,7 @@
 
 namespace interlace::bench {
 
-// A method that can be timed: it enqueues the whole task, then waits for its end.
+// A method that can be timed. It enqueues the whole task and then waits for the task's end.
 class timed_method {
  public:
   timed_method() = default;
@@ -48,9 +48,9 @@ class timed_method {
 
 using timed_methods = std::vector<std::unique_ptr<timed_method>>;
 
-// The request has the names of the methods in `by`, and the numbers `warmup` and `repeats`. In the
-// first and the last repeat, `prepare(seed)` runs before a method, and `wrong(seed)` counts the
-// wrong bytes after it.
+// Times the methods of a request. The request has the names of the methods in `by`, and the numbers
+// `warmup` and `repeats`. In the first and the last repeat, `prepare(seed)` runs before each
+// method, and `wrong(seed)` counts the wrong bytes after the method.
 template <class Request, class Prepare, class Wrong>
 std::vector<copy_times> take_turns(const Request& request, const timed_methods& by,
                                    const Prepare& prepare, const Wrong& wrong) {

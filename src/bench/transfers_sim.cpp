@@ -21,7 +21,7 @@ block make_block(std::uint64_t bytes) {
   return block(new std::byte[bytes]);  // the caller fills it
 }
 
-// Bytes that depend on their position, so that no two chunks are equal.
+// Makes bytes that depend on their position, so that no two chunks are equal.
 block make_source(std::uint64_t bytes, std::uint64_t seed) {
   block made = make_block(bytes);
   std::uint64_t state = seed * 0x9E3779B97F4A7C15U + 1;
@@ -43,8 +43,8 @@ std::uint64_t picoseconds_of(double seconds) {
   return static_cast<std::uint64_t>(std::llround(seconds * 1e12));
 }
 
-// The memory of one process: the messages that it sends, and the destinations of the messages of
-// one window.
+// The memory of one process: the messages that the process sends, and the destinations of the
+// messages of one window.
 class endpoints {
  public:
   endpoints(const plan::plan& made, std::uint32_t window, std::uint64_t seed) : made_(made) {
@@ -64,7 +64,7 @@ class endpoints {
     for (const block& one : destinations_[slot]) wanted.destinations.push_back(one.get());
   }
 
-  // Counts the bytes that differ from the sent bytes, and poisons the memory for the next message.
+  // Counts the bytes that differ from the sent bytes. Then poisons the memory for the next message.
   std::uint64_t compare(std::uint32_t slot) {
     std::uint64_t wrong = 0;
     for (std::size_t one = 0; one < sources_.size(); ++one) {
@@ -79,7 +79,8 @@ class endpoints {
  private:
   const plan::plan& made_;
   std::vector<block> sources_;
-  std::vector<std::vector<block>> destinations_;  // the index is the place in the window
+  // The index is the place of the message in the window.
+  std::vector<std::vector<block>> destinations_;
 };
 
 }  // namespace
@@ -97,14 +98,15 @@ transfers_result transfers_on_sim(const simulated_transfers& asked,
     for (std::uint32_t process = 0; process < plans; ++process)
       memory.push_back(
           std::make_unique<endpoints>(asked.plans[process], window, std::uint64_t{process} << 32U));
-  std::vector<std::vector<std::uint32_t>> numbers(plans);  // the indices are process and message
+  std::vector<std::vector<std::uint32_t>> numbers(plans);  // indexed by process and message
   for (std::uint32_t message = 0; message < asked.messages; ++message) {
     const bool first_of_window = message % window == 0;
     for (std::uint32_t process = 0; process < plans; ++process) {
       sim::execution wanted;
       wanted.made = &asked.plans[process];
       wanted.thread = process;
-      // Graphs that follow each other are one executable, which can be launched again immediately.
+      // If graphs run one after another, one executable graph serves all of them, because it can be
+      // launched again immediately.
       const std::uint32_t executables = asked.overlap ? window : 1;
       if (asked.graphs)
         wanted.how = asked.warm || message >= executables ? sim::launched_by::cached_graph

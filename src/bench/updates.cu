@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(threads)
   if (own != 0) atomicAdd(wrong, own);
 }
 
-// What one writes by hand.
+// The kernel that one would write by hand, with plain atomics.
 __global__ void __launch_bounds__(threads)
     hand_written(word* table, word mask, const word* starts, std::uint64_t count) {
   walk_updates(starts, count, [&](word r) {
@@ -43,8 +43,8 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-// Bytes that an update moves at least: each level of bins writes and reads its record, and each
-// round reads and writes the table once.
+// The least number of bytes that are moved for an update. Each level of bins writes and reads the
+// update's record. Each round reads and writes the table once.
 double bytes_an_update(const cuda::updates::sizing& s, std::uint64_t elements,
                        std::uint64_t updates) {
   const double levels = s.parts_log2 == 0 ? 1 : 2;
@@ -64,14 +64,14 @@ class stage_timer {
   stage_timer(stage_timer&&) = delete;
   stage_timer& operator=(stage_timer&&) = delete;
 
-  // The stage ends here, in the stream.
+  // Notes that a stage ends here, in the stream.
   void note(cuda::updates::stage ended) {
     cudaEvent_t event = nullptr;
     INTERLACE_CUDA_CHECK(cudaEventCreate(&event));
     marks_.emplace_back(ended, event);
     INTERLACE_CUDA_CHECK(cudaEventRecord(event, stream_));
   }
-  // Waits for the stream.
+  // The time of a stage in seconds. Waits for the stream.
   double seconds(cuda::updates::stage of) const {
     INTERLACE_CUDA_CHECK(cudaEventSynchronize(marks_.back().second));
     double sum = 0;
@@ -161,7 +161,7 @@ update_times measure_updates(const update_request& q) {
   found.look_ahead = s.round_updates;
   found.bytes_an_update = bytes_an_update(s, elements, found.updates);
   const double part = static_cast<double>(found.updates) / static_cast<double>(s.round_updates);
-  for (int k = 0; k < 2; ++k)  // the first one also loads the kernel
+  for (int k = 0; k < 2; ++k)  // the first run also loads the kernel
     found.group_s = part * s.passes * timed([&] { by.group(stream, found.updates, timed.stream); });
   by.report(timed.stream);
   stage_timer stages(timed.stream);

@@ -11,8 +11,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// The failed call without the line breaks of its source, and the file's path relative to the source
-// folder.
+// Describes a failed call. The text of the call has no line breaks, and the path of the file is
+// relative to the source folder.
 std::string describe(cudaError_t error, const char* call, const char* file, int line) {
   std::string_view name = file;
   if (const auto at = name.rfind("/src/"); at != std::string_view::npos) name.remove_prefix(at + 1);

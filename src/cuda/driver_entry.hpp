@@ -1,4 +1,5 @@
-// Looks up functions of the driver when they are first needed, because nothing links the driver.
+// Looks up functions of the driver when they are first needed. The program does not link the
+// driver.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,8 +11,8 @@
 
 namespace interlace::cuda {
 
-// Throws device_error if the driver is too old to have the function. The function has the signature
-// of CUDA 12.0.
+// Returns the driver's function with the signature of CUDA 12.0. Throws device_error if the driver
+// is too old to have the function.
 template <class Function>
 Function driver_entry(const char* name) {
   void* function = nullptr;

@@ -10,8 +10,8 @@ namespace interlace::cuda {
 
 namespace {
 
-constexpr int first_architecture = 90;  // the first architecture with griddepcontrol
-constexpr int first_driver = 12030;     // the first driver that captures such launches
+constexpr int first_architecture = 90;  // first architecture with griddepcontrol
+constexpr int first_driver = 12030;     // first driver that captures early launches
 
 // For each GPU, the number of nodes of this process that use it.
 std::mutex tenants_mutex;

@@ -1,5 +1,5 @@
 // Launches that start before the work on which they depend has ended (programmatic dependent
-// launch). This hides the time of the launch. The kernel itself waits for that work, by
+// launch). The time of the launch is then hidden. The kernel itself waits for that work, by
 // device::await_prerequisites.
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace interlace::cuda {
 
-// Whether a kernel whose source calls await_prerequisites really waits: for this it must have been
-// compiled for a GPU that supports such launches.
+// Whether a kernel really waits, if its source calls await_prerequisites. The kernel waits only if
+// it was compiled for a GPU that supports early launches.
 bool awaits_prerequisites(const cudaFuncAttributes& kernel);
 
-// Bit d is set if graphs of device d, on GPU ordinals[d], may have such launches. No bit is set if
-// a GPU stands for several devices. Otherwise the early blocks of one device could fill the
-// multiprocessors and wait for an exchange, and the exchange would wait for another device's
-// kernel, which finds no room: a deadlock.
+// The devices whose graphs may have early launches. Device d is on GPU ordinals[d], and bit d
+// stands for device d. No bit is set if several devices share a GPU. The early blocks of one device
+// could otherwise fill the multiprocessors and wait for an exchange. The exchange would wait for
+// another device's kernel, and that kernel would find no room: a deadlock.
 std::uint32_t early_devices(const std::vector<int>& ordinals);
 
 // Registers a `node` of this process on its GPUs as long as this object lives.
@@ -39,8 +39,8 @@ class gpu_tenant {
   std::set<int> ordinals_;
 };
 
-// The attribute of a launch that may start before the kernel ahead of it in the stream has ended.
-// The launch starts as soon as all blocks of that kernel have allowed it, or have ended.
+// The attribute of an early launch. The launch may start before the previous kernel in the stream
+// has ended. It starts as soon as all blocks of the previous kernel have allowed it or have ended.
 cudaLaunchAttribute early_attribute();
 
 }  // namespace interlace::cuda

@@ -13,7 +13,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// The binary interface of cuFFT 12 (CUDA 13), as documented. Functions return 0 for success.
+// The binary interface of cuFFT 12 (CUDA 13), as its documentation describes it. Functions return 0
+// for success.
 using plan_handle = int;
 constexpr int type_real_to_complex = 0x2a;
 constexpr int type_complex_to_real = 0x2c;
@@ -77,7 +78,7 @@ class plan {
     } else {
       const int type =
           f.kind == kernel::fft_kind::planes_forward ? type_real_to_complex : type_complex_to_real;
-      // The arrays have no padding: plane follows plane.
+      // The arrays have no padding: each plane directly follows the previous plane.
       check(library().plan_many(&handle_, 2, sides, nullptr, 1, 0, nullptr, 1, 0, type, count),
             "cufftPlanMany");
     }

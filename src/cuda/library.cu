@@ -26,7 +26,7 @@ struct rmat_thresholds {
   std::uint64_t a, ab, abc;
 };
 
-// Makes the key target << scale, or-ed with the source, of each edge.
+// Makes the key of each edge: target << scale | source.
 __global__ void __launch_bounds__(threads)
     generate_edges(std::uint64_t* keys, std::uint64_t edges, std::uint32_t scale,
                    std::uint64_t seed, rmat_thresholds at, std::uint32_t* out_degree) {
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Sets offsets[v] to the index of the first sorted key whose target is at least v.
+// Sets offsets[v] to the index of the first sorted key whose target is v or more.
 __global__ void __launch_bounds__(threads)
     find_rows(const std::uint64_t* keys, std::uint64_t edges, std::uint32_t scale,
               std::uint64_t rows, std::uint64_t* offsets) {

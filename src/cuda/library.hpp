@@ -1,4 +1,4 @@
-// A sort by CUDA's libraries, which a caller runs in place of a kernel, and a graph that is made on
+// A sort by CUDA's libraries, which a caller uses in place of a kernel, and a graph that is made on
 // a GPU with this sort.
 #pragma once
 
@@ -8,25 +8,25 @@
 
 namespace interlace::cuda {
 
-// Sorts the keys in ascending order by their bits [0, bits). `spare` must be as long as the keys;
-// its contents are lost. Blocks until done.
+// Sorts the keys in ascending order by their bits [0, bits). `spare` must be as long as the keys,
+// and its contents are lost. Blocks until the keys are sorted.
 void sort_keys(node& n, std::uint32_t device, const local<std::uint64_t>& keys,
                const local<std::uint64_t>& spare, std::uint32_t bits);
 
-// A graph as lists of incoming edges. The elements of `columns` from offsets[v] up to offsets[v +
-// 1] are the sources of the edges to v, in ascending order.
+// A graph as lists of incoming edges. The sources of the edges to v are the elements of `columns`
+// from offsets[v] up to offsets[v + 1], in ascending order.
 struct device_graph {
   std::uint64_t rows = 0;
   std::uint64_t edges = 0;
   local<std::uint64_t> offsets;     // rows + 1 offsets
-  local<std::uint32_t> columns;     // edges
-  local<std::uint32_t> out_degree;  // rows
+  local<std::uint32_t> columns;     // one for each edge
+  local<std::uint32_t> out_degree;  // one for each row
 };
 
 // R-MAT (Chakrabarti, Zhan and Faloutsos, 2004) with 2^scale vertices. Edge k depends only on the
-// seed and k, in the same way as in python/interlace/graphs.py. For each level it takes SplitMix64
-// of seed * 0x9E3779B97F4A7C15 + k * scale + level, and compares the upper 32 bits of the result
-// with thresholds.
+// seed and k, in the same way as in python/interlace/graphs.py. For each level, the edge takes
+// SplitMix64 of seed * 0x9E3779B97F4A7C15 + k * scale + level, and the upper 32 bits of the result
+// are compared with thresholds.
 struct rmat_options {
   std::uint32_t scale = 20;  // 1 to 31
   std::uint32_t edge_factor = 16;

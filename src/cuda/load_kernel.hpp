@@ -1,5 +1,6 @@
 // Loads kernels before their first launch. CUDA loads kernels lazily: the first launch of a kernel
-// waits for the work that runs on the device. If that work waits for the kernel, neither ever ends.
+// waits for the work that runs on the device. If that work waits for the kernel, neither the work
+// nor the launch ever ends.
 #pragma once
 
 #include <cuda_runtime.h>

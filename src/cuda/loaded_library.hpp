@@ -1,5 +1,6 @@
-// A third-party library that is loaded at run time, so that nothing links it. This class opens the
-// first candidate that exists, and looks up the functions that the program calls.
+// A third-party library that the program loads at run time. The program does not link the library.
+// This class opens the first candidate that exists, and looks up the functions that the program
+// calls.
 #pragma once
 
 #include <dlfcn.h>
@@ -14,9 +15,9 @@ namespace interlace::cuda {
 
 class loaded_library {
  public:
-  // The candidates are names that dlopen accepts. `name` is the library's name in messages.
-  // `remedy` tells users what to do if the library is missing. Throws usage_error, which lists all
-  // candidates, if none can be loaded.
+  // Loads the library. The candidates are names that dlopen accepts. `name` is the library's name
+  // in messages. `remedy` tells users what to do if the library is missing. Throws usage_error if
+  // no candidate can be loaded. The error lists all candidates.
   loaded_library(std::string name, const std::vector<std::string>& candidates, std::string remedy)
       : name_(std::move(name)), remedy_(std::move(remedy)) {
     std::string tried;
@@ -35,20 +36,22 @@ class loaded_library {
   loaded_library(const loaded_library&) = delete;
   loaded_library& operator=(const loaded_library&) = delete;
 
-  // Looks up a function. If the library lacks it, returns false and sets the pointer to null.
+  // Looks up a function. If the library lacks the function, sets the pointer to null and returns
+  // false.
   template <class Function>
   bool look_up(const char* symbol, Function& function) const {
     function = reinterpret_cast<Function>(dlsym(library_, symbol));
     return function != nullptr;
   }
-  // Looks up a function that is indispensable. Throws usage_error if the library lacks it.
+  // Looks up a function that the program cannot do without. Throws usage_error if the library lacks
+  // the function.
   template <class Function>
   void need(const char* symbol, Function& function) const {
     if (!look_up(symbol, function))
       throw usage_error(name_ + " cannot be used: " + file_ + " has no " + symbol + "; " + remedy_);
   }
-  // Keeps the library loaded until the process ends, because the program calls its functions until
-  // then.
+  // Keeps the library loaded until the process ends. The program needs this if it calls the
+  // library's functions until then.
   void keep() { library_ = nullptr; }
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 constexpr unsigned int probe_threads = 256;
 constexpr unsigned int probe_blocks = 528;
-// Least bytes that one repetition moves.
+// The least number of bytes that one repetition moves.
 constexpr std::uint64_t least_bytes = std::uint64_t{64} << 20U;
 constexpr std::uint32_t most_copies = 64;
 
@@ -53,10 +53,10 @@ std::string name_of(int memory) {
   return memory == host_memory ? "the host" : "GPU " + std::to_string(memory);
 }
 
-// A memory: two buffers in it, and the stream and events for copies from it.
+// A memory. It has two buffers, and the stream and events for copies that start in this memory.
 struct place {
   int memory = 0;
-  int device = 0;  // the stream's GPU; for host memory, the GPU at the other end
+  int device = 0;  // GPU of the stream; for host memory, the GPU at the other end
   void* source = nullptr;
   void* target = nullptr;
   cudaStream_t stream = nullptr;
@@ -122,7 +122,7 @@ class bench {
     for (const auto& [from, to] : pairs) {
       for (const std::uint64_t size : options_.sizes) {
         results.push_back(measure_pair(*from, *to, size, false));
-        // The measurement of both directions at once is the same for a pair and the reverse pair.
+        // For both directions at once, a pair and the reverse pair give the same measurement.
         if (options_.both_ways && from < to) {
           results.push_back(measure_pair(*from, *to, size, true));
         }
@@ -221,8 +221,8 @@ class bench {
     const auto copies =
         static_cast<std::uint32_t>(std::clamp<std::uint64_t>(least_bytes / bytes, 1, most_copies));
 
-    // The first copy between two memories initialises resources. For this it may wait for streams
-    // that are held.
+    // The first copy between two memories initialises resources, and may wait for streams that are
+    // held. It is therefore made before any stream is held.
     for (const auto& [a, b] : {std::pair{&from, &to}, std::pair{&to, &from}}) {
       INTERLACE_CUDA_CHECK(cudaSetDevice(a->device));
       INTERLACE_CUDA_CHECK(cudaMemcpyAsync(b->target, a->source, 8, cudaMemcpyDefault, a->stream));
@@ -270,7 +270,7 @@ class bench {
 }  // namespace
 
 std::vector<link_bandwidth> measure_links(const link_options& o) {
-  (void)device_count();  // throws, with the reason, if there is no driver
+  (void)device_count();  // throws if there is no driver; the error says why
   const current_device restore(0);
   return bench(o).measure();
 }

@@ -10,29 +10,31 @@
 
 namespace interlace::cuda {
 
-inline constexpr int host_memory = -1;  // page-locked
+inline constexpr int host_memory = -1;  // page-locked memory of the host
 
 struct link_options {
-  std::vector<int> ordinals{};  // empty: all GPUs
+  std::vector<int> ordinals{};  // GPUs to measure; an empty list means all GPUs
   std::vector<std::uint64_t> sizes{std::uint64_t{256} << 20U};
-  std::uint32_t repetitions = 5;  // the figure is the median
+  std::uint32_t repetitions = 5;  // number of repetitions; a figure is their median
   bool host = true;               // whether copies between each GPU and the host are measured
   bool both_ways = true;          // whether both directions at once are measured
-  std::function<void(double done)> progress{};  // called with the part that is done, 0 to 1
+  // The function is called with the part that is done, from 0 to 1.
+  std::function<void(double done)> progress{};
 };
 
 struct link_bandwidth {
   int from = 0;
   int to = 0;
   std::uint64_t bytes = 0;
-  bool both_ways = false;   // copies in both directions at once; the rate is their sum
-  bool peer_access = true;  // false: the driver stages the copy in host memory
-  double bytes_per_s = 0;   // median
+  // True if copies ran in both directions at once; the rate is then their sum.
+  bool both_ways = false;
+  bool peer_access = true;  // false if the driver stages the copy in host memory
+  double bytes_per_s = 0;   // median over the repetitions
   double lowest = 0;
   double highest = 0;
 };
 
-// Throws device_error if a copy fails or delivers wrong data.
+// Measures the links. Throws device_error if a copy fails or delivers wrong data.
 std::vector<link_bandwidth> measure_links(const link_options& o);
 
 }  // namespace interlace::cuda

@@ -15,8 +15,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// The number of launches between two events. With several launches, the start of the first one
-// weighs little.
+// The number of launches between two events. With several launches, the start of the first launch
+// takes a small share of the time.
 constexpr std::uint32_t launches = 4;
 // The number of rounds in a launch, chosen so that a launch computes for at least a millisecond.
 constexpr unsigned int rounds = 500;
@@ -68,8 +68,8 @@ class rate_bench {
     device_rates found;
     found.cache_bytes = cache_bytes_;
     const auto bytes = static_cast<double>(steps_ * rate::step_bytes);
-    // Tries a few blocks that live long, and many short blocks: which ones are faster depends on
-    // the GPU.
+    // Tries both a few blocks that live long and many short blocks. Which of the two is faster
+    // depends on the GPU.
     for (const std::uint64_t grid : {std::uint64_t{blocks_}, steps_}) {
       const auto blocks = static_cast<unsigned int>(std::min<std::uint64_t>(grid, 1U << 30U));
       const double written =

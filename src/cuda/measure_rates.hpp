@@ -1,6 +1,6 @@
-// The rates that limit any kernel: the bytes that a GPU's memory moves in a second, and the
-// operations that its multiprocessors compute in a second. They are measured by kernels that do
-// nothing else.
+// The rates that limit any kernel. They are the number of bytes that a GPU's memory moves in a
+// second, and the number of operations that the GPU's multiprocessors compute in a second. Kernels
+// that do nothing else measure these rates.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,14 @@ namespace interlace::cuda {
 
 struct rate_options {
   int ordinal = 0;
-  std::uint64_t bytes = std::uint64_t{4}
-                        << 30U;   // bytes that a launch reads and writes, at most the free memory
-  std::uint32_t repetitions = 5;  // the figures are medians
+  std::uint64_t bytes = std::uint64_t{4}  // The number of bytes that a launch reads and writes, at
+                                          // most the free memory.
+                        << 30U;
+  std::uint32_t repetitions = 5;  // number of repetitions; the figures are medians
 };
 
-// Operations are instructions of a lane. A multiply-add is one instruction.
+// The rates of a GPU. An operation is an instruction of one lane. A multiply-add is one
+// instruction.
 struct device_rates {
   double read_bytes_per_s = 0;  // rate of reads from the device's own memory
   double write_bytes_per_s = 0;
@@ -22,14 +24,15 @@ struct device_rates {
   double fp64_per_s = 0;
   // The largest of four rates: additions, logic, multiply-adds, and a mix of all of them.
   double integer_per_s = 0;
-  // Operations of any kind: the largest of the rates above and the rate of fp32 mixed with
-  // integers.
+  // The rate of operations of any kind. It is the largest of the rates above and of the rate of
+  // fp32 mixed with integer operations.
   double together_per_s = 0;
   std::uint64_t cache_bytes = 0;  // size of the L2
 };
 
-// Takes about a second. Throws usage_error for 0 repetitions. Throws device_error if too little
-// memory is free, because the L2 would then hold data that should come from memory.
+// Measures the rates, which takes about a second. Throws usage_error for 0 repetitions. Throws
+// device_error if too little memory is free. The L2 would then hold data that should come from
+// memory.
 device_rates measure_rates(const rate_options& o);
 
 }  // namespace interlace::cuda

@@ -24,7 +24,7 @@ struct node::parts {
   parts(parts&&) = delete;
   parts& operator=(parts&&) = delete;
 
-  // The order matters: each member uses earlier ones.
+  // The order of the members matters, because each member uses earlier members.
   std::optional<copy_options> copies;
   std::vector<std::string> remarks;
   node_gpus gpus;
@@ -39,7 +39,7 @@ struct node::parts {
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 node::node(options o) : parts_(std::make_unique<parts>(o)) {}
 
-// Restores the caller's current device.
+// The destructor restores the caller's current device.
 node::~node() {
   int before = 0;
   INTERLACE_CUDA_LOG(cudaGetDevice(&before));

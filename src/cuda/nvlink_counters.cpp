@@ -50,7 +50,7 @@ std::optional<std::uint64_t> kibibytes(const nvml_field& f) {
   }
 }
 
-// NVML, loaded and initialised until the process ends.
+// NVML, which stays loaded and initialised until the process ends.
 class nvml {
  public:
   nvml() {

@@ -93,9 +93,9 @@ void rank_node::call(std::uint32_t device, const kernel::library_call& c) {
   INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal_));
 }
 
-// No rank overwrites memory that a peer still reads. A region's back was the front of its readers
-// one exchange ago, and these readers have entered a barrier since then. A reduction has two
-// inboxes for alternate exchanges, and a rank that folded an inbox has entered a barrier since
+// No rank overwrites memory that a peer still reads. One exchange ago, a region's back was the
+// front that its readers read. These readers have entered a barrier since then. A reduction has two
+// inboxes for alternate exchanges. A rank that has folded an inbox has entered a barrier since
 // then.
 void rank_node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
   for (const std::uint32_t id : ids) {
@@ -145,7 +145,7 @@ void rank_node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
 }
 
 void rank_node::begin_run() {
-  // Waits until copies from the host have arrived, and until all devices have reached this point.
+  // Waits until copies from the host have arrived, and until all ranks have reached this point.
   INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
   self_.barrier(stream_);
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream_));

@@ -15,8 +15,8 @@ inline constexpr unsigned int loads = 8;
 // The bytes that a block moves in one step.
 inline constexpr std::uint64_t step_bytes = std::uint64_t{16} * loads * threads;
 
-// Reads `steps` steps. Each block takes every gridDim.x-th step. The stored value has no meaning,
-// but it keeps the compiler from dropping the loads.
+// Reads `steps` steps. Each block takes every gridDim.x-th step. The stored value has no meaning.
+// It only keeps the compiler from dropping the loads.
 template <class Word = uint4>
 __global__ void __launch_bounds__(threads)
     read_all(const Word* data, std::uint64_t steps, unsigned int* kept) {
@@ -49,14 +49,14 @@ __global__ void __launch_bounds__(threads) write_all(Word* data, std::uint64_t s
 // --- operations
 // -----------------------------------------------------------------------------------
 
-// The instructions of a thread in a round. There are `chains` chains, which do not wait for each
-// other. Every step of a chain is one instruction: tests/python/test_sass.py counts these
-// instructions in the machine code.
+// A thread executes instructions in `chains` chains, which do not wait for each other. In a round,
+// each chain makes its steps. Every step of a chain is one instruction. tests/python/test_sass.py
+// counts these instructions in the machine code.
 inline constexpr unsigned int chains = 8;
 inline constexpr unsigned int steps_a_round = 32;
 inline constexpr unsigned int operations_a_round = chains * steps_a_round;
 
-// The instruction of step `k` of chain `c`.
+// Step `k` of chain `c`, as one multiply-add.
 struct multiply_add_f32 {
   using type = float;
   static __device__ void step(float& x, float a, float b, unsigned int /*k*/, unsigned int /*c*/) {
@@ -90,7 +90,7 @@ struct multiply_add_u32 {
     asm volatile("mad.lo.u32 %0, %0, %1, %2;" : "+r"(x) : "r"(a), "r"(b));
   }
 };
-// Runs each operation in chains of its own, because the operations can have different units.
+// Runs each operation in separate chains, because the operations can use different units.
 struct any_u32 {
   using type = unsigned int;
   static __device__ void step(unsigned int& x, unsigned int a, unsigned int b, unsigned int k,
@@ -102,7 +102,7 @@ struct any_u32 {
     }
   }
 };
-// Runs floating-point and integer operations in chains of their own. This measures the number of
+// Runs floating-point and integer operations in separate chains. This measures the number of
 // instructions that multiprocessors can issue.
 struct f32_and_u32 {
   using type = unsigned int;

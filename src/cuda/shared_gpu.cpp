@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint32_t most_queues = 32;
 constexpr std::uint32_t default_queues = 8;
 
-// The units of allocation on a multiprocessor: registers for a warp, and shared memory for a block.
+// The units in which a multiprocessor allocates registers to a warp and shared memory to a block.
 constexpr std::uint32_t register_granule = 256;
 constexpr std::uint32_t shared_granule = 128;
 
@@ -27,9 +27,9 @@ std::uint32_t rounded(std::uint32_t value, std::uint32_t granule) {
 
 struct resource {
   const char* name;
-  std::uint32_t has;     // the number that a multiprocessor has
-  std::uint32_t agent;   // the number that a block of the agent takes
-  std::uint32_t kernel;  // the number that a block of the kernel takes
+  std::uint32_t has;     // amount that a multiprocessor has
+  std::uint32_t agent;   // amount that a block of the agent takes
+  std::uint32_t kernel;  // amount that a block of the kernel takes
 };
 
 std::array<resource, 4> resources_of(const gpu_places& gpu, const block_needs& agent,
@@ -83,9 +83,9 @@ void require_queues(const std::vector<int>& ordinals, std::uint32_t streams) {
 }
 
 // Assumes the worst placement. A multiprocessor with `fit` blocks of agents still has room for a
-// block of the kernel; with one block more it has none. The kernel can run if the agents have too
-// few blocks to fill every multiprocessor in this way. Each other device that waits at a barrier
-// may also fill one whole multiprocessor.
+// block of the kernel. With one block of agents more, it has none. The kernel can run if the agents
+// have too few blocks to fill every multiprocessor in this way. Each other device that waits at a
+// barrier may also fill one whole multiprocessor.
 std::string why_not_at_once(const gpu_places& gpu, const grid_needs& agent,
                             const block_needs& kernel, std::uint32_t devices) {
   const auto needs = resources_of(gpu, agent.block, kernel);
@@ -96,9 +96,9 @@ std::string why_not_at_once(const gpu_places& gpu, const grid_needs& agent,
            " blocks and a block of " + std::to_string(kernel.threads) +
            " threads of the kernel at once: not enough " + short_of;
   };
-  // The agent blocks that fit beside a block of the kernel.
+  // The number of agent blocks that fit beside a block of the kernel.
   std::uint64_t beside = std::numeric_limits<std::uint32_t>::max();
-  std::uint64_t alone = beside;  // the agent blocks that fit without the kernel
+  std::uint64_t alone = beside;  // number of agent blocks that fit without the kernel
   const char* short_of = "";
   for (const resource& r : needs) {
     if (r.kernel > r.has || r.agent > r.has) return refused(r.name);

@@ -19,7 +19,7 @@ class stream_hold {
   // Loads the waiting kernel on the current device. Call it for each device before a stream is
   // held.
   static void load();
-  // Makes work that is enqueued from now on wait.
+  // Makes work wait that is enqueued from now on.
   void close() noexcept { ++ticket_; }
   // Holds a stream of the current device. Later work on the stream starts only after release(), or
   // after 10 s.

@@ -39,8 +39,8 @@ void require_gpu(int ordinal) {
   int minor = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
   INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal));
-  // A build has machine code for some compute capabilities. The driver can compile its PTX for GPUs
-  // of a later one.
+  // A build has machine code for some compute capabilities. For GPUs of a later compute capability,
+  // the driver can compile the build's PTX.
   const std::string reason =
       why_gpu_too_old(ordinal, 10 * major + minor, INTERLACE_LEAST_CAPABILITY);
   if (!reason.empty()) throw usage_error(reason);

@@ -20,7 +20,7 @@ namespace interlace::run {
 
 namespace {
 
-// The driver's kernel module states its version in this file. Reading the file avoids loading NVML
+// The driver's kernel module writes its version to this file. Reading the file avoids loading NVML
 // for this one string.
 std::string driver_version() {
   const std::string stated = read_file("/sys/module/nvidia/version").value_or("");

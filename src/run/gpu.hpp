@@ -1,5 +1,5 @@
-// Functions of the real node that the command line needs besides workloads. This header includes no
-// header of the node.
+// Functions of the real node that the command line needs in addition to workloads. This header
+// includes no header of the node.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,19 @@ namespace interlace::run {
 
 struct gpu_info {
   std::uint32_t gpus = 0;
-  std::string name;    // the name of the first GPU
-  std::string driver;  // the driver's version in NVIDIA's numbering; empty if unknown
-  std::string cuda;    // the newest version of CUDA that the driver supports
+  std::string name;    // name of the first GPU
+  std::string driver;  // version of the driver in NVIDIA's numbering; empty if unknown
+  std::string cuda;    // newest version of CUDA that the driver supports
 };
 gpu_info describe_gpus();
 
-// Loads NCCL into this process, from `candidates` or from the usual places, unless it is already
-// loaded. Throws usage_error, which says what to do, if there is no usable NCCL.
+// Loads NCCL into this process, from `candidates` or from the usual places, unless NCCL is already
+// loaded. Returns its version. Throws usage_error if there is no usable NCCL. The error says what
+// to do.
 std::string nccl_version(const std::vector<std::string>& candidates);
 
-// Loads NVSHMEM from one of the files `candidates`. NVSHMEM needs a process for each GPU. Returns
-// the bytes of the id that all these processes share.
+// Loads NVSHMEM from one of the files in `candidates`. NVSHMEM needs one process for each GPU.
+// Returns the bytes of the id that all these processes share.
 std::string make_nvshmem_id(const std::vector<std::string>& candidates);
 // Makes this process one of `ranks` processes, with the GPU of its rank. Returns NVSHMEM's version
 // once all processes have joined and have synchronised once on their GPUs. Throws usage_error if
@@ -30,8 +31,8 @@ std::string make_nvshmem_id(const std::vector<std::string>& candidates);
 std::string join_nvshmem(const std::vector<std::string>& candidates, std::uint32_t rank,
                          std::uint32_t ranks, const std::string& id);
 
-// Ends NVSHMEM. Every process that has joined must call it. Throws usage_error if the process has
-// not joined.
+// Ends NVSHMEM. Every process that has joined must call this function. Throws usage_error if this
+// process has not joined.
 void leave_nvshmem();
 
 struct host_graph {
@@ -43,10 +44,10 @@ struct host_graph {
 host_graph make_rmat(std::uint32_t scale, std::uint32_t edge_factor, std::uint64_t seed);
 
 struct measured_link {
-  std::string from, to;  // gpu0.., host
+  std::string from, to;  // names such as gpu0 or host
   std::uint64_t bytes = 0;
   double bytes_per_s = 0;
-  double both_bytes_per_s = 0;  // the sum of both directions, used at the same time
+  double both_bytes_per_s = 0;  // sum of both directions, used at the same time
 };
 std::vector<measured_link> measure_links(const std::vector<std::uint64_t>& sizes,
                                          std::uint32_t repetitions,
@@ -60,7 +61,7 @@ struct device_rates {
   double fp32_per_s = 0;
   double fp64_per_s = 0;
   double integer_per_s = 0;
-  double together_per_s = 0;  // operations of mixed kinds
+  double together_per_s = 0;  // rate of operations of mixed kinds
   std::uint64_t cache_bytes = 0;
 };
 device_rates measure_device_rates(std::uint32_t repeats);

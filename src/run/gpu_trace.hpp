@@ -12,13 +12,14 @@
 namespace interlace::run {
 
 // Records kernels one by one into a trace file for the simulator (docs/how-to/traces.md). Each
-// kernel runs at once and alone. The file has the accesses to views in the order of each warp, but
-// no dependences, no barriers and no shared memory. In the trace, kernels of a GPU run one after
-// another.
+// kernel runs at once and alone. The file has the accesses to views, in the order of each warp. It
+// has no dependences, no barriers and no accesses to shared memory. In the trace, the kernels of a
+// GPU run one after another.
 class gpu_trace {
  public:
-  // Kernels may access only memory that the node has allocated before this call. The caller makes
-  // the file, which is complete after finish(). Throws usage_error if the file cannot be written.
+  // Starts a recording. Kernels may access only memory that the node has allocated before this
+  // call. The caller creates the file. The file is complete after finish(). Throws usage_error if
+  // the file cannot be written.
   gpu_trace(cuda::node& node, const std::string& path);
   ~gpu_trace();
   gpu_trace(const gpu_trace&) = delete;

@@ -1,4 +1,4 @@
-// Runs programs that see several GPUs as one (workload/shared/unified_program.hpp) on nodes.
+// Runs programs that see several GPUs as one (workload/shared/unified_program.hpp), on all nodes.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,11 @@ namespace interlace::run {
 struct unified_request {
   std::uint32_t gpus = 1;
   workload::unified_placement placement;
-  bool own_pages = false;  // pages begin where each array places them, even if they can move
-  kernel::remote_load_options loads;      // only simulated: how remote loads are handled
-  std::function<void()> check_interrupt;  // the run calls it from time to time; it may throw
+  // If true, pages begin where each array places them, even if they can move.
+  bool own_pages = false;
+  kernel::remote_load_options loads;  // simulated nodes only: how remote loads are handled
+  // The run calls this function from time to time; the function may throw.
+  std::function<void()> check_interrupt;
 };
 
 struct unified_result {
@@ -25,8 +27,8 @@ struct unified_result {
   std::vector<float> values;
 };
 
-// Adds up the times of the program's runs. All other figures come from the last run; on simulated
-// machines they cover all runs of a node.
+// Runs a program and adds up the times of its runs. All other figures come from the last run. On
+// simulated machines these figures cover all runs of a node.
 template <class Node, class Problem>
 unified_result run_unified(Node& node, const Problem& problem,
                            const workload::unified_placement& placement) {
@@ -58,7 +60,7 @@ struct measured_unified {
 };
 
 // Runs the program `warmup + repeats` times, each time from the initial data. Uses only the GPUs
-// and the placement of `asked`: remote loads and stores go to the page's GPU, line by line. Throws
+// and the placement of `asked`. Remote loads and stores go to the page's GPU, line by line. Throws
 // usage_error if the data is not a valid problem, and device_error if a GPU fails.
 template <class Problem>
 measured_unified unified_on_cuda(const Problem& problem, const unified_request& asked,

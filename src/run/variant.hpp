@@ -8,8 +8,8 @@
 
 namespace interlace::run {
 
-// Sets the mechanism of a region's options or of a request, by its name. The suffix
-// `-without-transfers` turns off the transfers.
+// Sets the mechanism of a region's options or of a request, by its name. If the name has the suffix
+// `-without-transfers`, transfers are turned off.
 template <class Options>
 void set_mechanism(Options& options, const std::string& name) {
   const std::string without = "-without-transfers";
@@ -18,9 +18,9 @@ void set_mechanism(Options& options, const std::string& name) {
       options.transfers ? name : name.substr(0, name.size() - without.size()));
 }
 
-// Sets the named option of a region's options or of a request. The mechanism must be set first,
-// because it determines the kind of name. An empty name leaves the default. Throws usage_error if
-// the name does not exist, or if the mechanism has no named options.
+// Sets the named option of a region's options or of a request. The caller must set the mechanism
+// first, because the mechanism determines the kind of name. An empty name leaves the default.
+// Throws usage_error if the name does not exist, or if the mechanism has no named options.
 template <class Options>
 void set_variant(Options& options, const std::string& variant) {
   if (variant.empty()) return;

@@ -43,7 +43,7 @@ void record_accesses(const node_gpus& gpus, node_arrays& arrays, loaded_kernels&
   gpus.require_idle("a recording");
   check_launch(gpus.count(), device, k);
   if (k.shape.blocks == 0) return;
-  constexpr std::uint64_t capacity = std::uint64_t{8} << 20U;  // words
+  constexpr std::uint64_t capacity = std::uint64_t{8} << 20U;  // in words
   const current_device restore(gpus.ordinal(device));
   kernels.load(k);
   device_memory scratch;
@@ -55,17 +55,16 @@ void record_accesses(const node_gpus& gpus, node_arrays& arrays, loaded_kernels&
   buffer.capacity = capacity;
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT: as in issue_kernel
   std::vector<unsigned long long> words;
-  std::uint64_t most =
-      0;  // the largest mean number of words of a block so far, taken over a range of blocks
+  std::uint64_t most = 0;  // largest mean number of words of a block in any range of blocks so far
   for (std::uint64_t first = 0, count = 1; first < k.shape.blocks; first += count) {
-    // Ranges grow until their accesses are expected, from earlier blocks, to fill a quarter of the
-    // buffer.
+    // Ranges grow up to the size whose accesses are expected to fill a quarter of the buffer.
+    // Earlier blocks give the expected number of accesses.
     count = std::min(first == 0 ? 1 : 4 * count, k.shape.blocks - first);
     if (most != 0) count = std::min(count, std::max<std::uint64_t>(1, capacity / 4 / most));
     const unsigned long long none = 0;
     arrays.write(buffer.used, &none, sizeof(none));
     INTERLACE_CUDA_CHECK(cudaSetDevice(gpus.ordinal(device)));
-    struct range {  // the layout of device::block_range
+    struct range {  // has the layout of device::block_range
       std::uint32_t first, total;
     } blocks{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(k.shape.blocks)};
     std::array<void*, 3> arguments{functor, static_cast<void*>(&buffer),

@@ -10,7 +10,7 @@
 
 namespace interlace::cuda {
 
-// Both functions block until the node is idle before they run the kernel, and until the kernel has
+// Both functions block until the node is idle, run the kernel, and block until the kernel has
 // ended. They throw model_error during a recording.
 kernel::trace_totals count_accesses(const node_gpus& gpus, node_arrays& arrays,
                                     loaded_kernels& kernels, std::uint32_t device,

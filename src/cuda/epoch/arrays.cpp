@@ -23,10 +23,10 @@ void* node_arrays::take_unified(std::uint64_t bytes, const kernel::page_placemen
 void node_arrays::write(void* to, const void* from, std::uint64_t bytes) {
   gpus_.require_idle("an upload");
   if (bytes == 0) return;
-  const current_device on(gpus_.ordinal(0));  // one of the GPUs for which unified memory is mapped
+  const current_device on(gpus_.ordinal(0));  // any of the GPUs for which unified memory is mapped
   INTERLACE_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
   // A copy from pageable memory returns as soon as the data is staged. This call waits until the
-  // copy has ended.
+  // copy has really ended.
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
 }
 

@@ -19,12 +19,14 @@ class run_clock {
   run_clock(run_clock&&) = delete;
   run_clock& operator=(run_clock&&) = delete;
 
-  // Enqueue the events that start and stop the clock. The device must be the current one.
+  // Start and stop enqueue the events that start and stop the clock. The device must be the current
+  // one.
   void start(std::uint32_t device) const;
   void stop(std::uint32_t device) const;
-  // The time from the event that started the device's clock to one of the device's events.
+  // The time from the event that started the device's clock to `event`, which must belong to the
+  // same device.
   double until_s(std::uint32_t device, cudaEvent_t event) const;
-  // The time of the slowest device. All devices must have stopped.
+  // The time of the slowest device. The clocks of all devices must have stopped.
   double longest_s() const;
 
  private:

@@ -18,7 +18,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// The number of calls by which one device enqueues an operation. An exchange has up to eight
+// The number of calls by which an operation is enqueued on one device. An exchange has up to eight
 // launches, its copies, and waits for the copy streams. A library call can have several launches.
 std::uint32_t gate_weight(const operation& o) {
   const auto copies = [](const auto& of) { return static_cast<std::uint32_t>(2 * of.size()); };
@@ -26,7 +26,8 @@ std::uint32_t gate_weight(const operation& o) {
     std::uint32_t most = 0;
     for (const auto& of : o.exchange.copies) most = std::max(most, copies(of));
     for (const auto& of : o.exchange.prefetches) {
-      if (!of.empty()) return gate::holds;  // the driver may wait until pages are no longer in use
+      // For prefetches, the driver may wait until pages are no longer in use.
+      if (!of.empty()) return gate::holds;
     }
     std::uint32_t joint = 0;
     for (const auto& j : o.exchange.joint) joint += j->weight();
@@ -77,7 +78,7 @@ kernel::run_result executor::execute(const run_options& o) {
     }
   }
 
-  // If the run uses graphs, capturing has already loaded the kernels that library calls launch.
+  // If the run uses graphs, the capture has already loaded the kernels that library calls launch.
   for (const operation& op : operations) {
     if (captured.empty() && op.what == operation::kind::call) issues_.load_call(op);
   }
@@ -103,8 +104,8 @@ kernel::run_result executor::execute(const run_options& o) {
   return result;
 }
 
-// Captures one graph for each device. If devices share a GPU, it captures one graph for each part
-// between two meetings.
+// Captures one graph for each device. If devices share a GPU, captures one graph for each device
+// and each part between two meetings.
 executor::captured_graphs executor::capture(const std::vector<operation>& operations) {
   captured_graphs captured;
   std::span<const operation> rest = operations;
@@ -123,9 +124,9 @@ executor::captured_graphs executor::capture(const std::vector<operation>& operat
   return captured;
 }
 
-// Every device's clock starts when the device leaves the gate's barrier, within the latency of a
-// flag (about 1 us) of the other devices, and stops after the device's last operation. The slowest
-// device determines the run's time.
+// Launches the operations and measures their time. A device's clock starts when the device leaves
+// the gate's barrier. All devices leave the barrier within the latency of a flag (about 1 us). The
+// clock stops after the device's last operation. The slowest device determines the run's time.
 double executor::launch_timed(const std::vector<operation>& operations,
                               const captured_graphs& captured, stopwatch* watch) {
   gate_.shut(clock_);
@@ -151,8 +152,8 @@ double executor::launch_timed(const std::vector<operation>& operations,
       clock_.stop(d);
     }
   } catch (const std::exception& e) {
-    // The work of some devices is enqueued, and other devices wait for it. The deadline ends these
-    // waits, but NCCL's kernels have no deadline.
+    // The enqueueing failed. The work of some devices is enqueued, and other devices wait for this
+    // work. The deadline ends these waits, but NCCL's kernels have no deadline.
     gate_.open();
     gpus_.abort();
     try {
@@ -166,8 +167,8 @@ double executor::launch_timed(const std::vector<operation>& operations,
   return clock_.longest_s();
 }
 
-// Uses a thread for each device. If one device's launch waits for room in a queue, the other
-// devices must still get the work that this device's exchanges wait for.
+// Uses one thread for each device. One device's launch can wait for room in a queue. The other
+// devices must then still get the work for which this device's exchanges wait.
 void executor::launch_graphs(const graphs& captured) {
   const gate_keeper keeper(gate_, remarks_);
   std::vector<std::exception_ptr> errors(gpus_.count());
@@ -190,8 +191,8 @@ void executor::launch_graphs(const graphs& captured) {
 }
 
 // Launches from one thread, in an order that cannot deadlock. A launch that finds no room in a
-// queue of the GPU waits, and blocks all other launches to that GPU. In this order, the work that
-// must end to make room has already been launched (interlace/cuda/shared_gpu.hpp).
+// queue of the GPU waits, and it blocks all other launches to that GPU. In this order, the work
+// that must end to make room has already been launched (interlace/cuda/shared_gpu.hpp).
 void executor::launch_in_turn(const captured_graphs& captured) {
   const gate_keeper keeper(gate_, remarks_);
   std::uint32_t held = 0;

@@ -1,5 +1,5 @@
-// Runs a recording as often as requested, as one graph for each device or on plain streams, and
-// measures its time.
+// Runs a recording as often as requested and measures its time. The recording runs as one graph for
+// each device or on plain streams.
 #pragma once
 
 #include <memory>

@@ -10,7 +10,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// The longest time that enqueueing graphs may take while the gate is shut.
+// The longest time for which the gate stays shut while graphs are enqueued.
 constexpr std::chrono::seconds patience{1};
 
 }  // namespace
@@ -32,9 +32,9 @@ void gate::shut(const run_clock& clock) {
   }
 }
 
-// Two threads may store the same ticket while GPUs read the ticket. Relaxed order is enough,
-// because the ticket publishes no other data. Work after the gate needs only data that the host
-// wrote before it launched the work, and the launch makes this data visible.
+// Two threads may store the same ticket while GPUs read it. Relaxed order is enough, because the
+// ticket publishes no other data. Work after the gate needs only data that the host wrote before it
+// launched this work. The launch makes that data visible.
 void gate::open() noexcept { std::atomic_ref(*shown_).store(next_, std::memory_order_relaxed); }
 
 gate_keeper::gate_keeper(gate& kept, std::vector<std::string>& remarks)

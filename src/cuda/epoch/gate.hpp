@@ -18,8 +18,8 @@ namespace interlace::cuda {
 class gate {
  public:
   // The most operations that can be enqueued on a stream while the gate is shut. A stream takes
-  // about a thousand operations before a launch blocks the host. No work that waits for the host
-  // may be in the stream ahead of such a launch.
+  // about a thousand operations. After that, a launch blocks the host. No work that waits for the
+  // host may be in the stream ahead of such a launch.
   static constexpr std::uint32_t holds = 256;
 
   explicit gate(const node_gpus& gpus);
@@ -27,18 +27,18 @@ class gate {
   // Makes every device's stream wait for the gate. A device's clock starts when its stream
   // continues.
   void shut(const run_clock& clock);
-  // Can be called from any thread. An open gate stays open.
+  // Opens the gate. Any thread may call this function. An open gate stays open.
   void open() noexcept;
 
  private:
   const node_gpus& gpus_;
-  mapped_memory host_;     // memory of the ticket for which the GPUs wait
-  unsigned int* shown_;    // the ticket in that memory, which the host sets
-  unsigned int next_ = 0;  // the ticket of the last shut()
+  mapped_memory host_;     // memory of the ticket that the GPUs read
+  unsigned int* shown_;    // ticket in that memory, which the host sets
+  unsigned int next_ = 0;  // ticket of the last shut()
 };
 
-// Opens the gate after a while. This prevents a deadlock if the host, while it enqueues graphs,
-// waits for work that the closed gate holds back.
+// Opens the gate after some time. While the host enqueues graphs, it may wait for work that the
+// shut gate holds back. Without the keeper, that would be a deadlock.
 class gate_keeper {
  public:
   gate_keeper(gate& kept, std::vector<std::string>& remarks);

@@ -64,8 +64,8 @@ node_gpus::node_gpus(const node_options& o) : ordinals_(o.ordinals), deadline_s_
       copy_streams_[d].assign(2 * std::size_t{n}, copy_streams_[d][0]);
     }
     for (std::uint32_t k = 0; k < 2 * n && !shares_gpu_; ++k) {
-      // High priority: when a block of the kernel ends, an agent gets the free place before another
-      // block of the kernel does.
+      // The streams have high priority. When a block of the kernel ends, an agent then gets the
+      // free place before another block of the kernel does.
       INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&copy_streams_[d][k], cudaStreamNonBlocking,
                                                         k == d ? greatest : least));
     }
@@ -77,8 +77,8 @@ node_gpus::node_gpus(const node_options& o) : ordinals_(o.ordinals), deadline_s_
     INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
     controls_.push_back(control);
   }
-  // The first copy between two GPUs initialises resources and may wait for both GPUs. That must not
-  // happen once kernels wait for each other.
+  // The first copy between two GPUs initialises resources and may wait for both GPUs. It must not
+  // happen once kernels wait for each other, so it is made here.
   for (std::uint32_t from = 0; from < n; ++from) {
     for (std::uint32_t to = 0; to < n; ++to) {
       if (ordinal(from) == ordinal(to)) continue;

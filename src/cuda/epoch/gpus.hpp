@@ -35,26 +35,27 @@ class node_gpus {
   std::uint32_t count() const { return static_cast<std::uint32_t>(ordinals_.size()); }
   const std::vector<int>& ordinals() const { return ordinals_; }
   int ordinal(std::uint32_t device) const { return ordinals_.at(device); }
-  // Whether a GPU stands for several devices, and the number of devices on a device's GPU.
+  // shares_gpu says whether any devices share a GPU. The next function returns the number of
+  // devices on a device's GPU.
   bool shares_gpu() const { return shares_gpu_; }
   std::uint32_t sharers(std::uint32_t device) const {
     return devices_on(ordinals_, ordinal(device));
   }
   // The main stream of each device.
   const std::vector<cudaStream_t>& streams() const { return streams_; }
-  // The copy streams of a device. Index [peer] is the stream to a peer; with the device's own
-  // number it is the stream of its agent. Index [devices + peer] is a second stream to the peer,
-  // for every other chunk, so that an engine has a next chunk while a stream switches chunks. On a
-  // shared GPU, all copy streams of a device are one stream.
+  // The copy streams of a device. The stream [peer] goes to a peer; with the device's own number,
+  // it is the stream of the device's agent. The stream [devices + peer] is a second stream to the
+  // peer. Each of the two streams gets every other chunk, so that an engine has a next chunk while
+  // a stream switches chunks. On a shared GPU, all copy streams of a device are one stream.
   const std::vector<cudaStream_t>& copy_streams(std::uint32_t device) const {
     return copy_streams_[device];
   }
-  // An event that orders the main stream and the copy streams.
+  // An event that orders the main stream of a device and its copy streams.
   cudaEvent_t event(std::uint32_t device) const { return events_[device]; }
-  // Bit d is set if graphs of device d may now have launches that start early.
+  // The devices whose graphs may now have early launches. Bit d stands for device d.
   std::uint32_t early_devices() const { return tenant_->alone() ? early_devices_ : 0; }
 
-  // Registers an exchange under the name that errors use. Returns its number.
+  // Registers an exchange and returns its number. Errors use `name` for the exchange.
   std::uint32_t add_exchange(std::string name);
   std::uint32_t exchanges() const { return static_cast<std::uint32_t>(exchanges_.size()); }
   const std::string& exchange_name(std::uint32_t exchange) const { return exchanges_[exchange]; }
@@ -63,10 +64,10 @@ class node_gpus {
   // Registers the table of a launch. Streams may wait for chunks in the table as long as the node
   // lives.
   void watch(std::uint32_t device, const kernel::chunk_table& table);
-  // Notes whether streams wait for chunks in the work that was enqueued last.
+  // Sets whether streams wait for chunks in the work that was enqueued last.
   void set_streams_wait(bool wait) { streams_wait_ = wait; }
-  // Sets a function that ends kernels that wait for other GPUs without a deadline. The node calls
-  // the function once a GPU has failed.
+  // Sets the function that ends kernels which wait for other GPUs without a deadline. The node
+  // calls this function once a GPU has failed.
   void abort_by(std::function<void()> abort) { abort_ = std::move(abort); }
   void abort() const;
 
@@ -78,7 +79,8 @@ class node_gpus {
   [[noreturn]] void fail(const std::string& sentence) const;
   // Blocks until all enqueued work has ended. Throws device_error if any of the work failed.
   void synchronize() const;
-  // Blocks until the main streams have ended, with or without errors. Changes the current device.
+  // Blocks until the work on the main streams has ended, with or without errors. Changes the
+  // current device.
   void finish() const noexcept;
 
  private:
@@ -89,17 +91,18 @@ class node_gpus {
   std::vector<int> ordinals_;
   double deadline_s_;
   bool shares_gpu_ = false;
-  device_memory memory_;                 // memory of the control words
-  std::unique_ptr<mapped_memory> host_;  // a wait_failure for each device
+  device_memory memory_;                 // holds the control words
+  std::unique_ptr<mapped_memory> host_;  // holds a wait_failure for each device
   wait_failure* failures_ = nullptr;
-  std::uint32_t early_devices_ = 0;  // bit d: device d may have launches that start early
+  // Devices that may have early launches; bit d stands for device d.
+  std::uint32_t early_devices_ = 0;
   std::optional<gpu_tenant> tenant_;
   std::vector<cudaStream_t> streams_;
   std::vector<std::vector<cudaStream_t>> copy_streams_;
   std::vector<cudaEvent_t> events_;
   std::vector<device_control*> controls_;
-  std::vector<std::string> exchanges_;                    // the name of each exchange
-  std::vector<std::vector<kernel::chunk_table>> tables_;  // [device]
+  std::vector<std::string> exchanges_;                    // name of each exchange
+  std::vector<std::vector<kernel::chunk_table>> tables_;  // one list for each device
   std::function<void()> abort_;
   bool recording_ = false;
   mutable bool streams_wait_ = false;

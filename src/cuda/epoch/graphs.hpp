@@ -22,8 +22,9 @@ class graphs {
   graphs(graphs&&) = delete;
   graphs& operator=(graphs&&) = delete;
 
-  // Throws device_error if the capture fails; after that no stream is capturing. If devices share a
-  // GPU, an exchange is captured without the kernel in which devices wait for each other.
+  // Captures the operations into the graphs. Throws device_error if the capture fails; no stream is
+  // capturing afterwards. If devices share a GPU, an exchange is captured without the kernel in
+  // which devices wait for each other.
   void capture(const node_gpus& gpus, issuer& issues, std::span<const operation> operations);
   void launch(std::uint32_t device, cudaStream_t stream) const;
   std::span<const operation> operations() const { return operations_; }

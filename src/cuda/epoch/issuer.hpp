@@ -1,5 +1,5 @@
-// Enqueues operations on the streams of the devices. While the streams are capturing, this adds the
-// operations to graphs.
+// Enqueues operations on the streams of the devices. While the streams are capturing, the
+// operations go into graphs.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,22 +18,22 @@ class issuer {
  public:
   issuer(const node_gpus& gpus, const loaded_kernels& kernels) : gpus_(gpus), kernels_(kernels) {}
 
-  // Enqueues an operation. `watch` is null if only the total time is measured.
+  // Enqueues an operation. If only the total time is measured, `watch` is null.
   void issue(const operation& o, stopwatch* watch);
-  // Enqueues only the launch. Its device must be the current one.
+  // Enqueues only the launch of a kernel. The launch's device must be the current one.
   void issue_kernel(std::uint32_t device, const kernel_operation& k);
   // Enqueues the transfers that the device sends before it meets the other devices. If the run is
   // watched, `computed` is an event before the exchange, and the function returns an event after
-  // the copies.
+  // the transfers.
   cudaEvent_t issue_transfers(std::uint32_t device, const exchange_operation& e,
                               cudaEvent_t computed, stopwatch* watch);
   void issue_meeting(std::uint32_t device, const exchange_operation& e, cudaEvent_t copied,
                      stopwatch* watch);
-  // Loads the kernels of a library call. Only the library knows which kernels it launches, so the
-  // call is captured into a graph that is then discarded.
+  // Loads the kernels of a library call. Only the library knows which kernels these are. The call
+  // is therefore captured into a graph, and the graph is then discarded.
   void load_call(const operation& o);
 
-  // Call the first function before the graphs of all devices are captured, and the second one after
+  // Call begin_graphs before the graphs of all devices are captured, and the next function after
   // that. Launches that are captured between the two calls may start early.
   void begin_graphs();
   void end_graphs() { early_now_ = 0; }
@@ -53,9 +53,9 @@ class issuer {
 
   const node_gpus& gpus_;
   const loaded_kernels& kernels_;
-  // The state of early launches. Bit d belongs to device d.
+  // The state of early launches. In each set of devices, bit d stands for device d.
   std::uint32_t early_now_ =
-      0;  // devices whose graphs, which are being captured, may have early launches
+      0;  // devices whose graphs are being captured and may have early launches
   std::uint32_t behind_kernel_ =
       0;  // devices whose last work on the main stream is a kernel or an exchange
   std::uint64_t early_launches_ = 0;

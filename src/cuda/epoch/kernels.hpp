@@ -15,18 +15,20 @@ class loaded_kernels {
   struct properties {
     int most_threads = 0;
     std::uint32_t shared_bytes = 0;
-    unsigned int shared_percent = 0;  // percentage that all blocks of a multiprocessor use together
-    bool awaits = false;              // the kernel itself waits for the work before it
-    std::uint32_t registers = 0;      // per thread
+    // Percentage of a multiprocessor's shared memory that all of its blocks use together.
+    unsigned int shared_percent = 0;
+    bool awaits = false;          // whether the kernel itself waits for the previous work
+    std::uint32_t registers = 0;  // registers of each thread
     std::uint32_t fixed_shared_bytes = 0;
   };
 
   explicit loaded_kernels(const node_gpus& gpus) : gpus_(gpus) {}
 
-  // Loads a kernel on all devices. All devices must be idle: loading may wait for work that runs on
-  // a device, and an exchange that runs there may wait for work that the host has not enqueued yet.
+  // Loads a kernel on all devices. All devices must be idle. Loading may wait for work that runs on
+  // a device. An exchange that runs there may in turn wait for work that the host has not enqueued
+  // yet.
   void load(const kernel_operation& k);
-  // The properties of a kernel, which must be loaded.
+  // The properties of a kernel. The kernel must be loaded.
   const properties& of(std::uint32_t device, const kernel_operation& k) const {
     return loaded_.at({gpus_.ordinal(device), k.entry});
   }

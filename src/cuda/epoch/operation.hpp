@@ -15,7 +15,7 @@ namespace interlace::cuda {
 class node_mechanism;
 
 struct copy_operation {
-  std::uint32_t peer = 0;  // the device to which the copy goes
+  std::uint32_t peer = 0;  // device to which the copy goes
   void* to = nullptr;
   const void* from = nullptr;
   std::uint64_t bytes = 0;
@@ -40,12 +40,12 @@ class joint_delivery {
   const node_mechanism* by() const { return by_; }
   // Enqueues the delivery on the main streams of all devices.
   virtual void enqueue() const = 0;
-  virtual std::string name() const = 0;  // the name in a timeline
-  // The number of calls by which the delivery is enqueued on one device. If this is gate::holds,
-  // the gate must be open.
+  virtual std::string name() const = 0;  // name in a timeline
+  // The number of calls by which the delivery is enqueued on one device. The value gate::holds
+  // means that the gate must be open.
   virtual std::uint32_t weight() const = 0;
-  // The reason, as a remark, why a run with this delivery must be on plain streams. Null: the
-  // delivery can be in graphs.
+  // The reason, as a remark, why a run with this delivery must use plain streams. Null means that
+  // the delivery can be in graphs.
   virtual const char* why_on_streams() const { return nullptr; }
 
  private:
@@ -56,14 +56,15 @@ struct exchange_operation {
   std::uint32_t id = 0;
   bool meets = true;  // false if joint deliveries deliver and order everything
   std::vector<std::unique_ptr<joint_delivery>> joint;
-  // For each device, prefetches after the barrier.
+  // For each device, the prefetches that follow the barrier.
   std::vector<std::vector<prefetch_operation>> prefetches;
   std::vector<std::vector<copy_operation>> copies;  // for each device, its copies
-  std::vector<std::uint32_t> join;        // for each device, the copy streams for which it waits
-  std::vector<exchange_arguments> first;  // one for each device
+  // For each device, the copy streams for which the exchange waits.
+  std::vector<std::uint32_t> join;
+  std::vector<exchange_arguments> first;            // one for each device
   std::vector<std::vector<large_reduction>> large;  // for each device, its large reductions
 
-  // The mechanism's own joint delivery. Null if it has none.
+  // The joint delivery of type `Delivery`, or null if the exchange has none.
   template <class Delivery>
   Delivery* find(const node_mechanism& by) const {
     for (const auto& j : joint) {
@@ -76,7 +77,7 @@ struct exchange_operation {
 struct operation {
   enum class kind : std::uint8_t { kernel, copies, exchange, call };
   kind what = kind::kernel;
-  std::uint32_t device = 0;  // the device; not used by exchanges
+  std::uint32_t device = 0;  // device of the operation; exchanges do not use it
   kernel_operation kernel;
   std::vector<copy_operation> copies;  // copies that start after all kernels so far
   exchange_operation exchange;

@@ -62,8 +62,8 @@ const tracked_region* recorder::launched(std::uint32_t device, std::uint32_t id)
 
 static_assert(2 * max_devices <= 32, "a bit for each copy stream");
 
-// Throws model_error unless each device has written all elements that it delivers, for regions
-// whose chunks are tracked.
+// Checks the regions whose chunks are tracked. Throws model_error unless each device has written
+// all elements that it delivers.
 void recorder::check_exchange(const std::vector<std::uint32_t>& ids) const {
   std::uint32_t tracked = 0;
   for (const std::uint32_t id : ids) {
@@ -168,7 +168,8 @@ void recorder::submit(operation o) {
   }
   const current_device restore(gpus_.ordinal(0));
   // Outside of a recording, the kernels of a library call are not loaded here. Their first launch
-  // may wait for running work, but all of this work is already enqueued on every device.
+  // may wait for running work. That does no harm, because all of this work is already enqueued on
+  // every device.
   if (o.what == operation::kind::kernel) kernels_.load(o.kernel);
   issues_.issue(o, nullptr);
 }

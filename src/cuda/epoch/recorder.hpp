@@ -31,7 +31,8 @@ class recorder {
 
   void add_kernel(std::uint32_t device, kernel_operation k);
   void add_call(std::uint32_t device, kernel::library_call c);
-  // Adds copies after all earlier work of the device. The next exchange waits for them.
+  // Adds copies that start after all earlier work of the device. The next exchange waits for these
+  // copies.
   void add_copies(std::uint32_t device, std::vector<copy_operation> copies);
   void add_exchange(const std::vector<std::uint32_t>& ids);
 
@@ -39,7 +40,7 @@ class recorder {
   void add_pending(std::uint32_t device, std::uint32_t streams) {
     copies_pending_[device] |= streams;
   }
-  // The tracked launch of this epoch that writes the region; null if there is none.
+  // The tracked launch of this epoch that writes the region, or null if there is none.
   const tracked_region* launched(std::uint32_t device, std::uint32_t id) const;
   void set_launched(std::uint32_t device, std::uint32_t id, const tracked_region& by) {
     launched_[device].emplace(id, &by);
@@ -50,7 +51,7 @@ class recorder {
   // Ends the recording and returns its operations. Throws model_error in the middle of an epoch.
   std::vector<operation> end();
   void cancel();
-  // Whether an operation of the recording was launched since the regions were last restored.
+  // Sets whether an operation of the recording was launched since the regions were last restored.
   void set_launched_since(bool was) { launched_since_ = was; }
 
  private:
@@ -63,7 +64,7 @@ class recorder {
   node_regions& regions_;
   loaded_kernels& kernels_;
   issuer& issues_;
-  // For each device, the copy streams for which the main stream does not wait yet.
+  // For each device, the copy streams that have work for which the main stream does not wait yet.
   std::vector<std::uint32_t> copies_pending_;
   // For each device and each region id, the tracked launch of this epoch.
   std::vector<std::map<std::uint32_t, const tracked_region*>> launched_;

@@ -24,7 +24,7 @@ class node_regions {
   struct reduction_details {
     element_type type = element_type::f32;
     combine operation = combine::add;
-    std::array<void*, max_devices> inboxes{};  // only for small reductions
+    std::array<void*, max_devices> inboxes{};  // for small reductions only
   };
   struct partition_details {
     combine operation = combine::add;
@@ -43,11 +43,11 @@ class node_regions {
   void write_front(std::uint32_t id, std::uint32_t device, const void* values, std::uint64_t n,
                    std::uint64_t element_bytes);
 
-  // Regions and reductions, by id.
+  // The states of regions and reductions. The index is the id.
   const std::vector<kernel::region_state>& states() const { return states_; }
   const reduction_details& reduction(std::uint32_t id) const { return reductions_[id]; }
   const partition_details& partition(std::uint32_t id) const { return partitions_.at(id); }
-  // The mechanism of a region or partition. `id` must not be that of a reduction.
+  // The mechanism of a region or partition. `id` must not be the id of a reduction.
   node_mechanism& mechanism_of(std::uint32_t id) const { return *by_region_.at(id); }
   void set_parity(std::uint32_t id, std::uint32_t parity) { states_[id].parity = parity; }
 
@@ -64,7 +64,7 @@ class node_regions {
   std::vector<std::string>& remarks_;
   std::vector<kernel::region_state> states_;
   std::vector<reduction_details> reductions_;              // the same index as in states_
-  std::map<std::uint32_t, partition_details> partitions_;  // by id
+  std::map<std::uint32_t, partition_details> partitions_;  // the key is the id
   std::vector<node_mechanism*> by_region_;  // the same index as in states_; null for a reduction
   std::map<kernel::mechanism, std::unique_ptr<node_mechanism>> mechanisms_;
 };

@@ -9,7 +9,8 @@ namespace interlace::cuda {
 snapshot::snapshot(const node_gpus& gpus, const node_arrays& arrays, const node_regions& regions)
     : gpus_(gpus), arrays_(arrays) {
   for (const kernel::region_state& s : regions.states()) {
-    // Contributions and packets are empty between two epochs.
+    // For partitions, only the parts are saved, because contributions and packets are empty between
+    // two epochs.
     for (std::uint32_t d = 0; s.is_partition && d < gpus_.count(); ++d) {
       keep(d, s.buffers[d][0], s.part_size(d) * s.element_bytes);
     }

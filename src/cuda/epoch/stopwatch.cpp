@@ -49,8 +49,8 @@ void stopwatch::fill(kernel::run_result& result) const {
   }
   double begun = 0;
   for (std::uint32_t epoch = 0; epoch < epoch_; ++epoch) {
-    // The time from the end of the last device's computation to the end of the last device's
-    // copies. A copy is not exposed while another device still computes.
+    // The exposed time lasts from the end of the last device's computation to the end of the last
+    // device's copies. A copy is not exposed while another device still computes.
     double computed = 0;
     double copied = 0;
     for (std::uint32_t d = 0; d < exposed_.size(); ++d) {

@@ -25,7 +25,7 @@ class stopwatch {
   stopwatch(stopwatch&&) = delete;
   stopwatch& operator=(stopwatch&&) = delete;
 
-  // Records an event on the stream. The device must be the current one.
+  // Records an event on the stream. The stream's device must be the current one.
   cudaEvent_t mark(cudaStream_t stream);
   // Records events on the main streams of all devices.
   std::vector<cudaEvent_t> mark_all();
@@ -34,13 +34,13 @@ class stopwatch {
             cudaEvent_t end);
   void span_all(const char* track, const std::string& name, const std::vector<cudaEvent_t>& begins,
                 const std::vector<cudaEvent_t>& ends);
-  // Adds the part of an epoch that a device spent only on transfers.
+  // Adds the part of an epoch in which a device only transferred.
   void exposed(std::uint32_t device, cudaEvent_t begin, cudaEvent_t end) {
     exposed_[device].emplace_back(begin, end);
   }
   void next_epoch() { ++epoch_; }
 
-  // Fills in the measured times. Call it after the run.
+  // Fills in the measured times. Call this function after the run.
   void fill(kernel::run_result& result) const;
 
  private:

@@ -9,7 +9,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// A stream waits for each chunk and then copies it.
+// For each chunk, a stream waits for the chunk and then copies it.
 class copies_of_chunks final : public tracked_mechanism {
  public:
   using tracked_mechanism::tracked_mechanism;

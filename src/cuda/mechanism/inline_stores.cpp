@@ -8,7 +8,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// Each store of the kernel also goes to each subscriber, so the exchange moves no data.
+// Each store of the kernel also goes to each subscriber. The exchange therefore moves no data.
 class inline_stores final : public node_mechanism {
  public:
   using node_mechanism::node_mechanism;

@@ -10,14 +10,16 @@
 
 namespace interlace::cuda {
 
-// Throws usage_error, which suggests an alternative, if no node of GPUs has the mechanism.
+// Makes the implementation of a mechanism. Throws usage_error if nodes of GPUs do not have the
+// mechanism. The error suggests an alternative.
 inline std::unique_ptr<node_mechanism> make_mechanism(kernel::mechanism which,
                                                       const node_parts& of) {
   kernel::check_has(kernel::node_kind::cuda, which);
   return node_mechanisms.at(static_cast<std::size_t>(which))(of);
 }
 
-// Throws usage_error if regions of groups do not have the mechanism.
+// The implementation of a mechanism for regions of groups. Throws usage_error if these regions do
+// not have the mechanism.
 inline const region_mechanism& mechanism_of_regions(kernel::mechanism which) {
   if (kernel::row_of(which).of_regions) {
     return region_mechanisms.at(static_cast<std::size_t>(which))();

@@ -20,9 +20,9 @@ class batch final : public joint_delivery {
     copies_.push_back({.dst = c.to, .src = c.from, .bytes = c.bytes});
   }
 
-  // The batch starts after all work that each device was given so far, and ends before all later
-  // work. So all kernels that write the sent data, and all kernels that read the overwritten data,
-  // have ended.
+  // The batch starts after all work that each device has so far, and ends before all later work.
+  // All kernels that write the sent data have therefore ended, and so have all kernels that read
+  // the overwritten data.
   void enqueue() const override {
     const std::vector<cudaStream_t>& streams = gpus_.streams();
     for (std::uint32_t d = 1; d < gpus_.count(); ++d) {
@@ -42,9 +42,9 @@ class batch final : public joint_delivery {
   std::string name() const override {
     return kernel::mechanism_name(kernel::mechanism::multi_path);
   }
-  // The engine may have to plan, to allocate or to make a graph, so the gate must be open.
+  // The engine may have to plan, to allocate memory or to make a graph, so the gate must be open.
   std::uint32_t weight() const override { return gate::holds; }
-  // A graph belongs to one device, and a batch spans all of them.
+  // A graph belongs to one device, but a batch spans all devices.
   const char* why_on_streams() const override {
     return "runs on plain streams, so that the time of short iterations contains some of the "
            "host's";
@@ -68,7 +68,7 @@ class multi_path final : public node_mechanism {
           std::make_unique<copier>(of().copies ? *of().copies : copy_options::from_environment());
     }
     // This plans the first batch with these sizes and places, and creates everything that the
-    // engine needs for it.
+    // engine needs for such a batch.
     batch first(*this, of().gpus, *engine_);
     const std::vector<kernel::delivery> deliveries = state.deliveries();
     for (const kernel::delivery& d : deliveries) first.add(copy_of(d, state));
@@ -77,7 +77,7 @@ class multi_path final : public node_mechanism {
     of().gpus.synchronize();
   }
 
-  // The batch orders its own deliveries, so the devices need not meet.
+  // The batch orders its own deliveries, so the devices do not have to meet.
   bool deliver(recorder& /*from*/, std::uint32_t id, exchange_operation& to) override {
     const kernel::region_state& s = region(id);
     if (!s.options.transfers) return true;

@@ -17,7 +17,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// The collectives of all devices in an exchange. NCCL receives them as one group.
+// The collectives of all devices in an exchange. NCCL gets them as one group.
 class collectives final : public joint_delivery {
  public:
   collectives(const node_mechanism& by, const nccl_regions& regions)
@@ -38,7 +38,7 @@ class collectives final : public joint_delivery {
   std::vector<nccl_regions::delivery> deliveries_;
 };
 
-// The queues of packets that all devices send each other in an exchange: an all-to-all.
+// The queues of packets that all devices send to each other in an exchange, as an all-to-all.
 class queue_exchange final : public joint_delivery {
  public:
   queue_exchange(const node_mechanism& by, const nccl_messages& messages,
@@ -75,8 +75,8 @@ class nccl final : public node_mechanism {
     }
   }
 
-  // Runs before the deliveries of other mechanisms. NCCL orders its own deliveries, so the devices
-  // need not meet.
+  // This delivery runs before the deliveries of other mechanisms. NCCL orders its own deliveries,
+  // so the devices do not have to meet.
   bool deliver(recorder& /*from*/, std::uint32_t id, exchange_operation& to) override {
     auto* group = to.find<collectives>(*this);
     if (group == nullptr) {
@@ -104,7 +104,8 @@ class nccl final : public node_mechanism {
       }
       if (communicators_ == nullptr) join(nccl_messages::gpus_of(messages));
       both[parity] = std::make_unique<nccl_messages>(*communicators_, messages);
-      // The first exchange sets up connections, which must not happen while kernels wait.
+      // The first exchange sets up connections. That must not happen while kernels wait, so the
+      // first exchange is made here.
       both[parity]->enqueue(streams_);
     }
     of().gpus.synchronize();
@@ -118,7 +119,7 @@ class nccl final : public node_mechanism {
   }
 
  private:
-  // Makes communicators for the GPUs, in this order, which the streams get, too.
+  // Makes communicators for the GPUs, in this order. The streams get the same order.
   void join(const std::vector<int>& ordinals) {
     const node_gpus& gpus = of().gpus;
     communicators_ = std::make_unique<nccl_communicators>(nccl_library::of_process(), ordinals);
@@ -131,8 +132,8 @@ class nccl final : public node_mechanism {
   }
 
   std::unique_ptr<nccl_regions> regions_;  // set once a region uses this mechanism
-  // For partitions: the communicators, the main streams in their order and, by id and parity, the
-  // messages.
+  // For partitions: the communicators, the main streams in the same order and, for each id and
+  // parity, the messages.
   std::unique_ptr<nccl_communicators> communicators_;
   std::vector<opaque_stream> streams_;
   std::map<std::uint32_t, std::array<std::unique_ptr<nccl_messages>, 2>> queues_;

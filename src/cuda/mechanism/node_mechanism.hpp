@@ -1,6 +1,6 @@
-// A mechanism on a node of GPUs. It decides how a launch that writes a region is enqueued, and
-// which data the exchange delivers in which way. A mechanism is a class in a file of its own and a
-// row of mechanism/table.hpp.
+// A mechanism on a node of GPUs. The mechanism decides how a launch that writes a region is
+// enqueued. It also decides which data the exchange delivers, and how. Each mechanism is a class in
+// its own file and a row of mechanism/table.hpp.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,19 @@ namespace interlace::cuda {
 
 class recorder;
 
-// The parts of a node that its mechanisms use. They outlive the mechanisms.
+// The parts of a node that the node's mechanisms use. These parts outlive the mechanisms.
 struct node_parts {
   node_gpus& gpus;
   node_arrays& arrays;
   const std::vector<kernel::region_state>& regions;  // the index is the id
-  const std::optional<copy_options>& copies;         // copies in the node's options
+  const std::optional<copy_options>& copies;         // copy options in the node's options
   std::vector<std::string>& remarks;
 };
 
 // A launch that writes a region, on a node with several devices.
 struct region_launch {
   std::uint32_t device = 0;
-  kernel_operation kernel;  // all blocks; the entry is not chosen yet
+  kernel_operation kernel;  // launches all blocks; the entry is not chosen yet
   const kernel_entries& entries;
   std::uint32_t region = 0;
   const kernel::block_mapping& mapping;
@@ -42,7 +42,7 @@ struct region_launch {
 // A launch that updates a partition, on a node with several devices.
 struct update_launch {
   std::uint32_t device = 0;
-  kernel_operation kernel;  // all blocks; the entry is not chosen yet
+  kernel_operation kernel;  // launches all blocks; the entry is not chosen yet
   const kernel_entries& entries;
   const kernel::region_state& partition;
   combine operation = combine::add;
@@ -58,39 +58,38 @@ class node_mechanism {
   node_mechanism(node_mechanism&&) = delete;
   node_mechanism& operator=(node_mechanism&&) = delete;
 
-  // Gives a new region its memory, and does all other work that is done once: nothing may be set up
-  // while kernels wait for each other. The default allocates two buffers in the memory of each
-  // device.
+  // Gives a new region its memory, and does all other work that must be done once. This work is
+  // done here because nothing may be set up while kernels wait for each other. The default
+  // allocates two buffers in the memory of each device.
   virtual void prepare(std::uint32_t id, kernel::region_state& state);
 
-  // Enters a launch that writes the region. The default is a launch whose stores stay on the
-  // device.
+  // Adds a launch that writes the region. The default is a launch whose stores stay on the device.
   virtual void launch(recorder& to, region_launch l);
 
-  // Enters the deliveries of the region at an exchange, on a node with several devices. Returns
+  // Adds the deliveries of the region to an exchange, on a node with several devices. Returns
   // whether the devices must meet for the exchange. The default delivers nothing, and the devices
   // meet.
   virtual bool deliver(recorder& from, std::uint32_t id, exchange_operation& to);
 
-  // Does all other work for a new partition that is done once, on a node with several devices. The
-  // partition has its memory. The default does nothing.
+  // Does the work for a new partition that must be done once, on a node with several devices. The
+  // partition already has its memory. The default does nothing.
   virtual void prepare_updates(std::uint32_t id, const kernel::region_state& state);
 
-  // Enters a launch that updates a partition. The default is a launch that updates the memory to
-  // which its view points.
+  // Adds a launch that updates a partition. The default is a launch that updates the memory to
+  // which the launch's view points.
   virtual void launch_updates(recorder& to, update_launch l);
 
   // Adds the movement of a partition's updates to an exchange at which all devices meet. Only a
   // node with several devices calls this function. The default moves nothing.
   virtual void deliver_updates(std::uint32_t id, exchange_operation& to);
 
-  // A report about the exchanges so far: one sentence without its full stop. Empty: nothing to
-  // report.
+  // A report about the exchanges so far, as one sentence without its full stop. The text is empty
+  // if there is nothing to report.
   virtual std::string made() const { return {}; }
 
  protected:
-  // Enters a launch whose warps pack their updates. Throws usage_error if their packets do not fit
-  // in the shared memory of a block.
+  // Adds a launch whose warps pack their updates. Throws usage_error if the warps' packets do not
+  // fit in the shared memory of a block.
   void launch_packing(recorder& to, update_launch l) const;
 
   const node_parts& of() const { return of_; }
@@ -100,7 +99,7 @@ class node_mechanism {
   node_parts of_;
 };
 
-// The copy that makes a delivery of the current epoch, with its source and destination.
+// The copy, with its source and destination, that makes a delivery of the current epoch.
 copy_operation copy_of(const kernel::delivery& d, const kernel::region_state& of);
 
 }  // namespace interlace::cuda

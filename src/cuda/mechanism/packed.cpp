@@ -1,4 +1,4 @@
-// Warps of the kernels make packets of updates and store them in the owners' queues.
+// The warps of kernels pack updates into packets and store the packets in the owners' queues.
 #include <memory>
 #include <utility>
 

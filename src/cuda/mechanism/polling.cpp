@@ -14,7 +14,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// An agent, a long-lived kernel on a stream of its own, stores complete chunks to their devices.
+// An agent is a long-lived kernel on a stream of its own. It stores complete chunks to the devices
+// that receive them.
 class polling final : public tracked_mechanism {
  public:
   using tracked_mechanism::tracked_mechanism;
@@ -47,8 +48,8 @@ class polling final : public tracked_mechanism {
   std::uint32_t streams(std::uint32_t device, const tracked_region& t) const override {
     return receivers(t.chunks) != 0 ? 1U << device : 0;
   }
-  // Enqueues the agent ahead of the kernel. If it came after the kernel, it would find no place
-  // until the kernel ends.
+  // Enqueues the agent ahead of the kernel. If the agent came after the kernel, the agent would
+  // find no place until the kernel ends.
   void enqueue_ahead(const enqueued& l) const override {
     const node_gpus& gpus = of().gpus;
     agent_arguments a;
@@ -92,8 +93,8 @@ class polling_of_region final : public region_mechanism {
     a.started = s.tracking.started;
     a.where.from = back_of(state, s, s.device);
     for (std::uint32_t d = 0; d < state.devices(); ++d) a.where.to[d] = back_of(state, s, d);
-    // The agent is launched before the kernel. If it came later, it would find no place until the
-    // kernel ends.
+    // The agent is launched before the kernel. If the agent came later, it would find no place
+    // until the kernel ends.
     cudaStream_t agent = s.streams[s.device];
     INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(agent, s.begun_event, 0));
     // The caller's kernel is not known yet, so the agent leaves shared memory for it.

@@ -1,5 +1,5 @@
-// A mechanism for regions of a group, on the caller's streams. The caller launches the kernels, and
-// nothing is recorded.
+// A mechanism for regions of a group. It enqueues its work on the caller's streams. The caller
+// launches the kernels, and nothing is recorded.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,15 +23,15 @@ struct region_side {
   std::vector<kernel::chunk> chunks;
   launch_tracking tracking;
   barrier_arguments barrier;
-  // The region's own streams on this device. Index [peer] is the stream to a peer; with the
-  // device's own number it is the stream of its agent. Index [devices + peer] is a second stream to
-  // the peer, for every other chunk. If the GPU stands for several devices of this process, all of
-  // these are one stream.
+  // The region's own streams on this device. The stream [peer] goes to a peer; with the device's
+  // own number, it is the stream of the device's agent. The stream [devices + peer] is a second
+  // stream to the peer, for every other chunk. If several devices of this process share the GPU,
+  // all of these are one stream.
   std::vector<cudaStream_t> streams;
-  cudaEvent_t begun_event = nullptr;  // an event that begin records
-  cudaEvent_t event = nullptr;        // orders streams
-  cudaStream_t stream = nullptr;      // the caller's stream, in the current epoch
-  bool by_agent = false;              // an agent moves the chunks in the current epoch
+  cudaEvent_t begun_event = nullptr;  // event that `begin` records
+  cudaEvent_t event = nullptr;        // event that orders streams
+  cudaStream_t stream = nullptr;      // stream of the caller in the current epoch
+  bool by_agent = false;              // whether an agent moves the chunks in the current epoch
 };
 
 class region_mechanism {
@@ -46,26 +46,27 @@ class region_mechanism {
   virtual chunk_waiter waiter() const { return chunk_waiter::nobody; }
   // Whether kernels store to the peers' buffers themselves.
   virtual bool stores_to_peers() const { return false; }
-  // Throws usage_error if the GPU cannot move chunks in this way. The GPU stands for `devices`
-  // devices of this process.
+  // Throws usage_error if the GPU cannot move chunks in this way. `devices` devices of this process
+  // share the GPU.
   virtual void check(const kernel::region_options& /*how*/, int /*ordinal*/,
                      std::uint32_t /*sharers*/) const {}
 
-  // begin and deliver only enqueue work. The side's device must be the current one. `loaded` says
-  // whether the caller's kernel is loaded, so that its launch does not block.
+  // Begin and deliver only enqueue work. The device of `s` must be the current one. `loaded` says
+  // whether the caller's kernel is loaded, so that the kernel's launch does not block.
   virtual void begin(const kernel::region_state& /*state*/, region_side& /*s*/,
                      bool /*loaded*/) const {}
-  // Called after the caller has enqueued its kernel, and before the barrier is enqueued.
+  // Enqueues the deliveries. The region calls this function after the caller has enqueued its
+  // kernel and before the barrier is enqueued.
   virtual void deliver(const kernel::region_state& state, const region_side& s) const = 0;
 };
 
-// The buffer of a device that kernels write in the side's current epoch.
+// The buffer of a device that kernels write in the current epoch of `s`.
 std::byte* back_of(const kernel::region_state& state, const region_side& s, std::uint32_t device);
 
 // Makes the caller's stream wait for the work that is now on the stream `from`.
 void join(const region_side& s, cudaStream_t from);
 
-// Copies the device's whole part, with one stream for each peer. The caller's stream waits for
+// Copies the device's whole part, with one stream for each peer. The caller's stream then waits for
 // these streams.
 void copy_part(const kernel::region_state& state, const region_side& s);
 

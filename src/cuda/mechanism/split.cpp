@@ -7,8 +7,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// The kernel is launched several times, over ranges of its blocks. After each range come the copies
-// of the elements that are now complete.
+// The kernel is launched several times, over ranges of its blocks. After each range, copies move
+// the elements that are now complete.
 class split final : public node_mechanism {
  public:
   using node_mechanism::node_mechanism;

@@ -101,7 +101,8 @@ void tracked_mechanism::enqueue(issuer& to, std::uint32_t device, const kernel_o
                 watch->mark(stream));
   }
   if (t.chunks.empty()) return;
-  // Enqueued before the streams' waits. If the check finds an error, it releases these waits.
+  // The check is enqueued before the streams' waits. If the check finds an error, it releases these
+  // waits.
   launch_check(gpus.barrier(device, node_gpus::no_exchange), t.table, stream);
   if (how.transfers) enqueue_after(l);
 }

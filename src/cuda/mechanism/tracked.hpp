@@ -20,11 +20,11 @@ namespace interlace::cuda {
 
 class tracked_mechanism;
 
-// The chunks of a region, as one kind of launch announces them on one device. This object lives as
-// long as the node.
+// The chunks of a region on one device, for one kind of launch that announces them. This object
+// lives as long as the node.
 struct tracked_region : launch_tracking {
   const tracked_mechanism* by = nullptr;
-  kernel::block_mapping mapping;  // kept so that its identity stays unique
+  kernel::block_mapping mapping;  // kept so that no other mapping gets the same identity
   std::uint64_t blocks = 0;
   std::vector<kernel::chunk> chunks;
   kernel::publications announced;
@@ -36,12 +36,13 @@ class tracked_mechanism : public node_mechanism {
       : node_mechanism(of), tracked_(of.gpus.count()) {}
 
   void launch(recorder& to, region_launch l) override;
-  // Ends the tracked launches of the epoch. The exchange waits for the copy streams on which their
-  // chunks move.
+  // Ends the tracked launches of the epoch. The exchange waits for the copy streams on which the
+  // launches' chunks move.
   bool deliver(recorder& from, std::uint32_t id, exchange_operation& to) override;
 
-  // Throws usage_error if a GPU stands for several devices and cannot hold, at the same time, the
-  // movers of all their chunks and a block of the kernel. The kernel must be loaded.
+  // Checks a GPU that several devices share. The GPU must be able to hold a block of the kernel and
+  // the movers of all devices' chunks at the same time. Throws usage_error if it cannot. The kernel
+  // must be loaded.
   virtual void require_places(const loaded_kernels& /*kernels*/,
                               const kernel_operation& /*k*/) const {}
 
@@ -57,18 +58,18 @@ class tracked_mechanism : public node_mechanism {
     const kernel_operation& kernel;
     const tracked_region& tracked;
     const kernel::region_options& how;
-    stopwatch* draws = nullptr;  // draws a timeline; null: no timeline
+    stopwatch* draws = nullptr;  // records a timeline; null if there is no timeline
   };
   virtual void choose_entry(kernel_operation& k, const kernel_entries& entries,
                             const kernel::region_options& how) const;
-  // Throws usage_error if the launch cannot run under the mechanism. The launch's device must be
+  // Throws usage_error if the launch cannot run with this mechanism. The launch's device must be
   // the current one.
   virtual void check(const kernel_operation& /*k*/, const kernel::region_options& /*how*/,
                      int /*ordinal*/) const {}
   virtual chunk_waiter waiter() const { return chunk_waiter::nobody; }
-  // `streams` returns the copy streams on which a launch's chunks move. The other two functions
-  // enqueue work ahead of the launch and after the launch. All are called only if the region has
-  // transfers and chunks.
+  // `streams` returns the copy streams on which the chunks of a launch move. The other two
+  // functions enqueue work before the launch and after the launch. All three are called only if the
+  // region has transfers and chunks.
   virtual std::uint32_t streams(std::uint32_t /*device*/, const tracked_region& /*t*/) const {
     return 0;
   }
@@ -92,7 +93,7 @@ class tracked_mechanism : public node_mechanism {
                               const kernel::block_mapping& mapping);
 
   device_memory memory_;                                               // holds the tables
-  std::vector<std::vector<std::unique_ptr<tracked_region>>> tracked_;  // [device]
+  std::vector<std::vector<std::unique_ptr<tracked_region>>> tracked_;  // one list for each device
 };
 
 }  // namespace interlace::cuda

@@ -1,5 +1,5 @@
 // Memory functions that only the driver has: virtual memory management, and the properties of a
-// pointer. They are looked up at run time, so that nothing links the driver.
+// pointer. The program looks up these functions at run time and does not link the driver.
 #pragma once
 
 #include <cuda.h>
@@ -34,9 +34,9 @@ struct driver_calls {
       driver_entry<decltype(&cuPointerGetAttribute)>("cuPointerGetAttribute");
 
   std::string name_of(CUresult error) const;
-  // Throws device_error.
+  // Throws device_error if `error` is an error.
   void check(CUresult error, const char* what) const;
-  // Logs an error, unless the driver is already shutting down.
+  // Logs `error`, unless the driver is already shutting down.
   void log(CUresult error, const char* what) const;
 };
 

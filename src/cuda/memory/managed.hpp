@@ -14,10 +14,11 @@ namespace interlace::cuda {
 
 class managed_memory {
  public:
-  // The limit for each owner, because shared pages move by faults, one fault after another.
+  // The most bytes for each owner. There is a limit because shared pages move by faults, one fault
+  // after another.
   static constexpr std::uint64_t most_bytes = std::uint64_t{256} << 20U;
 
-  // `user` names the mechanism that messages tell the caller to leave out if memory is refused.
+  // If memory is refused, the message tells the caller to leave out the mechanism `user`.
   explicit managed_memory(std::string user) : user_(std::move(user)) {}
   ~managed_memory();
   managed_memory(const managed_memory&) = delete;
@@ -26,8 +27,8 @@ class managed_memory {
   managed_memory& operator=(managed_memory&&) = delete;
 
   // Allocates memory and sets every byte to 0xff. Returns nullptr for 0 bytes. All GPUs may use the
-  // memory at the same time. Throws usage_error above most_bytes, and if a GPU cannot share pages
-  // while other GPUs run.
+  // memory at the same time. Throws usage_error for more than most_bytes bytes, and if a GPU cannot
+  // share pages while other GPUs run.
   void* take(const std::vector<int>& gpus, std::uint64_t bytes);
 
   // Passes the region's hint for one of its buffers to the driver. GPU gpus[d] writes part d.

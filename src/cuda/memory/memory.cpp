@@ -39,7 +39,8 @@ void* device_memory::take(int ordinal, std::uint64_t bytes) {
                        " are needed");
   }
   allocations_.push_back({ordinal, data});
-  // A memset returns before it has ended, and non-blocking streams do not wait for it.
+  // A memset returns before it has ended, and non-blocking streams do not wait for it. The next
+  // call therefore waits.
   INTERLACE_CUDA_CHECK(cudaMemset(data, 0xff, bytes));
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
   return data;
@@ -59,8 +60,8 @@ bool try_peer_access(int from, int to) {
   const current_device on(from);
   const cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
   if (error == cudaErrorPeerAccessAlreadyEnabled) {
-    (void)cudaGetLastError();  // clears the error that the runtime keeps, because access was
-                               // already enabled
+    (void)cudaGetLastError();  // access was already enabled; this clears the error that the runtime
+                               // keeps
   } else if (error != cudaSuccess) {
     throw_failure(error, "cudaDeviceEnablePeerAccess", __FILE__, __LINE__);
   }

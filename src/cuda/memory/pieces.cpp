@@ -13,7 +13,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// An attribute of a pointer. 0 if the address belongs to no allocation.
+// An attribute of a pointer, or 0 if the address belongs to no allocation.
 CUdeviceptr pointer_attribute(CUpointer_attribute which, std::uint64_t address) {
   CUdeviceptr value = 0;
   const CUresult error = driver().attribute(&value, which, static_cast<CUdeviceptr>(address));

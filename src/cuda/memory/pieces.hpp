@@ -1,5 +1,5 @@
-// The pieces of memory that a caller supplies. The memory is one allocation, or adjacent mapped
-// pieces as in PyTorch's expandable segments.
+// The pieces of memory that a caller supplies. The memory is either one allocation, or several
+// adjacent mapped pieces as in PyTorch's expandable segments.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ struct memory_pieces {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
   };
-  bool mapped = false;        // true: mapped by virtual memory management; false: one piece from
-                              // cudaMalloc
+  bool mapped = false;  // true: virtual memory management mapped the pieces; false: one piece from
+                        // cudaMalloc
   std::vector<piece> pieces;  // adjacent pieces
   std::uint64_t offset = 0;   // offset of the memory from the first piece's address
 };
 
-// Finds the pieces of [data, data + bytes) on the GPU. Throws usage_error, which begins with
-// `what`, unless all of the memory is in such pieces on that GPU.
+// Finds the pieces of [data, data + bytes) on the GPU. Throws usage_error unless all of the memory
+// is in such pieces on this GPU. The error begins with `what`.
 memory_pieces find_pieces(const void* data, std::uint64_t bytes, int ordinal,
                           const std::string& what);
 

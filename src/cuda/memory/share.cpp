@@ -19,7 +19,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// The forms of the text. "plain OFFSET HANDLE" has the 64 bytes of the handle in hexadecimal
+// The two forms of the text. In "plain OFFSET HANDLE", the handle has 64 bytes in hexadecimal
 // digits. The other form is "mapped OFFSET COUNT BYTES...".
 constexpr const char* plain = "plain";
 
@@ -36,7 +36,7 @@ cudaIpcMemHandle_t from_hex(const std::string& text) {
   return handle;
 }
 
-// Takes the number at the beginning of `rest`.
+// Removes the number at the beginning of `rest` and returns it.
 std::uint64_t take_number(std::string_view& rest) {
   const std::string_view word = cut_text(rest, ' ');
   std::uint64_t value = 0;
@@ -128,7 +128,7 @@ void* imported_memory::import(const std::string& text, const std::vector<descrip
     d.check(d.import_handle(&handle, fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
             "cuMemImportFromShareableHandle");
     const CUresult mapped = d.map(address + o.mapped, bytes[k], 0, handle, 0);
-    // The mapping keeps the memory allocated.
+    // The handle is no longer needed, because the mapping keeps the memory allocated.
     d.log(d.release(handle), "cuMemRelease");
     d.check(mapped, "cuMemMap");
     o.mapped += bytes[k];

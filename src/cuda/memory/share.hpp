@@ -1,5 +1,5 @@
-// Shares device memory between processes: plain memory by CUDA IPC, and memory that virtual memory
-// management has mapped by file descriptors.
+// Shares device memory between processes. Plain memory is shared by CUDA IPC. Memory that virtual
+// memory management has mapped is shared by file descriptors.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace interlace::cuda {
 
-// Smaller plain memory can be in one allocation with other memory. That other memory would then be
-// shared, too.
+// The least size of plain memory that can be shared. Smaller memory can be in one allocation with
+// other memory, which would then be shared, too.
 inline constexpr std::uint64_t least_shared_bytes = std::uint64_t{2} << 20U;
 
 struct exported_memory {
   std::string text;                     // the argument of import
-  std::vector<descriptor> descriptors;  // the descriptors of the pieces, in order
+  std::vector<descriptor> descriptors;  // descriptors of the pieces, in order
 };
 
-// Throws usage_error, which begins with `what`, if the memory cannot be shared.
+// Exports memory. Throws usage_error if the memory cannot be shared. The error begins with `what`.
 exported_memory export_memory(const memory_pieces& memory, const std::string& what);
 
 // Memory of other processes that this process maps.
@@ -35,14 +35,15 @@ class imported_memory {
 
   // The number of descriptors that belong to a text.
   static std::size_t descriptors_of(const std::string& text);
-  // Maps the memory for GPU `ordinal`, until clear is called. Throws device_error.
+  // Maps the memory for GPU `ordinal`. The memory stays mapped until clear is called. Throws
+  // device_error.
   void* import(const std::string& text, const std::vector<descriptor>& descriptors, int ordinal);
   void clear() noexcept;
 
  private:
   struct opened {
     int ordinal;
-    void* data;  // memory mapped by CUDA IPC; null: mapped by virtual memory management
+    void* data;  // memory that CUDA IPC mapped; null if virtual memory management mapped it
     std::uint64_t address;
     std::uint64_t reserved;
     std::uint64_t mapped;

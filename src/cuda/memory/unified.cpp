@@ -65,12 +65,12 @@ void* unified_memory::take(const std::vector<int>& ordinals, std::uint64_t bytes
       }
       d.check(error, "cuMemCreate");
       const CUresult mapped = d.map(address + k * page, page, 0, handle, 0);
-      // The mapping keeps the memory allocated.
+      // The handle is no longer needed, because the mapping keeps the memory allocated.
       d.log(d.release(handle), "cuMemRelease");
       d.check(mapped, "cuMemMap");
       a.mapped += page;
     }
-    // A GPU that stands for several devices must be named only once.
+    // If several devices share a GPU, the GPU must be named only once.
     std::vector<int> users = ordinals;
     std::sort(users.begin(), users.end());
     users.erase(std::unique(users.begin(), users.end()), users.end());
@@ -80,8 +80,8 @@ void* unified_memory::take(const std::vector<int>& ordinals, std::uint64_t bytes
       access.push_back({on_gpu(user).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
     }
     d.check(d.set_access(address, a.reserved, access.data(), access.size()), "cuMemSetAccess");
-    // Each GPU sets its own pages, because nothing guarantees that a memset works across the memory
-    // of several GPUs.
+    // Each GPU sets its own pages, because nothing guarantees that one memset works across the
+    // memory of several GPUs.
     auto* data = reinterpret_cast<std::byte*>(address);
     for (std::uint64_t k = 0; k < a.reserved / page; ++k) {
       const current_device on(ordinals[k % ordinals.size()]);

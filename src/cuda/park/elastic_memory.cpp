@@ -20,7 +20,8 @@ elastic_place elastic_place_of(const driver_table& driver, int gpu, std::vector<
         "cuMemGetAllocationGranularity");
   found.granularity = granularity;
   if (found.properties.gpu_direct_rdma != 0) {
-    // Some drivers report that network cards can use such memory, but then refuse to allocate it.
+    // Some drivers report that network cards can access such memory, but then refuse to allocate
+    // it.
     physical_memory made = 0;
     if (driver.physical_create(&made, granularity, &found.properties, 0) == driver_result::success)
       log_failure(driver, driver.physical_release(made), "cuMemRelease");
@@ -92,7 +93,8 @@ void elastic_memory::give_access() {
   for (const int peer : place_.peers)
     if (peer != user_) add(peer);
   int result = driver_.set_access(address_, bytes_, users.data(), users.size());
-  // If the other GPUs get no access, copies take no path through them, and nothing fails.
+  // The GPU that uses the memory has access now. If the other GPUs get no access, nothing fails,
+  // but copies take no path through them.
   if (result != driver_result::success && users.size() > needed)
     result = driver_.set_access(address_, bytes_, users.data(), needed);
   check(driver_, result, "cuMemSetAccess");

@@ -1,4 +1,4 @@
-// A range of addresses on a GPU. Its physical memory can be released and made again, and the
+// A range of addresses on a GPU. Its physical memory can be released and created again, while the
 // addresses stay reserved.
 #pragma once
 
@@ -12,20 +12,22 @@ namespace interlace::cuda {
 
 // Where the memory is, and who may use it.
 struct elastic_place {
-  physical_properties properties;  // include the number of the GPU
+  physical_properties properties;  // properties of the memory, including the number of the GPU
   std::uint64_t granularity = 1;   // sizes must be multiples of this number of bytes
   std::vector<int> peers;          // other GPUs, which get access if the driver allows it
 };
 
-// The properties of memory of this GPU. Its context must be current. Throws device_error.
+// The place of memory on this GPU. The GPU's context must be current. Throws device_error.
 elastic_place elastic_place_of(const driver_table& driver, int gpu, std::vector<int> peers);
 
 class elastic_memory {
  public:
-  // Reserves addresses for at least `bytes`. Copies of GPU `user` need access. Throws device_error.
+  // Reserves addresses for at least `bytes` bytes. Copies of GPU `user` need access to the memory.
+  // Throws device_error.
   elastic_memory(const driver_table& driver, const elastic_place& place, std::uint64_t bytes,
                  int user);
-  // Unmaps and releases the physical memory, if there is any. No work may use the memory.
+  // Unmaps and releases the physical memory, if there is any. No work may use the memory at this
+  // time.
   ~elastic_memory();
   elastic_memory(const elastic_memory&) = delete;
   elastic_memory& operator=(const elastic_memory&) = delete;
@@ -35,13 +37,14 @@ class elastic_memory {
   int gpu() const { return place_.properties.location.id; }
   bool attached() const { return usable_; }
 
-  // Creates physical memory, unless `detach` has kept it, and maps it. Does nothing if it is mapped
-  // already. Throws device_error, and then nothing has changed.
+  // Creates physical memory, unless `detach` has kept it, and maps it. Does nothing if the memory
+  // is already mapped. If the function throws device_error, nothing has changed.
   void attach();
-  // Unmaps the memory and keeps the physical memory with its contents. Throws device_error, and
-  // then nothing has changed.
+  // Unmaps the memory and keeps the physical memory with its contents. If the function throws
+  // device_error, nothing has changed.
   void detach();
-  // Gives detached physical memory back, with its contents. Writes a line to the log if that fails.
+  // Gives detached physical memory back, and its contents with it. Writes a line to the log if that
+  // fails.
   void release() noexcept;
 
  private:
@@ -56,7 +59,7 @@ class elastic_memory {
   physical_memory physical_ = 0;  // valid if `has_physical_`
   bool has_physical_ = false;
   bool mapped_ = false;
-  bool usable_ = false;  // mapped, and the GPU has access
+  bool usable_ = false;  // whether the memory is mapped and the GPU has access
 };
 
 }  // namespace interlace::cuda

@@ -21,11 +21,13 @@ struct interlace_contents {
 namespace interlace {
 namespace {
 
-// Leaves a little of the available host memory to other programs.
+// The share of the available host memory that can be page-locked. The rest is left to other
+// programs.
 constexpr double most_of_available = 0.97;
 
 cuda::parking& pools() {
-  // Never destroyed: the driver may be gone before the process's last objects.
+  // This object is never destroyed, because the driver may be gone before the process's last
+  // objects are.
   static auto* const own = new cuda::parking(
       driver(),
       [](cuda::device_address to, cuda::device_address from, std::uint64_t bytes,
@@ -41,7 +43,7 @@ cuda::parking& pools() {
   return *own;
 }
 
-// Does the same as `guarded`, but returns a result of its own if host memory is short.
+// Does the same as `guarded`, but returns a separate result if the host has too little memory.
 template <class Work>
 interlace_result parked(const Work& work) noexcept {
   return guarded([&] {

@@ -15,11 +15,13 @@ namespace interlace::cuda {
 
 namespace {
 
-constexpr unsigned most_threads = 16;  // with more threads, page-locking is no faster than the link
-constexpr int capture_errors = 900;    // the first and the last result that names a capture
+// With this many threads, page-locking is as fast as the link. More threads do not help.
+constexpr unsigned most_threads = 16;
+// The first and last of the results that mean an error of a capture.
+constexpr int capture_errors = 900;
 constexpr int last_capture_error = 908;
 
-// Copies that failed may still be in flight.
+// An error after which failed copies may still be in flight.
 class still_in_flight : public device_error {
  public:
   using device_error::device_error;
@@ -32,12 +34,12 @@ std::string quoted(const std::string& name) { return "pool '" + name + "'"; }
 struct parking::gpu_state {
   int number = 0;
   CUctx_st* context = nullptr;
-  std::array<CUstream_st*, 2> streams{};  // one copy starts while another ends
+  std::array<CUstream_st*, 2> streams{};  // two streams, so that one copy starts while another ends
   elastic_place place;
 };
 
-// A range of bytes on a GPU, and its place in the pool's slabs, which are numbered as one sequence
-// of bytes.
+// A range of bytes on a GPU, and its place in the pool's slabs. The bytes of all slabs are numbered
+// as one sequence.
 struct parking::content {
   device_address address = 0;
   std::uint64_t bytes = 0;
@@ -50,8 +52,8 @@ struct parking::content {
 struct parking::allocation {
   gpu_state* gpu = nullptr;
   std::unique_ptr<elastic_memory> memory;
-  bool away = false;                       // the contents are not in `memory`
-  bool has_contents = true;                // whether a parked allocation's contents are kept
+  bool away = false;                       // whether the contents are not in `memory`
+  bool has_contents = true;                // whether the contents of a parked allocation are kept
   std::uint64_t begin = 0;                 // where the contents begin in the pool's slabs
   std::unique_ptr<elastic_memory> on_gpu;  // the contents on another GPU
 
@@ -71,7 +73,7 @@ struct parking::pool {
 };
 
 struct parking::kept_contents {
-  std::mutex mutex;  // guards the rest
+  std::mutex mutex;  // guards the following members
   std::vector<content> contents;
   std::vector<page_locked> slabs;
 };
@@ -87,17 +89,17 @@ class parking::transfer {
   transfer(const transfer&) = delete;
   transfer& operator=(const transfer&) = delete;
 
-  // The contents are in the order of `begin`.
+  // Adds contents. The contents must be added in the order of `begin`.
   void add(const content& one) {
     contents_.push_back(one);
     gpus_.insert(one.gpu);
   }
   bool empty() const { return contents_.empty(); }
-  // The bytes of slabs that all contents need.
+  // The number of bytes in slabs that all contents need.
   std::uint64_t bytes() const { return contents_.back().end(); }
   CUctx_st* any_context() const { return contents_.front().gpu->context; }
 
-  // Enqueues the copies between a slab and the arrays whose bytes it holds.
+  // Enqueues the copies between a slab and the memory whose bytes the slab holds.
   void enqueue(std::size_t slab, const char* memory) {
     const std::uint64_t slab_bytes = of_.options_.slab_bytes;
     const std::uint64_t begin = slab * slab_bytes;
@@ -126,7 +128,7 @@ class parking::transfer {
     of_.copy_(to, from, bytes, gpu.streams[turn % gpu.streams.size()]);
   }
 
-  // Waits until the copies of slabs up to this one have ended. Slabs must be enqueued in order.
+  // Waits until the copies of all slabs up to this one have ended. Slabs must be enqueued in order.
   void wait_for(std::size_t slab) {
     for (; waited_ < endings_.size() && endings_[waited_].slab <= slab; ++waited_) {
       const in_context on(of_.driver_, endings_[waited_].gpu->context);
@@ -136,8 +138,8 @@ class parking::transfer {
     }
   }
 
-  // Waits for all copies. Throws device_error if one failed or `error` is given, and
-  // still_in_flight if it is not certain that all have ended.
+  // Waits for all copies. Throws device_error if a copy failed or if `error` is given. Throws
+  // still_in_flight if it is not certain that all copies have ended.
   void finish(std::exception_ptr error) {
     bool certain = true;
     for (const gpu_state* gpu : gpus_) {
@@ -162,7 +164,7 @@ class parking::transfer {
     std::size_t slab = 0;
   };
 
-  // Records an event on the GPU after the slab's copies so far, so that wait_for can wait for them.
+  // Records an event on the GPU after the slab's copies so far. wait_for waits for this event.
   void note_end(const gpu_state& gpu, std::size_t slab) {
     if (!to_host_) return;
     const in_context on(of_.driver_, gpu.context);
@@ -174,7 +176,8 @@ class parking::transfer {
           "cuEventRecord");
   }
 
-  // Whether all copies of the stream have ended. Keeps the first error.
+  // Waits for the stream. Returns whether all copies of the stream have ended. Keeps the first
+  // error in `error`.
   bool wait(CUstream_st* stream, std::exception_ptr& error) const {
     const int result = of_.driver_.stream_synchronize(stream);
     if (result == driver_result::success) return true;
@@ -190,8 +193,8 @@ class parking::transfer {
   bool to_host_;
   std::vector<content> contents_;
   std::set<const gpu_state*> gpus_;
-  std::vector<ending> endings_;  // one for each slab
-  std::size_t waited_ = 0;       // the number of endings for which a wait has ended
+  std::vector<ending> endings_;  // one element for each slab
+  std::size_t waited_ = 0;       // number of elements of endings_ for which a wait has ended
 };
 
 parking::parking(const driver_table& driver, copy_function copy, parking_options options)
@@ -247,7 +250,7 @@ parking::gpu_state& parking::gpu_of(int number) {
   for (int other = 0; other < count; ++other) {
     if (other == number) continue;
     int can = 0;
-    // The answer is kept, so a failure must not be taken for a no.
+    // The answer is kept, so a failed call must not be taken for "no access".
     check(driver_, driver_.can_access_peer(&can, other, number), "cuDeviceCanAccessPeer");
     if (can != 0) peers.push_back(other);
   }
@@ -316,7 +319,7 @@ void parking::free(device_address address) {
     throw usage_error("no pool has an allocation that begins at this address");
   allocation& one = found->second;
   CUctx_st* current = nullptr;
-  if (driver_.current(&current) == driver_result::deinitialized) return;  // the process ends
+  if (driver_.current(&current) == driver_result::deinitialized) return;  // the process is ending
   if (!one.away) synchronize(*one.gpu);
   {
     const in_context on(driver_, one.gpu->context);
@@ -360,7 +363,7 @@ std::optional<std::string> parking::pool_of(device_address address) {
 std::vector<page_locked> parking::take_idle(std::size_t most) {
   const std::lock_guard lock(idle_mutex_);
   std::vector<page_locked> taken;
-  taken.reserve(most);  // leaves room for the slabs that are made later
+  taken.reserve(most);  // leaves room for slabs that are made later
   while (taken.size() < most && !idle_.empty()) {
     taken.push_back(std::move(idle_.back()));
     idle_.pop_back();
@@ -428,7 +431,7 @@ void parking::leave(std::unique_ptr<elastic_memory> memory) {
   left_memory_.push_back(std::move(memory));
 }
 
-// Gives back the memory that is left, if no GPU has work any more.
+// Gives back the memory that could not be given back before, if no GPU has work any more.
 void parking::sweep() {
   std::vector<page_locked> slabs;
   std::vector<std::unique_ptr<elastic_memory>> memory;
@@ -453,7 +456,7 @@ void parking::sweep() {
 // --- there and back
 // -------------------------------------------------------------------------------
 
-// Makes the missing slabs, and enqueues all copies. The first `ready` slabs exist already.
+// Makes the missing slabs, and enqueues all copies. The first `ready` slabs already exist.
 void parking::fill(std::vector<page_locked>& slabs, std::size_t ready, transfer& copies) {
   std::optional<page_locker> locker;
   if (ready < slabs.size())
@@ -465,8 +468,9 @@ void parking::fill(std::vector<page_locked>& slabs, std::size_t ready, transfer&
   }
 }
 
-// Copies contents to slabs. Calls `release` once all copies are enqueued. Returns the bytes of new
-// slabs. If it throws, the slabs go back to the idle ones, unless `needed` returns true.
+// Copies contents to slabs. Calls `release` once all copies are enqueued. Returns the number of
+// bytes in new slabs. If the function throws, the slabs become idle slabs again, unless `needed`
+// returns true.
 std::uint64_t parking::store(const std::string& what, transfer& copies,
                              std::vector<page_locked>& slabs, const std::function<void()>& release,
                              const std::function<bool()>& needed) {
@@ -508,7 +512,8 @@ std::uint64_t parking::store(const std::string& what, transfer& copies,
   return missing;
 }
 
-// Takes the physical memory from each allocation as soon as its contents have arrived.
+// Parks a pool on slabs. Takes the physical memory from each allocation as soon as the allocation's
+// contents have arrived.
 std::uint64_t parking::park_on_slabs(pool& of) {
   transfer copies(*this, true);
   std::uint64_t bytes = 0;
@@ -609,8 +614,8 @@ park_report parking::park(const std::string& name, const park_request& how) {
       report.locked_bytes = park_on_slabs(*of);
     else if (how.to != park_nowhere)
       store_on_gpu(*of, how.to);
-    // Allocations whose contents are dropped come last. Until then, a failed park can still be
-    // undone without loss.
+    // Allocations whose contents are dropped come last. Until then, a failed park can be undone
+    // without loss.
     for (auto& [address, one] : of->allocations)
       if (!one.away) detach(one);
   } catch (const device_error& error) {
@@ -623,7 +628,7 @@ park_report parking::park(const std::string& name, const park_request& how) {
   return report;
 }
 
-// Brings back what has been taken from a pool that cannot be parked.
+// Brings back what has been taken from a pool that could not be parked. `reason` says why.
 void parking::undo(pool& of, const std::string& reason) {
   try {
     (void)restore(of);
@@ -638,8 +643,9 @@ void parking::undo(pool& of, const std::string& reason) {
   end_parking(of);
 }
 
-// Makes the physical memory of all allocations that are away, and brings their contents back.
-// Returns the bytes of the contents. If it throws, they are still away.
+// Creates the physical memory of all allocations that are away, and brings their contents back.
+// Returns the number of bytes of the contents. If the function throws, these allocations are still
+// away.
 std::uint64_t parking::restore(pool& of) {
   transfer copies(*this, false);
   std::vector<allocation*> attached;
@@ -660,7 +666,7 @@ std::uint64_t parking::restore(pool& of) {
         bytes += one.memory->bytes();
         if (one.on_gpu)
           copies.copy(*one.gpu, address, one.on_gpu->address(), one.memory->bytes(), turn++);
-        // Later memory is made while the slabs that are complete move.
+        // Physical memory for later allocations is created while the slabs that are complete move.
         const std::uint64_t end = one.in_slabs().end();
         for (; (slab + 1) * options_.slab_bytes <= end && slab < of.slabs.size(); ++slab)
           copies.enqueue(slab, of.slabs[slab].data());
@@ -671,7 +677,9 @@ std::uint64_t parking::restore(pool& of) {
     }
     copies.finish(error);
   } catch (const still_in_flight&) {
-    throw;  // the memory stays mapped, because copies may still write to it; the next call uses it
+    // The memory stays mapped, because copies may still write to it; the next call uses this
+    // memory.
+    throw;
   } catch (...) {
     for (allocation* one : attached) {
       try {

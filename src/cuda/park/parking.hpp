@@ -18,22 +18,22 @@
 
 namespace interlace::cuda {
 
-// Places of parked contents besides the numbers of GPUs.
+// A place for parked contents. A place is this value or the number of a GPU.
 inline constexpr int park_on_host = -1;
 inline constexpr int park_nowhere = -2;
 
 struct park_request {
   int to = park_on_host;
-  bool keep_pool = true;  // keep the page-locked memory when the pool resumes
-  // Addresses of allocations whose contents nobody needs.
+  bool keep_pool = true;  // whether to keep the page-locked memory when the pool resumes
+  // The addresses of allocations whose contents may be dropped.
   std::span<const device_address> without_contents{};
 };
 
 struct park_report {
-  std::uint64_t bytes = 0;  // bytes of contents that moved
+  std::uint64_t bytes = 0;  // number of bytes of contents that moved
   std::uint64_t gpu_bytes =
-      0;  // physical memory that the GPUs gained by a park, or lost by a resume
-  std::uint64_t locked_bytes = 0;  // host memory that was page-locked anew
+      0;  // bytes of physical memory that the GPUs gained in a park, or lost in a resume
+  std::uint64_t locked_bytes = 0;  // bytes of host memory that were page-locked anew
   double seconds = 0;
 };
 
@@ -47,19 +47,21 @@ struct pool_facts {
   std::uint64_t allocations = 0;
   std::uint64_t bytes = 0;
   bool parked = false;
-  int place = park_on_host;      // the place of the contents, if it is parked
-  std::uint64_t host_bytes = 0;  // page-locked memory that the contents occupy
+  int place = park_on_host;      // place of the contents, if the pool is parked
+  std::uint64_t host_bytes = 0;  // bytes of page-locked memory that the contents occupy
 };
 
 struct parking_options {
-  std::uint64_t slab_bytes = std::uint64_t{64} << 20U;  // the size of a slab of page-locked memory
-  unsigned threads = 0;  // threads that touch new memory; 0: one for each core, up to 16
-  // Returns the bytes of host memory that can be page-locked; no value if unknown.
+  std::uint64_t slab_bytes = std::uint64_t{64} << 20U;  // size of a slab of page-locked memory
+  // The number of threads that touch new memory; 0 means one for each core, up to 16.
+  unsigned threads = 0;
+  // Returns the number of bytes of host memory that can be page-locked, or no value if this is
+  // unknown.
   std::function<std::optional<std::uint64_t>()> available_bytes;
 };
 
-// All functions are thread-safe. They throw usage_error for a pool or an address that is not known,
-// and device_error.
+// Pools of memory and their operations. All functions are thread-safe. They throw usage_error for
+// an unknown pool or address, and device_error if the driver fails.
 class parking {
  public:
   // A stream-ordered copy between unified addresses, such as interlace::copy_async.
@@ -67,29 +69,30 @@ class parking {
                                            std::uint64_t bytes, CUstream_st*)>;
 
   parking(const driver_table& driver, copy_function copy, parking_options options);
-  // Frees everything. No work may use the memory.
+  // Frees everything. No work may use the memory at this time.
   ~parking();
   parking(const parking&) = delete;
   parking& operator=(const parking&) = delete;
 
-  // Makes a pool, if there is none of that name.
+  // Makes a pool, unless a pool of this name exists.
   void make_pool(const std::string& name);
-  // Throws usage_error if the pool is parked.
+  // Allocates memory in a pool. Throws usage_error if the pool is parked.
   device_address allocate(const std::string& name, int gpu, std::uint64_t bytes);
-  // Frees an allocation. Waits for all work on the GPU first, unless the memory is parked. If it
-  // throws, the memory is still allocated.
+  // Frees an allocation. Unless the memory is parked, waits for all work on the GPU first. If the
+  // function throws, the memory is still allocated.
   void free(device_address address);
 
   // Waits for all work on the pool's GPUs, moves the contents away and releases the physical
-  // memory. If it throws, nothing has changed, or the message says that `resume` must be called.
+  // memory. If the function throws, either nothing has changed, or the message says that `resume`
+  // must be called.
   park_report park(const std::string& name, const park_request& how);
-  // Makes physical memory and brings the contents back, and returns when they are there. If it
-  // throws, the pool is still parked.
+  // Creates physical memory and brings the contents back. Returns when the contents are back. If
+  // the function throws, the pool is still parked.
   park_report resume(const std::string& name);
 
-  // For allocators that map and unmap memory themselves: waits for all work on the GPUs and copies
-  // the contents of the ranges to page-locked memory. `report` gets the counts. If it throws,
-  // nothing is kept.
+  // keep_contents is for allocators that map and unmap memory themselves. It waits for all work on
+  // the GPUs and copies the contents of the ranges to page-locked memory. `report` gets the counts.
+  // If the function throws, nothing is kept.
   struct kept_contents;
   std::shared_ptr<kept_contents> keep_contents(std::span<const gpu_range> ranges,
                                                park_report& report);
@@ -100,11 +103,11 @@ class parking {
   void drop_contents(kept_contents& kept);
 
   pool_facts facts(const std::string& name);
-  // The name of the pool whose memory has the address; no value if there is none.
+  // The name of the pool that has the memory at an address. There is no value if no pool has it.
   std::optional<std::string> pool_of(device_address address);
-  // Page-locked memory that is kept for the next park.
+  // The number of page-locked bytes that are kept for the next park.
   std::uint64_t idle_host_bytes();
-  // Gives the page-locked memory that is kept back to the system.
+  // Gives the page-locked memory that is kept for the next park back to the system.
   void free_idle_host_memory();
 
  private:
@@ -143,13 +146,16 @@ class parking {
   const driver_table& driver_;
   copy_function copy_;
   parking_options options_;
-  std::mutex mutex_;  // guards pools_, owners_ and gpus_; a pool's own mutex is locked first
+  // Guards pools_, owners_ and gpus_; a thread that needs a pool's mutex, too, must lock that one
+  // first.
+  std::mutex mutex_;
   std::map<std::string, std::shared_ptr<pool>> pools_;
   std::map<device_address, owner> owners_;  // the key is the first address of an allocation
   std::map<int, std::unique_ptr<gpu_state>> gpus_;
-  std::mutex idle_mutex_;  // guards the members below
+  std::mutex idle_mutex_;  // guards the following members
   std::vector<page_locked> idle_;
-  // Memory that could not be given back yet: copies may still use it, or it could not be unmapped.
+  // Memory that could not be given back yet, because copies may still use it or because unmapping
+  // failed.
   std::vector<page_locked> left_slabs_;
   std::vector<std::unique_ptr<elastic_memory>> left_memory_;
 };

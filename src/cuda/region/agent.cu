@@ -21,16 +21,16 @@ namespace {
 constexpr std::uint32_t check_threads = 256;
 constexpr std::uint32_t bulk_block_threads = 32;
 constexpr std::uint32_t idle_ns = 100;  // pause after a look that found no complete chunk
-// The number of parts of chunks for which a block waits at a time. It waits for later parts once
-// the first ones are done.
+// The number of parts of chunks for which a block waits at a time. A block waits for later parts
+// once the first parts are done.
 constexpr std::uint32_t window = 32;
 
 using device_counter = ::cuda::atomic_ref<counter, ::cuda::thread_scope_device>;
 
 // Returns the parts in `pending` whose chunks are complete, or 0 once the node has failed. All
-// lanes of a warp call this function, each with the counter and target of its own part. The reads
-// are relaxed, because each acquiring read would empty the L1 of the multiprocessor. A fence after
-// the last read makes it an acquire.
+// lanes of a warp call this function. Each lane passes the counter and the target of its own part.
+// The reads are relaxed, because each acquiring read would empty the multiprocessor's L1. A fence
+// after the last read acquires instead.
 __device__ unsigned int wait_for_any(const agent_arguments& a, unsigned int pending,
                                      std::uint32_t chunk, counter launch) {
   const bool mine = (pending >> threadIdx.x & 1U) != 0;
@@ -47,8 +47,8 @@ __device__ unsigned int wait_for_any(const agent_arguments& a, unsigned int pend
     }
     __nanosleep(idle_ns);
     if (round % 64 != 0) continue;
-    // The warp decides as a whole, because its lanes may read the clock and the failure at
-    // different times.
+    // The lanes decide together, because each lane may read the clock and the failure at a
+    // different time.
     if (__any_sync(0xffffffffU, node_failed(a.barrier)) != 0) return 0;
     const bool late = global_time_ns() - since > a.barrier.deadline_ns;
     if (__any_sync(0xffffffffU, late) == 0) continue;
@@ -65,7 +65,7 @@ __device__ unsigned int wait_for_any(const agent_arguments& a, unsigned int pend
 }
 
 // Calls copy(bytes, peers) for each part of a chunk that belongs to this block, as soon as the
-// chunk is complete. All threads make the call.
+// chunk is complete. All threads make the call together.
 template <class Copy>
 __device__ void serve(const agent_arguments& a, Copy copy) {
   // Part p of the launch is part p % blocks_per_chunk of chunk p / blocks_per_chunk. Block b has
@@ -105,7 +105,7 @@ __device__ void serve(const agent_arguments& a, Copy copy) {
                              a.blocks_per_chunk),
            c.peers);
     }
-    __syncthreads();  // before the next look overwrites the result
+    __syncthreads();  // All threads must have read the result before the next look overwrites it.
     pending &= ~found;
     // Moves the window past the parts that are done.
     const std::uint32_t gone = pending == 0 ? window : __ffs(static_cast<int>(pending)) - 1;
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(agent_block_threads)
 }
 
 // Copies in bulk through shared memory, by one thread. Loads run `ahead` stages ahead of the
-// stores, and each store frees its stage for a later load. (PTX ISA, cp.async.bulk.)
+// stores. Each store frees its stage for a later load. (PTX ISA, cp.async.bulk.)
 class bulk_copier {
  public:
   static constexpr std::uint32_t stage_bytes = 16 * 1024;
@@ -140,7 +140,7 @@ class bulk_copier {
       : stage_(static_cast<std::uint32_t>(__cvta_generic_to_shared(memory))),
         barrier_(stage_ + stages * stage_bytes) {}
 
-  // Must be called before the first copy.
+  // Prepares the copier. Call this function before the first copy.
   __device__ void begin() const {
     for (std::uint32_t s = 0; s < stages; ++s) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier_ + 8 * s) : "memory");
@@ -148,8 +148,8 @@ class bulk_copier {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
 
-  // Copies bytes of the replica to the replicas of `peers`. The begin and the end must be multiples
-  // of 16. The copy sees everything that the calling thread has acquired.
+  // Copies bytes of the replica to the replicas of `peers`. The beginning and the end of `bytes`
+  // must be multiples of 16. The copy sees everything that the calling thread has acquired.
   __device__ void copy(const kernel::replicas& r, device::byte_range bytes, std::uint32_t peers) {
     // Orders the bulk copies after what ordinary loads acquired.
     asm volatile("fence.proxy.async.global;" ::: "memory");
@@ -169,8 +169,8 @@ class bulk_copier {
     return static_cast<std::uint32_t>(min(std::uint64_t{stage_bytes}, end - at));
   }
   __device__ std::uint64_t load(const kernel::replicas& r, std::uint64_t at, std::uint64_t end) {
-    // Waits until the stage can be reused: the store that was issued `stages` stores ago must have
-    // read it. The last stages - ahead stores may still be reading their stages.
+    // Waits until the stage can be reused. The store that was issued `stages` stores ago must have
+    // read the stage. The last stages - ahead stores may still be reading their stages.
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(stages - ahead) : "memory");
     const std::uint32_t s = loads_++ % stages;
     const std::uint32_t size = size_at(at, end);
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(bulk_block_threads)
   });
   if (threadIdx.x == 0) bulk_copier::finish();
 #else
-  __trap();  // check_agent refuses to launch it
+  __trap();  // check_agent refuses to launch this kernel
 #endif
 }
 
@@ -260,9 +260,9 @@ namespace {
 
 struct agent_shape {
   std::uint32_t blocks = 0;
-  std::uint32_t threads = 0;  // per block
+  std::uint32_t threads = 0;  // threads of each block
   std::uint32_t shared_bytes = 0;
-  std::uint64_t under_way = 0;  // bytes that a block has in flight at a time
+  std::uint64_t under_way = 0;  // number of bytes that a block has in flight at a time
 };
 
 agent_shape shape_of(const kernel::region_options& how) {
@@ -285,14 +285,14 @@ agent_entry entry_of(const kernel::region_options& how) {
   return how.agent_copy == kernel::agent_copy::bulk ? bulk_agent_kernel : agent_kernel;
 }
 
-// The attributes of the agent that is loaded on the current device.
+// The attributes of the agent. The agent must be loaded on the current device.
 cudaFuncAttributes loaded_code(const kernel::region_options& how) {
   cudaFuncAttributes attributes{};
   INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, entry_of(how)));
   return attributes;
 }
 
-// The resources that the agent takes on the multiprocessor that holds the most blocks of the agent.
+// What the agent takes on the multiprocessor that holds the most blocks of the agent.
 struct agent_place {
   std::uint32_t threads = 0;
   std::uint32_t shared_bytes = 0;
@@ -363,7 +363,7 @@ void launch_agent(agent_arguments a, const kernel::region_options& how, unsigned
   int greatest = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   std::array<cudaLaunchAttribute, 2> attributes{};
-  // The priority of the stream, which a node of a graph needs separately.
+  // The priority of the stream. A node of a graph needs this attribute in addition.
   attributes[0].id = cudaLaunchAttributePriority;
   attributes[0].val.priority = greatest;
   attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;

@@ -9,10 +9,10 @@
 
 namespace interlace::cuda {
 
-// Enqueued after the kernels of an epoch and before launch_check, whose report has less detail. The
-// audit reports errors that kernels noted. If the mechanism tracks chunks, the audit also reports
-// an element of a chunk that is stored but not published, or published but not stored. Finally it
-// clears the notes of the epoch.
+// Enqueues an audit after the kernels of an epoch. The audit comes before launch_check, whose
+// report has less detail. It reports errors that kernels noted. If the mechanism tracks chunks, it
+// also reports an element of a chunk that is stored but not published, or published but not stored.
+// Finally it clears the notes of the epoch.
 void launch_audit(const barrier_arguments& b, const region_audit& audit,
                   const kernel::chunk_table& table, cudaStream_t stream);
 

@@ -50,12 +50,13 @@ __host__ __device__ void with_type(element_type type, combine operation, F&& f) 
   }
 }
 
-// The number of the barrier that this device enters next. Read it before the barrier.
+// The number of the barrier that this device enters next. The number must be read before the
+// barrier.
 __device__ counter next_barrier(const barrier_arguments& a) {
   return a.controls[a.device]->entered + 1;
 }
 
-// A barrier over all devices, which all threads of a kernel's only block call.
+// A barrier over all devices. The kernel has one block, and all of its threads call this function.
 //
 // Release: everything that this block stored before, and everything that the stream's earlier
 // kernels and copies stored anywhere, happens before the peers leave the barrier. The block-wide
@@ -83,7 +84,7 @@ __device__ void pass_barrier(const barrier_arguments& a, counter number) {
   if (a.notes_failures && peer == a.device && node_failed(a)) note_elsewhere(a);
 }
 
-// Folds the copies in a fixed order, resets them, and stores the sums to every inbox.
+// Folds the copies of an element in a fixed order, resets them, and stores the sum to every inbox.
 template <class T, combine Op>
 __device__ void send_sums(const small_reduction& item, const barrier_arguments& a,
                           unsigned int slot) {
@@ -116,7 +117,7 @@ __device__ void send_sums(const small_reduction& item, const barrier_arguments& 
   }
 }
 
-// Combines in device order, so that all fronts get the same bits.
+// Combines the results in the order of the devices, so that all fronts get the same bits.
 template <class T, combine Op>
 __device__ void combine_inbox(const small_reduction& item, const barrier_arguments& a,
                               unsigned int slot) {
@@ -124,7 +125,7 @@ __device__ void combine_inbox(const small_reduction& item, const barrier_argumen
   for (std::uint32_t i = threadIdx.x; i < item.elements; i += blockDim.x) {
     T total = combine_identity<T, Op>();
     for (std::uint32_t d = 0; d < a.devices; ++d) {
-      // The loads read the L2, because peers' stores arrive there.
+      // The loads read the L2, because the stores of peers arrive there.
       const T value = __ldcg(inbox + (slot * a.devices + d) * item.elements + i);
       total = combine_values<T, Op>(total, value);
     }
@@ -171,13 +172,13 @@ __global__ void __launch_bounds__(gate_threads)
                 unsigned int ticket) {
   const counter number = next_barrier(a);
   if (threadIdx.x == 0) {
-    // The host may still be enqueueing work, and this can take longer than waits for devices. So
-    // this wait ends 10 s after the deadline.
+    // The host may still be enqueueing work, which can take longer than waits for devices. This
+    // wait therefore ends 10 s after the deadline.
     barrier_arguments patient = a;
     patient.deadline_ns += 10'000'000'000ULL;
-    // Relaxed order is enough, because the ticket publishes no data: the launch of each kernel
-    // makes the host's data visible to it, and the barrier orders the devices. System scope,
-    // because the host stores the ticket.
+    // Relaxed order is enough, because the ticket publishes no data. The launch of each kernel
+    // makes the host's data visible to the kernel, and the barrier orders the devices. The scope is
+    // the system, because the host stores the ticket.
     const system_word stored(*host_ticket);
     unsigned int seen = 0;
     wait_until(
@@ -206,8 +207,9 @@ __global__ void __launch_bounds__(wide_threads)
   }
 }
 
-// Reads the peers' partial results over NVLink and stores the combined result to the peers' fronts.
-// With n devices, the device's segment is one n-th of all elements.
+// Combines this device's segment of the elements. Reads the peers' partial results over NVLink, and
+// stores the combined result to the peers' fronts. With n devices, a segment is one n-th of all
+// elements.
 template <class T, combine Op>
 __global__ void __launch_bounds__(wide_threads)
     combine_segment(const __grid_constant__ large_reduction r) {

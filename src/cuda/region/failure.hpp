@@ -9,18 +9,19 @@
 
 namespace interlace::cuda {
 
-// The names for the sentence: those of the devices, the region and the exchange.
+// The names of the devices, the region and the exchange, for the sentence.
 struct failure_words {
   std::function<std::string(unsigned int device)> device;
-  std::string region;    // the region of the failed chunk
-  std::string exchange;  // the exchange in which the device waited for a peer
+  std::string region;    // region of the failed chunk
+  std::string exchange;  // exchange in which the device waited for a peer
   double deadline_s = 0;
-  std::uint32_t turns = 1;  // number of processes that share a GPU, which extends the deadline
+  // The number of processes that share a GPU, by which the deadline is multiplied.
+  std::uint32_t turns = 1;
 };
 
 std::string describe_failure(const wait_failure& f, const failure_words& words);
 
-// A wait for a chunk that has not failed yet.
+// Describes a wait for a chunk that has not failed yet.
 std::string describe_wait(const wait_failure& f, const failure_words& words);
 
 }  // namespace interlace::cuda

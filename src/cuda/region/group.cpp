@@ -22,11 +22,11 @@ constexpr std::chrono::microseconds between_looks{20};
 constexpr std::chrono::milliseconds between_rounds{10};
 constexpr std::chrono::milliseconds between_calls{50};
 constexpr int rounds_until_told = 20;
-// The version of the messages between processes. Increase it when the messages change.
+// The version of the messages between processes. Increase the number when the messages change.
 constexpr int protocol = 1;
 constexpr char end_of_common = '\t';
 
-// A text that is equal in all processes until the machine restarts.
+// A text that is the same in all processes of this machine until the machine restarts.
 std::string machine_id() {
   char id[64] = {};
   std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "r");
@@ -179,15 +179,15 @@ std::uint32_t group_state::devices_on(int gpu) const {
   return is_shared() ? 1 : cuda::devices_on(ordinals_, gpu);
 }
 
-// Counts the caller's stream of each device, and one stream of each region.
+// The caller has one stream for each device, and each region has one more.
 void group_state::require_queues() const {
   if (is_shared()) return;
   const std::lock_guard lock(mutex_);
   cuda::require_queues(ordinals_, static_cast<std::uint32_t>(members_.size()) + 2);
 }
 
-// Keeps the first failure. If this process found it, tells the other processes. Then ends all
-// waits.
+// Keeps the first failure. If this process found the failure, tells the other processes. Then ends
+// all waits.
 void group_state::fail(const std::string& sentence, bool tells) const {
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) return;
@@ -197,8 +197,8 @@ void group_state::fail(const std::string& sentence, bool tells) const {
   for (const group_member* m : members_) m->abandon();
 }
 
-// Records the failure that a member reports. Returns true if only another process knows the
-// details, unless `finally` is set.
+// Records a failure that a member reports. Returns true if only another process knows the details
+// of the failure, unless `finally` is set.
 bool group_state::look(bool finally) const {
   std::string found;
   bool elsewhere = false;
@@ -217,8 +217,8 @@ bool group_state::look(bool finally) const {
 
 void group_state::check() const {
   if (look(false)) {
-    // The process that reported the failure is about to send the details, and the other thread of
-    // this process records them.
+    // The process that reported the failure is about to send the details. Another thread of this
+    // process then records them.
     for (int k = 0; k < 2 * rounds_until_told && look(false); ++k) {
       std::this_thread::sleep_for(between_rounds);
     }
@@ -303,8 +303,8 @@ void group_state::synchronize(std::uint32_t device, cudaStream_t stream,
       regularly();
     }
     if (now < next_look) continue;
-    // This thread waits neither for another thread nor for an operation of a device, which may
-    // never end.
+    // This thread waits neither for another thread nor for a device's operation, because the
+    // operation may never end.
     next_look = now + between_rounds;
     const std::unique_lock lock(looking_, std::try_to_lock);
     if (!lock.owns_lock()) continue;

@@ -1,4 +1,4 @@
-// The devices that take part in regions, and the failures of their group.
+// The devices that take part in regions, and the failures of the group.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,7 +17,7 @@
 
 namespace interlace::cuda {
 
-// A member of a group: a region.
+// A member of a group. Regions are members.
 class group_member {
  public:
   group_member() = default;
@@ -27,18 +27,19 @@ class group_member {
   group_member(group_member&&) = delete;
   group_member& operator=(group_member&&) = delete;
 
-  // The failure that the member's devices reported, as a sentence. Empty if there is none. Sets
-  // `elsewhere` if another process knows more.
+  // The failure that the member's devices reported, as a sentence. The text is empty if there is no
+  // failure. Sets `elsewhere` if another process knows more about the failure.
   virtual std::string failure(bool& elsewhere) const = 0;
-  // Ends all waits of the member's devices. A thread of the group calls it.
+  // Ends all waits of the member's devices. A thread of the group calls this function.
   virtual void abandon() const noexcept = 0;
-  // Counters that grow while streams that wait for chunks make progress. No value while the
-  // counters are still being read.
+  // Counters that grow while streams that wait for chunks make progress. There is no value while
+  // the counters are still being read.
   virtual std::optional<std::vector<counter>> progress() = 0;
-  // The chunk for which a stream waited at the last call of progress(). No value if no stream
-  // waited.
+  // The chunk for which a stream waited at the last call of progress(). There is no value if no
+  // stream waited.
   virtual std::optional<wait_failure> late_chunk() const = 0;
-  // A late chunk as a sentence: the wait for it continues, or has passed the deadline.
+  // Describes a late chunk as a sentence. `expired` says whether the wait for the chunk has passed
+  // the deadline or still continues.
   virtual std::string describe(const wait_failure& late, bool expired) const = 0;
 };
 
@@ -58,21 +59,22 @@ class group_state {
   bool is_local(std::uint32_t device) const;
   // Whether the group has other processes.
   bool is_shared() const { return processes_ != nullptr; }
-  // This process's number of the GPU of any device, even of a device in another process.
+  // The number that this process uses for the GPU of any device, including devices of other
+  // processes.
   int ordinal(std::uint32_t device) const { return ordinals_.at(device); }
   // The largest number of processes that share a GPU. These processes take turns on the GPU by time
   // slices.
   std::uint32_t turns() const { return turns_; }
-  // The deadline of a wait: `turns` times the requested deadline, because a wait may last until all
-  // processes have had their turns.
+  // The deadline of a wait. It is `turns` times the requested deadline, because a wait may last
+  // until all processes have had their turns.
   double deadline_s() const { return turns_ * options_.deadline_s; }
-  // The number of this process's devices on a GPU.
+  // The number of this process's devices that are on a GPU.
   std::uint32_t devices_on(int gpu) const;
   // The name of a device in messages.
   std::string device_name(std::uint32_t device) const;
 
-  // Each process contributes the result of `make`. Returns all results in rank order
-  // (base/agreement.hpp). In a single process, returns only its own result.
+  // Each process contributes the result of `make`. Returns the results of all processes in rank
+  // order (base/agreement.hpp). In a single process, returns only the process's own result.
   std::vector<std::string> agree(const std::function<std::string()>& make) const;
 
   // Messages to and from the process that owns the device (base/processes.hpp).
@@ -85,20 +87,21 @@ class group_state {
   // Throws the first failure of any member or process. After a failure, every call throws it again.
   void check() const;
   // Blocks until the stream has ended. Also reports a chunk for which a stream has waited until the
-  // deadline, because such a wait has no deadline of its own. Calls `regularly` from time to time;
-  // an exception from `regularly` ends the wait.
+  // deadline, because a stream's wait has no deadline of its own. Calls `regularly` from time to
+  // time. An exception from `regularly` ends the wait.
   void synchronize(std::uint32_t device, cudaStream_t stream,
                    const std::function<void()>& regularly) const;
 
-  // The chunk for which a stream of this process waits, as a sentence. Empty if none is known to
-  // wait: no stream waits, or its work is in a graph, or the devices do not answer within 200 ms.
+  // The chunk for which a stream of this process waits, as a sentence. The text is empty if no wait
+  // is known. This is the case if no stream waits, if the stream's work is in a graph, or if the
+  // devices do not answer within 200 ms.
   std::string waits() const;
 
-  // Throws usage_error if a GPU that stands for several devices of this process has too few queues
-  // for another region.
+  // Throws usage_error if several devices of this process share a GPU and the GPU has too few
+  // queues for another region.
   void require_queues() const;
 
-  // The number of the next region; it is the same on all ranks.
+  // The number of the next region. It is the same on all ranks.
   std::uint32_t next_region() { return regions_++; }
   void add(group_member* member);
   void remove(group_member* member) noexcept;
@@ -111,7 +114,7 @@ class group_state {
 
   group_options options_;
   std::uint32_t rank_ = 0;
-  std::uint32_t size_ = 1;  // processes
+  std::uint32_t size_ = 1;  // number of processes
   std::uint32_t turns_ = 1;
   all_gather gather_;
   std::vector<int> ordinals_;
@@ -120,7 +123,8 @@ class group_state {
   mutable std::mutex mutex_;
   std::vector<group_member*> members_;
   mutable std::mutex
-      looking_;  // held while this thread reads the members, so that no member is removed
+      // This thread holds the mutex while it reads the members, so that no member is removed.
+      looking_;
   mutable std::string failure_;  // the first failure
   mutable std::mutex messages_;
   // Declared last, because its thread uses the other members.

@@ -1,4 +1,4 @@
-// Finds the chunk that a device of a region waits for, from the counters of its devices.
+// Finds the chunk for which a device of a region waits, from the counters of the region's devices.
 #pragma once
 
 #include <algorithm>
@@ -10,21 +10,23 @@ namespace interlace::cuda {
 
 // The counters of a device's chunks.
 struct counted_chunks {
-  bool running = false;             // whether an epoch is known to run
-  unsigned long long launches = 0;  // the exchanges that have found all chunks of their epoch ready
-  std::span<const unsigned long long> counters;  // over all epochs; empty if they are not known
-  std::span<const unsigned long long> targets;   // the targets of an epoch
+  bool running = false;  // whether an epoch is known to run
+  // The number of exchanges that have found all chunks of their epoch ready.
+  unsigned long long launches = 0;
+  // Sums over all epochs; empty if they are not known.
+  std::span<const unsigned long long> counters;
+  std::span<const unsigned long long> targets;  // targets of one epoch
 };
 
 struct late_count {
-  std::size_t device = 0;  // its place among the devices
+  std::size_t device = 0;  // index of the device among the devices
   std::size_t chunk = 0;
   unsigned long long seen = 0;
   unsigned long long target = 0;
 };
 
-// A device whose exchange has counted an epoch more than another device waits for that device, and
-// for none of its own chunks.
+// If the exchange of a device has counted one more epoch than another device, the first device
+// waits for the other one. It then waits for none of its own chunks.
 inline std::optional<late_count> find_late_chunk(std::span<const counted_chunks> devices) {
   std::optional<unsigned long long> fewest;
   for (const counted_chunks& one : devices)

@@ -22,7 +22,7 @@ namespace interlace::cuda {
 
 namespace {
 
-constexpr std::uintptr_t alignment = 16;  // the alignment of the agent's vectors
+constexpr std::uintptr_t alignment = 16;  // alignment of the agent's vectors
 
 // Throws usage_error unless both buffers can hold the replica. Gives `peers` access to the buffers.
 void check_memory(const region_memory& memory, std::uint64_t bytes, int ordinal,
@@ -47,7 +47,7 @@ constexpr std::size_t descriptors_at_once = 200;
 // The region watches this many epochs. It does not know whether earlier epochs still run.
 constexpr std::size_t watched_epochs = 64;
 
-// The id of the capture in which the stream takes part. 0 if there is no capture.
+// The id of the capture in which the stream takes part, or 0 if there is no capture.
 unsigned long long capture_of(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   unsigned long long id = 0;
@@ -144,15 +144,15 @@ shared_region::~shared_region() {
   release();
 }
 
-// Slightly more shared memory is allocated than is requested, so that no other allocation is shared
-// with it.
+// Allocates slightly more shared memory than is requested, so that the memory shares no allocation
+// with other memory.
 void* shared_region::take(const side& s, std::uint64_t bytes) {
   return memory_.take(s.ordinal, group_->is_shared() ? std::max(bytes, least_shared_bytes) : bytes);
 }
 
-// Exports the device's control words, front and back, as one line each for the other processes. If
-// memory needs descriptors, they are sent to these processes, which receive them once all processes
-// have exported.
+// Exports the device's control words, front and back. The text has one line for each of them and is
+// for the other processes. If memory needs descriptors, they are sent to these processes, which
+// receive the descriptors once all processes have exported.
 std::string shared_region::export_side(const side& s) {
   const std::uint64_t bytes = state_.elements * state_.element_bytes;
   const std::string where = label_ + " of device " + std::to_string(s.device) + ": the ";
@@ -204,8 +204,8 @@ void shared_region::import_from(std::uint32_t device, const std::string& texts) 
   }
 }
 
-// A process must not free memory that another process still maps. So all processes close their
-// mappings and report this. Processes that have ended are ignored.
+// A process must not free memory that another process still maps. All processes therefore close
+// their mappings and report this. Processes that have ended are ignored.
 void shared_region::leave() noexcept {
   imported_.clear();
   for (const bool sends : {true, false}) {
@@ -224,7 +224,7 @@ void shared_region::leave() noexcept {
   }
 }
 
-// While kernels spin, only a copy engine can write to their device.
+// While kernels spin, only a copy engine can write to the memory of their device.
 void shared_region::abandon() const noexcept {
   int before = 0;
   INTERLACE_CUDA_LOG(cudaGetDevice(&before));
@@ -306,7 +306,7 @@ std::string shared_region::describe(const wait_failure& late, bool expired) cons
 void shared_region::release() noexcept {
   int before = 0;
   INTERLACE_CUDA_LOG(cudaGetDevice(&before));
-  // Waits for all users of the memory, including the caller's streams.
+  // The region waits for all users of the memory, including the caller's streams.
   for (const side& s : sides_) {
     INTERLACE_CUDA_LOG(cudaSetDevice(s.ordinal));
     INTERLACE_CUDA_LOG(cudaDeviceSynchronize());
@@ -346,8 +346,8 @@ void shared_region::make_side(side& s, const region_spec& spec) {
     s.streams.assign(s.streams.size(), s.streams[0]);
   }
   for (std::uint32_t k = 0; k < 2 * n && !one; ++k) {
-    // High priority: when a block of the kernel ends, an agent gets the free place before another
-    // block of the kernel does.
+    // The streams have high priority. When a block of the kernel ends, an agent then gets the free
+    // place before another block of the kernel does.
     INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&s.streams[k], cudaStreamNonBlocking,
                                                       k == s.device ? greatest : least));
   }
@@ -384,8 +384,8 @@ void shared_region::make_side(side& s, const region_spec& spec) {
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
 }
 
-// The first copy between two GPUs initialises resources and may wait for both GPUs. That must not
-// happen once kernels wait for each other.
+// The first copy between two GPUs initialises resources and may wait for both GPUs. It must not
+// happen once kernels wait for each other, so it is made here.
 void shared_region::warm_up(const side& s) const {
   const current_device on(s.ordinal);
   for (std::uint32_t to = 0; to < group_->devices(); ++to) {
@@ -492,7 +492,8 @@ void shared_region::exchange(std::uint32_t device, cudaStream_t stream) {
                       " on another stream, or in another capture, than its epoch began");
   }
   if (s.audit.first != nullptr) launch_audit(s.barrier, s.audit, s.tracking.table, stream);
-  // Enqueued before the streams' waits. If the check finds an error, it releases these waits.
+  // The check is enqueued before the streams' waits. If the check finds an error, it releases these
+  // waits.
   if (!s.chunks.empty()) launch_check(s.barrier, s.tracking.table, stream);
   how_->deliver(state_, s);
   exchange_arguments e;

@@ -1,11 +1,12 @@
-// A region of a group: its memory, its streams, and the work that begin and exchange enqueue.
+// A region of a group. It has the region's memory and streams, and enqueues the work of begin and
+// exchange.
 //
 // interlace/cuda/region/exchange.hpp describes the order that keeps replicas right. In a group, the
-// caller's stream takes the place of a device's main stream: all work of a device on the region in
-// one epoch is between two exchanges on that stream. Copies and agents on the region's own streams
-// start after the work that was on the caller's stream at begin or exchange. The caller's stream
-// waits for them before the exchange's barrier. Each region has barriers of its own, so two regions
-// can be exchanged on two streams at the same time.
+// caller's stream takes the place of a device's main stream. All work of a device on the region in
+// one epoch lies between two exchanges on that stream. Copies and agents on the region's own
+// streams start after the work that was on the caller's stream at begin or exchange. The caller's
+// stream waits for these copies and agents before the exchange's barrier. Each region has barriers
+// of its own, so two regions can be exchanged on two streams at the same time.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -30,7 +31,7 @@ namespace interlace::cuda {
 
 class shared_region final : public group_member {
  public:
-  // If the caller gives no memory, the region allocates its own.
+  // Makes a region. If the caller gives no memory, the region allocates its own memory.
   shared_region(std::shared_ptr<group_state> group, const region_spec& spec,
                 const std::vector<region_memory>& memory);
   ~shared_region() override;
@@ -62,7 +63,7 @@ class shared_region final : public group_member {
   void exchange(std::uint32_t device, cudaStream_t stream);
 
  private:
-  // Two events, before and after the work that begin and exchange enqueue.
+  // Two events, one before and one after the work that begin and exchange enqueue.
   struct watched_epoch {
     cudaEvent_t begun = nullptr;
     cudaEvent_t ended = nullptr;
@@ -71,26 +72,26 @@ class shared_region final : public group_member {
   struct side : region_side {
     region_audit audit;
     wait_failure* failure = nullptr;
-    // A stream that ends waits and reads counters, and runs no other work.
+    // A stream that ends waits and reads counters. It runs no other work.
     cudaStream_t rescue = nullptr;
-    // The last epochs that are not captured and in which streams wait for chunks, as a ring.
+    // The last epochs in which streams wait for chunks and that are not captured, as a ring.
     std::vector<watched_epoch> epochs;
-    std::size_t enqueued = 0;      // the number of these epochs so far
-    std::vector<counter> targets;  // the targets of the chunks
-    counter* seen = nullptr;       // in host memory: the launches and counters that were read last
-    bool reading = false;          // a read on `rescue` is in flight
+    std::size_t enqueued = 0;      // number of such epochs so far
+    std::vector<counter> targets;  // targets of the chunks
+    counter* seen = nullptr;       // launches and counters that were read last, in host memory
+    bool reading = false;          // whether a read on `rescue` is in flight
     bool begun = false;
-    bool moved = false;              // true once an epoch that is not captured has been enqueued
-    unsigned long long capture = 0;  // the capture of the stream at begin; 0: no capture
+    bool moved = false;              // whether an epoch that is not captured has been enqueued
+    unsigned long long capture = 0;  // capture of the stream at begin; 0 if there was no capture
   };
 
-  // The number of the watched epoch that is running. Epochs count from 1; 0 if none is known to
-  // run.
+  // The number of the watched epoch that is running. Epochs are numbered from 1. The result is 0 if
+  // no epoch is known to run.
   static std::size_t running(const side& s);
   failure_words words() const;
   side& side_of(std::uint32_t device);
   const side& side_of(std::uint32_t device) const;
-  // Topics of messages between processes about this region.
+  // The topics of messages between processes about this region.
   enum class about : std::uint64_t { memory, end };
   std::uint64_t tag(about what) const {
     return std::uint64_t{id_} * 2 + static_cast<std::uint64_t>(what);
@@ -111,8 +112,8 @@ class shared_region final : public group_member {
   const region_mechanism* how_ = nullptr;
   device_memory memory_;
   imported_memory imported_;
-  std::vector<descriptor> exported_;  // descriptors that this process exported, in the order of its
-                                      // text
+  std::vector<descriptor> exported_;  // descriptors that this process exported, in the order of
+                                      // their text
   // Holds the wait_failure of each local device, `seen`, and a word whose value is 1.
   std::unique_ptr<mapped_memory> host_;
   const unsigned int* one_ = nullptr;

@@ -54,7 +54,7 @@ launch_tracking make_tracking(device_memory& memory, int ordinal,
   table.launches = made.launches;
   table.copy_threads = state.options.agent_threads;
   if (!state.options.transfers) {
-    // Nothing waits for the chunks.
+    // No stream and no agent waits for the chunks.
   } else if (waits) {
     table.flags = static_cast<unsigned int*>(put(std::vector<unsigned int>(count, 0)));
   } else if (waiter == chunk_waiter::agent) {

@@ -1,5 +1,5 @@
-// The tables of one kind of tracked launch in its device's memory, and the copies of its chunks by
-// copy engines.
+// The tables in a device's memory for one kind of tracked launch, and the copies of the launch's
+// chunks by copy engines.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,10 +18,10 @@ namespace interlace::cuda {
 
 struct launch_tracking {
   kernel::chunk_table table;
-  counter* launches = nullptr;      // the number of finished launches; equal to table.launches
+  counter* launches = nullptr;  // number of finished launches; the same pointer as table.launches
   unsigned int* started = nullptr;  // two words for the polling agent
 
-  // The work of the exchange for this launch.
+  // What the exchange must do for this launch.
   tracked_launch over() const {
     if (started != nullptr) return {.launches = launches, .words = started, .count = 2};
     return {.launches = launches,
@@ -33,9 +33,9 @@ struct launch_tracking {
 // Who waits for complete chunks.
 enum class chunk_waiter : std::uint8_t { nobody, streams, agent };
 
-// Copies the tables to the memory of the GPU, with all counts 0, and blocks until done. If blocks
-// announce their ranges themselves, `announced.first` has a single entry. Throws usage_error if
-// streams would have to wait for too many chunks.
+// Copies the tables to the memory of the GPU, with all counts 0, and blocks until the copy is done.
+// If blocks announce their ranges themselves, `announced.first` has a single entry. Throws
+// usage_error if streams would have to wait for too many chunks.
 launch_tracking make_tracking(device_memory& memory, int ordinal,
                               const std::vector<kernel::chunk>& chunks,
                               const kernel::publications& announced, std::uint32_t region,
@@ -45,20 +45,21 @@ launch_tracking make_tracking(device_memory& memory, int ordinal,
 std::uint32_t receivers(const std::vector<kernel::chunk>& chunks);
 
 // The number of copy streams to each of `peers`. A stream takes microseconds to switch to the next
-// chunk, and its engine is idle for that time. Copies to several devices fill that time. More
-// streams than engines would cost more.
+// chunk, and the stream's engine is idle for that time. With copies to several devices, other
+// copies fill that time. More streams than engines would only add costs.
 std::uint32_t copy_lanes(std::uint32_t peers);
 
-// A stream that copies chunks to a peer: every lanes-th chunk, beginning with chunk `lane`.
+// A stream that copies chunks to a peer. It copies every lanes-th chunk, beginning with chunk
+// `lane`.
 struct copy_stream {
-  std::uint32_t which = 0;  // the stream's index among the device's copy streams
+  std::uint32_t which = 0;  // index of the stream among the device's copy streams
   std::uint32_t peer = 0;
   std::uint32_t lane = 0;
   std::uint32_t lanes = 1;
 };
 
-// Calls f with each copy stream of a device that sends chunks to `peers`. The first are those to
-// the next device.
+// Calls f with each copy stream of a device that sends chunks to `peers`. The streams to the next
+// device come first.
 template <class F>
 void each_copy_stream(std::uint32_t peers, std::uint32_t device, std::uint32_t devices,
                       const F& f) {
@@ -72,8 +73,9 @@ void each_copy_stream(std::uint32_t peers, std::uint32_t device, std::uint32_t d
   }
 }
 
-// Enqueues a wait and a copy for each chunk of the copy stream. Call it after the kernel is
-// enqueued: if there is only one hardware queue, waits ahead of the kernel would be a deadlock.
+// Enqueues a wait and a copy for each chunk of the copy stream. Call this function after the kernel
+// is enqueued. If there is only one hardware queue, waits ahead of the kernel would cause a
+// deadlock.
 void enqueue_chunk_copies(const std::vector<kernel::chunk>& chunks,
                           const kernel::chunk_table& table, const copy_stream& how,
                           const std::byte* from, std::byte* to, cudaStream_t stream);

@@ -47,7 +47,7 @@ __device__ inline bool node_failed(const barrier_arguments& a) {
 }
 
 // Notes that the device stopped waiting because another process reported a failure. Does nothing if
-// the device has a failure of its own to report.
+// the device itself has a failure to report.
 __device__ inline void note_elsewhere(const barrier_arguments& a) {
   volatile wait_failure* f = a.failure;
   if (f->what != failed_wait::none) return;
@@ -56,7 +56,7 @@ __device__ inline void note_elsewhere(const barrier_arguments& a) {
   f->what = failed_wait::elsewhere;
 }
 
-// Returns once `done` returns true. Also returns after the deadline, or once any device of the node
+// Waits until `done` returns true. Also returns after the deadline, or once any device of the node
 // has failed.
 template <class Done, class Expired>
 __device__ void wait_until(const barrier_arguments& a, Done done, Expired expired) {

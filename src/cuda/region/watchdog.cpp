@@ -23,7 +23,8 @@ bool all_idle(const std::vector<watched_device>& devices) {
   return idle;
 }
 
-// A stream that waits for no other stream. It accesses the memory of devices while they run.
+// A stream that waits for no other stream, and that can access the memory of devices while they
+// run.
 class aside {
  public:
   explicit aside(int ordinal) {
@@ -106,7 +107,7 @@ void let_go(const std::vector<watched_device>& devices) {
 
 bool await_streams(const std::vector<watched_device>& devices, double deadline_s) {
   const current_device restore(devices.front().ordinal);
-  constexpr seconds eager{0.01};  // for this long, the host checks the streams without pauses
+  constexpr seconds eager{0.01};  // for this long, the host polls the streams without pauses
   constexpr std::chrono::microseconds pause{50};
   const seconds between{deadline_s / 4};
   const auto begun = clock::now();

@@ -1,4 +1,4 @@
-// Adds a deadline to the waits of streams for chunks. CUDA gives these waits none.
+// Adds a deadline to the waits of streams for chunks. CUDA gives these waits no deadline.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,16 +15,16 @@ struct watched_device {
   int ordinal = 0;
   std::vector<cudaStream_t> streams;
   device_control* control = nullptr;
-  wait_failure* failure = nullptr;            // the device's failure, in host memory
+  wait_failure* failure = nullptr;            // failure of the device, in host memory
   std::vector<kernel::chunk_table> launches;  // launches with chunks for which streams may wait
 };
 
-// Blocks until all streams have ended. If no device announces elements of a chunk or enters an
-// exchange until the deadline, the function names the late chunk in a device's `failure`. It then
-// marks all devices as failed, so that the waits of kernels end, and releases the waits of streams.
-// The copies after these waits then have wrong contents. Returns false if a kernel hangs, so that
-// streams are still busy after the deadline has passed a second time. The caller must handle errors
-// of streams.
+// Blocks until all streams have ended. The deadline passes if no device announces elements of a
+// chunk or enters an exchange for that time. The function then names the late chunk in a device's
+// `failure`. It marks all devices as failed, so that the waits of kernels end, and it releases the
+// waits of streams. The copies after these waits then have wrong contents. Returns false if a
+// kernel hangs, so that streams are still busy after the deadline has passed a second time. The
+// caller must handle errors of streams.
 bool await_streams(const std::vector<watched_device>& devices, double deadline_s);
 
 }  // namespace interlace::cuda
