@@ -78,9 +78,9 @@ def bars(
                 f'fill="{color}"/>'
             )
             words = f"{value:.2f}" if value < 1 else f"{value:.1f}"
-            # A number that would cross the line is behind it.
-            behind = at if long + 40 > link * scale else LEFT + long
-            text(behind + 5, y + 11, words, "faint")
+            # A number that would cross the line stands to its right.
+            place = at if long + 40 > link * scale else LEFT + long
+            text(place + 5, y + 11, words, "faint")
             y += BAR
         y += GAP
     made.append(

@@ -157,7 +157,8 @@ struct blocks_side {
 // How a batch of blocks was enqueued.
 enum class blocks_way : std::uint8_t {
   nothing,       // every block has 0 bytes
-  kernel,        // one kernel reads or writes the host's memory over the link
+  kernel,        // one kernel reads or writes the host's memory over the link; of a large batch,
+                 // kernels on other GPUs may copy parts over their links
   driver_batch,  // one call of cuMemcpyBatchAsync
   copies,        // a plain copy for each block
   staged,        // kernels to or from page-locked memory, and host copies between that memory and

@@ -141,6 +141,33 @@ block_shape shape_of(const block_list& list) {
   return found;
 }
 
+block_list part_of(const block_list& list, std::size_t first, std::size_t count) {
+  block_list made = list;
+  for (block_side* side : {&made.to, &made.from}) {
+    if (side->numbers == nullptr)
+      side->base += first * side->scale;
+    else
+      side->numbers = static_cast<const std::byte*>(side->numbers) + first * (side->wide ? 8 : 4);
+  }
+  if (made.sizes != nullptr) made.sizes += first;
+  made.count = count;
+  return made;
+}
+
+std::size_t blocks_within(const block_list& list, std::size_t first, std::uint64_t bytes) {
+  const std::size_t left = list.count - first;
+  if (list.sizes == nullptr)
+    return list.bytes == 0 ? left
+                           : std::min<std::size_t>(left, (bytes + list.bytes / 2) / list.bytes);
+  std::uint64_t sum = 0;
+  for (std::size_t at = 0; at < left; ++at) {
+    const std::uint64_t size = list.sizes[first + at];
+    if (sum + size / 2 >= bytes && size != 0) return at;
+    sum += size;
+  }
+  return left;
+}
+
 block_layout layout_of(const block_list& list, const block_shape& shape, std::size_t parts_wanted) {
   block_layout made;
   made.even = shape.even;

@@ -87,6 +87,12 @@ struct block_shape {
 // Throws usage_error for a block that reaches past the last address.
 block_shape shape_of(const block_list& list);
 
+// The blocks from `first` on.
+block_list part_of(const block_list& list, std::size_t first, std::size_t count);
+
+// The number of blocks, from `first` on, whose bytes together come closest to `bytes`.
+std::size_t blocks_within(const block_list& list, std::size_t first, std::uint64_t bytes);
+
 // How the addresses of a batch are written for the kernel. The kernel for even blocks takes whole
 // blocks or equal parts of blocks; the other kernel takes pieces of any sizes.
 struct block_layout {

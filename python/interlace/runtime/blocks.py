@@ -120,8 +120,9 @@ def copy_blocks(
     """Copy many blocks between the host's memory and a GPU, or inside a GPU, by one call.
 
     The call enqueues the batch in the way that is predicted to be the fastest: one kernel that
-    reads or writes the host's memory over the link, one batch of the driver, or plain copies. The
-    host does not wait, and spends no time in Python for each block. The batch runs after all
+    reads or writes the host's memory over the link, one batch of the driver, or plain copies. With
+    several GPUs, kernels on other GPUs can copy parts of a large batch over their links. The host
+    does not wait, and spends no time in Python for each block. The batch runs after all
     earlier work of its stream and before all later work. Blocks are copied in any order. If two
     destinations overlap, each byte comes from one of their blocks. A stream that is being captured
     receives the batch as a node of its graph.

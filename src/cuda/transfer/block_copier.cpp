@@ -265,7 +265,59 @@ block_report block_copier::try_kernel(const plan::block_list& list, CUstream_st*
   return report;
 }
 
-copied_blocks block_copier::copy(const block_batch& batch, CUstream_st* stream) {
+// Copies a part on a GPU that helps. Returns false if nothing was launched.
+bool block_copier::launch_on(const block_help::gpu& helper, CUctx_st* owner,
+                             const plan::block_list& part, unsigned thread_blocks) {
+  try {
+    const in_context on(driver_, helper.context);
+    const plan::block_shape shape = plan::shape_of(part);
+    if (shape.blocks == 0) return true;
+    if (find_places(driver_, known_, helper.context, part, shape, owner).ends !=
+        block_ends::one_gpu)
+      return false;
+    resources* const by = resources_of(helper.context);
+    return by != nullptr && launch(*by, part, plan::layout_of(part, shape, thread_blocks),
+                                   thread_blocks, helper.stream, nullptr);
+  } catch (const device_error&) {
+    return false;
+  }
+}
+
+// Cuts the list into a part for each GPU that helps, and a part for the stream's own GPU. The own
+// GPU also copies the parts that a helper cannot copy.
+void block_copier::copy_with_help(block_help& help, CUctx_st* context, resources& by,
+                                  const plan::block_list& list, const plan::block_shape& shape,
+                                  unsigned thread_blocks, CUstream_st* stream) {
+  std::vector<plan::block_list> own;
+  try {
+    std::size_t first = 0;
+    for (const block_help::gpu& one : help.gpus()) {
+      const auto bytes =
+          static_cast<std::uint64_t>(one.share * static_cast<double>(shape.bytes) + 0.5);
+      const std::size_t count = plan::blocks_within(list, first, bytes);
+      const plan::block_list part = plan::part_of(list, first, count);
+      first += count;
+      if (count != 0 && !launch_on(one, context, part, thread_blocks)) own.push_back(part);
+    }
+    if (first < list.count) own.push_back(plan::part_of(list, first, list.count - first));
+    for (const plan::block_list& part : own) {
+      const plan::block_shape of = plan::shape_of(part);
+      if (of.blocks != 0 && !launch(by, part, plan::layout_of(part, of, thread_blocks),
+                                    thread_blocks, stream, nullptr))
+        (void)copy_by_driver(part, blocks_way::copies, stream);
+    }
+  } catch (...) {
+    try {
+      help.finish();
+    } catch (const device_error&) {  // all work is complete
+    }
+    throw;
+  }
+  help.finish();
+}
+
+copied_blocks block_copier::copy(const block_batch& batch, CUstream_st* stream,
+                                 const block_helpers& helpers) {
   const plan::block_list list{.to = side_of(batch.dst, "destination"),
                               .from = side_of(batch.src, "source"),
                               .sizes = batch.sizes,
@@ -329,6 +381,22 @@ copied_blocks block_copier::copy(const block_batch& batch, CUstream_st* stream) 
                 .copies_possible = wanted(blocks_way::copies),
                 .most_thread_blocks = batch.most_thread_blocks != 0 ? batch.most_thread_blocks
                                                                     : options_.most_thread_blocks});
+  if (helpers && by != nullptr && !capture.active && batch.only == blocks_way::nothing &&
+      places.to_host != places.from_host) {
+    const auto time_of = [&](plan::block_way way) {
+      return choice.predicted_us.at(static_cast<std::size_t>(way));
+    };
+    const auto help = helpers({.to_gpu = places.from_host,
+                               .context = context,
+                               .stream = stream,
+                               .bytes = shape.bytes,
+                               .kernel_us = time_of(plan::block_way::kernel),
+                               .best_us = time_of(choice.way)});
+    if (help != nullptr) {
+      copy_with_help(*help, context, *by, list, shape, choice.thread_blocks, stream);
+      return {blocks_way::kernel, shape.bytes};
+    }
+  }
   if (by != nullptr && choice.way == plan::block_way::kernel &&
       launch(*by, list, plan::layout_of(list, shape, choice.thread_blocks), choice.thread_blocks,
              stream, capture.graph))

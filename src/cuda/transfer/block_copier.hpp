@@ -8,6 +8,7 @@
 // | the machine's profile                        | block_profile_file                        |
 // | the kernels, and their launch                | block_kernels (.ptx), block_arguments     |
 // | memory for lists that a kernel reads         | pinned_rooms                              |
+// | other GPUs that copy a part                  | block_help, lent_gpus                     |
 #pragma once
 
 #include <array>
@@ -20,6 +21,7 @@
 #include <span>
 #include <string>
 
+#include "cuda/transfer/block_help.hpp"
 #include "cuda/transfer/block_kernels.hpp"
 #include "cuda/transfer/block_memory.hpp"
 #include "cuda/transfer/driver_table.hpp"
@@ -86,8 +88,9 @@ class block_copier {
   // says why. The lists may change as soon as the call returns. Throws usage_error for a block that
   // reaches past the last address, and device_error if the driver fails; then nothing is enqueued.
   block_report try_kernel(const plan::block_list& list, CUstream_st* stream);
-  // Keeps the promises of `copier::copy_blocks_async`.
-  copied_blocks copy(const block_batch& batch, CUstream_st* stream);
+  // Keeps the promises of `copier::copy_blocks_async`. `helpers` may be empty.
+  copied_blocks copy(const block_batch& batch, CUstream_st* stream,
+                     const block_helpers& helpers = {});
 
  private:
   struct resources {
@@ -105,6 +108,11 @@ class block_copier {
   blocks_way copy_by_driver(const plan::block_list& list, blocks_way way, CUstream_st* stream);
   void copy_staged(CUctx_st* context, const plan::block_list& list, const block_places& places,
                    CUstream_st* stream);
+  void copy_with_help(block_help& help, CUctx_st* context, resources& by,
+                      const plan::block_list& list, const plan::block_shape& shape,
+                      unsigned thread_blocks, CUstream_st* stream);
+  bool launch_on(const block_help::gpu& helper, CUctx_st* owner, const plan::block_list& part,
+                 unsigned thread_blocks);
   bool launch(resources& by, const plan::block_list& list, const plan::block_layout& layout,
               unsigned thread_blocks, CUstream_st* stream, CUgraph_st* graph);
 

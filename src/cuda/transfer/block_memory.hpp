@@ -70,7 +70,10 @@ class known_allocations {
 // Looks at the memory of every block; of a list without blocks, at the two extents. `context` is
 // that of the GPU that copies; it must be current. Asks the driver once for each allocation that is
 // in `known`, and twice for any other allocation. Throws device_error if the driver fails.
+// `peer` is a context of another GPU whose plain memory the GPU can use like its own. If `peer` is
+// given, all memory of GPUs must be that GPU's.
 block_places find_places(const driver_table& driver, known_allocations& known, CUctx_st* context,
-                         const plan::block_list& list, const plan::block_shape& shape);
+                         const plan::block_list& list, const plan::block_shape& shape,
+                         CUctx_st* peer = nullptr);
 
 }  // namespace interlace::cuda

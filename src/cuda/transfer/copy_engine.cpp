@@ -10,6 +10,7 @@
 #include "cuda/transfer/copy_planner.hpp"
 #include "cuda/transfer/copy_routes.hpp"
 #include "cuda/transfer/copy_runner.hpp"
+#include "cuda/transfer/lent_gpus.hpp"
 #include "cuda/transfer/link_usage.hpp"
 #include "interlace/base/errors.hpp"
 
@@ -228,7 +229,14 @@ void copy_engine::copy_batch(std::span<const batch_part> copies, CUstream_st* st
 }
 
 blocks_way copy_engine::copy_blocks(const block_batch& batch, CUstream_st* stream) {
-  const copied_blocks copied = blocks_.copy(batch, stream);
+  block_helpers helpers;
+  if (options_.executor != copy_executor::direct)
+    helpers = [&](const block_need& need) -> std::unique_ptr<block_help> {
+      multi_path* const on = reaches_threshold(need.bytes) ? started() : nullptr;
+      if (on == nullptr) return nullptr;
+      return lend_gpus({on->gpus, on->routes, on->planner, on->runner.streams(), on->usage}, need);
+    };
+  const copied_blocks copied = blocks_.copy(batch, stream, helpers);
   accounts_.add_bytes(copied.bytes);
   return copied.way;
 }

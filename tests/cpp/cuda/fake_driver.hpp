@@ -144,6 +144,11 @@ class driver {
     const std::lock_guard lock(mutex_);
     return errors_;
   }
+  // The number of kernels for blocks that were launched on a GPU.
+  int block_kernels(int gpu) {
+    const std::lock_guard lock(mutex_);
+    return block_kernels_[gpu];
+  }
   std::uint64_t calls(const std::string& function) {
     const std::lock_guard lock(mutex_);
     return calls_[function];
@@ -479,6 +484,21 @@ class driver {
     return std::make_shared<reduction>(
         gpu->number, name, *static_cast<const cuda::reduction_arguments*>(parameters[0]));
   }
+  static bool kernels_reach(const device& on, const block& memory) {
+    switch (memory.what) {
+      case kind::pinned:
+        return true;
+      case kind::gpu:
+        return memory.gpu == on.number || on.peers[static_cast<std::size_t>(memory.gpu)];
+      case kind::virtual_gpu:
+      case kind::pool_gpu:
+        return memory.gpu == on.number || memory.access.contains(on.number);
+      case kind::pageable:
+      case kind::managed:
+        break;
+    }
+    return false;
+  }
   // The block kernel that a launch or a node names; null if it names another kernel.
   std::shared_ptr<block_kernel> blocks_of(CUfunc_st* function, void** parameters, unsigned grid,
                                           unsigned threads, unsigned shared_bytes) {
@@ -494,10 +514,10 @@ class driver {
         if (one.bytes == 0) continue;
         if (of == nullptr || begin + one.bytes > of->base + of->bytes)
           error("a block reaches outside of its memory");
-        else if (of->what == kind::pageable || of->what == kind::managed ||
-                 (of->what != kind::pinned && of->gpu != gpu->number))
+        else if (!kernels_reach(*gpu, *of))
           error("a block lies in memory that the kernel's GPU cannot use");
       }
+    ++block_kernels_[gpu->number];
     return made;
   }
   // A kernel runs on its GPU, and uses only memory of that GPU.
@@ -589,6 +609,7 @@ class driver {
   std::vector<std::unique_ptr<std::pair<device*, std::string>>> functions_;
   std::vector<std::string> errors_;
   std::map<std::string, std::uint64_t> calls_;
+  std::map<int, int> block_kernels_;  // by GPU
   std::map<std::string, std::pair<int, int>> failing_;
   std::set<std::string> unreliable_;
   double failure_rate_ = 0;

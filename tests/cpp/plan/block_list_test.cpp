@@ -154,6 +154,30 @@ TEST(block_list, a_few_large_blocks_are_cut_into_equal_parts) {
   EXPECT_EQ(whole.bytes(), 16U);
 }
 
+TEST(block_list, parts_are_cut_by_their_bytes) {
+  const std::array<std::uint32_t, 4> rows{9, 8, 7, 6};
+  const std::array<std::uint64_t, 4> sizes{100, 0, 300, 200};
+  const block_list list{.to = {.base = 1000, .scale = 10},
+                        .from = {.numbers = rows.data(), .wide = false},
+                        .sizes = sizes.data(),
+                        .count = 4};
+  EXPECT_EQ(blocks_within(list, 0, 0), 0U);
+  EXPECT_EQ(blocks_within(list, 0, 100), 2U);  // a block of 0 bytes comes along
+  EXPECT_EQ(blocks_within(list, 0, 240), 2U);
+  EXPECT_EQ(blocks_within(list, 0, 260), 3U);
+  EXPECT_EQ(blocks_within(list, 2, 1000), 2U);
+  const block_list part = part_of(list, 2, 2);
+  std::vector<std::array<std::uint64_t, 3>> found;
+  each_block(part, [&](std::size_t, std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
+    found.push_back({part.to.base + to * part.to.scale, from, bytes});
+    return true;
+  });
+  EXPECT_EQ(found, (std::vector<std::array<std::uint64_t, 3>>{{1020, 7, 300}, {1030, 6, 200}}));
+  const block_list even{.to = {}, .from = {}, .bytes = 64, .count = 10};
+  EXPECT_EQ(blocks_within(even, 0, 64 * 3 + 20), 3U);
+  EXPECT_EQ(blocks_within(even, 8, 64 * 3), 2U);
+}
+
 TEST(block_list, an_empty_list_has_no_shape) {
   const block_shape shape = shape_of({.to = {}, .from = {}, .bytes = 0, .count = 5});
   EXPECT_EQ(shape.blocks, 0U);

@@ -1,0 +1,50 @@
+// Other GPUs that copy a part of a batch of blocks, each over its own link to the host.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cuda/transfer/driver_table.hpp"
+
+namespace interlace::cuda {
+
+// A batch between the host's memory and the memory of a GPU.
+struct block_need {
+  bool to_gpu = true;
+  CUctx_st* context = nullptr;  // of the GPU
+  CUstream_st* stream = nullptr;
+  std::uint64_t bytes = 0;
+  double kernel_us = 0;  // the predicted time of the kernel on this GPU alone
+  double best_us = 0;    // the predicted time of the fastest way without help
+};
+
+// GPUs that are lent to one batch. Their kernels can use the memory of the batch's GPU.
+class block_help {
+ public:
+  struct gpu {
+    CUctx_st* context = nullptr;
+    // What is launched on this stream runs after the earlier work of the batch's stream.
+    CUstream_st* stream = nullptr;
+    double share = 0;  // of the batch's bytes
+  };
+
+  virtual ~block_help() = default;
+  block_help(const block_help&) = delete;
+  block_help& operator=(const block_help&) = delete;
+
+  virtual const std::vector<gpu>& gpus() const = 0;
+  // Later work of the batch's stream runs after what was launched on the streams. Call this once,
+  // after the last launch, also if nothing was launched. Throws device_error; then all launched
+  // work is complete.
+  virtual void finish() = 0;
+
+ protected:
+  block_help() = default;
+};
+
+// Null if no GPU can help. Throws device_error if the driver fails.
+using block_helpers = std::function<std::unique_ptr<block_help>(const block_need&)>;
+
+}  // namespace interlace::cuda
