@@ -27,6 +27,7 @@ SHOWN = {
 KERNELS = {"compute": "products of matrices", "memory": "reads and writes of memory"}
 PARKED = {
     "interlace": "`interlace.park`, `resume`",
+    "interlace-gpu": "`interlace.park` to another GPU",
     "cumem": "replica of vLLM's sleep mode",
     "torch_memory_saver": "`torch_memory_saver`",
 }

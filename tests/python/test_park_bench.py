@@ -49,7 +49,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     made: Any = ModuleType("torch")
     made.__version__ = "0"
     made.__spec__ = importlib.util.spec_from_loader("torch", None)
-    made.cuda = SimpleNamespace(is_available=lambda: True)
+    made.cuda = SimpleNamespace(is_available=lambda: True, device_count=lambda: 1)
     monkeypatch.setitem(sys.modules, "torch", made)
     return made  # type: ignore[no-any-return]
 
@@ -58,7 +58,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_the_file_and_the_table(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(method: str, most: int, repeats: int, seconds: float | None) -> dict[str, Any]:
         assert (most, repeats, seconds) == (64 * MIB, 3, None)
-        return {"row": row(method), "link": [55.0, 54.0], "gpu": "H9", "cuda": "13.0"}
+        return {"row": row(method), "link": [55.0, 54.0], "gpu": "1 x H9", "cuda": "13.0"}
 
     monkeypatch.setattr(park_bench, "_run_method", measured)
     out, html = tmp_path / "out.json", tmp_path / "out.html"
@@ -73,7 +73,10 @@ def test_the_file_and_the_table(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     assert document["bytes"] == sum(park_bench.sizes(64 * MIB))
     assert document["link_to_host_gb_per_s"] == 55
     assert [one["method"] for one in document["rows"]] == ["interlace", "cumem"]
-    assert document["left_out"] == {"torch_memory_saver": "it is not installed"}
+    assert document["left_out"] == {
+        "interlace-gpu": "PyTorch finds one GPU",
+        "torch_memory_saver": "it is not installed",
+    }
     assert "torch_memory_saver is left out: it is not installed." in ran.out
     assert "1 tensors wrong." in ran.out
     assert re.search(r"^interlace +1\.0+ +0\.00 +0\.50* +", ran.out, re.MULTILINE)
@@ -84,7 +87,7 @@ def test_a_peer_that_fails_is_left_out(run: Run, monkeypatch: pytest.MonkeyPatch
     def measured(method: str, *_: Any) -> dict[str, Any]:
         if method == "cumem":
             raise RunFailure("cumem ended with code 1: no memory")
-        return {"row": row(method), "link": [55.0, 54.0], "gpu": "H9", "cuda": "13.0"}
+        return {"row": row(method), "link": [55.0, 54.0], "gpu": "1 x H9", "cuda": "13.0"}
 
     monkeypatch.setattr(park_bench, "_run_method", measured)
     ran = run("bench", "park", "--methods", "interlace,cumem")
@@ -112,7 +115,7 @@ def test_a_process_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--methods", "a"], "--methods a: give some of interlace, cumem, torch_memory_saver"),
+        (["--methods", "a"], "--methods a: give some of interlace, interlace-gpu, cumem, "),
         (["--methods", "cumem,cumem"], "each at most once"),
         (["--bytes", "1M"], "--bytes"),
         (["--limit", "0"], "--limit 0"),

@@ -32,10 +32,10 @@ from interlace.model.results import BENCHMARK_FORMAT, BenchmarkFile, provenance
 from interlace.model.run import RunFailure
 from interlace.study.load_model import ELEMENT, shapes
 
-OWN, CUMEM, SAVER = "interlace", "cumem", "torch_memory_saver"
-METHODS = (OWN, CUMEM, SAVER)
+OWN, TO_GPU, CUMEM, SAVER = "interlace", "interlace-gpu", "cumem", "torch_memory_saver"
+METHODS = (OWN, TO_GPU, CUMEM, SAVER)
 POOL = "interlace bench park"
-GPU = 0
+GPU, OTHER_GPU = 0, 1
 LEAST_BYTES = 64 * MIB  # no further copy of the model is added if fewer bytes are left
 LINK_BYTES = GIB
 LINK_REPEATS = 5
@@ -126,6 +126,13 @@ class _Interlace:
 
     def allocations(self) -> int:
         return int(_parking().parked_memory()[POOL].allocations)
+
+
+class _ToGpu(_Interlace):
+    """The contents go to the memory of another GPU."""
+
+    def park(self) -> None:
+        _parking().park(POOL, f"gpu:{OTHER_GPU}")
 
 
 class _Saver:
@@ -282,7 +289,7 @@ class _Cumem:
         return len(self._segments)
 
 
-_HOW: dict[str, Any] = {OWN: _Interlace, CUMEM: _Cumem, SAVER: _Saver}
+_HOW: dict[str, Any] = {OWN: _Interlace, TO_GPU: _ToGpu, CUMEM: _Cumem, SAVER: _Saver}
 
 
 # --- the process of a method ----------------------------------------------------------------------
@@ -356,7 +363,7 @@ def measure(method: str, most: int, repeats: int) -> dict[str, Any]:
     return {
         "row": msgspec.to_builtins(row),
         "link": _link(torch),
-        "gpu": torch.cuda.get_device_name(GPU),
+        "gpu": f"{torch.cuda.device_count()} x {torch.cuda.get_device_name(GPU)}",
         "cuda": torch.version.cuda,
     }
 
@@ -403,6 +410,9 @@ def run(most: int, methods: list[str], repeats: int, limit: int | None = None) -
     left_out: dict[str, str] = {}
     wanted = list(methods)
     versions = _versions(wanted, left_out)
+    if TO_GPU in wanted and torch.cuda.device_count() < 2:
+        left_out[TO_GPU] = "PyTorch finds one GPU"
+        wanted.remove(TO_GPU)
     found = {}
     with progress("park", len(wanted)) as tick:
         for method in wanted:
@@ -424,7 +434,7 @@ def run(most: int, methods: list[str], repeats: int, limit: int | None = None) -
         benchmark="park",
         **provenance(),
         driver=driver,
-        machine={"node": "cuda", "name": f"1 x {first['gpu']}", "cuda": first["cuda"]},
+        machine={"node": "cuda", "name": first["gpu"], "cuda": first["cuda"]},
         torch=str(torch.__version__),
         versions=versions,
         left_out=left_out,
