@@ -122,10 +122,11 @@ class Machine:
 
     def description(self) -> dict[str, Any]:
         properties = self.torch.cuda.get_device_properties(self.device)
+        gpus = self.torch.cuda.device_count()  # other GPUs can help
         return {
             "node": "cuda",
-            "name": f"1 x {properties.name}",
-            "gpus": 1,
+            "name": f"{gpus} x {properties.name}",
+            "gpus": gpus,
             "multiprocessors": properties.multi_processor_count,
         }
 
