@@ -19,7 +19,7 @@ static_assert(slot_alignment % unit == 0);
 
 std::uint64_t quotient_up(std::uint64_t bytes, std::uint64_t by) { return (bytes + by - 1) / by; }
 
-// The copies and reductions of each piece, with their addresses.
+// The pieces of an all-reduce: the copies and reductions of each piece, with their addresses.
 class pieces {
  public:
   pieces(const all_reduce_call& what, const all_reduce_cut& cut,
@@ -28,7 +28,7 @@ class pieces {
 
   std::size_t count() const { return cut_.pieces.size(); }
 
-  // Each participant's elements go to the participants that reduce them.
+  // The copies that bring each participant's elements to the participants that reduce them.
   std::vector<batch_part> scatter(std::size_t piece) const {
     std::vector<batch_part> copies;
     each_pair([&](std::size_t from, std::size_t to) {
@@ -40,7 +40,7 @@ class pieces {
     });
     return copies;
   }
-  // The results go to all participants.
+  // The copies that bring the results to all participants.
   std::vector<batch_part> gather(std::size_t piece) const {
     std::vector<batch_part> copies;
     each_pair([&](std::size_t from, std::size_t to) {
@@ -52,7 +52,7 @@ class pieces {
     });
     return copies;
   }
-  // No value for a participant whose part is empty.
+  // The reduction that a participant makes. There is no value if the participant's part is empty.
   std::optional<reduction_call> reduce(std::size_t piece, std::size_t participant) const {
     const byte_range& part = cut_.pieces[piece][participant];
     if (part.bytes == 0) return std::nullopt;
@@ -98,8 +98,8 @@ class staging {
   // Takes as much memory as the pools have, but at most half of each pool. If other all-reduces
   // hold all of this memory, `waits` says whether the host waits until their work has ended.
   all_reduce_cut take(std::uint64_t bytes, const stream_identity& stream, bool waits) {
-    const std::lock_guard lock(by_.staging);  // otherwise two calls could each get a part, and both
-                                              // would fail
+    const std::lock_guard lock(by_.staging);  // Without the lock, two calls could each get a part
+                                              // of the memory they need, and both would fail.
     if (auto cut = try_to_take(bytes, stream, waits)) return *cut;
     if (waits) {
       for (const int gpu : gpus_) by_.pool(gpu).wait();
@@ -123,7 +123,8 @@ class staging {
  private:
   std::optional<all_reduce_cut> try_to_take(std::uint64_t bytes, const stream_identity& stream,
                                             bool overlap) {
-    // With much smaller pieces, the all-reduce would take longer than waiting for the memory.
+    // If pieces were much smaller than this, the all-reduce would take longer than waiting for the
+    // memory.
     const std::uint64_t least = by_.staging_bytes / 64;
     for (std::uint64_t most = by_.staging_bytes / 2; most >= least; most /= 2) {
       all_reduce_cut cut = cut_all_reduce(bytes, gpus_.size(), most, overlap);
@@ -163,7 +164,7 @@ all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
   const std::uint64_t units = quotient_up(bytes, unit);
   const std::uint64_t others = participants - 1;
   const std::uint64_t whole = quotient_up(quotient_up(units, participants) * unit, slot_alignment);
-  // The number is in units of the slots' alignment.
+  // This number is in units of the slots' alignment.
   std::uint64_t slots = staging_bytes / slot_alignment / others;
   if (whole > slots && overlap) {
     cut.sets = 2;
@@ -171,7 +172,7 @@ all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
   }
   if (slots == 0) return cut;
   const std::uint64_t most = std::min(slots, whole) * (slot_alignment / unit) * participants;
-  // All pieces but the last have one size, so that one plan serves their copies.
+  // All pieces except the last have the same size, so that one plan serves their copies.
   const std::uint64_t count = quotient_up(units, most);
   const std::uint64_t piece = quotient_up(units, count);
   for (std::uint64_t begin = 0; begin < units; begin += piece) {
@@ -260,8 +261,9 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
   std::unique_ptr<stream_set> used = by.streams.take(caller.identity);
   if (!used) throw device_error("an all-reduce has no streams: too many copies are under way");
   try {
-    // Each participant has a stream, and an event that completes when the participant's piece is
-    // reduced. Another event completes when a piece has arrived.
+    // What a participant needs to work in parallel with the others: a stream, an event that
+    // completes when the participant's piece is reduced, and an event that completes when a piece
+    // has arrived.
     struct worker {
       CUstream_st* stream = nullptr;
       CUevent_st* end = nullptr;
@@ -276,9 +278,10 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
     const auto wait = [&](CUstream_st* on, CUevent_st* event) {
       check(driver, driver.stream_wait(on, event, 0), "cuStreamWaitEvent");
     };
-    // Reductions overlap with the copies of the next piece. Every use of a set of staging memory
-    // comes after the set's earlier uses: pieces arrive in the order of the caller's stream, which
-    // has waited for the reduction of the piece before the last one.
+    // The reduction of a piece overlaps with the copies of the next piece. Every use of a set of
+    // staging memory comes after the set's earlier uses. The reason is that pieces arrive in the
+    // order of the caller's stream. Before a piece arrives, that stream has waited for the
+    // reduction of the piece two places before.
     for (std::size_t piece = 0; piece < each.count(); ++piece) {
       by.copy(each.scatter(piece));
       check(driver, driver.event_record(arrived, caller.stream), "cuEventRecord");

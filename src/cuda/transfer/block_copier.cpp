@@ -37,7 +37,7 @@ plan::block_direction direction_of(const block_places& places) {
   return places.to_host ? plan::block_direction::to_host : plan::block_direction::inside;
 }
 
-// The place where the kernel finds its lists.
+// The arguments of the kernel for a batch. They say where the kernel finds its lists.
 block_arguments arguments_of(const plan::block_list& list, const plan::block_layout& layout,
                              std::uint64_t lists, bool inside) {
   block_arguments made;
@@ -59,7 +59,7 @@ block_arguments arguments_of(const plan::block_list& list, const plan::block_lay
   return made;
 }
 
-// The most bytes of blocks that are staged at a time.
+// The most bytes of blocks that are staged at the same time.
 constexpr std::uint64_t staged_bytes = std::uint64_t{4} << 20U;
 
 const char* text_of(block_ends ends) {
@@ -101,7 +101,7 @@ plan::block_side side_of(const blocks_side& given, const char* name) {
           .wide = given.number_bytes == 8};
 }
 
-// Names the first block outside of the extent, if there is one.
+// Throws if a block is outside of the extent. The error names the first such block.
 void check_extents(const block_batch& batch, const plan::block_list& list,
                    const plan::block_shape& shape) {
   const auto inside = [](const blocks_side& side, const plan::block_extent& all) {
@@ -162,7 +162,7 @@ const plan::block_costs& block_copier::costs() {
   return *costs_;
 }
 
-// Null if the kernels cannot be loaded in the context.
+// The resources for a context, or null if the kernels cannot be loaded in the context.
 block_copier::resources* block_copier::resources_of(CUctx_st* context) {
   const std::lock_guard lock(mutex_);
   const auto found = contexts_.find(context);
@@ -172,7 +172,7 @@ block_copier::resources* block_copier::resources_of(CUctx_st* context) {
   try {
     made = std::make_unique<resources>(driver_, options_.room_bytes);
   } catch (const no_block_kernels&) {
-    // The failure is remembered, because another try takes time and fails again.
+    // The failure is remembered, because another attempt would take time and fail again.
   } catch (const device_error&) {
     return nullptr;
   }
@@ -193,7 +193,7 @@ void block_copier::prepare(CUctx_st* context, std::span<const std::size_t> lists
     if (one != nullptr) by->rooms.give_unused(one);
 }
 
-// Returns false if there is no memory for the lists.
+// Launches the kernel. Returns false if there is no memory for the lists.
 bool block_copier::launch(resources& by, const plan::block_list& list,
                           const plan::block_layout& layout, unsigned thread_blocks,
                           CUstream_st* stream, CUgraph_st* graph) {
@@ -209,8 +209,8 @@ bool block_copier::launch(resources& by, const plan::block_list& list,
   plan::write_lists(list, layout, {room->memory, room->bytes});
   block_arguments what =
       arguments_of(list, layout, reinterpret_cast<std::uint64_t>(room->memory), false);
-  // After the launch nothing may fail, because the caller would then copy the batch again.
-  // Therefore a graph becomes the owner of the room before the kernel is added to it.
+  // Nothing may fail after the launch, because the caller would then copy the batch a second time.
+  // A graph therefore becomes the owner of the room before the kernel is added to the graph.
   bool of_graph = false;
   try {
     if (graph != nullptr) by.rooms.give_to_graph(room, graph);
@@ -406,7 +406,7 @@ copied_blocks block_copier::copy(const block_batch& batch, CUstream_st* stream,
   return {copy_by_driver(list, way, stream), shape.bytes};
 }
 
-// Only the kernel can read numbers that lie on the GPU.
+// Only the kernel can read numbers that are in the GPU's memory.
 blocks_way block_copier::copy_numbers_on_gpu(const block_batch& batch, const plan::block_list& list,
                                              CUctx_st* context, CUstream_st* stream) {
   if (list.sizes != nullptr)
@@ -491,15 +491,16 @@ blocks_way block_copier::copy_by_driver(const plan::block_list& list, blocks_way
   if (driver_.copy_batch(to.data(), from.data(), sizes.data(), to.size(), &how, &first, 1, &failed,
                          stream) == driver_result::success)
     return blocks_way::driver_batch;
-  // A batch has conditions that plain copies do not have. If a copy itself is wrong, the plain copy
-  // fails, too, and its error gives the reason.
+  // A batch of the driver has conditions that plain copies do not have. If a copy itself is wrong,
+  // the plain copy fails too, and its error gives the reason.
   for (std::size_t at = 0; at < to.size(); ++at)
     check(driver_, driver_.copy(to[at], from[at], sizes[at], stream), "cuMemcpyAsync");
   return blocks_way::copies;
 }
 
-// Copies the blocks in pieces: the host gathers a piece in page-locked memory, and a kernel or
-// plain copies take it from there; or the other way round.
+// Copies the blocks in pieces. In one direction, the host gathers a piece in page-locked memory,
+// and a kernel or plain copies take the piece from there. In the other direction, the steps are
+// reversed.
 void block_copier::copy_staged(CUctx_st* context, const plan::block_list& list,
                                const block_places& places, CUstream_st* stream) {
   resources* const by = resources_of(context);
@@ -517,7 +518,7 @@ void block_copier::copy_staged(CUctx_st* context, const plan::block_list& list,
     if (to.empty()) return;
     pinned_rooms::room* room = by->rooms.take(filled);
     if (room ==
-        nullptr) {  // all rooms are in use, so the call waits until the stream has done its work
+        nullptr) {  // All rooms are in use, so this call waits until the stream has done its work.
       wait();
       room = by->rooms.take(filled);
     }

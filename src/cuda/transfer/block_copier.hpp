@@ -37,16 +37,16 @@ enum class block_result : std::uint8_t {
   nothing,      // every block has 0 bytes
   another_way,  // another way is faster, as the report says
   memory,       // the memory does not allow a kernel; the report has the reason
-  capturing,    // the stream is being captured, or the driver does not say whether it is
+  capturing,    // the stream is being captured, or the driver does not tell
   no_kernels,   // the kernels cannot be loaded in the context
-  no_room,      // there is no page-locked memory left for the lists
+  no_room,      // no page-locked memory is left for the lists
 };
 
 struct block_report {
   block_result result = block_result::nothing;
   block_ends ends = block_ends::one_gpu;
   plan::block_direction direction = plan::block_direction::to_gpu;
-  std::uint64_t bytes = 0;  // bytes of all blocks together
+  std::uint64_t bytes = 0;  // number of bytes in all blocks together
   plan::block_choice choice;
 };
 
@@ -56,37 +56,43 @@ struct copied_blocks {
 };
 
 struct block_options {
-  unsigned most_thread_blocks = 0;  // upper limit for a kernel; 0: as few as fill the link
-  std::size_t room_bytes = std::size_t{64} << 20U;  // page-locked memory for lists, in each context
-  bool use_profile = true;  // the machine's profile, if it has one, says which way is the fastest
+  // The most thread blocks of a kernel; 0 means the fewest that fill the link.
+  unsigned most_thread_blocks = 0;
+  // The size of the page-locked memory for lists in each context.
+  std::size_t room_bytes = std::size_t{64} << 20U;
+  // Whether the machine's profile, if there is one, says which way is the fastest.
+  bool use_profile = true;
   std::function<void(const std::string&)> report = {};  // gets sentences for people; may be empty
 };
 
-// Thread-safe.
+// Copies batches of blocks. Thread-safe.
 class block_copier {
  public:
   static constexpr std::array<std::size_t, 1> one_list{1};
 
-  // The costs are those of the machine's profile, or of an H200.
+  // Makes a copier. It predicts times by the costs in the machine's profile, or by those of an H200
+  // if there is no profile.
   explicit block_copier(const driver_table& driver, block_options options = {});
-  // The costs must outlive the copier.
+  // Makes a copier that predicts times by `costs`. `costs` must outlive the copier.
   block_copier(const driver_table& driver, block_options options, const plan::block_costs& costs);
-  // Waits for its kernels. The contexts must still exist.
+  // Waits for the copier's kernels. The contexts must still exist.
   ~block_copier();
   block_copier(const block_copier&) = delete;
   block_copier& operator=(const block_copier&) = delete;
 
-  // All contexts have ended, and nobody uses the copier: the destructor does not call the driver.
+  // Tells the copier that all contexts have ended and that nobody uses the copier any more. The
+  // destructor then does not call the driver.
   void abandon();
 
   // Loads the kernels into a context, and takes a piece of memory for lists of each of these sizes.
-  // Later calls then save this time. Throws device_error.
+  // Later calls then need no time for this. Throws device_error.
   void prepare(CUctx_st* context, std::span<const std::size_t> lists = one_list);
 
-  // Enqueues the batch as one kernel on the stream, if that is possible and predicted to be the
-  // fastest way, and the stream is not being captured. If not, nothing is enqueued and the report
-  // says why. The lists may change as soon as the call returns. Throws usage_error for a block that
-  // reaches past the last address, and device_error if the driver fails; then nothing is enqueued.
+  // Enqueues the batch as one kernel on the stream, under three conditions: a kernel is possible, a
+  // kernel is predicted to be the fastest way, and the stream is not being captured. Otherwise
+  // nothing is enqueued, and the report says why. The lists may change as soon as the call returns.
+  // Throws usage_error for a block that reaches past the last address, and device_error if the
+  // driver fails. Nothing is enqueued then.
   block_report try_kernel(const plan::block_list& list, CUstream_st* stream);
   // Keeps the promises of `copier::copy_blocks_async`. `helpers` may be empty.
   copied_blocks copy(const block_batch& batch, CUstream_st* stream,
@@ -120,7 +126,7 @@ class block_copier {
   block_options options_;
   std::once_flag costs_once_;
   plan::block_costs of_profile_;
-  const plan::block_costs* costs_ = nullptr;  // null: not known yet
+  const plan::block_costs* costs_ = nullptr;  // null if the costs are not known yet
   known_allocations known_;
   std::mutex mutex_;
   std::map<CUctx_st*, std::unique_ptr<resources>> contexts_;

@@ -1,9 +1,9 @@
-// The kernels of block_kernels.ptx as the driver loads them.
+// The kernels of block_kernels.ptx, in the form that the driver loads.
 #pragma once
 
 namespace interlace::cuda {
 
-// The text, ended by a byte of 0.
+// The text of the kernels, followed by a byte of 0.
 const char* block_kernels_text();
 
 }  // namespace interlace::cuda

@@ -9,13 +9,13 @@ namespace interlace::cuda {
 namespace {
 
 constexpr std::uint64_t vector_bytes = 16;
-constexpr std::uint64_t place_bytes = 16;  // bytes of a block's two addresses in shared memory
+constexpr std::uint64_t place_bytes = 16;  // size of a block's two addresses in shared memory
 constexpr std::uint64_t most_run = 48 * 1024 / place_bytes;
 constexpr std::uint64_t warp = 32;
 
-// CUDA's errors for code that a driver cannot load, now or later: INVALID_IMAGE, NO_BINARY_FOR_GPU,
-// INVALID_PTX, JIT_COMPILER_NOT_FOUND, UNSUPPORTED_PTX_VERSION, JIT_COMPILATION_DISABLED and
-// NOT_SUPPORTED.
+// CUDA's errors for code that a driver will never be able to load: INVALID_IMAGE,
+// NO_BINARY_FOR_GPU, INVALID_PTX, JIT_COMPILER_NOT_FOUND, UNSUPPORTED_PTX_VERSION,
+// JIT_COMPILATION_DISABLED and NOT_SUPPORTED.
 constexpr std::array never_loads{200, 209, 218, 221, 222, 223, 801};
 
 std::uint64_t divided_up(std::uint64_t number, std::uint64_t by) { return (number + by - 1) / by; }
@@ -26,11 +26,12 @@ struct grid {
   unsigned shared_bytes = 0;
 };
 
-// The runs are divided among the thread blocks as evenly as possible.
+// A grid for blocks of equal size. It divides the runs among the thread blocks as evenly as
+// possible.
 grid even_grid(block_arguments& what, unsigned thread_blocks) {
   const std::uint64_t vectors = what.bytes / vector_bytes;
   const std::uint64_t groups = std::min<std::uint64_t>(thread_blocks, what.count);
-  // A thread block counts the vectors of a run in 32 bits.
+  // A thread block counts the vectors of a run in 32 bits, which limits the length of a run.
   const std::uint64_t longest =
       std::clamp<std::uint64_t>((std::uint64_t{1} << 31U) / vectors, 1, most_run);
   const std::uint64_t rounds = divided_up(what.count, groups * longest);
@@ -43,7 +44,7 @@ grid even_grid(block_arguments& what, unsigned thread_blocks) {
 }
 
 grid any_grid(const block_arguments& what, unsigned thread_blocks) {
-  // The most warps that get work, because each warp takes whole blocks.
+  // The most warps that get work. Each warp takes whole blocks.
   const std::uint64_t warps = what.count;
   const std::uint64_t groups = std::min<std::uint64_t>(thread_blocks, warps);
   const std::uint64_t threads = divided_up(warps, groups) * warp;

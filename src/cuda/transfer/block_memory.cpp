@@ -11,22 +11,23 @@
 namespace interlace::cuda {
 namespace {
 
-// Each of these is a question to the driver.
+// The most ranges to look at. Each range takes a question to the driver.
 constexpr std::size_t most_ranges = 256;
 
 class places_of_side {
  public:
-  // `known` and `peer` may be null.
+  // Inspects the memory of one side. `known` and `peer` may be null.
   places_of_side(const driver_table& driver, known_allocations* known, CUctx_st* context, int gpu,
                  CUctx_st* peer)
       : driver_(driver), known_(known), context_(context), gpu_(gpu), peer_(peer) {}
 
-  // Whether the block lies in the memory that was looked at last, which is usable.
+  // Whether the block lies in the memory that was inspected last. That memory is usable.
   bool holds(device_address address, std::uint64_t bytes) const {
     return any_ && last_.ends == block_ends::one_gpu && address >= last_.begin &&
            address + bytes <= last_.end;
   }
-  // No value if the memory is usable; otherwise the reason why it is not.
+  // Inspects the memory of a block. Returns no value if the memory is usable, and otherwise the
+  // reason why it is not.
   std::optional<block_ends> add(device_address address, std::uint64_t bytes) {
     if (address < last_.begin || address >= last_.end) {
       if (const known_range* const known = find(address)) {
@@ -47,20 +48,21 @@ class places_of_side {
     any_ = true;
     host_ = last_.host;
     if (address + bytes <= last_.end) return std::nullopt;
-    // A program sees adjacent mappings as one piece of memory.
+    // A program sees adjacent mappings as one piece of memory, so the loop also inspects the
+    // following ones.
     const device_address end = last_.end;
     const bool before = pageable_;
     const std::optional<block_ends> rest = add(end, address + bytes - end);
     return pageable_ && !before ? block_ends::outside : rest;
   }
 
-  // Whether the memory that was looked at last reaches to that address.
+  // Whether the memory that was inspected last reaches to this address.
   bool reaches(device_address end) const { return end <= last_.end; }
   bool host() const { return host_ || pageable_; }
   bool pageable() const { return pageable_; }
 
  private:
-  // The blocks of a batch often go round some allocations, such as the layers of a cache. One
+  // The blocks of a batch often go around a few allocations, such as the layers of a cache. One
   // lookup then finds the range, because addresses in one piece of memory are mostly in the same
   // range.
   const known_range* find(device_address address) {
@@ -97,8 +99,9 @@ class places_of_side {
     return found;
   }
 
-  // `lasting`, which may be null, gets whether the facts hold as long as the allocation exists. A
-  // GPU's access to virtual memory and to memory of pools can change.
+  // Asks the driver for all facts about an address. `lasting` may be null. It is set to whether the
+  // facts hold as long as the allocation exists. A GPU's access to virtual memory and to memory of
+  // pools can change.
   known_range ask_all(device_address address, std::uint64_t bytes, bool* lasting) const {
     memory_facts facts;
     device_address on_device = 0;
@@ -155,7 +158,7 @@ class places_of_side {
   static constexpr int piece_shift = 21;
   std::vector<known_range> ranges_;
   std::array<std::uint16_t, 1024>
-      seen_{};  // for each piece of memory, the range in which it was last found
+      seen_{};  // for each piece of memory, the range in which it was found last
   known_range last_;
   bool any_ = false;
   bool host_ = false;
@@ -174,7 +177,7 @@ block_places find_places(const driver_table& driver, known_allocations& known, C
   places_of_side to(driver, usable, context, gpu, peer);
   places_of_side from(driver, usable, context, gpu, peer);
   // On most sides of batches, all blocks are in one allocation. It is then enough to check the
-  // extent of all blocks.
+  // extent of all blocks together.
   const auto settled = [](places_of_side& side, const plan::block_extent& all) {
     return !side.add(all.begin, 1) && !side.pageable() && side.reaches(all.end);
   };

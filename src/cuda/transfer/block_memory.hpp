@@ -10,30 +10,31 @@
 
 namespace interlace::cuda {
 
-// What the memory of a batch is, which decides how the batch can be copied.
+// The kind of memory in which the blocks of a batch lie. The kind decides how the batch can be
+// copied.
 enum class block_ends : std::uint8_t {
-  one_gpu,    // between page-locked memory of the host and a GPU, or inside a GPU
-  pageable,   // a block lies in memory that is not page-locked, or that is not known to the driver
-  managed,    // in memory that the driver moves
-  other_gpu,  // not all blocks outside of the host's memory are on the GPU of the context
-  other_context,  // in memory that was allocated in another context
-  no_access,      // kernels do not reach the memory by its address
+  one_gpu,   // page-locked host memory on one side and a GPU on the other, or both sides in one GPU
+  pageable,  // a block lies in memory that is not page-locked, or that the driver does not know
+  managed,   // a block lies in memory that the driver moves
+  other_gpu,      // some blocks outside of the host's memory are not on the GPU of the context
+  other_context,  // a block lies in memory that was allocated in another context
+  no_access,      // kernels cannot reach the memory by its address
   mixed,          // the blocks of a side lie in different kinds of memory
   outside,        // a block reaches past the end of its allocation
-  too_many,       // too many allocations to look at
+  too_many,       // the blocks lie in too many allocations to look at all of them
 };
 
 struct block_places {
   block_ends ends = block_ends::one_gpu;
   bool to_host = false;
   bool from_host = false;
-  // Whether a side has blocks in pageable memory. In that case, `ends` is `pageable`, unless the
-  // memory has a further problem.
+  // Whether a side has blocks in pageable memory. `ends` is then `pageable`, unless the memory has
+  // another problem as well.
   bool to_pageable = false;
   bool from_pageable = false;
 };
 
-// Memory in which all addresses have the same facts.
+// A range of memory in which the same facts hold for all addresses.
 struct known_range {
   device_address begin = 0;
   device_address end = 0;
@@ -41,13 +42,14 @@ struct known_range {
   bool host = false;
 };
 
-// Allocations that earlier batches met. The driver never reuses the id of an allocation. So it is
-// enough to ask for the id, which takes little time, to know whether the facts still hold.
+// Allocations that earlier batches met. The driver never reuses the id of an allocation. To know
+// whether the facts still hold, it is therefore enough to ask for the id, which takes little time.
 class known_allocations {
  public:
-  // One batch at a time locks this object. A batch that finds it locked does without it.
+  // Protects this object. Only one batch at a time can lock it. A batch that finds it locked works
+  // without the known allocations.
   std::mutex& mutex() { return mutex_; }
-  // Null if the allocation is not known in the context.
+  // The facts about an allocation, or null if the allocation is not known in the context.
   const known_range* find(unsigned long long id, const CUctx_st* context) const {
     const entry& one = entries_[id % entries_.size()];
     return id != 0 && one.id == id && one.context == context ? &one.range : nullptr;
@@ -67,11 +69,11 @@ class known_allocations {
   std::vector<entry> entries_ = std::vector<entry>(1024);
 };
 
-// Looks at the memory of every block; of a list without blocks, at the two extents. `context` is
-// that of the GPU that copies; it must be current. Asks the driver once for each allocation that is
-// in `known`, and twice for any other allocation. Throws device_error if the driver fails.
-// `peer` is a context of another GPU whose plain memory the GPU can use like its own. If `peer` is
-// given, all memory of GPUs must be that GPU's.
+// Inspects the memory of every block. For a list without blocks, inspects the two extents.
+// `context` must be the context of the GPU that copies, and must be current. Asks the driver once
+// for each allocation in `known`, and twice for any other allocation. Throws device_error if the
+// driver fails. `peer` is a context of another GPU whose plain memory the GPU can use like its own.
+// If `peer` is given, all memory of GPUs must be that GPU's.
 block_places find_places(const driver_table& driver, known_allocations& known, CUctx_st* context,
                          const plan::block_list& list, const plan::block_shape& shape,
                          CUctx_st* peer = nullptr);

@@ -25,8 +25,8 @@ bool overlap_sorted(std::span<const device_address> addresses, std::span<const s
   return false;
 }
 
-// Blocks by the cells of memory that they touch. A cell is as large as the largest block, so a
-// block touches at most two.
+// The blocks in each cell of memory that they touch. A cell is as large as the largest block, so a
+// block touches at most two cells.
 class cells {
  public:
   cells(std::size_t blocks, std::size_t largest)
@@ -59,7 +59,7 @@ class cells {
   struct entry {
     device_address begin = 0;
     device_address end = 0;
-    std::uint32_t next = 0;  // the next block in the cell; 0 if there is none
+    std::uint32_t next = 0;  // next block in the cell; 0 if there is none
   };
 
   int shift_;
@@ -72,8 +72,8 @@ class cells {
 
 namespace {
 
-// Whether the blocks ascend in the given order, without overlaps. Most lists that do not ascend say
-// so with their first blocks.
+// Whether the blocks ascend in the given order, without overlaps. In most lists that do not ascend,
+// the first blocks already show this.
 bool ascend(std::span<const device_address> addresses, std::span<const std::size_t> bytes) {
   device_address last_end = 0;
   for (std::size_t at = 0; at < addresses.size(); ++at) {
@@ -84,13 +84,13 @@ bool ascend(std::span<const device_address> addresses, std::span<const std::size
   return true;
 }
 
-// The findings of one pass over the blocks. Blocks of 0 bytes do not count.
+// What one pass over the blocks finds. Blocks of 0 bytes do not count.
 struct spread {
   std::size_t largest = 0;
   device_address begin = std::numeric_limits<device_address>::max();
   device_address end = 0;
-  device_address apart = 0;  // bits in which addresses differ from the first one
-  std::size_t sizes = 0;     // bits of all sizes
+  device_address apart = 0;  // the bits in which an address differs from the first address
+  std::size_t sizes = 0;     // the bits that are set in any size
 };
 
 spread spread_of(std::span<const device_address> addresses, std::span<const std::size_t> bytes) {
@@ -108,9 +108,9 @@ spread spread_of(std::span<const device_address> addresses, std::span<const std:
   return found;
 }
 
-// Marks the bits from `first` on. Returns whether one of them was marked before.
+// Marks `count` bits from bit `first` on. Returns whether any of them was marked before.
 bool take_bits(std::vector<std::uint64_t>& taken, std::size_t first, std::size_t count) {
-  if (count == 1) {  // most batches have blocks of one size, which is that of the grid
+  if (count == 1) {  // the usual case: all blocks have one size, which is the size of a grid cell
     std::uint64_t& word = taken[first / 64];
     const std::uint64_t bit = std::uint64_t{1} << first % 64;
     const bool before = (word & bit) != 0;
@@ -130,7 +130,7 @@ bool take_bits(std::vector<std::uint64_t>& taken, std::size_t first, std::size_t
   return before;
 }
 
-// Does the same for blocks whose sizes and distances are multiples of 2^shift. There is a bit for
+// Does the same for blocks whose sizes and distances are multiples of 2^shift. It keeps one bit for
 // each piece of memory of 2^shift bytes.
 bool overlap_on_grid(std::span<const device_address> addresses, std::span<const std::size_t> bytes,
                      const spread& all, int shift) {
@@ -146,9 +146,9 @@ bool overlap_on_grid(std::span<const device_address> addresses, std::span<const 
 
 bool blocks_overlap(std::span<const device_address> addresses, std::span<const std::size_t> bytes) {
   if (addresses.empty()) return false;
-  if (ascend(addresses, bytes)) return false;  // many programs list their blocks in this order
+  if (ascend(addresses, bytes)) return false;  // many programs list their blocks in ascending order
   const spread all = spread_of(addresses, bytes);
-  constexpr std::size_t most_places = 512;  // pieces of memory for each block
+  constexpr std::size_t most_places = 512;  // most pieces of memory for each block
   const int shift = std::countr_zero(all.apart | all.sizes);
   if ((all.end - all.begin) >> shift <= most_places * addresses.size())
     return overlap_on_grid(addresses, bytes, all, shift);

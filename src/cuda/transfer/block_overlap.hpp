@@ -1,4 +1,4 @@
-// Whether blocks of memory overlap.
+// Finds out whether blocks of memory overlap.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace interlace::cuda {
 
-// Whether any two of the blocks share a byte. Takes some ns for each block.
+// Whether any two of the blocks share a byte. The function takes a few ns for each block.
 bool blocks_overlap(std::span<const device_address> addresses, std::span<const std::size_t> bytes);
 
 }  // namespace interlace::cuda

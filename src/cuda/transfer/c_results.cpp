@@ -9,7 +9,8 @@ namespace interlace {
 
 namespace {
 
-// The sentence is cut to a fixed size, so that a lack of memory can be reported without memory.
+// The sentence has a fixed size and is cut to it, so that a lack of memory can be reported without
+// memory.
 thread_local std::array<char, 1024> sentence{};
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 namespace interlace {
 
-// An error with a result of its own, which does not follow from an exception's type.
+// An error that carries its result. The result cannot be derived from the type of the exception.
 class failed : public std::exception {
  public:
   failed(interlace_result result, std::string text) : result_(result), text_(std::move(text)) {}
@@ -24,9 +24,9 @@ class failed : public std::exception {
   std::string text_;
 };
 
-// The sentence about this thread's last call that failed.
+// The sentence about the last failed call of this thread.
 const char* last_error() noexcept;
-// Sets that sentence, and returns the result.
+// Sets the sentence that last_error returns, and returns `result`.
 interlace_result fail(interlace_result result, const char* text) noexcept;
 
 template <class Work>
@@ -49,7 +49,7 @@ interlace_result guarded(const Work& work) noexcept {
   }
 }
 
-// The driver of this process. Throws `failed` with INTERLACE_NO_GPU.
+// The driver of this process. Throws `failed` with INTERLACE_NO_GPU if there is no usable driver.
 const cuda::driver_table& driver();
 
 }  // namespace interlace

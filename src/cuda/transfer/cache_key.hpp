@@ -1,4 +1,4 @@
-// Byte strings that are the keys of caches.
+// Builds the byte strings that are keys of caches.
 #pragma once
 
 #include <cstdint>

@@ -10,14 +10,14 @@ namespace interlace::cuda {
 
 namespace {
 
-constexpr unsigned touching_threads = 4;  // more threads are not faster
+constexpr unsigned touching_threads = 4;  // more threads would not be faster
 
 std::uint64_t memory_bytes(std::uint64_t slot_bytes) {
   constexpr std::uint64_t page = 4096;
   return (slot_bytes + page - 1) / page * page;
 }
 
-// Keeps memory until the process ends, because copies may still use it.
+// Keeps memory until the process ends, because copies may still use the memory.
 void keep(page_locked memory) {
   static auto* const kept = new std::vector<page_locked>();
   static std::mutex adding;
@@ -139,7 +139,7 @@ void checkpoint_carrier::enqueue(std::uint32_t slot, std::span<const checkpoint:
     }
     check(driver_, driver_.event_record(gpu.events[slot], stream), "cuEventRecord");
   } catch (...) {
-    // Some of the copies can still be in flight.
+    // Some of the copies may still be in flight.
     if (!ends_soon(stream, gpu.events[slot])) abandon();
     throw;
   }

@@ -21,13 +21,13 @@ class checkpoint_carrier final : public checkpoint::carrier {
   using copy_function = std::function<void(device_address to, device_address from,
                                            std::uint64_t bytes, CUstream_st*)>;
 
-  // Allocates the page-locked memory of a slot at the slot's first use. Chunks of a GPU alternate
-  // between `streams` streams. Copies over several paths need two streams, so that one copy starts
-  // while another one ends. Plain copies are faster in one stream, because a GPU takes time to
-  // change streams.
+  // Makes a carrier. The page-locked memory of a slot is allocated at the slot's first use. The
+  // chunks of a GPU alternate between `streams` streams. Copies over several paths need two
+  // streams, so that one copy starts while another one ends. Plain copies are faster in one stream,
+  // because a GPU takes time to change streams.
   checkpoint_carrier(const driver_table& driver, copy_function copy, std::uint32_t streams,
                      std::uint32_t slots, std::uint64_t slot_bytes);
-  // Frees everything, except after `abandon`.
+  // Frees everything, unless `abandon` was called.
   ~checkpoint_carrier() override;
   checkpoint_carrier(const checkpoint_carrier&) = delete;
   checkpoint_carrier& operator=(const checkpoint_carrier&) = delete;
@@ -47,12 +47,12 @@ class checkpoint_carrier final : public checkpoint::carrier {
     CUctx_st* context = nullptr;
     std::vector<CUstream_st*> streams;
     std::uint32_t chunks = 0;
-    std::vector<CUevent_st*> events;  // one for each slot; null until the slot's first use
+    std::vector<CUevent_st*> events;  // one for each slot; null before the slot's first use
   };
   struct slot_state {
     std::once_flag made;
     page_locked memory;
-    gpu_state* gpu = nullptr;     // the GPU of the slot's chunk
+    gpu_state* gpu = nullptr;     // GPU of the slot's chunk
     CUevent_st* event = nullptr;  // completes when the slot's chunk is copied
   };
 
@@ -66,11 +66,11 @@ class checkpoint_carrier final : public checkpoint::carrier {
   std::uint32_t streams_;
   std::uint64_t slot_bytes_;
   std::vector<slot_state> slots_;
-  std::atomic<std::uint32_t> expected_{0};  // slots that will be used
-  std::mutex making_;                       // guards the members below
+  std::atomic<std::uint32_t> expected_{0};  // number of slots that will be used
+  std::mutex making_;                       // guards the following members
   std::unique_ptr<page_locker> locker_;
   std::uint32_t made_ = 0;
-  std::uint32_t left_ = 0;  // slots that the locker still has
+  std::uint32_t left_ = 0;  // number of slots that the locker can still make
   std::mutex mutex_;        // guards gpus_ and the choice of the next stream
   std::map<int, gpu_state> gpus_;
   std::atomic<bool> abandoned_{false};

@@ -113,7 +113,7 @@ void contexts::give_event(int gpu, CUevent_st* event) noexcept {
   try {
     const std::lock_guard lock(mutex_);
     events_[static_cast<std::size_t>(gpu)].push_back(event);
-  } catch (const std::exception&) {  // there is no memory to keep the event for reuse
+  } catch (const std::exception&) {  // no memory is left to keep the event for reuse
     log_failure(driver_, driver_.event_destroy(event), "cuEventDestroy");
   }
 }

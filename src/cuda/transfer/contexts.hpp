@@ -1,5 +1,5 @@
-// The GPUs that copies use: their primary contexts, the access that they have to each other's
-// memory, and events that complete when work on them is complete.
+// The GPUs that copies use. This class has their primary contexts, knows their access to each
+// other's memory, and provides events that complete when work on them is complete.
 #pragma once
 
 #include <atomic>
@@ -15,15 +15,16 @@
 
 namespace interlace::cuda {
 
-// The number of the host, in places that are CUDA's number of a GPU or the host.
+// The number of the host. Numbers of places are CUDA's numbers of GPUs, or this number.
 inline constexpr int host_place = -1;
 
 inline std::string gpu_text(int gpu) { return "gpu" + std::to_string(gpu); }
 
-// A stream that a caller gave. A handle can belong to another stream later; an identity cannot.
+// Identifies a stream that a caller gave. A handle can belong to another stream later, but an
+// identity cannot.
 struct stream_identity {
-  int gpu = 0;                   // the stream belongs to this GPU's primary context
-  unsigned long long id = 0;     // the driver's id of the stream; 0: not known
+  int gpu = 0;                   // GPU to whose primary context the stream belongs
+  unsigned long long id = 0;     // driver's id of the stream; 0 if the id is not known
   unsigned long long scope = 0;  // distinguishes default streams, which have no id of their own
 
   bool same(const stream_identity& other) const {
@@ -31,14 +32,14 @@ struct stream_identity {
   }
 };
 
-// The caller must ensure that the stream is not being captured, and that it belongs to the GPU's
-// primary context.
+// The identity of a stream. The caller must ensure that the stream is not being captured, and that
+// it belongs to the GPU's primary context.
 stream_identity identity_of(const driver_table& driver, CUstream_st* stream, int gpu);
 
 class contexts {
  public:
-  // Retains the primary context of every GPU and enables peer access between the GPUs. Throws
-  // device_error. If a GPU's context cannot be made, the GPU is left out, and `remarks` says so.
+  // Retains the primary context of every GPU and enables peer access between the GPUs. A GPU whose
+  // context cannot be made is left out, and `remarks` says so. Throws device_error.
   explicit contexts(const driver_table& driver);
   ~contexts();
   contexts(const contexts&) = delete;
@@ -46,9 +47,9 @@ class contexts {
 
   const driver_table& driver() const { return driver_; }
   int count() const { return static_cast<int>(contexts_.size()); }
-  // Null if the GPU was left out.
+  // The primary context of a GPU, or null if the GPU was left out.
   CUctx_st* context_of(int gpu) const { return contexts_[static_cast<std::size_t>(gpu)]; }
-  CUctx_st* any_context() const;  // the context of the first GPU that is not left out
+  CUctx_st* any_context() const;  // context of the first GPU that was not left out
   std::optional<int> gpu_of(CUctx_st* context) const;
   // Whether both GPUs can read and write each other's memory.
   bool peers(int one, int other) const;
@@ -58,10 +59,10 @@ class contexts {
   CUevent_st* take_event(int gpu);
   void give_event(int gpu, CUevent_st* event) noexcept;
 
-  // Enqueues work that changes nothing. The legacy default stream and blocking streams are ordered
-  // by their work alone. They do not wait for another stream's waits, and an event that is recorded
-  // after a wait without work in between may be recorded before that wait ends. Returns false if
-  // there is no memory for the work.
+  // Enqueues work that changes nothing. Only work orders the legacy default stream and blocking
+  // streams among each other: they do not wait for the waits of another stream. An event can be
+  // recorded after a wait, with no work between the two. The event may then be recorded before the
+  // wait ends. Returns false if there is no memory for the work.
   bool enqueue_work(int gpu, CUstream_st* stream);
 
  private:
@@ -71,15 +72,15 @@ class contexts {
   }
 
   const driver_table& driver_;
-  std::vector<CUctx_st*> contexts_;  // null: the GPU is left out
-  std::vector<bool> has_access_;     // one for each pair
+  std::vector<CUctx_st*> contexts_;  // null for a GPU that was left out
+  std::vector<bool> has_access_;     // one value for each pair of GPUs
   std::vector<std::string> remarks_;
   std::mutex mutex_;
   std::vector<std::vector<CUevent_st*>> events_;  // one for each GPU
-  std::vector<device_address> scratch_;           // one for each GPU; 0: not taken yet
+  std::vector<device_address> scratch_;  // one for each GPU; 0 if the memory was not taken yet
 };
 
-// Tells when all work that is now on a stream is complete. The contexts must outlive this object.
+// Tells when the work on a stream is complete. The contexts must outlive this object.
 class completion {
  public:
   // Records an event on the stream. Throws device_error.
@@ -90,7 +91,8 @@ class completion {
 
   bool done() const;
   void wait() const;
-  // Whether the next work on the stream `next` runs after this completion. Throws device_error.
+  // Whether the next work on the stream `next` runs only after this completion. Throws
+  // device_error.
   bool precedes(const stream_identity& next) const { return is_of(next) || done(); }
   bool is_of(const stream_identity& other) const { return stream_.same(other); }
   const stream_identity& stream() const { return stream_; }

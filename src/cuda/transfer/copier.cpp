@@ -74,8 +74,8 @@ void copier::prepare() { engine_->prepare(); }
 copy_statistics copier::statistics() const { return engine_->statistics(); }
 
 copier& process_copier() {
-  // Never destroyed, because the driver may shut down before the process's last objects are
-  // destroyed.
+  // This object is never destroyed, because the driver may shut down before the process's last
+  // objects are destroyed.
   static auto* const own = new copier();
   return *own;
 }

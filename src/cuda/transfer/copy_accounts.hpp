@@ -1,4 +1,5 @@
-// An engine's counts and messages: its share of `copy_statistics`, and its sentences for people.
+// The counts and messages of an engine: its share of `copy_statistics`, and its sentences for
+// people.
 #pragma once
 
 #include <atomic>
@@ -12,22 +13,22 @@
 
 namespace interlace::cuda {
 
-// Thread-safe.
+// Counts and reports for one engine. Thread-safe.
 class copy_accounts {
  public:
-  // `report` receives each sentence once. If `report` is empty, each sentence is one line in the
-  // log of the process, even if several engines say it.
+  // `report` gets each sentence once. If `report` is empty, each sentence becomes one line in the
+  // log of the process, even if several engines report it.
   explicit copy_accounts(std::function<void(const std::string&)> report);
 
   void add_bytes(std::uint64_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   // Counts a message that was one plain copy.
   void add_direct() { direct_.fetch_add(1, std::memory_order_relaxed); }
-  // Count a message over several paths, or a batch: it ran by streams, by a graph, or in the
-  // caller's graph.
+  // The next three functions count a message over several paths, or a batch. It ran by streams, by
+  // a graph, or in the caller's graph.
   void add_by_streams() { streams_.fetch_add(1, std::memory_order_relaxed); }
   void add_by_graph() { graphs_.fetch_add(1, std::memory_order_relaxed); }
   void add_captured() { captured_.fetch_add(1, std::memory_order_relaxed); }
-  // The five counts of the functions above. All other members of the result are 0.
+  // The counts of the functions above. All other members of the result are 0.
   copy_statistics counted() const;
 
   void report(const std::string& sentence);

@@ -29,8 +29,8 @@ void refuse_overlaps(std::span<const batch_part> copies) {
   }
   std::sort(ranges.begin(), ranges.end(),
             [](const range& one, const range& other) { return one.begin < other.begin; });
-  range last;          // the range with the greatest end so far
-  range last_written;  // the written range with the greatest end so far
+  range last;          // range with the greatest end so far
+  range last_written;  // written range with the greatest end so far
   for (const range& one : ranges) {
     const range& earlier = one.written ? last : last_written;
     if (one.begin < earlier.end)

@@ -1,4 +1,4 @@
-// The copies of a batch, which are enqueued by one call and run in any order.
+// The copies of a batch. One call enqueues them, and they run in any order.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct batch_part {
   std::uint64_t bytes = 0;
 };
 
-// Throws usage_error if two ranges overlap and at least one of them is written, or if a range ends
-// beyond the last address.
+// Throws usage_error if two ranges overlap and at least one of the two is written. Also throws
+// usage_error if a range ends beyond the last address.
 void refuse_overlaps(std::span<const batch_part> copies);
 
 }  // namespace interlace::cuda

@@ -1,4 +1,4 @@
-// Implements the C functions of interlace/copy.h by the copies of interlace/copy.hpp.
+// Implements the C functions of interlace/copy.h with the copies of interlace/copy.hpp.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -41,7 +41,7 @@ copier& of(interlace_copier* given) {
   }
 }
 
-// The primary context of a GPU, which is retained once and never released.
+// The primary context of a GPU. The context is retained once and never released.
 CUctx_st* context_of(int gpu) {
   static constexpr int most = 1024;
   static std::array<std::atomic<CUctx_st*>, most> known{};
@@ -60,8 +60,8 @@ CUctx_st* context_of(int gpu) {
   return context;
 }
 
-// Makes the primary context of the GPU current as long as this object lives. With
-// INTERLACE_CURRENT_GPU, the thread's context stays current.
+// Makes the primary context of the GPU current while this object lives. With INTERLACE_CURRENT_GPU,
+// the thread's current context stays current.
 class on_gpu {
  public:
   explicit on_gpu(int gpu) {
@@ -114,7 +114,7 @@ interlace_blocks_way copy_blocks_on(interlace_copier* copier, int gpu,
                                     const interlace_blocks* blocks, std::size_t size,
                                     CUstream_st* stream) {
   if (blocks == nullptr) throw usage_error("the blocks of a batch are a null pointer");
-  interlace_blocks known{};  // members that the caller does not know are 0
+  interlace_blocks known{};  // members that the caller does not know stay 0
   std::memcpy(&known, blocks, std::min(size, sizeof known));
   if (known.count == 0) return INTERLACE_BLOCKS_NOTHING;
   if (known.only < INTERLACE_BLOCKS_NOTHING || known.only > INTERLACE_BLOCKS_COPIES)
@@ -150,7 +150,7 @@ void collect_on(interlace_copier* copier, int gpu, const void* const* send, void
   what(by, std::span(send, participants), std::span(receive, participants));
 }
 
-// The enumerations of the two interfaces have the same numbers.
+// Converts an enumeration. The enumerations of the two interfaces have the same numbers.
 template <class Kind>
 Kind known(int number, std::size_t kinds, const char* what) {
   if (number < 0 || static_cast<std::size_t>(number) >= kinds)
@@ -195,7 +195,7 @@ bool is_capturing(int gpu, CUstream_st* stream) {
   CUgraphNode_st* const* nodes = nullptr;
   std::size_t count = 0;
   // The driver reports an error if the default stream is queried while another stream is being
-  // captured. In this case the default stream itself is not being captured.
+  // captured. The default stream itself is then not being captured.
   return driver().capture_info(stream, &status, &sequence, &graph, &nodes, &count) ==
              cuda::driver_result::success &&
          status == cuda::capture_active;
@@ -205,7 +205,7 @@ std::unique_ptr<interlace_event> record(int gpu, CUstream_st* stream) {
   const cuda::driver_table& calls = driver();
   const cuda::relaxed_capture_mode relaxed(calls);
   const on_gpu on(gpu);
-  // An event must belong to its stream's context, which can be the context of another GPU.
+  // An event must belong to its stream's context. That context can belong to another GPU.
   std::optional<cuda::in_context> of_stream;
   CUctx_st* context = nullptr;
   if (reinterpret_cast<std::uintptr_t>(stream) > cuda::per_thread_stream &&

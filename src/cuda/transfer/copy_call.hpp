@@ -1,5 +1,5 @@
-// One call of the copy engine: its messages, and the facts and choices that the engine adds to
-// them.
+// One call of the copy engine. It has the call's messages, and the facts and choices that the
+// engine adds to them.
 #pragma once
 
 #include <cstdint>
@@ -38,24 +38,24 @@ struct copy_call {
   }
 
   caller_stream caller;
-  // The messages between places come first. After them come the messages inside GPUs, one for each
-  // element of `local`.
+  // The messages between places, followed by the messages inside GPUs. `local` has one element for
+  // each message inside a GPU.
   std::vector<copy_message> messages;
   std::vector<local_copy> local;
   traffic_user user = 0;
-  plan::copy_choice choice;               // the profile's choice
+  plan::copy_choice choice;               // choice of the profile
   std::vector<machine::endpoint> relays;  // relays that the call may use now
   addresses where;
   std::shared_ptr<planned_copy> plan;
-  std::vector<staging_pool::block> blocks;  // one for each buffer of the program
+  std::vector<staging_pool::block> blocks;  // one block for each buffer of the program
   bool capturing = false;
   CUgraph_st* graph = nullptr;         // the graph that captures the stream
-  std::vector<CUgraphNode_st*> roots;  // the nodes of that graph on which the copies depend
+  std::vector<CUgraphNode_st*> roots;  // nodes of that graph on which the copies depend
 
   std::span<const copy_message> between_places() const {
     return std::span(messages).first(messages.size() - local.size());
   }
-  // Call it after the memory at the ends of all messages has been inspected.
+  // Call this function after the memory at the ends of all messages has been inspected.
   void set_addresses() {
     for (const copy_message& one : messages) {
       where.sources.push_back({one.from_address, one.source.id});

@@ -9,11 +9,11 @@ namespace {
 
 using machine::endpoint;
 
-// The most messages of a batch that are planned together, because the time to plan grows with the
-// cube of their number. A message between each pair of 16 GPUs makes 240 messages.
+// The most messages of a batch that are planned together. The time to plan grows with the cube of
+// their number. Between each pair of 16 GPUs, there are 240 messages.
 constexpr std::size_t most_planned = 256;
 
-// A view of memory that is known only from the attributes of its first byte.
+// A view of memory of which only the attributes of the first byte are known.
 memory_view partial_view(const memory_facts& first) {
   memory_view view;
   view.kind = first.type == memory_host ? memory_kind::pinned : memory_kind::gpu;
@@ -21,7 +21,7 @@ memory_view partial_view(const memory_facts& first) {
   return view;
 }
 
-// The current context; null if the calling thread has none.
+// The current context, or null if the calling thread has none.
 CUctx_st* current_context(const driver_table& driver) {
   CUctx_st* context = nullptr;
   return driver.current(&context) == driver_result::success ? context : nullptr;
@@ -63,8 +63,8 @@ copy_classifier::copy_classifier(const contexts& of, const copy_routes& routes,
                                  copy_planner& planner, link_usage& usage)
     : contexts_(of), routes_(routes), planner_(planner), usage_(usage) {}
 
-// Returns the reason why the memory at the message's ends makes it a plain copy. No value if it can
-// take several paths.
+// Inspects the memory at the message's ends. Returns the reason if this memory makes the message a
+// plain copy. Returns no value if the message can take several paths.
 std::optional<copy_result> copy_classifier::inspect_ends(copy_message& one,
                                                          const memory_facts& source,
                                                          const memory_facts& destination) const {
@@ -76,14 +76,15 @@ std::optional<copy_result> copy_classifier::inspect_ends(copy_message& one,
     if (seen->kind == memory_kind::managed) return copy_result::managed;
     if (seen->kind == memory_kind::mixed) return copy_result::mixed;
     if (seen->kind == memory_kind::host) return copy_result::pageable;
-    // A GPU has access to the memory of other GPUs only in the GPUs' primary contexts.
+    // A GPU can access another GPU's memory only in the primary contexts of the GPUs.
     if (seen->origin == memory_origin::plain && contexts_.gpu_of(seen->context) != seen->gpu)
       return copy_result::other_context;
   }
   return std::nullopt;
 }
 
-// Questions to the driver take time. The questions that settle most plain copies come first.
+// Questions to the driver take time. The questions that decide most plain copies therefore come
+// first.
 bool copy_classifier::classify_message(copy_call& call, bool captures, copy_report& report) {
   const driver_table& driver = contexts_.driver();
   copy_message& one = call.messages.front();
@@ -103,22 +104,22 @@ bool copy_classifier::classify_message(copy_call& call, bool captures, copy_repo
     one.from = *from;
     one.to = *to;
     call.user = usage_.user_of(call.caller.stream, context);
-    // The driver is not asked whether the stream is being captured. If a captured message is
-    // mistaken for a running one, the only effect is that other messages avoid its links for a
-    // while.
+    // This code does not ask the driver whether the stream is being captured. If it takes a
+    // captured message for a running one, the only effect is that other messages avoid the
+    // message's links for a while.
     if (planner_.known_direct(one)) {
       usage_.add_direct(one, call.user, usage_.now_ns());
       return false;
     }
   }
 
-  // The driver does not report a capture that depends on the capture of another stream, or that has
-  // edges with data. A plain copy is right in this case, too.
+  // The driver does not report a capture that depends on the capture of another stream, or a
+  // capture that has edges with data. A plain copy is right in these cases, too.
   report.result = copy_result::capturing;
   if (!read_capture(driver, call) || (call.capturing && !captures)) return false;
   if (from && to) {
     const std::uint64_t now_ns = usage_.now_ns();
-    // A captured message runs later. It avoids the links of pairs that its own pair met before.
+    // A captured message runs later. It avoids the links of the pairs that its own pair met before.
     if (!call.capturing) usage_.add_direct(one, call.user, now_ns);
     call.choice = planner_.choice_of(one);
     const std::vector<endpoint>& allowed = routes_.relays(one.from, one.to, call.choice);
@@ -163,7 +164,7 @@ bool copy_classifier::classify_batch(copy_call& call) {
     if (inspect_ends(one, source, destination)) plannable = false;
   }
   if (!plannable || between_places.size() > most_planned || !read_stream(contexts_, call)) {
-    // Plain copies use links, too, one after another.
+    // The plain copies of a batch use links, too, one after another.
     if (!call.capturing)
       for (const copy_message* one : between_places) usage_.add_direct(*one, call.user, now_ns);
     return false;
@@ -177,8 +178,8 @@ bool copy_classifier::classify_batch(copy_call& call) {
   call.set_addresses();
   call.choice = copy_planner::every_path(0);
 
-  // A place can relay for the batch if it is idle for every message, except those that begin or end
-  // at this place.
+  // A place can relay for the batch if it is idle for every message of the batch. Messages that
+  // begin or end at this place do not count.
   call.relays = routes_.places();
   for (const copy_message& one : call.between_places()) {
     if (!call.capturing) usage_.add_direct(one, call.user, now_ns);

@@ -1,5 +1,5 @@
-// Finds out whether a call can take several paths now, or why it is a plain copy. Asks the driver
-// about the memory at the call's ends and about its stream.
+// Finds out whether a call can take several paths now, or why it must be a plain copy. To do so, it
+// asks the driver about the memory at the call's ends and about the call's stream.
 #pragma once
 
 #include <optional>
@@ -15,26 +15,26 @@
 namespace interlace::cuda {
 
 // Reads whether the call's stream is being captured, and into which graph. Returns false if the
-// driver does not say. Until this is known, no other function of the driver may be asked about the
-// stream: it would end the capture.
+// driver does not tell. Until this is known, no other function of the driver may be called with the
+// stream, because such a call would end a capture.
 bool read_capture(const driver_table& driver, copy_call& call);
-// Reads the identity of the call's stream. Returns false if the stream's context is not a GPU's
-// primary one. Call it after read_capture.
+// Reads the identity of the call's stream. Returns false if the stream's context is not the primary
+// context of a GPU. Call this function after read_capture.
 bool read_stream(const contexts& of, copy_call& call);
 
-// Thread-safe. Throws device_error if the driver fails.
+// Classifies calls. Thread-safe. Throws device_error if the driver fails.
 class copy_classifier {
  public:
   // All arguments must outlive the classifier.
   copy_classifier(const contexts& of, const copy_routes& routes, copy_planner& planner,
                   link_usage& usage);
 
-  // Whether the call's only message may take several paths. If so, the call's choice, relays and
-  // ends are set. If not, the report has the reason; a plain copy is always right. `captures` says
-  // whether a message may take several paths on a stream that is being captured.
+  // Whether the call's only message may take several paths. If so, the function sets the call's
+  // choice, relays and ends. If not, the report has the reason, and a plain copy is always right.
+  // `captures` says whether a message may take several paths on a stream that is being captured.
   bool classify_message(copy_call& call, bool captures, copy_report& report);
-  // Whether the call's messages can be planned together. For this, each message must go between
-  // connected places, or stay inside a GPU, in memory whose place is known.
+  // Whether the call's messages can be planned together. Each message must go between connected
+  // places or stay inside a GPU, and the place of its memory must be known.
   bool classify_batch(copy_call& call);
 
  private:

@@ -77,8 +77,8 @@ copy_engine::copy_engine(const driver_table& driver, const copy_options& options
   if (!clock_) clock_ = monotonic_ns;
 }
 
-// Never destroyed, because the driver may shut down before the process's last objects are
-// destroyed.
+// This list is never destroyed, because the driver may shut down before the process's last objects
+// are destroyed.
 std::vector<std::unique_ptr<copy_engine::multi_path>>& copy_engine::owned_by_graphs() {
   static auto* const kept = new std::vector<std::unique_ptr<multi_path>>();
   return *kept;
@@ -86,9 +86,9 @@ std::vector<std::unique_ptr<copy_engine::multi_path>>& copy_engine::owned_by_gra
 
 copy_engine::~copy_engine() {
   // A captured graph may end after the engine, and then gives its staging memory back. It does so
-  // in a callback of the driver, and a callback must not call the driver. Therefore everything on
-  // which the memory depends is kept until the destructor of a later engine finds that the graphs
-  // have ended.
+  // in a callback of the driver, and a callback must not call the driver. The memory depends on
+  // other objects. All of these objects are therefore kept until the destructor of a later engine
+  // finds that the graphs have ended.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   std::erase_if(owned_by_graphs(),
@@ -108,8 +108,8 @@ void copy_engine::start() {
                                                accounts_);
     if (!one_gpu) {
       if (auto profile = find_profile(multi_path_->machine, options_, accounts_)) {
-        // Never larger than the standard threshold, because other processes must see plain copies,
-        // too.
+        // The threshold is never larger than the standard threshold, because other processes must
+        // see plain copies, too.
         if (!options_.threshold_bytes)
           threshold_bytes_.store(std::min(profile->choices.least_bytes(), copy_threshold_bytes));
         multi_path_->planner.use(std::move(*profile));
@@ -117,7 +117,8 @@ void copy_engine::start() {
     }
     const traffic_table& traffic = multi_path_->usage.table();
     if (!traffic.remark().empty()) accounts_.report(traffic.remark());
-    if (one_gpu && !traffic.shared()) {  // no other process would see the messages
+    // There is only one GPU, and no other process would see the messages.
+    if (one_gpu && !traffic.shared()) {
       multi_path_.reset();
       return;
     }
@@ -134,7 +135,7 @@ void copy_engine::start() {
   }
 }
 
-// Null if copies over several paths are impossible.
+// The objects for copies over several paths, or null if such copies are impossible.
 copy_engine::multi_path* copy_engine::started() {
   multi_path* on = started_.load(std::memory_order_acquire);
   if (on != nullptr) return on;
@@ -255,7 +256,8 @@ bool copy_engine::run(multi_path& on, copy_call& call, copy_result& result) {
   return true;
 }
 
-// Returns false if the message must be one plain copy. The caller must then make this copy.
+// Copies a message over its paths. Returns false if the message must be one plain copy. The caller
+// must then make this copy.
 bool copy_engine::copy_over_paths(multi_path& on, copy_call& call, copy_report& report) {
   on.planner.plan_message(call);
   const copy_program& program = call.plan->program;
@@ -273,14 +275,16 @@ bool copy_engine::copy_over_paths(multi_path& on, copy_call& call, copy_report& 
   return false;
 }
 
-// Returns false if the copies must be plain ones. The caller must then make these copies.
+// Copies a batch over its paths. Returns false if the copies must be plain copies. The caller must
+// then make these copies.
 bool copy_engine::copy_batch_over_paths(multi_path& on, copy_call& call) {
   for (;;) {
     on.planner.plan_batch(call);
     copy_result result = copy_result::captured;
     if (plan_has_access(driver_, call, accounts_) && run(on, call, result)) return true;
-    // Without relays, the batch needs no staging memory and no access by a relay. Copies over the
-    // direct paths at the same time are still faster than plain copies one after another.
+    // Without relays, the batch needs no staging memory, and no relay needs access to its memory.
+    // Its copies take the direct paths at the same time, which is still faster than plain copies
+    // one after another.
     if (call.plan->program.buffers.empty()) return false;
     call.relays.clear();
     call.where.buffers.clear();

@@ -1,5 +1,5 @@
-// The copy engine, which does the work of `interlace::copier`. It classifies a message or a batch.
-// Then it plans and runs the message or batch over several paths, or makes a plain copy.
+// The copy engine, which does the work of `interlace::copier`. The engine classifies a message or a
+// batch. It then plans and runs the message or batch over several paths, or makes a plain copy.
 //
 // | job                                         | files                                         |
 // |---------------------------------------------|-----------------------------------------------|
@@ -32,13 +32,14 @@
 
 namespace interlace::cuda {
 
-// Thread-safe.
+// The copy engine. Thread-safe.
 class copy_engine {
  public:
-  // Calls `find_machine` once, when the engine needs the machine. `report` receives sentences for
-  // people, each sentence once. `clock` returns ns. Each of these three may be empty: the machine
-  // is then this process's machine, sentences become lines in the log, and the clock is the
-  // monotonic one. `image` has the kernels of all-reduces and must outlive the engine.
+  // Makes an engine. `find_machine` is called once, when the engine first needs the machine.
+  // `report` gets sentences for people, each sentence once. `clock` returns ns. Each of these three
+  // may be empty. The machine is then this process's machine, sentences become lines in the log,
+  // and the clock is the monotonic clock. `image` has the kernels of all-reduces and must outlive
+  // the engine.
   copy_engine(const driver_table& driver, const copy_options& options,
               std::function<copy_machine()> find_machine = {},
               std::function<void(const std::string&)> report = {},
@@ -55,14 +56,15 @@ class copy_engine {
   blocks_way copy_blocks(const block_batch& batch, CUstream_st* stream);
   // Keeps the promises of `copier::all_reduce_async`.
   void all_reduce(const all_reduce_call& what, CUstream_st* stream);
-  // Like `copy`, for callers that can make plain copies themselves. The engine leaves plain copies,
-  // and all copies on streams that are being captured, to the caller; the report says so. Throws
-  // device_error if the driver fails; no part of the copy is then in flight.
+  // Does the same as `copy`, for callers that can make plain copies themselves. The engine leaves
+  // two kinds of copies to the caller, and the report says so: plain copies, and all copies on
+  // streams that are being captured. Throws device_error if the driver fails. No part of the copy
+  // is in flight then.
   copy_report try_copy(device_address to, device_address from, std::uint64_t bytes,
                        CUstream_st* stream);
   void prepare();
-  // Whether a message can take several paths, or the messages of other processes must avoid this
-  // process's paths. Does the work of `prepare` first.
+  // Whether the engine has anything to do in this process: a message can take several paths, or the
+  // messages of other processes must avoid this process's paths. Does the work of `prepare` first.
   bool usable();
   copy_statistics statistics() const;
 
@@ -89,7 +91,8 @@ class copy_engine {
   kernel_image image_;
   std::once_flag start_once_;
   std::unique_ptr<multi_path> multi_path_;
-  std::atomic<multi_path*> started_{nullptr};  // null: not started yet, or not usable
+  // Null if the engine has not started or cannot take several paths.
+  std::atomic<multi_path*> started_{nullptr};
 };
 
 }  // namespace interlace::cuda

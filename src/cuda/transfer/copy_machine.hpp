@@ -12,9 +12,9 @@ namespace interlace::cuda {
 struct copy_machine {
   machine::machine described;           // the machine, with its figures for copies
   std::vector<int> gpus;                // CUDA's numbers of the machine's GPUs
-  std::vector<std::string> names = {};  // names of the GPUs, which are the same in every process
-  bool hides_gpus = false;              // the machine has more GPUs, which this process cannot use
-  // The values that must be equal in a copy profile.
+  std::vector<std::string> names = {};  // names of the GPUs; they are the same in every process
+  bool hides_gpus = false;  // whether the machine has more GPUs, which this process cannot use
+  // Values that must be the same in a copy profile, or the profile does not fit this machine.
   std::string model = {};
   std::string driver = {};
   std::vector<std::string> remarks = {};  // sentences for people

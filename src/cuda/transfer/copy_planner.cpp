@@ -36,7 +36,7 @@ std::size_t copy_planner::class_number(const copy_message& one) const {
 
 void copy_planner::remember_direct(const copy_message& one) {
   if (profile_) {
-    // The sizes of a class share one plan, unless the profile distinguishes them.
+    // All sizes of a class share one plan, unless the profile distinguishes them.
     const plan::copy_direction direction = plan::direction_of(one.from, one.to);
     const std::uint64_t least = class_least(one.bytes);
     const std::uint64_t most = class_most(one.bytes);
@@ -53,7 +53,7 @@ bool copy_planner::has_all_relays(const copy_call& call) const {
 
 void copy_planner::plan_message(copy_call& call) {
   const copy_message& one = call.messages.front();
-  // A profile's measurements are of a message that was alone on the machine.
+  // The measurements in a profile were made with a single message on the machine.
   const bool measured =
       ((profile_ && profile_->measured_here) || chunks_ != 0) && has_all_relays(call);
   const plan::message wanted{.from = one.from, .to = one.to, .bytes = one.bytes};
@@ -79,7 +79,8 @@ bool plan_has_access(const driver_table& driver, const copy_call& call, copy_acc
         return always_accessible(one.source) && always_accessible(one.destination);
       }))
     return true;
-  std::set<std::tuple<int, std::uint32_t, bool>> asked;  // GPU, message, whether its destination
+  // The parts are the GPU, the message, and whether the end is the message's destination.
+  std::set<std::tuple<int, std::uint32_t, bool>> asked;
   for (const copy_program::copy& part : program.copies) {
     const int gpu = program.slots[part.slot].gpu;
     for (const bool destination : {false, true}) {

@@ -1,5 +1,5 @@
-// The plans of calls: the profile's choice for a message, the paths of its bytes, and the messages
-// that are known to gain nothing from further paths.
+// Plans calls. For a message, this is the profile's choice and the paths of the message's bytes.
+// The planner also remembers messages that gain nothing from several paths.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace interlace::cuda {
 
-// Thread-safe, once `use` has been called or is known not to be called.
+// Makes plans. Thread-safe once `use` has been called, or if `use` is never called.
 class copy_planner {
  public:
   // `routes` must outlive the planner.
@@ -27,39 +27,41 @@ class copy_planner {
 
   void use(engine_profile profile) { profile_ = std::move(profile); }
 
-  // How a message of this size is copied: as the profile says, or without a profile by every path
-  // that helps.
+  // How a message of this size is copied: in the way that the profile says or, without a profile,
+  // over every path that helps.
   plan::copy_choice choice_of(const copy_message& one) const;
   static plan::copy_choice every_path(std::uint64_t bytes);
 
-  // Whether the plan for a message of this size was the direct path alone although all relays were
+  // Whether the plan for a message of this size was the direct path alone, although all relays were
   // free.
   bool known_direct(const copy_message& one) const {
     return known_direct_[class_number(one)].load(std::memory_order_relaxed);
   }
   void remember_direct(const copy_message& one);
 
-  // Sets the plan of a call with one message. The program is direct if one path is as fast.
+  // Sets the plan of a call with one message. If one path is as fast as several, the plan is
+  // direct.
   void plan_message(copy_call& call);
   // Sets the plan of a batch.
   void plan_batch(copy_call& call);
-  // Whether the message may use all relays of its choice now.
+  // Whether the message may now use all relays that its choice allows.
   bool has_all_relays(const copy_call& call) const;
 
  private:
   std::size_t class_number(const copy_message& one) const;
 
   const copy_routes& routes_;
-  std::uint32_t chunks_;  // the number of chunks that the options state; 0: the profile or the
+  std::uint32_t chunks_;  // number of chunks in the options; 0 means that the profile or the
                           // planner decides
   std::optional<engine_profile> profile_;
-  std::vector<std::atomic<bool>> known_direct_;  // one for each pair of places and class of sizes
+  // One value for each pair of places and class of sizes.
+  std::vector<std::atomic<bool>> known_direct_;
   plan_cache plans_;
 };
 
-// Whether every GPU that copies a part of the call's plan can access the memory at the ends of that
+// Whether every GPU that copies a part of the call's plan can access the memory at the ends of this
 // part. The owners of virtual memory and of memory pools decide which GPUs have access. If a GPU
-// has no access, `accounts` names it.
+// lacks access, `accounts` names the GPU.
 bool plan_has_access(const driver_table& driver, const copy_call& call, copy_accounts& accounts);
 
 }  // namespace interlace::cuda

@@ -10,7 +10,8 @@
 namespace interlace::cuda {
 namespace {
 
-// A copy node of a graph describes a box, whose rows must be shorter than 2 GiB.
+// The longest copy of a graph node. Such a node describes a box, and the rows of a box must be
+// shorter than 2 GiB.
 constexpr std::uint64_t longest_copy = std::uint64_t{1} << 30U;
 
 void append_location(std::string& text, const plan::location& place) {
@@ -39,7 +40,7 @@ std::string shape_of(const copy_program& made) {
   return text;
 }
 
-// Adds a copy, cut into pieces that graph nodes can hold.
+// Adds a copy, cut into pieces that fit in graph nodes.
 void add_pieces(copy_program& program, copy_program::copy whole) {
   const std::uint64_t bytes = whole.bytes;
   for (std::uint64_t at = 0; at < bytes; at += longest_copy) {
@@ -64,7 +65,7 @@ copy_program make_program(const plan::plan& made, const std::vector<int>& gpus,
         {buffer.place.kind == machine::endpoint_kind::gpu ? number(buffer.place.index) : host_place,
          buffer.bytes});
   for (const plan::slot& slot : made.slots) program.slots.push_back({.gpu = number(slot.gpu)});
-  std::vector<std::uint32_t> last_piece;  // one for each step
+  std::vector<std::uint32_t> last_piece;  // one element for each step
   for (const plan::step& step : made.steps) {
     std::vector<std::uint32_t> after;
     for (const std::uint32_t on : step.after) {
@@ -83,7 +84,7 @@ copy_program make_program(const plan::plan& made, const std::vector<int>& gpus,
   }
   for (const copy_program::copy& one : program.copies)
     program.slots[one.slot].last_awaited = one.awaited;
-  std::map<std::uint32_t, std::uint32_t> slot_of;  // the slot for the local copies of a GPU
+  std::map<std::uint32_t, std::uint32_t> slot_of;  // for each GPU, the slot of its local copies
   auto index = static_cast<std::uint32_t>(made.messages.size());
   for (const local_copy& one : local) {
     const auto [slot, added] =

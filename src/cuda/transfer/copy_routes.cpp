@@ -72,7 +72,7 @@ endpoint copy_routes::place_at(std::size_t number) const {
   return {endpoint_kind::gpu, static_cast<std::uint32_t>(number)};
 }
 
-// Whether copies between two places, or inside a GPU, are possible at all.
+// Whether the memory of two places can be copied at all. The two places may be the same GPU.
 bool copy_routes::accessible(std::size_t one, std::size_t other) const {
   const std::size_t host = machine_.gpus.size();
   if (one == host || other == host) return one != other;
@@ -82,7 +82,7 @@ bool copy_routes::accessible(std::size_t one, std::size_t other) const {
          contexts_.peers(first, second);
 }
 
-// The places that the copy engines of both ends reach without another relay.
+// The places that the copy engines of both ends can reach without another relay.
 std::vector<endpoint> copy_routes::find_relays(std::size_t from, std::size_t to,
                                                const copy_options& options,
                                                std::size_t kinds) const {

@@ -1,6 +1,6 @@
-// The places of a machine (its GPUs and the host) and the routes between them that copies can use:
-// the pairs of places that are connected, the rates of these connections, and the places through
-// which a message can be relayed.
+// The places of a machine (its GPUs and the host), and the routes between places that copies can
+// use. A route has the rate of its connection. The class also knows the places through which a
+// message can be relayed.
 #pragma once
 
 #include <array>
@@ -23,16 +23,17 @@ class copy_routes {
   // `of` and `on` must outlive this object.
   copy_routes(const contexts& of, const copy_machine& on, const copy_options& options);
 
-  // The place of the memory at an address. No value if the memory has no place, or can be in
-  // several places.
+  // The place of the memory at an address. There is no value if the memory has no place, or if it
+  // can be in several places.
   std::optional<machine::endpoint> place_of(const memory_facts& facts) const;
-  // All places: the GPUs, then the host.
+  // All places: first the GPUs, then the host.
   std::vector<machine::endpoint> places() const;
   // Whether a copy engine can copy directly from one place to the other.
   bool connected(machine::endpoint from, machine::endpoint to) const;
-  // The time of a message that has the direct path for itself. 0 if there is no direct path.
+  // The time of a message that does not share the direct path with another message. The result is 0
+  // if there is no direct path.
   std::uint64_t direct_ns(machine::endpoint from, machine::endpoint to, std::uint64_t bytes) const;
-  // The places through which the choice allows a message to be relayed.
+  // The places that may relay a message under this choice.
   const std::vector<machine::endpoint>& relays(machine::endpoint from, machine::endpoint to,
                                                const plan::copy_choice& choice) const;
 
@@ -43,7 +44,8 @@ class copy_routes {
   }
 
  private:
-  std::size_t place_count() const { return machine_.gpus.size() + 1; }  // the host is the last
+  // The host is the last place.
+  std::size_t place_count() const { return machine_.gpus.size() + 1; }
   std::size_t place_number(machine::endpoint place) const;
   machine::endpoint place_at(std::size_t number) const;
   bool accessible(std::size_t one, std::size_t other) const;
@@ -52,10 +54,10 @@ class copy_routes {
 
   const contexts& contexts_;
   const copy_machine& machine_;
-  std::vector<std::optional<std::uint32_t>> index_of_gpu_;  // the index is CUDA's number
-  std::vector<double> direct_bytes_per_s_;  // one for each pair; 0: there is no direct path
-  // The first index says which kinds of relays are allowed (bit 0: GPUs, bit 1: the host); the
-  // second one is the pair.
+  std::vector<std::optional<std::uint32_t>> index_of_gpu_;  // the index is CUDA's number of the GPU
+  std::vector<double> direct_bytes_per_s_;  // one for each pair; 0 if there is no direct path
+  // The first index says which kinds of relays are allowed (bit 0: GPUs, bit 1: the host). The
+  // second index is the pair.
   std::array<std::vector<std::vector<machine::endpoint>>, 4> relays_;
 };
 

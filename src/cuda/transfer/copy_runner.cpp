@@ -8,7 +8,8 @@
 namespace interlace::cuda {
 namespace {
 
-// The launch of a graph with fewer copies takes longer than enqueueing these copies.
+// The least number of copies for which a graph is used. Launching a graph with fewer copies takes
+// longer than enqueueing these copies.
 constexpr std::size_t least_graph_copies = 8;
 
 graph_key key_of(const copy_call& call) {
@@ -26,7 +27,8 @@ void enqueue_plain_copy(const driver_table& driver, device_address to, device_ad
                         std::uint64_t bytes, CUstream_st* stream) {
   int result = driver.copy(to, from, bytes, stream);
   if (result == driver_result::invalid_context) {
-    // This thread has not called CUDA yet. The runtime uses the first GPU for such a thread.
+    // If there is no current context, this thread has not called CUDA yet. The runtime uses the
+    // first GPU for such a thread.
     CUctx_st* context = nullptr;
     if (stream == nullptr || driver.stream_context(stream, &context) != driver_result::success)
       check(driver, driver.primary_retain(&context, 0), "cuDevicePrimaryCtxRetain");
@@ -145,7 +147,7 @@ void copy_runner::give_to_graph(CUgraph_st* graph, std::vector<placed_block> blo
   };
   const driver_table& driver = contexts_.driver();
   auto owning = std::make_unique<owner>(owner{*this, std::move(blocks)});
-  // The driver calls this function, which must not call the driver.
+  // The driver calls this function. It must therefore not call the driver.
   const auto release = [](void* data) {
     const std::unique_ptr<owner> ended(static_cast<owner*>(data));
     ended->give_back();

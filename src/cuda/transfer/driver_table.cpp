@@ -10,13 +10,13 @@
 namespace interlace::cuda {
 namespace {
 
-constexpr int forms_of = 12000;  // CUDA 12.0
+constexpr int forms_of = 12000;  // the version whose function signatures are used: CUDA 12.0
 constexpr int batches_of = 12080;
 
 class loader {
  public:
   loader() {
-    // Never closed, because the functions must stay valid until the process ends.
+    // The library is never closed, because the functions must stay valid until the process ends.
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) throw usage_error(no_driver());
     const auto ask = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDriverGetVersion"));
@@ -34,7 +34,8 @@ class loader {
     function = reinterpret_cast<Function>(found(name, forms_of));
     if (function == nullptr) throw usage_error(missing(name));
   }
-  // Leaves `function` null if the driver has no such form.
+  // Looks up a function. If the driver does not have this form of the function, `function` becomes
+  // null.
   template <class Function>
   void if_there(Function& function, const char* name, int form) const {
     if (version_ >= form) function = reinterpret_cast<Function>(found(name, form));

@@ -1,8 +1,9 @@
-// The functions of the CUDA driver that the copy engine calls, as a table of pointers. So nothing
-// links CUDA, the engine compiles without a toolkit, and tests can supply a driver of their own.
+// The functions of the CUDA driver that the copy engine calls, as a table of pointers. The program
+// therefore does not link CUDA, the engine compiles without a toolkit, and tests can supply their
+// own driver.
 //
 // Types and values are those of the driver API of CUDA 12.0 (public documentation). Every later
-// driver has these forms.
+// driver has these functions in the same form.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +41,7 @@ inline constexpr int peer_access_already_enabled = 704;
 enum pointer_attribute : int {
   pointer_context = 1,
   pointer_memory_type = 2,
-  pointer_on_device = 3,  // the address by which kernels reach the memory
+  pointer_on_device = 3,  // address by which kernels reach the memory
   pointer_buffer_id = 7,
   pointer_is_managed = 8,
   pointer_device = 9,
@@ -54,14 +55,14 @@ enum pointer_attribute : int {
 
 enum memory_type : unsigned { memory_unknown = 0, memory_host = 1, memory_device = 2 };
 
-// CUmemLocation.
+// The driver's CUmemLocation.
 struct memory_location {
   int type = 1;  // a GPU
   int id = 0;
 };
 inline constexpr int access_read_and_write = 3;
 
-// CUmemAllocationProp: memory of a GPU.
+// The driver's CUmemAllocationProp, for memory of a GPU.
 struct physical_properties {
   int type = 1;  // pinned
   int handle_types = 0;
@@ -72,7 +73,7 @@ struct physical_properties {
   unsigned short usage = 0;
   unsigned char reserved_1[4] = {};
 };
-// CUmemAccessDesc.
+// The driver's CUmemAccessDesc.
 struct access_description {
   memory_location location;
   int access = access_read_and_write;
@@ -84,7 +85,7 @@ inline constexpr int attribute_rdma_of_mapped_memory = 110;
 inline constexpr unsigned unified_memory_type = 4;
 inline constexpr unsigned event_without_timing = 2;
 inline constexpr unsigned stream_non_blocking = 1;
-// Handles of the default streams. The null handle is the legacy default stream, too.
+// The handles of the default streams. The null handle means the legacy default stream, too.
 inline constexpr std::uintptr_t legacy_stream = 1;
 inline constexpr std::uintptr_t per_thread_stream = 2;
 inline constexpr unsigned host_memory_portable = 1;
@@ -95,7 +96,7 @@ inline constexpr unsigned capture_set_dependencies = 1;
 inline constexpr unsigned user_object_unsynchronized = 1;
 inline constexpr unsigned graph_takes_user_object = 1;
 
-// CUDA_MEMCPY3D. All copies here are contiguous and between unified addresses.
+// The driver's CUDA_MEMCPY3D. All copies here are contiguous and between unified addresses.
 struct memcpy_3d {
   std::size_t from_x = 0, from_y = 0, from_z = 0, from_lod = 0;
   unsigned from_type = unified_memory_type;
@@ -114,7 +115,7 @@ struct memcpy_3d {
   std::size_t width_bytes = 0, height = 1, depth = 1;
 };
 
-// CUDA_KERNEL_NODE_PARAMS_v2.
+// The driver's CUDA_KERNEL_NODE_PARAMS_v2.
 struct kernel_node {
   CUfunc_st* function = nullptr;
   unsigned grid_x = 1, grid_y = 1, grid_z = 1;
@@ -123,10 +124,10 @@ struct kernel_node {
   void** parameters = nullptr;
   void** extra = nullptr;
   void* kernel = nullptr;
-  CUctx_st* context = nullptr;  // the function's
+  CUctx_st* context = nullptr;  // context of the function
 };
 
-// CUmemcpyAttributes.
+// The driver's CUmemcpyAttributes.
 struct batch_attributes {
   int source_order = 1;  // sources are read in the order of the stream
   memory_location source{.type = 0}, destination{.type = 0};  // no hints
@@ -136,7 +137,8 @@ struct batch_attributes {
 memcpy_3d contiguous_copy(device_address to, device_address from, std::size_t bytes);
 
 struct driver_table {
-  int version = 0;  // the driver's version of CUDA, such as 12020 for 12.2; 0: not known
+  // Version of CUDA that the driver supports, such as 12020 for 12.2; 0 if it is not known.
+  int version = 0;
 
   int (*error_name)(int, const char**) = nullptr;
 
@@ -152,7 +154,7 @@ struct driver_table {
   int (*push)(CUctx_st*) = nullptr;
   int (*pop)(CUctx_st**) = nullptr;
   int (*current)(CUctx_st**) = nullptr;
-  int (*enable_peer)(CUctx_st*, unsigned) = nullptr;  // enables access for the current context
+  int (*enable_peer)(CUctx_st*, unsigned) = nullptr;  // enables access from the current context
   int (*context_synchronize)() = nullptr;             // waits for the current context
   int (*current_gpu)(int*) = nullptr;
 
@@ -163,7 +165,8 @@ struct driver_table {
   int (*free_host)(void*) = nullptr;
   int (*host_register)(void*, std::size_t, unsigned) = nullptr;
   int (*host_unregister)(void*) = nullptr;
-  int (*memory_info)(std::size_t*, std::size_t*) = nullptr;  // free and total, of the current GPU
+  // Free and total memory of the current GPU.
+  int (*memory_info)(std::size_t*, std::size_t*) = nullptr;
 
   int (*granularity)(std::size_t*, const physical_properties*, int) = nullptr;
   int (*reserve)(device_address*, std::size_t, std::size_t, device_address,
@@ -180,7 +183,7 @@ struct driver_table {
   int (*pool_access)(int*, CUmemPoolHandle_st*, memory_location*) = nullptr;
   int (*memory_access)(unsigned long long*, const memory_location*, device_address) = nullptr;
   int (*copy)(device_address, device_address, std::size_t, CUstream_st*) = nullptr;
-  // The form of CUDA 12.8. Null: the driver is older.
+  // The form of CUDA 12.8. Null if the driver is older.
   int (*copy_batch)(device_address*, device_address*, std::size_t*, std::size_t, batch_attributes*,
                     std::size_t*, std::size_t, std::size_t*, CUstream_st*) = nullptr;
   int (*set_bytes)(device_address, unsigned char, std::size_t, CUstream_st*) = nullptr;
@@ -196,7 +199,8 @@ struct driver_table {
   int (*stream_synchronize)(CUstream_st*) = nullptr;
   int (*stream_wait)(CUstream_st*, CUevent_st*, unsigned) = nullptr;
   int (*stream_context)(CUstream_st*, CUctx_st**) = nullptr;
-  // Must not be called while the stream is being captured, because that would end the capture.
+  // This function must not be called while the stream is being captured, because the call would end
+  // the capture.
   int (*stream_id)(CUstream_st*, unsigned long long*) = nullptr;
   int (*stream_flags)(CUstream_st*, unsigned*) = nullptr;
   int (*capture_info)(CUstream_st*, int*, unsigned long long*, CUgraph_st**,
@@ -231,16 +235,18 @@ struct driver_table {
 // copies, or if it cannot start.
 const driver_table& real_driver();
 
-// Throws device_error with the call and the driver's error unless `result` is success.
+// Throws device_error unless `result` is success. The error has the call and the driver's
+// description.
 void check(const driver_table& driver, int result, const char* call);
-// For destructors: writes a line to the log, unless the driver is already shutting down.
+// Writes a line to the log, unless the driver is already shutting down. This function is for
+// destructors.
 void log_failure(const driver_table& driver, int result, const char* call) noexcept;
 
-// Makes a context current in the calling thread as long as the object lives.
+// Makes a context current in the calling thread while the object lives.
 class in_context {
  public:
   in_context(const driver_table& driver, CUctx_st* context);
-  // For destructors: if the driver fails, writes a line to the log.
+  // This constructor is for destructors. If the driver fails, it writes a line to the log.
   in_context(const driver_table& driver, CUctx_st* context, std::nothrow_t) noexcept;
   ~in_context();
   in_context(const in_context&) = delete;
@@ -251,12 +257,14 @@ class in_context {
   bool pushed_ = true;
 };
 
-// As long as this object lives, calls of this thread (allocations, queries of events) do not end
-// captures of other threads. By default they would, although they do not concern the captured work.
+// While this object lives, calls of this thread (allocations, queries of events) do not end
+// captures of other threads. By default such calls end captures, although they do not concern the
+// captured work.
 class relaxed_capture_mode {
  public:
   explicit relaxed_capture_mode(const driver_table& driver);
-  // For calls that free something: if the driver fails, writes a line to the log.
+  // This constructor is for calls that free something. If the driver fails, it writes a line to the
+  // log.
   relaxed_capture_mode(const driver_table& driver, std::nothrow_t) noexcept;
   ~relaxed_capture_mode();
   relaxed_capture_mode(const relaxed_capture_mode&) = delete;

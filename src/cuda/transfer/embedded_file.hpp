@@ -1,8 +1,9 @@
-// Takes a file as it is into a library.
+// Embeds an unchanged file in a library.
 #pragma once
 
-// Defines `NAME` and `NAME_end`, arrays of bytes for `extern "C"` declarations. A byte of 0 follows
-// the file. Use it at file scope. The compiler has no other way to embed a file.
+// Defines the arrays `NAME` and `NAME_end`, which the code declares as `extern "C"` arrays of
+// bytes. A byte of 0 follows the contents of the file. Use the macro at file scope. The compiler
+// has no other way to embed a file.
 #define INTERLACE_EMBED(NAME, FILE)                             \
   asm(".pushsection .rodata\n" /* NOLINT(hicpp-no-assembler) */ \
       ".balign 16\n"                                            \

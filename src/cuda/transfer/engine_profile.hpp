@@ -1,4 +1,4 @@
-// The copy profile that an engine uses, and whether it suits the machine.
+// The copy profile that an engine uses, and whether it fits the machine.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,13 @@ namespace interlace::cuda {
 
 struct engine_profile {
   plan::copy_profile choices;
-  bool measured_here = false;  // true: measured on this machine, with the relays that the engine
-                               // may use
+  bool measured_here = false;  // whether it was measured on this machine, with the relays that the
+                               // engine may use
 };
 
-// The profile that the options name. No value if the options name none, or if the file is not
-// usable. `accounts` then has the reason, except if the options are auto and there is no file.
+// Finds the profile that the options name. There is no value if the options name no profile, or if
+// the file is not usable. `accounts` then has the reason, except if the options are auto and there
+// is no file.
 std::optional<engine_profile> find_profile(const copy_machine& here, const copy_options& options,
                                            copy_accounts& accounts);
 

@@ -15,11 +15,11 @@ namespace interlace::checkpoint {
 
 namespace {
 
-// The ring that no transfer uses.
+// A ring that no transfer uses now.
 struct idle_ring {
   std::mutex changing;
   std::unique_ptr<cuda::checkpoint_carrier> carrier;
-  bool relays = false;  // copies go through the engine
+  bool relays = false;  // whether copies go through the engine
 
   void exchange(std::unique_ptr<cuda::checkpoint_carrier>& own, bool& own_relays) {
     const std::lock_guard lock(changing);
@@ -29,13 +29,13 @@ struct idle_ring {
 };
 
 idle_ring& ring_of_process() {
-  // Never destroyed, because the driver may shut down before the process's last objects are
-  // destroyed.
+  // This object is never destroyed, because the driver may shut down before the process's last
+  // objects are destroyed.
   static auto* const own = new idle_ring();
   return *own;
 }
 
-// libinterlace.so makes the copies, so that the process has one engine for all callers.
+// Makes a copy by libinterlace.so, so that the process has one engine for all callers.
 void copy(cuda::device_address to, cuda::device_address from, std::uint64_t bytes,
           CUstream_st* stream) {
   switch (interlace_copy_async(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from),
@@ -55,15 +55,15 @@ void copy(cuda::device_address to, cuda::device_address from, std::uint64_t byte
   throw device_error(interlace_last_error());
 }
 
-// Copies without relays. They need neither the engine's plans nor the time that the
-// engine takes to discover the machine.
+// Makes a copy without relays. Such a copy needs neither the engine's plans nor the time in which
+// the engine discovers the machine.
 void copy_directly(cuda::device_address to, cuda::device_address from, std::uint64_t bytes,
                    CUstream_st* stream) {
   const cuda::driver_table& driver = cuda::real_driver();
   cuda::check(driver, driver.copy(to, from, bytes, stream), "cuMemcpyAsync");
 }
 
-// The most bytes of a GPU through which the engine relays copies.
+// The most memory on a GPU through which the engine relays copies.
 std::uint64_t staging_bytes() {
   return plan::read_copy_options(std::vector<std::string>{}).staging_bytes;
 }

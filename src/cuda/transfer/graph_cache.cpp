@@ -11,7 +11,7 @@ graph_cache::~graph_cache() {
   for (const entry& one : kept_) {
     try {
       one.end->wait();
-    } catch (const std::exception&) {  // the work of a failed GPU has ended
+    } catch (const std::exception&) {  // the GPU has failed, so its work has ended
       continue;
     }
   }
@@ -21,8 +21,8 @@ std::unique_ptr<graph_executable> graph_cache::take(const graph_key& key,
                                                     const stream_identity& stream) {
   const std::lock_guard lock(mutex_);
   const auto [first, last] = by_key_.equal_range(key);
-  // The executable of the stream's last message probably has the right addresses. Also, the driver
-  // need not be asked whether this executable has ended.
+  // The executable of the stream's last message probably has the right addresses. It also saves a
+  // question to the driver, which need not be asked whether this executable has ended.
   const auto own =
       std::find_if(first, last, [&](const auto& one) { return one.second->end->is_of(stream); });
   const auto found = own != last ? own : std::find_if(first, last, [](const auto& one) {
@@ -48,7 +48,7 @@ void graph_cache::keep(const graph_key& key, std::unique_ptr<graph_executable> u
   while (kept_.size() > bound_) drop_oldest(dropped);
 }
 
-// If an executable still runs, the driver frees it after its end.
+// If an executable is still running, the driver frees it when it has ended.
 void graph_cache::drop_oldest(entries& dropped) {
   const auto oldest = std::prev(kept_.end());
   const auto [first, last] = by_key_.equal_range(oldest->key);

@@ -1,7 +1,8 @@
-// Executable graphs. The key is the shape of their program, and the contexts and origins of the
-// memory at the ends of its messages; addresses do not matter. An executable never runs twice at
-// the same time, so a shape has several executables if its messages overlap. If there would be more
-// executables than the bound, the least recently used one is dropped.
+// A cache of executable graphs. The key is the shape of the program, together with the contexts and
+// origins of the memory at the ends of its messages. Addresses are not part of the key. An
+// executable never runs twice at the same time, so a shape has several executables if its messages
+// overlap. The cache keeps a bounded number of executables. When it needs room, it drops the least
+// recently used one.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,8 @@
 namespace interlace::cuda {
 
 struct graph_key {
-  // An executable can be changed only to addresses with the same contexts and origins.
+  // The context and origin of an end. An executable can be changed only to addresses with the same
+  // contexts and origins.
   struct end {
     CUctx_st* context = nullptr;
     memory_origin origin = memory_origin::plain;
@@ -37,26 +39,26 @@ struct graph_key {
 };
 
 struct graph_counts {
-  std::uint64_t hits = 0;       // times that an idle executable was found
-  std::uint64_t misses = 0;     // times that no idle executable was found
-  std::uint64_t evictions = 0;  // executables that were dropped for another one
+  std::uint64_t hits = 0;       // number of times that an idle executable was found
+  std::uint64_t misses = 0;     // number of times that no idle executable was found
+  std::uint64_t evictions = 0;  // number of executables that were dropped to make room
   std::uint64_t executables = 0;
   graph_times times;
 };
 
 class graph_cache {
  public:
-  // Keeps at most `bound` executables; `bound` is at least 1.
+  // Makes a cache that keeps at most `bound` executables. `bound` must be at least 1.
   explicit graph_cache(std::size_t bound) : bound_(bound) {}
   ~graph_cache();
   graph_cache(const graph_cache&) = delete;
   graph_cache& operator=(const graph_cache&) = delete;
 
-  // Returns an executable that is idle, or that ends before the next work of the stream. Null if
-  // there is none.
+  // Takes an executable that is idle, or that ends before the next work of the stream. Returns null
+  // if there is none.
   std::unique_ptr<graph_executable> take(const graph_key& key, const stream_identity& stream);
-  // Keeps the executable for other messages, which can use it once `end` is complete. Do not keep
-  // an executable that failed.
+  // Keeps the executable for other messages, which can use it once `end` is complete. A caller must
+  // not keep an executable that failed.
   void keep(const graph_key& key, std::unique_ptr<graph_executable> used, shared_completion end);
 
   void add_times(const graph_times& spent);
@@ -77,7 +79,7 @@ class graph_cache {
 
   std::size_t bound_;
   mutable std::mutex mutex_;
-  entries kept_;  // the most recently used executable is the first
+  entries kept_;  // most recently used executable first
   std::unordered_multimap<graph_key, entries::iterator, hash> by_key_;
   graph_counts counts_;
 };

@@ -8,7 +8,7 @@ namespace {
 
 class stopwatch {
  public:
-  // Seconds since the last call.
+  // Returns the time in seconds since the last call.
   double lap() {
     const auto now = std::chrono::steady_clock::now();
     const double passed = std::chrono::duration<double>(now - last_).count();
@@ -102,7 +102,8 @@ void graph_executable::launch(const copy_program& program, const addresses& wher
   times.update_s += watch.lap();
   int result = contexts_.driver().graph_launch(executable_, stream);
   if (result == driver_result::invalid_value) {
-    // This updates all nodes, because the driver treats a node that was not updated as stale.
+    // This updates all nodes. Otherwise the driver would treat a node that was not updated as
+    // stale.
     update(program, where, true, times);
     result = contexts_.driver().graph_launch(executable_, stream);
   }
@@ -113,7 +114,7 @@ void graph_executable::launch(const copy_program& program, const addresses& wher
 
 void graph_executable::update(const copy_program& program, const addresses& where, bool all,
                               graph_times& times) {
-  // The driver refuses an executable that names freed memory, even if a new allocation has the
+  // The driver refuses an executable that refers to freed memory, even if a new allocation has the
   // same address.
   const auto other_memory = [&](const plan::location& place) {
     if (place.memory == plan::memory::staging) return false;

@@ -1,5 +1,5 @@
-// The copies of a program as nodes of a CUDA graph. The graph is instantiated once and launched
-// many times, or it is the graph that the caller captures (A. Sojoodi et al., section 4.3,
+// The copies of a program as nodes of a CUDA graph. The graph is either instantiated once and
+// launched many times, or it is the graph that the caller captures (A. Sojoodi et al., section 4.3,
 // algorithms 1 and 2; section 5.5 defines the phases).
 #pragma once
 
@@ -13,15 +13,15 @@
 
 namespace interlace::cuda {
 
-// Host time of each phase, in seconds.
+// The host time of each phase, in seconds.
 struct graph_times {
   double creation_s = 0;
   double construction_s = 0;
   double instantiation_s = 0;
   double update_s = 0;  // changing addresses
   double launch_s = 0;
-  std::uint64_t nodes = 0;    // constructed
-  std::uint64_t updates = 0;  // nodes changed
+  std::uint64_t nodes = 0;    // number of nodes that were constructed
+  std::uint64_t updates = 0;  // number of nodes whose addresses were changed
   std::uint64_t launches = 0;
 
   graph_times& operator+=(const graph_times& more);
@@ -39,16 +39,17 @@ std::vector<CUgraphNode_st*> last_nodes(const copy_program& program,
 // An executable graph. Not thread-safe.
 class graph_executable {
  public:
-  // Throws device_error.
+  // Constructs and instantiates a graph. Throws device_error.
   graph_executable(contexts& of, const copy_program& program, const addresses& where,
                    graph_times& times);
   ~graph_executable();
   graph_executable(const graph_executable&) = delete;
   graph_executable& operator=(const graph_executable&) = delete;
 
-  // Launches the graph. Before that, changes the nodes whose memory differs from that of the last
-  // launch, even if the address is the same. The program must have the shape of the program from
-  // which the executable was made. Throws device_error; the executable is then not usable any more.
+  // Launches the graph. If the memory of a node differs from that of the last launch, the node is
+  // changed first. Memory can differ although the address is the same. The program must have the
+  // shape of the program from which the executable was made. Throws device_error. The executable
+  // must not be used after that.
   void launch(const copy_program& program, const addresses& where, CUstream_st* stream,
               graph_times& times);
 

@@ -10,7 +10,7 @@
 namespace interlace::cuda {
 namespace {
 
-// Uses getrandom, which glibc 2.25 has, because std::random_device may need glibc 2.36.
+// Uses getrandom, which glibc has since 2.25. std::random_device may need glibc 2.36.
 traffic_user random_user() {
   traffic_user user = 0;
   if (getrandom(&user, sizeof(user), 0) != sizeof(user)) {
@@ -60,8 +60,8 @@ void link_usage::replace_by_plan(const copy_call& call, std::uint64_t begin_ns) 
     else if (messages.size() > 1)  // the messages of a batch wait for each other
       traffic_.add_use(one.pair(), call.user, begin_ns, busy_ns - direct_ns);
   }
-  // For its first message, the host needs longer to make streams, graphs and staging memory than
-  // the message takes. The message then begins about now.
+  // To make the first message, the host creates streams, graphs and staging memory. This takes
+  // longer than the message itself. The message then begins at about the current time.
   if (const std::uint64_t end_ns = clock_(); end_ns > begin_ns + busy_ns)
     for (const copy_message& one : messages)
       traffic_.add_use(one.pair(), call.user, end_ns, busy_ns);

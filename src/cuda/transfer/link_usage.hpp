@@ -1,5 +1,5 @@
 // The times in which an engine's messages use the links of the GPUs. A traffic table shows these
-// times to all engines and processes, and shows each message the relays that it may use.
+// times to all engines and processes. The table also tells each message which relays it may use.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace interlace::cuda {
 
-// Thread-safe. All times are in ns of the engine's clock.
+// Records the use of links. Thread-safe. All times are in ns of the engine's clock.
 class link_usage {
  public:
-  // `routes` must outlive this object. `gpus` and `file` are those of a traffic_table.
+  // `routes` must outlive this object. `gpus` and `file` are the arguments of a traffic_table.
   link_usage(const copy_routes& routes, const std::vector<std::string>& gpus,
              const std::string& file, std::function<std::uint64_t()> clock);
 
@@ -24,9 +24,9 @@ class link_usage {
   std::uint64_t now_ns() const { return clock_(); }
 
   // The user that stands for a stream in the table. Does not call the driver. A later stream can
-  // have the same handle; the effect is short-lived.
+  // have the same handle. The two streams are then confused, but only for a short time.
   traffic_user user_of(CUstream_st* stream, CUctx_st* context) const;
-  // Notes a message that is about to be made and will take its direct path.
+  // Notes that a message is about to be made and will take its direct path.
   void add_direct(const copy_message& one, traffic_user user, std::uint64_t now_ns);
   // The elements of `relays` that the message may use now.
   std::vector<machine::endpoint> idle_relays(const copy_message& one,
@@ -41,7 +41,8 @@ class link_usage {
   traffic_table traffic_;
   std::function<std::uint64_t()> clock_;
   traffic_user
-      own_streams_;  // random: distinguishes this engine's streams from those of other engines
+      // A random number that distinguishes this engine's streams from those of other engines.
+      own_streams_;
 };
 
 }  // namespace interlace::cuda

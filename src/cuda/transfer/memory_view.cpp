@@ -6,7 +6,7 @@
 namespace interlace::cuda {
 namespace {
 
-// The end of the virtual memory's mapping that contains an address. 0 if there is no mapping.
+// The end of the mapping of virtual memory that contains an address, or 0 if there is no mapping.
 device_address end_of_mapping(const driver_table& driver, device_address address) {
   device_address base = 0;
   std::size_t bytes = 0;
@@ -78,8 +78,8 @@ memory_view view_memory(const driver_table& driver, device_address address, std:
 
 bool accessible(const driver_table& driver, const memory_view& seen, int gpu,
                 device_address address, std::uint64_t bytes) {
-  // For memory of pools, the driver's access attribute of an address also names GPUs that have no
-  // access. Therefore the pool itself is asked.
+  // For memory of pools, the access attribute of an address also names GPUs that have no access.
+  // The pool itself is therefore asked.
   memory_location place;
   place.id = gpu;
   if (seen.pool != nullptr) {

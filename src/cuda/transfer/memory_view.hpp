@@ -1,4 +1,4 @@
-// The driver's information about the memory at an address.
+// What the driver knows about the memory at an address.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ enum class memory_kind : std::uint8_t {
 enum class memory_origin : std::uint8_t {
   host,
   plain,  // memory of cuMemAlloc, to which the GPU's peers have access
-  pool,   // cuMemAllocAsync
+  pool,   // memory from cuMemAllocAsync
   mapped  // virtual memory
 };
 
@@ -33,28 +33,29 @@ struct memory_facts {
   CUmemPoolHandle_st* pool = nullptr;
 };
 
-// Throws device_error if the driver fails.
+// Asks the driver about an address. Throws device_error if the driver fails.
 memory_facts query_memory(const driver_table& driver, device_address address);
 
 struct memory_view {
   memory_kind kind = memory_kind::host;
-  int gpu = 0;                  // only if the kind is memory_kind::gpu
-  CUctx_st* context = nullptr;  // the context of the allocation; null for virtual memory
+  int gpu = 0;                  // only if the memory is that of a GPU
+  CUctx_st* context = nullptr;  // context of the allocation; null for virtual memory
   memory_origin origin = memory_origin::host;
   CUmemPoolHandle_st* pool = nullptr;
-  unsigned long long id = 0;  // the allocation's id, if there is an allocation; 0 for virtual
-                              // memory
+  unsigned long long id = 0;  // id of the allocation; 0 for virtual memory, and if there is no
+                              // allocation
 };
 
-// `bytes` must be at least 1. Throws device_error if the driver fails.
+// Inspects a range of memory. `bytes` must be at least 1. Throws device_error if the driver fails.
 memory_view view_memory(const driver_table& driver, device_address address, std::uint64_t bytes);
-// The same, without asking the driver again about `address`: `first` has its attributes.
+// Does the same, but does not ask the driver about `address` again. `first` has the attributes of
+// `address`.
 memory_view view_memory(const driver_table& driver, const memory_facts& first,
                         device_address address, std::uint64_t bytes);
 
-// Whether the GPU can read and write all of the memory. Ask this only about virtual memory and
-// memory of pools. A GPU's plain memory and the host's memory are always accessible to the GPU's
-// peers.
+// Whether the GPU can read and write all of the memory. This question makes sense only for virtual
+// memory and memory of pools. A GPU's plain memory and the host's memory are always accessible to
+// the GPU's peers.
 bool accessible(const driver_table& driver, const memory_view& seen, int gpu,
                 device_address address, std::uint64_t bytes);
 

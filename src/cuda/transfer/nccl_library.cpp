@@ -14,7 +14,7 @@ namespace interlace::cuda {
 
 namespace {
 
-constexpr int type_uint8 = 1;  // ncclUint8: data that is not added is moved as bytes
+constexpr int type_uint8 = 1;  // NCCL's ncclUint8; data that is not added is moved as bytes
 constexpr int type_float32 = 7;
 constexpr int operation_sum = 0;
 
@@ -163,7 +163,7 @@ void nccl_communicators::enqueue(const std::vector<group_member>& members,
       }
     }
   }
-  // A group that was begun must be ended, even if a call in the group failed.
+  // A group that was begun must be ended, even if a call in the group has failed.
   note(api.group_end(), "ncclGroupEnd");
   library_.check(failed, function, communicators_.front());
 }
@@ -177,7 +177,7 @@ void nccl_communicators::sum_float32(const std::vector<const void*>& send,
   for (std::size_t d = 0; d < communicators_.size() && failed == 0; ++d)
     failed = api.all_reduce(send[d], receive[d], count, type_float32, operation_sum,
                             communicators_[d], streams[d]);
-  // A group that was begun must be ended, even if a call in the group failed.
+  // A group that was begun must be ended, even if a call in the group has failed.
   const int ended = api.group_end();
   library_.check(failed, "ncclAllReduce", communicators_.front());
   library_.check(ended, "ncclGroupEnd", communicators_.front());

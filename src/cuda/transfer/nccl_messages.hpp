@@ -1,4 +1,4 @@
-// Messages between GPUs of this process, as sends and receives of NCCL.
+// Messages between GPUs of this process, made by sends and receives of NCCL.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 namespace interlace::cuda {
 
 struct nccl_message {
-  int from = 0;  // CUDA's numbers of GPUs
+  int from = 0;  // CUDA's number of a GPU
   int to = 0;
   void* source = nullptr;
   void* target = nullptr;
   std::uint64_t bytes = 0;
 };
 
-// A set of messages that forms one group of NCCL calls, even if several messages have the same two
+// A set of messages that forms one group of NCCL calls. Several messages may have the same two
 // GPUs. There is one communicator and one stream for each GPU that has a message. NCCL decides
-// which messages run at the same time. Messages from one GPU to the same other GPU are received in
-// the order in which they are sent.
+// which messages run at the same time. If several messages have the same sender and receiver, they
+// are received in the order in which they are sent.
 class nccl_messages {
  public:
   // The GPUs that have a message, in ascending order. Communicators and streams must be in the
@@ -28,7 +28,7 @@ class nccl_messages {
   static std::vector<int> gpus_of(const std::vector<nccl_message>& messages);
 
   // `communicators` must be for the GPUs of `gpus_of`, and must outlive this object. Throws
-  // usage_error if a message does not go from one GPU to another.
+  // usage_error if a message does not go from one GPU to another GPU.
   nccl_messages(const nccl_communicators& communicators, const std::vector<nccl_message>& messages);
 
   // Enqueues all messages, on one stream for each GPU. Throws device_error if NCCL reports an

@@ -10,7 +10,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// A struct in the library's form, whose version gives its size.
+// A struct in the form that the library expects. The version number in the struct tells the library
+// the struct's size.
 template <class Struct>
 constexpr int version_of() {
   return (1 << 16) + static_cast<int>(sizeof(Struct));

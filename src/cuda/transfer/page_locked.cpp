@@ -14,11 +14,11 @@ namespace interlace::cuda {
 namespace {
 
 constexpr std::uint64_t large_page = std::uint64_t{2} << 20U;
-// The number of bytes that a thread touches at once.
+// The number of bytes that a thread touches in one turn.
 constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20U;
 
-// Maps memory that begins at a large page, so that the kernel can use large pages for all of it.
-// Returns null if there is no memory.
+// Maps memory that begins at the border of a large page, so that the kernel can use large pages for
+// all of it. Returns null if there is no memory.
 char* map_new(std::uint64_t bytes) {
   void* const mapped = mmap(nullptr, bytes + large_page, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -30,7 +30,8 @@ char* map_new(std::uint64_t bytes) {
   begin += before;
   if (before != large_page) (void)munmap(begin + bytes, large_page - before);
   (void)madvise(begin, bytes, MADV_HUGEPAGE);
-  // After a fork, the GPU would write to the pages of one of the two processes.
+  // After a fork, the GPU would write to the pages of only one of the two processes. The child
+  // therefore does not get these pages.
   (void)madvise(begin, bytes, MADV_DONTFORK);
   return begin;
 }
@@ -51,7 +52,7 @@ page_locked::page_locked(const driver_table& driver, char* mapped, std::uint64_t
   }
   (void)munmap(mapped, bytes);
   if (result == driver_result::out_of_memory) throw_no_memory(bytes);
-  // Some machines refuse to register memory.
+  // Some machines refuse to register memory. The driver then allocates it.
   void* allocated = nullptr;
   result = driver.allocate_host(&allocated, bytes, host_memory_portable);
   if (result == driver_result::out_of_memory) throw_no_memory(bytes);
@@ -91,8 +92,8 @@ page_locker::page_locker(const driver_table& driver, std::uint64_t slab_bytes, s
       pieces_(pieces_in_slab_ * slabs),
       bytes_(slab_bytes * slabs),
       untouched_(slabs, pieces_in_slab_) {
-  // All slabs are in one mapping. Another call to map memory would wait for the driver's
-  // page-locking, and would delay it.
+  // All slabs are in one mapping. Otherwise each further call to map memory would wait for the
+  // driver's page-locking, and would delay it.
   memory_ = map_new(bytes_);
   if (memory_ == nullptr) throw_no_memory(bytes_);
   try {
@@ -114,7 +115,7 @@ void page_locker::touch_pieces() {
   }
 }
 
-// Returns false if all pieces are taken.
+// Touches a piece. Returns false if all pieces are taken.
 bool page_locker::touch_piece() {
   const std::uint64_t piece = next_piece_++;
   if (piece >= pieces_) return false;
@@ -122,7 +123,8 @@ bool page_locker::touch_piece() {
   const std::uint64_t begin = piece % pieces_in_slab_ * piece_bytes;
   const std::uint64_t end = std::min(begin + piece_bytes, slab_bytes_);
   const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  // Page faults of several threads do not exclude each other; MADV_POPULATE_WRITE does.
+  // The loop touches pages one by one, because page faults of several threads run in parallel.
+  // MADV_POPULATE_WRITE calls would exclude each other.
   for (std::uint64_t at = begin; at < end; at += page)
     *static_cast<volatile char*>(memory_ + slab * slab_bytes_ + at) = 0;
   const std::lock_guard lock(mutex_);
@@ -136,7 +138,8 @@ page_locked page_locker::next() {
     while (untouched_[slab] != 0) (void)touch_piece();
   } else {
     std::unique_lock lock(mutex_);
-    // `wait` needs a newer libstdc++ than RHEL 9 and Ubuntu 22.04 have.
+    // This uses `wait_for`, because `wait` needs a newer libstdc++ than RHEL 9 and Ubuntu 22.04
+    // have.
     while (!touched_.wait_for(lock, std::chrono::hours(1), [&] { return untouched_[slab] == 0; })) {
     }
   }

@@ -17,7 +17,7 @@ pinned_rooms::~pinned_rooms() {
   for (const auto& one : rooms_) {
     log_failure(driver_, driver_.event_synchronize(one->last), "cuEventSynchronize");
     log_failure(driver_, driver_.event_destroy(one->last), "cuEventDestroy");
-    // A graph that still exists may use the memory, which is then never freed.
+    // If a graph that still exists may use the memory, the memory is never freed.
     if (one.use_count() == 1) log_failure(driver_, driver_.free_host(one->memory), "cuMemFreeHost");
   }
 }
@@ -30,23 +30,23 @@ pinned_rooms::room* pinned_rooms::take(std::size_t bytes) {
     if (one.bytes < bytes || (one.bytes > wanted) != larger ||
         one.taken.load(std::memory_order_acquire))
       return nullptr;
-    const int result = driver_.event_query(one.last);  // success before the first use, too
+    const int result = driver_.event_query(one.last);  // success also before the first use
     if (result == driver_result::not_ready) return nullptr;
     check(driver_, result, "cuEventQuery");
     one.taken.store(true, std::memory_order_relaxed);
     next_ = at + 1;
     return &one;
   };
-  // The room that was used last is in the caches of the processor, and the others are not.
+  // The room that was used last is tried first, because it is in the caches of the processor.
   if (next_ != 0)
     if (room* const one = try_room(next_ - 1, false)) return one;
-  for (const bool larger : {false, true})  // larger rooms are for lists that need them
+  for (const bool larger : {false, true})  // larger rooms are kept for lists that need them
     for (std::size_t tried = 0; tried < rooms_.size(); ++tried)
       if (room* const one = try_room((next_ + tried) % rooms_.size(), larger)) return one;
   if (reserved_ + wanted > bound_) return nullptr;
   auto made = std::make_shared<room>();
   rooms_.reserve(rooms_.size() + 1);
-  // The event is made now, because a failure after the work is enqueued could not be undone.
+  // The event is made now. A failure after the work is enqueued could not be undone.
   check(driver_, driver_.event_create(&made->last, event_without_timing), "cuEventCreate");
   void* memory = nullptr;
   const int result = driver_.allocate_host(&memory, wanted, host_memory_portable);
@@ -65,8 +65,8 @@ pinned_rooms::room* pinned_rooms::take(std::size_t bytes) {
 void pinned_rooms::give(room* used, CUstream_st* stream) noexcept {
   int result = driver_.event_record(used->last, stream);
   log_failure(driver_, result, "cuEventRecord");
-  // If nothing tells when the stream's work ends, wait for its end now. If that fails, the room
-  // stays taken.
+  // If no event tells when the stream's work ends, this call waits for the end now. If that fails,
+  // the room stays taken.
   if (result != driver_result::success) result = driver_.stream_synchronize(stream);
   if (result == driver_result::success) used->taken.store(false, std::memory_order_release);
 }
@@ -82,7 +82,7 @@ void pinned_rooms::give_to_graph(room* used, CUgraph_st* graph) {
   check(driver_,
         driver_.user_object_create(
             &object, owned.get(),
-            [](void* data) {  // may not call the driver
+            [](void* data) {  // a callback of the driver, which may not call the driver
               const std::unique_ptr<std::shared_ptr<room>> ended(
                   static_cast<std::shared_ptr<room>*>(data));
               (*ended)->taken.store(false, std::memory_order_release);

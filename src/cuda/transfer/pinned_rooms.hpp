@@ -1,7 +1,7 @@
-// Page-locked memory for short use by work on streams: lists of addresses, and blocks on their way
-// from or to pageable memory.
+// Page-locked memory that work on streams uses for a short time. It holds lists of addresses, and
+// blocks on their way from or to pageable memory.
 //
-// Rooms are kept and used again. Nothing here waits: a room is free when the work that used it is
+// Rooms are kept and reused. No function here waits. A room is free when the work that used it is
 // complete, or when the graph that owns it has ended.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace interlace::cuda {
 
-// Rooms of one context, which must be current in every call. Thread-safe.
+// The rooms of one context. The context must be current in every call. Thread-safe.
 class pinned_rooms {
  public:
   struct room {
@@ -25,25 +25,28 @@ class pinned_rooms {
     std::atomic<bool> taken{true};
   };
 
-  // `bound`: the most memory, in bytes.
+  // `bound` is the most memory, in bytes.
   pinned_rooms(const driver_table& driver, std::size_t bound);
   ~pinned_rooms();
   pinned_rooms(const pinned_rooms&) = delete;
   pinned_rooms& operator=(const pinned_rooms&) = delete;
 
-  // The context has ended, and the memory with it: the destructor does not call the driver.
+  // Tells this object that the context has ended, and the memory with it. The destructor then does
+  // not call the driver.
   void abandon() { rooms_.clear(); }
 
-  // A room of at least `bytes`. Null if the bound is reached and all rooms are in use, or if the
-  // host has no memory to lock. Throws device_error if the driver fails in another way.
+  // Takes a room of at least `bytes` bytes. Returns null if the bound is reached and all rooms are
+  // in use. Also returns null if the host has no memory that can be locked. Throws device_error if
+  // the driver fails in another way.
   room* take(std::size_t bytes);
-  // Gives the room back. It is free when all work that is now on the stream is complete. If the
-  // driver fails, nobody gets the room again: work that is already enqueued may use it.
+  // Gives the room back. The room is free when all work that is now on the stream is complete. If
+  // the driver fails, the room is never used again, because work that is already enqueued may use
+  // it.
   void give(room* used, CUstream_st* stream) noexcept;
-  // Gives the room back unused.
+  // Gives back a room that was not used.
   void give_unused(room* unused) { unused->taken.store(false, std::memory_order_release); }
-  // Makes the graph the owner of the room. It is free when the graph and all of its executables
-  // have ended. Throws device_error; then the graph does not own the room.
+  // Makes the graph the owner of the room. The room is free when the graph and all of its
+  // executables have ended. Throws device_error. The graph does not own the room then.
   void give_to_graph(room* used, CUgraph_st* graph);
 
  private:
@@ -55,8 +58,8 @@ class pinned_rooms {
   std::size_t reserved_ = 0;
   std::mutex mutex_;
   shared_rooms rooms_;
-  // The place after the room that was used last. Among the rooms of a stream that is late, the
-  // room that was used longest ago is there.
+  // The place after the room that was used last. If the work of a stream is late, this place has
+  // the room that the stream used longest ago.
   std::size_t next_ = 0;
 };
 

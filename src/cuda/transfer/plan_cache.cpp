@@ -12,8 +12,9 @@ namespace {
 
 constexpr std::size_t most_programs = 1024;
 constexpr std::size_t most_plans = 4096;
-// A smaller predicted gain is within the error of predictions. This error is 2 % and 3 us for
-// copies on 2 x H200 with the assumptions of machine/copy_assumptions.cpp.
+// A plan must gain more than this, because a smaller predicted gain is within the error of
+// predictions. This error is 2 % and 3 us for copies on 2 x H200 with the assumptions of
+// machine/copy_assumptions.cpp.
 constexpr double least_gain = 0.95;
 constexpr double least_gain_s = 3e-6;
 // The staging memory of one message. Chunks of 4 MB or more would need more memory and gain little.
@@ -48,7 +49,7 @@ bool direct(const plan::plan& made, bool measured) {
          (!measured && made.predicted_s + least_gain_s > least_gain * made.direct_s);
 }
 
-// The direct path alone. No executor runs this program.
+// The program for the direct path alone. No executor runs this program.
 copy_program direct_program(const plan::plan& made) {
   copy_program program;
   program.predicted_s = program.direct_s = made.direct_s;
@@ -98,7 +99,7 @@ std::shared_ptr<planned_copy> plan_cache::find(std::span<const plan::message> wa
     }
     if (const auto found = plans_.find(class_key); found != plans_.end()) of_class = found->second;
   }
-  // The lock is not held during planning, so two threads may make the same plan.
+  // The lock is not held during planning, so two threads can make the same plan.
   if (!of_class)
     of_class = std::make_shared<const plan::plan>(planned(classes, relays, limits, alone));
   auto made = std::make_shared<planned_copy>();

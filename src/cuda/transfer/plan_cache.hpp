@@ -1,5 +1,5 @@
-// The programs of messages and batches. Each is made once for each size, pair of places and set of
-// relays.
+// The programs of messages and batches. Each program is made once for each size, pair of places and
+// set of relays.
 #pragma once
 
 #include <atomic>
@@ -21,14 +21,15 @@
 namespace interlace::cuda {
 
 struct planned_copy {
-  copy_program program;  // has no copies if a single message goes directly; the caller then makes
-                         // the plain copy
+  copy_program program;  // has no copies if a single message goes directly, because the caller then
+                         // makes the plain copy
   std::atomic<std::uint64_t> uses{0};
 };
 
-// Further conditions on a plan.
+// Additional conditions on a plan.
 struct plan_limits {
-  std::uint32_t chunks = 0;  // the number of chunks of a staged part; 0: the fastest number
+  // The number of chunks of a staged part; 0 means the number that is fastest.
+  std::uint32_t chunks = 0;
   // Whether measurements showed that several paths are faster. If not, a plan takes several paths
   // only if the predicted gain is larger than the error of predictions.
   bool measured = false;
@@ -36,13 +37,13 @@ struct plan_limits {
 
 class plan_cache {
  public:
-  // `gpus` are CUDA's numbers of the machine's GPUs. Each GPU, and the host, has `staging_bytes` of
-  // staging memory. The messages of one call get equal shares of it, at most 64 MiB each.
+  // `gpus` are CUDA's numbers of the machine's GPUs. Each GPU and the host have `staging_bytes` of
+  // staging memory. The messages of one call get equal shares of this memory, at most 64 MiB each.
   plan_cache(machine::machine described, std::vector<int> gpus, std::uint64_t staging_bytes);
 
-  // The plan may use only the places in `relays` as relays. A plan for a size also serves messages
-  // that are up to an eighth longer: their paths, shares and numbers of chunks are the same. The
-  // copies of `local` are part of a batch.
+  // Finds or makes the plan of a call. The plan may use only the places in `relays` as relays. A
+  // plan for a size also serves messages that are up to an eighth longer. Their paths, shares and
+  // numbers of chunks are the same. The copies in `local` are part of a batch.
   std::shared_ptr<planned_copy> find(std::span<const plan::message> wanted,
                                      const std::vector<machine::endpoint>& relays,
                                      const plan_limits& limits = {},
@@ -50,7 +51,7 @@ class plan_cache {
 
  private:
   struct least_recently_used {
-    std::list<std::pair<std::string, std::shared_ptr<planned_copy>>> entries;  // latest first
+    std::list<std::pair<std::string, std::shared_ptr<planned_copy>>> entries;  // latest entry first
     std::unordered_map<std::string, decltype(entries)::iterator> at;
   };
 

@@ -1,4 +1,4 @@
-// The arguments of a kernel in reduction_kernels.cu. The C++ compiler and nvcc both include this
+// The arguments of a kernel in reduction_kernels.cu. Both the C++ compiler and nvcc compile this
 // file.
 #pragma once
 
@@ -8,14 +8,14 @@ namespace interlace::cuda {
 
 inline constexpr std::uint32_t most_reduced = 16;
 
-// The kernel combines the inputs' elements in the inputs' order: it adds them, or takes the minimum
-// or the maximum.
+// The arguments of a reduction. The kernel combines the elements of the inputs in the order of the
+// inputs. It adds them, or takes the minimum or the maximum.
 struct reduction_arguments {
-  unsigned long long out = 0;  // addresses; an input may be the output
+  unsigned long long out = 0;  // the following members are addresses; an input may be the output
   unsigned long long in[most_reduced] = {};
-  std::uint64_t count = 0;    // elements
-  std::uint64_t vectors = 0;  // number of whole vectors of 16 bytes; 0 unless all addresses
-                              // are aligned to vectors. The remaining elements follow them
+  std::uint64_t count = 0;    // number of elements
+  std::uint64_t vectors = 0;  // number of whole vectors of 16 bytes, or 0 unless all addresses are
+                              // aligned to vectors; the remaining elements follow the vectors
   std::uint32_t inputs = 0;
 };
 

@@ -1,6 +1,6 @@
 #include "cuda/transfer/reduction_image.hpp"
 
-#ifdef INTERLACE_REDUCTION_IMAGE  // the name of the file that nvcc made
+#ifdef INTERLACE_REDUCTION_IMAGE  // name of the file that nvcc made
 
 #include "cuda/transfer/embedded_file.hpp"
 

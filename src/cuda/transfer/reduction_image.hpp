@@ -8,12 +8,12 @@ namespace interlace::cuda {
 
 struct kernel_image {
   std::span<const std::byte> bytes;
-  int cuda = 0;  // the version of CUDA that compiled the image, such as 13000 for 13.0
+  int cuda = 0;  // version of CUDA that compiled the image, such as 13000 for 13.0
 
   bool empty() const { return bytes.empty(); }
 };
 
-// The image is empty if the library was built without nvcc.
+// The image of the kernels. It is empty if the library was built without nvcc.
 kernel_image reduction_image();
 
 }  // namespace interlace::cuda

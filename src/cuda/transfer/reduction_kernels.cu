@@ -1,5 +1,5 @@
-// The kernels of an all-reduce, for libraries without the CUDA runtime: the kernels are compiled to
-// an image, which is embedded in the library (reduction_image.cpp) and which the driver loads.
+// The kernels of an all-reduce, for libraries without the CUDA runtime. nvcc compiles these kernels
+// to an image. The image is embedded in the library (reduction_image.cpp), and the driver loads it.
 //
 // One thread combines the inputs of an element in their order, so the result is deterministic.
 // Numbers of 16 bits are added as 32-bit numbers and rounded once.
@@ -46,7 +46,7 @@ struct by_sum {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
   }
 };
-// Takes the minimum. The minimum of a number and a NaN is the number.
+// Takes the minimum. For a number and a NaN, the minimum is the number.
 struct by_min {
   static __device__ float of(float a, float b) { return fminf(a, b); }
   static __device__ double of(double a, double b) { return fmin(a, b); }

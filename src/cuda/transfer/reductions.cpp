@@ -11,7 +11,7 @@ namespace interlace::cuda {
 namespace {
 
 struct known_type {
-  const char* name;  // part of the names of its kernels
+  const char* name;  // a part of the names of its kernels
   std::uint32_t bytes;
 };
 constexpr std::array<known_type, reduced_types> types{
@@ -19,8 +19,8 @@ constexpr std::array<known_type, reduced_types> types{
 constexpr std::array<const char*, reduce_kinds> names{"sum", "min", "max"};
 
 constexpr unsigned block_threads = 256;
-// Each thread has the loads of several vectors in flight. This many blocks saturate the memory of
-// any GPU, and run in one wave on a GPU with 132 multiprocessors.
+// Each thread has the loads of several vectors in flight. This number of blocks saturates the
+// memory of any GPU. On a GPU with 132 multiprocessors, the blocks run in one wave.
 constexpr std::uint64_t most_blocks = 1024;
 
 const known_type& known(reduced_type type) { return types.at(static_cast<std::size_t>(type)); }
@@ -28,7 +28,8 @@ const known_type& known(reduced_type type) { return types.at(static_cast<std::si
 reduction_arguments arguments_of(const reduction_call& what) {
   reduction_arguments made;
   made.out = what.out;
-  device_address all = what.out;  // the bits of all addresses, to find their common alignment
+  // The bits of all addresses; they show the addresses' common alignment.
+  device_address all = what.out;
   for (std::size_t at = 0; at < what.in.size(); ++at) {
     made.in[at] = what.in[at];
     all |= what.in[at];

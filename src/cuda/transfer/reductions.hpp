@@ -16,12 +16,13 @@ namespace interlace::cuda {
 
 std::uint32_t bytes_of(reduced_type type);
 
-// Combines the inputs element by element, in their order. The output may be one of the inputs. All
-// buffers are in the memory of one GPU and aligned to their elements.
+// A reduction. It combines the inputs element by element, in the order of the inputs. The output
+// may be one of the inputs. All buffers must be in the memory of one GPU and aligned to their
+// elements.
 struct reduction_call {
   device_address out = 0;
-  std::vector<device_address> in;  // 1 to most_reduced
-  std::uint64_t bytes = 0;         // bytes of each buffer: at least one element, and whole elements
+  std::vector<device_address> in;  // 1 to most_reduced buffers
+  std::uint64_t bytes = 0;         // size of each buffer: whole elements, at least one
   reduced_type type = reduced_type::float32;
   reduce_by by = reduce_by::sum;
 };
@@ -35,7 +36,7 @@ class reductions {
   reductions& operator=(const reductions&) = delete;
 
   // Loads the kernels on a GPU. Throws device_error if the kernels were not compiled for this GPU,
-  // or if the driver fails or is too old for them.
+  // if the driver fails, or if the driver is too old for the kernels.
   void prepare(int gpu);
   // Enqueues the reduction on a stream of the GPU. Throws the same errors as prepare.
   void launch(int gpu, const reduction_call& what, CUstream_st* stream);
@@ -50,8 +51,9 @@ class reductions {
   const contexts& contexts_;
   kernel_image image_;
   std::mutex mutex_;
-  std::vector<CUmod_st*> modules_;                  // one for each GPU; null: not loaded
-  std::vector<std::vector<CUfunc_st*>> functions_;  // the indices are GPU, then type and operation
+  std::vector<CUmod_st*> modules_;  // one for each GPU; null if the module is not loaded
+  // The first index is the GPU, and the second is type and operation.
+  std::vector<std::vector<CUfunc_st*>> functions_;
 };
 
 }  // namespace interlace::cuda

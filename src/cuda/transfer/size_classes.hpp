@@ -8,17 +8,17 @@
 
 namespace interlace::cuda {
 
-inline constexpr unsigned class_digits = 4;  // the sizes of a class have this many leading bits in
-                                             // common
+inline constexpr unsigned class_digits = 4;  // number of leading bits that the sizes of a class
+                                             // have in common
 inline constexpr std::size_t size_classes = std::size_t{64} << (class_digits - 1);
 
-// The number of bits of a size after its leading bits.
+// The number of bits that follow the leading bits of a size.
 constexpr unsigned class_surplus(std::uint64_t bytes) {
   const auto width = static_cast<unsigned>(std::bit_width(bytes));
   return width <= class_digits ? 0 : width - class_digits;
 }
 
-// The smallest and the largest size in the class of a size.
+// The smallest size in the class of a size. The next function returns the largest size.
 constexpr std::uint64_t class_least(std::uint64_t bytes) {
   return bytes >> class_surplus(bytes) << class_surplus(bytes);
 }
@@ -26,7 +26,7 @@ constexpr std::uint64_t class_most(std::uint64_t bytes) {
   return class_least(bytes) + (std::uint64_t{1} << class_surplus(bytes)) - 1;
 }
 
-// The number of the class of a size. It is below size_classes, and grows with the size.
+// The number of the class of a size. It is below size_classes and grows with the size.
 constexpr std::size_t size_class(std::uint64_t bytes) {
   const unsigned surplus = class_surplus(bytes);
   return (std::size_t{surplus} << (class_digits - 1)) + (bytes >> surplus);

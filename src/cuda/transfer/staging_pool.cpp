@@ -19,7 +19,7 @@ staging_pool::~staging_pool() {
   for (const lingering& one : lingering_) {
     try {
       if (one.end) one.end->wait();
-    } catch (const std::exception&) {  // the driver frees the memory of a failed GPU
+    } catch (const std::exception&) {  // the GPU has failed, and the driver frees its memory
       continue;
     }
   }
@@ -75,8 +75,8 @@ void staging_pool::take_returned() {
   returned_.clear();
 }
 
-// A message of the same shape on the same stream gets the same block as before, so that the nodes
-// of the message's graph stay unchanged.
+// A message of the same shape on the same stream gets the same block as the previous message. The
+// nodes of the message's graph then stay unchanged.
 std::optional<staging_pool::block> staging_pool::take_last_block(std::uint64_t bytes,
                                                                  const stream_identity& stream) {
   const auto found = std::find_if(lingering_.begin(), lingering_.end(), [&](const lingering& one) {

@@ -1,9 +1,10 @@
-// Staging memory of one place, a GPU or the host (page-locked), through which messages are relayed.
+// The staging memory of one place, through which messages are relayed. The place is a GPU or the
+// host. The host's staging memory is page-locked.
 //
-// The pool takes memory from the driver in slabs, up to a bound. It frees no slab before it is
-// destroyed, because freeing would wait for the GPU. A block belongs to one message at a time. Once
-// the message's end is known, the next message on the same stream can take the block at once. Other
-// streams can take the block when the message is complete.
+// The pool takes memory from the driver in slabs, up to a bound. It frees no slab before the pool
+// is destroyed, because freeing would wait for the GPU. A block belongs to one message at a time.
+// The next message on the same stream can take the block as soon as the first message's end is
+// known. Messages on other streams can take the block when the first message is complete.
 #pragma once
 
 #include <atomic>
@@ -24,19 +25,19 @@ class staging_pool {
     std::uint64_t bytes = 0;
   };
 
-  // `place` is a GPU or host_place. `bound` is in bytes.
+  // `place` is the number of a GPU, or host_place. `bound` is in bytes.
   staging_pool(contexts& of, int place, std::uint64_t bound);
   ~staging_pool();
   staging_pool(const staging_pool&) = delete;
   staging_pool& operator=(const staging_pool&) = delete;
 
-  // Takes a block of at least `bytes`, aligned to 256 bytes. All messages that use the block have
-  // ended before the next work on the stream. Returns no value if the bound is reached or the place
-  // has no more memory. Throws device_error for any other failure of the driver.
+  // Takes a block of at least `bytes` bytes, aligned to 256 bytes. All messages that used the block
+  // end before the next work on the stream. Returns no value if the bound is reached or if the
+  // place has no more memory. Throws device_error for any other failure of the driver.
   std::optional<block> take(std::uint64_t bytes, const stream_identity& stream);
   // Blocks until all blocks that were given back so far can be used again.
   void wait();
-  // Frees the block once `end` is complete, or immediately if `end` is null. Does not call CUDA, so
+  // Frees the block once `end` is complete, or at once if `end` is null. Does not call CUDA, so
   // callbacks of the driver may call this function.
   void give(block used, shared_completion end);
 
@@ -61,19 +62,19 @@ class staging_pool {
   std::uint64_t bound_;
   std::atomic<std::uint64_t> reserved_{0};
   std::atomic<std::uint64_t> in_use_{0};
-  std::mutex mutex_;  // guards the members up to lingering_
+  std::mutex mutex_;  // guards the following members, up to lingering_
   std::vector<block> slabs_;
   std::map<device_address, std::uint64_t>
-      free_;  // address and bytes; two free ranges of a slab never touch
+      free_;  // the address and size of each free range; two free ranges of a slab never touch
   std::vector<lingering> lingering_;
-  // Guards returned_. No thread holds this mutex while it calls CUDA, because callbacks of the
-  // driver take it.
+  // Guards returned_. No thread may call CUDA while it holds this mutex, because callbacks of the
+  // driver take the mutex.
   std::mutex returned_mutex_;
   std::vector<block> returned_;
 };
 
 struct placed_block {
-  int place = host_place;  // the GPU to whose pool the block belongs, or host_place
+  int place = host_place;  // GPU to whose pool the block belongs, or host_place
   staging_pool::block memory;
 };
 

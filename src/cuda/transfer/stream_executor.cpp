@@ -97,8 +97,8 @@ void stream_set::enqueue(const copy_program& program, const addresses& where,
     streams[slot] =
         slot == own ? caller.stream : stream(gpu, used_streams[static_cast<std::size_t>(gpu)]++);
   }
-  // CUDA ignores a wait for an event that is not recorded yet, so each event is recorded before the
-  // waits for it.
+  // CUDA ignores a wait for an event that is not recorded yet. Each event is therefore recorded
+  // before the waits for it.
   CUevent_st* begun = next_event(caller.identity.gpu);
   record(begun, caller.stream);
   for (std::size_t slot = 0; slot < slots; ++slot)
@@ -126,7 +126,7 @@ stream_executor::~stream_executor() {
   for (const idle& one : idle_) {
     try {
       if (one.end) one.end->wait();
-    } catch (const std::exception&) {  // the streams of a failed GPU have ended
+    } catch (const std::exception&) {  // the GPU has failed, so its streams have ended
       continue;
     }
   }
@@ -157,7 +157,7 @@ std::unique_ptr<stream_set> stream_executor::run(const copy_program& program,
   try {
     used->run(program, where, caller);
   } catch (...) {
-    keep(std::move(used), nullptr);  // `run` has waited for the streams
+    keep(std::move(used), nullptr);  // `run` has already waited for the streams
     throw;
   }
   return used;

@@ -1,6 +1,6 @@
-// Runs the copies of a program on streams, one stream for each slot. All copies start after the
-// work that is on the caller's stream, and later work on the caller's stream starts after all of
-// them. Events order copies of different slots.
+// Runs the copies of a program on streams, with one stream for each slot. All copies start after
+// the work that is on the caller's stream, and later work on the caller's stream starts after all
+// of them. Events order the copies of different slots.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,12 @@
 
 namespace interlace::cuda {
 
-// The caller's stream.
+// What is known about the caller's stream.
 struct caller_stream {
   CUstream_st* stream = nullptr;
   stream_identity identity;
-  // Whether the stream is the legacy default stream or waits for it. True if this is not known.
+  // Whether the stream is the legacy default stream or waits for that stream. True if this is not
+  // known.
   bool blocking = true;
 };
 
@@ -30,12 +31,14 @@ class stream_set {
   stream_set(const stream_set&) = delete;
   stream_set& operator=(const stream_set&) = delete;
 
-  // Enqueues all copies. If it throws device_error, it has waited for the work that it enqueued.
+  // Enqueues all copies. If the function throws device_error, it has waited for the work that it
+  // enqueued.
   void run(const copy_program& program, const addresses& where, const caller_stream& caller);
-  // The streams and events of a GPU are numbered from 0. Each of them is made at its first use.
+  // The stream of a GPU with this number. The streams and events of a GPU are numbered from 0. Each
+  // of them is made at its first use.
   CUstream_st* stream(int gpu, std::size_t number);
   CUevent_st* event(int gpu, std::size_t number);
-  // Waits for all streams of the set and for the caller's stream, after a failure.
+  // Waits for all streams of the set and for the caller's stream. Called after a failure.
   void wait(CUstream_st* caller) const noexcept;
 
  private:
@@ -46,8 +49,8 @@ class stream_set {
   std::vector<std::vector<CUevent_st*>> events_;    // one for each GPU
 };
 
-// Stream sets, which messages reuse. There are as many sets as the most messages that were in
-// flight at once.
+// The stream sets, which messages reuse. The number of sets is the largest number of messages that
+// were in flight at the same time.
 class stream_executor {
  public:
   explicit stream_executor(contexts& of) : contexts_(of) {}
@@ -55,12 +58,12 @@ class stream_executor {
   stream_executor(const stream_executor&) = delete;
   stream_executor& operator=(const stream_executor&) = delete;
 
-  // Enqueues the message. Once the message's end is known, the caller must give the returned set to
-  // `keep`. Null if the most messages that are allowed are in flight.
+  // Enqueues the message. Once the message's end is known, the caller must pass the returned set to
+  // `keep`. Returns null if as many messages are in flight as are allowed.
   std::unique_ptr<stream_set> run(const copy_program& program, const addresses& where,
                                   const caller_stream& caller);
-  // Takes a set whose last message has ended, or ends before the next work on the stream. Null as
-  // for `run`.
+  // Takes a set whose last message has ended, or will end before the next work on the stream.
+  // Returns null if as many messages are in flight as are allowed.
   std::unique_ptr<stream_set> take(const stream_identity& next);
   void keep(std::unique_ptr<stream_set> used, shared_completion end);
 

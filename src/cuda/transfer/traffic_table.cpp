@@ -18,15 +18,18 @@ namespace {
 using machine::endpoint;
 using machine::endpoint_kind;
 
-// The part of a message's predicted time that counts as use. Predictions are not exact, and two
-// messages must not count as overlapping if one starts after the other has ended.
+// The part of a message's predicted time that counts as use. It is less than the whole time because
+// predictions are not exact, and because two messages must not count as overlapping if one starts
+// after the other has ended.
 std::uint64_t counted_ns(std::uint64_t busy_ns) { return busy_ns / 4 * 3; }
-// The longest time for which a pair can be in use. Larger values were not written by this table.
+// The longest time for which a pair can be in use. If the table has a larger value, the value does
+// not come from this code.
 constexpr std::uint64_t most_busy_ns = 60'000'000'000;
-// "ILCOPY" and the version of the file's layout.
+// The letters "ILCOPY" and the version of the file's layout.
 constexpr std::uint64_t format_of_file = 0x494C434F50590001U;
 
-// Clocks of processors and threads differ slightly, so `then_ns` can be after `now_ns`.
+// Whether a time is recent. The clocks of processors and threads differ slightly, so `then_ns` can
+// be after `now_ns`.
 bool is_recent(std::uint64_t then_ns, std::uint64_t now_ns, std::uint64_t window_ns) {
   return then_ns != 0 && then_ns < now_ns + window_ns && now_ns < then_ns + window_ns;
 }
@@ -35,7 +38,7 @@ bool in_use(std::uint64_t until_ns, std::uint64_t now_ns) {
   return until_ns > now_ns && until_ns - now_ns <= most_busy_ns;
 }
 
-// FNV-1a, never 0.
+// A hash of a name (FNV-1a). It is never 0.
 std::uint64_t number_of(std::string_view name) {
   std::uint64_t hash = 0xCBF29CE484222325U;
   for (const char letter : name)
@@ -69,7 +72,7 @@ void* map(std::size_t bytes, int flags, int file) {
 
 }  // namespace
 
-// The indices of a pair's ends in the memory.
+// The indices in the memory of a pair's two ends.
 struct traffic_table::places {
   std::size_t from = 0;
   std::size_t to = 0;
@@ -106,8 +109,8 @@ void traffic_table::map_file(const std::string& file) {
   if (facts.st_uid != geteuid()) throw std::runtime_error("it belongs to another user");
   if (facts.st_size != 0 && static_cast<std::size_t>(facts.st_size) != sizeof(memory))
     throw std::runtime_error("it has other contents; remove it");
-  // If the file system is full, this is an error here, instead of a signal at the first access to a
-  // page.
+  // If the file system is full, this call fails. Without this call, the first access to a page
+  // would raise a signal.
   int error = EINTR;
   while (error == EINTR) error = posix_fallocate(opened.number(), 0, sizeof(memory));
   if (error != 0) throw std::runtime_error(reason_of(error));
@@ -120,7 +123,7 @@ void traffic_table::map_file(const std::string& file) {
   memory_ = mapped;
 }
 
-// Returns false if there is no room for a GPU. A GPU is never removed.
+// Registers GPUs. Returns false if there is no room for a GPU. A GPU is never removed.
 bool traffic_table::register_gpus(const std::vector<std::string>& gpus) {
   gpus_.assign(gpus.size(), std::nullopt);
   for (std::size_t index = 0; index < gpus.size(); ++index) {
@@ -146,7 +149,7 @@ std::optional<traffic_table::places> traffic_table::places_of(const pair& asked)
   return places{*from, *to};
 }
 
-// The number of GPUs that all processes have registered. Their entries come first.
+// The number of GPUs that all processes have registered. The entries of these GPUs come first.
 std::size_t traffic_table::registered_gpus() const {
   std::size_t count = 0;
   while (count < most_gpus && memory_->gpus[count].load(std::memory_order_relaxed) != 0) ++count;
@@ -192,7 +195,7 @@ std::vector<endpoint> traffic_table::idle_relays(const pair& asked,
   if ((own->from != most_gpus && taken[own->from]) || (own->to != most_gpus && taken[own->to]) ||
       (own->from == most_gpus && writes_host) || (own->to == most_gpus && reads_host))
     return left;
-  // The places are those of all processes. So processes that see different GPUs get the same
+  // The places are those of all processes. Processes that see different GPUs therefore get the same
   // result.
   std::vector<std::size_t> free;
   const std::size_t gpus = registered_gpus();
@@ -218,8 +221,8 @@ void traffic_table::add_use(const pair& asked, traffic_user by, std::uint64_t no
   const std::uint64_t before = use.until_ns.load(std::memory_order_relaxed);
   const std::uint64_t begin = in_use(before, now_ns) ? before : now_ns;
   use.by.store(by, std::memory_order_relaxed);
-  // This store and the following loads are sequentially consistent. So, of two threads, at least
-  // one sees the other one's use.
+  // This store and the following loads are sequentially consistent. If two threads do this at the
+  // same time, at least one of them therefore sees the other thread's use.
   use.until_ns.store(std::min(begin + counted_ns(busy_ns), now_ns + most_busy_ns));
   each_other(*own, [&](const places& other) {
     const memory::in_use& theirs = memory_->uses[other.number()];
