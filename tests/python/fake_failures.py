@@ -115,8 +115,13 @@ def interrupt(file: Path, act: Callable[[Path], Any]) -> None:
 FAILURES = (lying_header, shrinking, bad_disk, full_gpu)
 
 
-def left() -> dict[str, int]:
-    """The resources that the process holds."""
+def left(file: Path) -> dict[str, int]:
+    """The resources that the process holds.
+
+    A load that succeeds comes first. The process keeps the last ring, and how many slots of it a
+    failed load has made depends on how far that load came.
+    """
+    load(file)
     gc.collect()
     return {
         "on_gpus": driver.fake_bytes(1),
@@ -147,8 +152,9 @@ def main() -> None:
                 raise RuntimeError(f"{fail.__name__} {act.__name__} did not fail")
             happened += 1
         if number == times // 10:
-            early = left()
-    print(json.dumps({"happened": happened, "said": said, "early": early, "late": left()}))
+            early = left(file)
+    late = left(file)
+    print(json.dumps({"happened": happened, "said": said, "early": early, "late": late}))
 
 
 if __name__ == "__main__":
