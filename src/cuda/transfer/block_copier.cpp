@@ -1,6 +1,7 @@
 #include "cuda/transfer/block_copier.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -293,7 +294,7 @@ void block_copier::copy_with_help(block_help& help, CUctx_st* context, resources
     std::size_t first = 0;
     for (const block_help::gpu& one : help.gpus()) {
       const auto bytes =
-          static_cast<std::uint64_t>(one.share * static_cast<double>(shape.bytes) + 0.5);
+          static_cast<std::uint64_t>(std::llround(one.share * static_cast<double>(shape.bytes)));
       const std::size_t count = plan::blocks_within(list, first, bytes);
       const plan::block_list part = plan::part_of(list, first, count);
       first += count;
