@@ -51,11 +51,11 @@ class lent_gpus : public block_help {
     const caller_stream& caller = call_.caller;
     CUevent_st* const begun = streams_->event(caller.identity.gpu, 0);
     check(driver, driver.event_record(begun, caller.stream), "cuEventRecord");
-    for (const auto& [gpu, share] : shares) {
-      CUstream_st* const stream = streams_->stream(gpu, 0);
+    for (const auto& [number, share] : shares) {
+      CUstream_st* const stream = streams_->stream(number, 0);
       check(driver, driver.stream_wait(stream, begun, 0), "cuStreamWaitEvent");
-      gpus_.push_back({by_.gpus.context_of(gpu), stream, share});
-      numbers_.push_back(gpu);
+      gpus_.push_back({by_.gpus.context_of(number), stream, share});
+      numbers_.push_back(number);
     }
   }
   const std::vector<gpu>& gpus() const override { return gpus_; }
