@@ -1,5 +1,5 @@
-// Decisions that all ranks of a group take together. Each rank contributes a result or says why it
-// cannot, and either all ranks continue or none does.
+// Decisions that all ranks of a group take together. Each rank contributes a result, or says why it
+// has none. Then either all ranks continue or no rank does.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace interlace {
 using gather_function = std::function<std::vector<std::string>(const std::string& own)>;
 
 // Returns the results of `make` on all ranks, in rank order. If `make` threw on any rank, all ranks
-// throw: that rank throws its own error, and the other ranks throw a usage_error with the message
-// and the rank. Throws usage_error if the gather does not return `size` entries with this rank's
-// entry at `rank`.
+// throw. The rank on which `make` threw throws its own error. The other ranks throw a usage_error
+// with the message of that error and the number of that rank. Also throws usage_error if the gather
+// does not return `size` entries with this rank's entry at `rank`.
 std::vector<std::string> agree(const gather_function& gather, std::uint32_t rank,
                                std::uint32_t size, const std::function<std::string()>& make);
 
-// Takes each rank's lines "name value", which must be equal on all ranks. Throws usage_error, which
-// names the first line in which a rank differs from rank 0. `what` names the object, such as
-// "region 0".
+// Takes the lines "name value" of each rank, which must be equal on all ranks. Throws usage_error
+// if a rank differs from rank 0. The error names the first line that differs. `what` names the
+// object, for example "region 0".
 void require_same(const std::vector<std::string>& of_ranks, const std::string& what);
 
 }  // namespace interlace

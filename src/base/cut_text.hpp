@@ -1,5 +1,5 @@
-// Splits texts at separators, without C++ streams. A process may contain a second C++ standard
-// library, such as that of a framework, and the streams of the two libraries would share parts of
+// Splits texts at separators, without C++ streams. A process can contain a second C++ standard
+// library, for example that of a framework. The streams of the two libraries would share parts of
 // the locale.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace interlace {
 
-// Returns the text before the separator, or the whole text if it has none. Removes both from
-// `rest`.
+// Removes the text before the separator, and the separator, from `rest`. Returns the removed text
+// without the separator. If there is no separator, removes and returns the whole text.
 inline std::string_view cut_text(std::string_view& rest, std::string_view separator) {
   const auto at = rest.find(separator);
   const std::string_view first = rest.substr(0, at);

@@ -2,7 +2,7 @@
 // that are not met. Each message says what this machine has, what is needed, and what still works.
 // All such messages of Interlace come from this file.
 //
-// Versions are in the form of cuDriverGetVersion: 1000 * major + 10 * minor.
+// Versions have the form of cuDriverGetVersion: 1000 * major + 10 * minor.
 #pragma once
 
 #include <string>
@@ -14,10 +14,11 @@ namespace interlace {
 // 12.2.
 inline constexpr int driver_for_copies = 12020;
 
-// Kernels call a CUDA runtime. The runtime needs a driver of its own major version or a later one.
+// Kernels call a CUDA runtime. The runtime needs a driver of its own major version or of a later
+// one.
 inline constexpr int driver_for_runtime(int runtime) { return runtime / 1000 * 1000; }
 
-// These two functions convert 12020 to "12.2" and back. The number is 0 if the text is not a
+// Converts 12020 to "12.2". The next function converts back, and returns 0 if the text is not a
 // version.
 std::string cuda_text(int version);
 int cuda_version(std::string_view text);
@@ -26,28 +27,30 @@ int cuda_version(std::string_view text);
 // driver is installed.
 std::string no_driver(bool nvml = false);
 
-// The reason why a driver is too old for copies. Empty if it is not.
+// The reason why a driver is too old for copies. The text is empty if the driver is new enough.
 std::string why_driver_too_old_for_copies(int has);
 
-// The reason why a driver is too old for kernels with this CUDA runtime. Empty if it is not.
+// The reason why a driver is too old for kernels with this CUDA runtime. The text is empty if the
+// driver is new enough.
 std::string why_driver_too_old_for_kernels(int has, int runtime);
 
-// The reason why a driver is too old for the kernels of an all-reduce, which CUDA version `made_by`
-// compiled. Empty if it is not.
+// The reason why a driver is too old for the kernels of an all-reduce. CUDA version `made_by`
+// compiled these kernels. The text is empty if the driver is new enough.
 std::string why_driver_too_old_for_reductions(int has, int made_by);
 
-// The reason why kernels that need compute capability `least` (90 for 9.0) do not run on this GPU,
-// whose capability is `has`. Empty if they run.
+// The reason why kernels do not run on this GPU. The GPU has compute capability `has`, and the
+// kernels need at least `least` (90 for 9.0). The text is empty if they run.
 std::string why_gpu_too_old(int ordinal, int has, int least);
 
 // The lowest compute capability that has the instruction to copy in bulk (cp.async.bulk).
 inline constexpr int bulk_copy_capability = 90;
 
-// The reason why an agent cannot copy in bulk if its code was compiled for this capability (the
-// ptxVersion of cudaFuncAttributes). Empty if it can. The text continues a sentence after "GPU N ".
+// The reason why an agent cannot copy in bulk. Its code was compiled for the capability
+// `compiled_for` (the ptxVersion of cudaFuncAttributes). The text continues a sentence after "GPU N
+// ". It is empty if the agent can copy in bulk.
 std::string why_no_bulk_copies(int compiled_for);
 
-// The message for a driver whose cuInit failed with this result. `name` is the driver's name of the
+// The message for a driver whose cuInit failed with `result`. `name` is the driver's name of this
 // result.
 std::string no_start(int result, const std::string& name);
 

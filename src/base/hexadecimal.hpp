@@ -6,7 +6,7 @@
 
 namespace interlace {
 
-// Writes each byte as two digits, with small letters.
+// Writes each byte as two hexadecimal digits in lower case.
 inline std::string hexadecimal(std::span<const char> bytes) {
   constexpr const char* digits = "0123456789abcdef";
   std::string text;

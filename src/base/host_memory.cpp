@@ -24,7 +24,7 @@ std::optional<std::uint64_t> number_in(const std::string& file) {
   return text ? number_of(*text) : std::nullopt;
 }
 
-// The number after a key at the beginning of a line.
+// The number that follows a key at the beginning of a line.
 std::optional<std::uint64_t> value_of(const std::string& text, std::string_view key) {
   std::string_view rest = text;
   while (!rest.empty()) {
@@ -38,14 +38,14 @@ std::optional<std::uint64_t> value_of(const std::string& text, std::string_view 
 struct group_files {
   const char* limit;
   const char* used;
-  const char* cache_1;  // cached bytes in `used`, which the kernel can reclaim
+  const char* cache_1;  // statistic of the cached bytes in `used`, which the kernel can reclaim
   const char* cache_2;
 };
 constexpr group_files version_2{"/memory.max", "/memory.current", "inactive_file", "active_file"};
 constexpr group_files version_1{"/memory.limit_in_bytes", "/memory.usage_in_bytes",
                                 "total_inactive_file", "total_active_file"};
 
-// No value if the group has no limit.
+// The memory that the group can still use. There is no value if the group has no limit.
 std::optional<std::uint64_t> left_in(const std::string& folder, const group_files& names) {
   const auto limit = number_in(folder + names.limit);
   const auto used = number_in(folder + names.used);
@@ -75,8 +75,8 @@ std::optional<std::uint64_t> available_host_bytes(const std::string& proc,
     const bool first = controllers == "memory";
     if (!first && !controllers.empty()) continue;
     const std::string root = groups + (first ? "/memory" : "");
-    // In a container, the process's own group appears as the root, so the path of that group may
-    // not exist.
+    // In a container, the process's own group appears as the root. The path of that group may then
+    // not exist, so the loop also tries the parent folders.
     for (std::string path(line);; path.resize(path.rfind('/'))) {
       if (const auto left = left_in(root + path, first ? version_1 : version_2))
         least = std::min(least, *left);

@@ -43,7 +43,7 @@ struct hello {
 
 std::string name_of(std::uint32_t rank) { return "rank " + std::to_string(rank); }
 
-// Whether the descriptor has data to read, or the other end closes it, before `end`.
+// Whether, before `end`, the descriptor has data to read or the other end closes it.
 bool readable(int fd, clock::time_point end) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock::now()).count();
@@ -71,8 +71,8 @@ sockaddr_un address_of(const std::string& path) {
   return address;
 }
 
-// Opens the process at the other end, which must belong to the same user. Returns the process's
-// pidfd, or none if this process cannot see it.
+// Opens the process at the other end of the socket. That process must belong to the same user.
+// Returns the process's pidfd, or no descriptor if this process cannot see the other one.
 descriptor open_process(int socket, const std::string& who) {
   ucred other{};
   socklen_t size = sizeof(other);
@@ -101,7 +101,7 @@ meeting_point::meeting_point() : socket_(open_socket()) {
   for (const std::string base : {own != nullptr ? own : "", "/tmp"}) {
     folder_ = base + "/interlace-XXXXXX";
     if (base.empty() || folder_.size() > 80) continue;
-    if (mkdtemp(folder_.data()) != nullptr) break;  // mode 0700
+    if (mkdtemp(folder_.data()) != nullptr) break;  // creates the folder with mode 0700
     folder_.clear();
   }
   if (folder_.empty()) throw_errno("a folder for a socket, in XDG_RUNTIME_DIR or /tmp,");
@@ -202,7 +202,7 @@ void peer_processes::look_after(const watcher& w) const {
     std::vector<pollfd> looks{{stop_.get(), POLLIN, 0}};
     for (const std::uint32_t r : there) {
       looks.push_back({peers_[r].life.get(), POLLIN, 0});
-      looks.push_back({peers_[r].process.get(), POLLIN, 0});  // poll ignores the descriptor -1
+      looks.push_back({peers_[r].process.get(), POLLIN, 0});  // poll ignores a descriptor of -1
     }
     if (poll(looks.data(), looks.size(), between_looks_ms) < 0 && errno != EINTR) return;
     if (looks[0].revents != 0) return;
@@ -212,7 +212,7 @@ void peer_processes::look_after(const watcher& w) const {
       const std::uint32_t rank = there[k];
       bool stays = looks[2 * k + 1].revents == 0 && looks[2 * k + 2].revents == 0;
       if (!stays) {
-        // A process that has ended may have sent messages before that.
+        // A process that has ended may have sent messages before its end. They are read first.
         std::string said(most_told, 0);
         const ssize_t got = recv(peers_[rank].life.get(), said.data(), said.size(), MSG_DONTWAIT);
         if (got > 0 && said[0] == tells) {

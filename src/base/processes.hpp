@@ -13,7 +13,7 @@
 
 namespace interlace {
 
-// Owns a file descriptor. -1 means none.
+// Owns a file descriptor. -1 means that it owns none.
 class descriptor {
  public:
   descriptor() = default;
@@ -64,39 +64,39 @@ class peer_processes {
   // connecting takes longer than the deadline, or if a process of another user answers.
   peer_processes(std::uint32_t rank, const std::vector<std::string>& paths,
                  const meeting_point& own, std::chrono::duration<double> deadline);
-  // Tells the other processes that this one ends regularly, so that they do not mistake its end for
-  // a crash.
+  // Tells the other processes that this process ends regularly, so that they do not take its end
+  // for a crash.
   ~peer_processes();
   peer_processes(const peer_processes&) = delete;
   peer_processes& operator=(const peer_processes&) = delete;
   peer_processes(peer_processes&&) = delete;
   peer_processes& operator=(peer_processes&&) = delete;
 
-  // A thread of this object calls these functions.
+  // Functions that a thread of this object calls.
   struct watcher {
-    // Called once for each process that ends without notice of a regular end.
+    // Called once for each process that ends without a notice of a regular end.
     std::function<void(std::uint32_t rank)> ended{};
     std::function<void(std::uint32_t rank, const std::string& text)> told{};
     std::function<void()> regularly{};  // called about every 10 ms
   };
   void watch(watcher w);
-  // Sends the text to all other processes. Processes that watch call `told` with it. Does not
-  // block.
+  // Sends the text to all other processes. In a process that watches, `told` is called with the
+  // text. Does not block.
   void tell(const std::string& text) noexcept;
 
   // Sends a message of at most 64 KiB and 250 descriptors. The caller keeps ownership of the
   // descriptors.
   void send(std::uint32_t to, std::uint64_t tag, const std::string& bytes,
             const std::vector<int>& descriptors = {});
-  // Receives the next message with this tag. Throws device_error, which names the rank, if the
-  // rank's process ends or the deadline passes.
+  // Receives the next message with this tag. Throws device_error if the process of rank `from` ends
+  // or the deadline passes. The error names the rank.
   message receive(std::uint32_t from, std::uint64_t tag);
 
  private:
   struct peer {
     descriptor messages;
-    descriptor life;     // a socket for texts and for the notice of a regular end
-    descriptor process;  // a pidfd; none if this process cannot see the other one
+    descriptor life;     // socket for texts and for the notice of a regular end
+    descriptor process;  // pidfd, or no descriptor if this process cannot see the other one
     std::multimap<std::uint64_t, message> early;
   };
   void look_after(const watcher& w) const;

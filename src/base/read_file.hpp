@@ -1,4 +1,5 @@
-// Reads small files as a whole. It uses no streams, for the reason that cut_text.hpp gives.
+// Reads small files as a whole. The function uses no streams, for the reason that cut_text.hpp
+// gives.
 #pragma once
 
 #include <array>
@@ -8,8 +9,8 @@
 
 namespace interlace {
 
-// The contents of a file. No value if the file cannot be read. The function does not ask for the
-// size, because files in /proc and /sys do not state their size.
+// The contents of a file. There is no value if the file cannot be read. The function does not ask
+// for the size of the file, because files in /proc and /sys do not state their size.
 inline std::optional<std::string> read_file(const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "rbe");
   if (file == nullptr) return std::nullopt;

@@ -14,8 +14,8 @@
 
 namespace interlace {
 
-// Parses a whole number of bytes. K, M or G may follow the number and mean 2^10, 2^20 or 2^30. No
-// value for any other text, and for a number that does not fit into 64 bits.
+// Parses a whole number of bytes. K, M or G may follow the number and mean 2^10, 2^20 or 2^30.
+// There is no value for any other text, or for a number that does not fit in 64 bits.
 inline std::optional<std::uint64_t> size_of_text(std::string_view text) {
   unsigned shift = 0;
   if (!text.empty()) {
@@ -32,7 +32,8 @@ inline std::optional<std::uint64_t> size_of_text(std::string_view text) {
   return number << shift;
 }
 
-// Formats a number of bytes in the largest binary unit in which it is a whole number: "256 KiB".
+// Formats a number of bytes in the largest binary unit that gives a whole number, for example "256
+// KiB".
 inline std::string size_text(std::uint64_t bytes) {
   const std::pair<std::uint64_t, const char*> units[] = {
       {gib, " GiB"}, {mib, " MiB"}, {kib, " KiB"}};

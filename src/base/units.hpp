@@ -1,5 +1,5 @@
-// Sizes are in bytes. Times are whole picoseconds; a time that is a size divided by a rate is in
-// seconds.
+// Sizes are in bytes. Times are whole picoseconds. Only a time that is computed as a size divided
+// by a rate is in seconds.
 #pragma once
 
 #include <cstdint>

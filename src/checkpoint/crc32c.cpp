@@ -12,8 +12,9 @@ namespace interlace::checkpoint {
 
 namespace {
 
-// Polynomials over GF(2) modulo the generator. The highest bit is the coefficient of x^0.
-constexpr std::uint32_t generator = 0x82f63b78;  // reflected
+// The following functions compute with polynomials over GF(2) modulo the generator. The highest bit
+// is the coefficient of x^0.
+constexpr std::uint32_t generator = 0x82f63b78;  // bits reflected
 constexpr std::uint32_t one = 0x80000000;
 
 constexpr std::uint32_t times_x(std::uint32_t a) {
@@ -71,8 +72,8 @@ std::uint32_t by_table(std::uint32_t state, const char* at, std::size_t bytes) {
 
 #if defined(__x86_64__)
 
-// The instruction has a latency of three cycles and a throughput of one instruction a cycle.
-// Therefore three parts of a block are computed side by side and then joined.
+// The instruction has a latency of three cycles, and one can start in each cycle. The CRCs of three
+// parts of a block are therefore computed at the same time and then joined.
 constexpr std::size_t side_bytes = 8192;
 constexpr std::size_t block_bytes = 3 * side_bytes;
 

@@ -1,5 +1,5 @@
 // CRC-32C of bytes that several threads read in pieces (Castagnoli; polynomial 0x1edc6f41,
-// reflected, start and end inverted; RFC 3720, appendix B.4).
+// reflected, start value and result inverted; RFC 3720, appendix B.4).
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace interlace::checkpoint {
 
 std::uint32_t crc32c(std::span<const char> bytes);
 
-// The CRC of two sequences of bytes, one after the other. Their CRCs are `first` and `second`, and
-// the second sequence has `second_bytes` bytes.
+// The CRC of two sequences of bytes, one after the other. The CRC of the first sequence is `first`.
+// The CRC of the second is `second`, and the second sequence has `second_bytes` bytes.
 std::uint32_t join_crc32c(std::uint32_t first, std::uint32_t second, std::uint64_t second_bytes);
 
 }  // namespace interlace::checkpoint

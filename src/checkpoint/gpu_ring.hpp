@@ -1,5 +1,5 @@
 // The ring of page-locked memory through which checkpoints go to GPUs and back. The process keeps
-// one idle ring, so that the memory is page-locked only once. src/cuda defines it.
+// one idle ring, so that memory is page-locked only once. src/cuda implements the ring.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace interlace::checkpoint {
 
-// How many GPUs the process sees. Throws usage_error if there is no NVIDIA driver.
+// The number of GPUs that the process sees. Throws usage_error if there is no NVIDIA driver.
 std::uint32_t visible_gpus();
 
-// Exclusive use of the ring for one transfer.
+// Gives one transfer exclusive use of the ring.
 class gpu_ring {
  public:
-  // Takes the idle ring if it has this number and size of slots and its copies take the same paths.
-  // Otherwise makes a new ring. Other GPUs relay copies, unless that could take more than
+  // Takes the idle ring if it has this number and size of slots, and if its copies take the same
+  // paths. Otherwise makes a new ring. Other GPUs relay copies, unless that could take more than
   // `most_staging` bytes of a GPU. Throws usage_error if there is no NVIDIA driver.
   gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes,
            std::optional<std::uint64_t> most_staging = std::nullopt);

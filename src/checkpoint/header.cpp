@@ -24,7 +24,7 @@ std::string listed(std::span<const std::uint64_t> numbers) {
   return made + "]";
 }
 
-// Throws for the first name that occurs twice.
+// Throws usage_error if a name occurs twice. The error names the first such name.
 void check_names(std::vector<std::string_view> names, const std::string& begin) {
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
@@ -36,7 +36,7 @@ class header_reader {
   header_reader(const std::string& file, std::string_view text, std::span<const dtype_bits> dtypes)
       : file_(file), text_(text), dtypes_(dtypes), json_(text) {}
 
-  // Sorts the tensors by their place in the data.
+  // Reads the header. Sorts the tensors by their position in the data.
   header read() {
     if (!text_.starts_with('{')) {
       throw usage_error(file_ + " is not a safetensors file: its header does not begin with {");
@@ -69,8 +69,8 @@ class header_reader {
   }
 
  private:
-  // Keeps the first problem. It is reported at the end, because errors of syntax and repeated names
-  // come first.
+  // Keeps the first problem. It is reported at the end of the text, because errors of syntax and
+  // repeated names take precedence.
   void note(const std::string& problem) {
     if (problem_.empty()) problem_ = problem;
   }
@@ -109,8 +109,8 @@ class header_reader {
       return;
     }
     std::array<bool, keys.size()> there{};
-    std::string other;  // a key that does not belong there
-    std::string dtype;  // the dtype as a message quotes it; empty if it exists
+    std::string other;  // a key that the header may not have
+    std::string dtype;  // an unknown dtype as messages quote it; empty if the dtype is known
     std::optional<std::string> shape_problem;
     std::vector<std::uint64_t> offsets;
     bool offsets_are_counts = true;
@@ -156,7 +156,7 @@ class header_reader {
     }
   }
 
-  // Returns the quoted text for a message if there is no such dtype.
+  // Reads a dtype. If there is no such dtype, returns its quoted text for a message.
   std::string read_dtype(header_tensor& made) {
     if (json_.peek() != '"') {
       const std::string_view raw = json_.value();
@@ -181,7 +181,7 @@ class header_reader {
     return std::nullopt;
   }
 
-  // Reads a list of counts and keeps the first `most` of them. Returns false if the value is no
+  // Reads a list of counts and keeps the first `most` of them. Returns false if the value is not a
   // list of counts.
   bool read_counts(std::vector<std::uint64_t>& into, std::size_t most) {
     if (json_.peek() != '[') {
@@ -232,7 +232,7 @@ class header_reader {
   std::string problem_;
 };
 
-// A path that stays in its folder: no part of it is empty, "." or "..".
+// Whether a path stays in its folder. No part of the path may be empty, "." or "..".
 bool stays_inside(std::string_view path) {
   if (path.find('\0') != std::string_view::npos) return false;
   for (;;) {

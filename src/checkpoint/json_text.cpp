@@ -12,8 +12,8 @@ constexpr int most_depth = 64;
 
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
-// The number of bytes of the UTF-8 character at the beginning of `text`; 0 if there is no valid
-// one.
+// The number of bytes of the UTF-8 character at the beginning of `text`, or 0 if there is no valid
+// character.
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t k) -> std::uint32_t {
     return k < text.size() ? static_cast<unsigned char>(text[k]) : 0;
@@ -24,14 +24,14 @@ std::size_t character_bytes(std::string_view text) {
   if (first >= 0xc2 && first < 0xe0) return follows(1) ? 2 : 0;
   if (first >= 0xe0 && first < 0xf0) {
     if (!follows(1) || !follows(2)) return 0;
-    if (first == 0xe0 && byte(1) < 0xa0) return 0;   // longer than necessary
+    if (first == 0xe0 && byte(1) < 0xa0) return 0;   // an encoding that is longer than necessary
     if (first == 0xed && byte(1) >= 0xa0) return 0;  // half of a surrogate pair
     return 3;
   }
   if (first >= 0xf0 && first < 0xf5) {
     if (!follows(1) || !follows(2) || !follows(3)) return 0;
     if (first == 0xf0 && byte(1) < 0x90) return 0;
-    if (first == 0xf4 && byte(1) >= 0x90) return 0;  // beyond U+10FFFF
+    if (first == 0xf4 && byte(1) >= 0x90) return 0;  // a character beyond U+10FFFF
     return 4;
   }
   return 0;

@@ -1,5 +1,5 @@
-// Reads a JSON text (RFC 8259) strictly, from beginning to end, and makes only the values that the
-// caller asks for.
+// Reads a JSON text (RFC 8259) strictly, from beginning to end. It creates only the values for
+// which the caller asks.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@
 
 namespace interlace::checkpoint {
 
-// A text that is not JSON, or not UTF-8.
+// Thrown for a text that is not JSON, or not UTF-8.
 class json_error : public std::runtime_error {
  public:
   json_error(const std::string& what, std::size_t at) : std::runtime_error(what), at_(at) {}
-  std::size_t at() const { return at_; }  // the byte
+  std::size_t at() const { return at_; }  // position of the error, in bytes
 
  private:
   std::size_t at_;
 };
 
-// All members throw json_error. Blanks before a token are skipped.
+// A reader of a JSON text. All members throw json_error. Blanks before a token are skipped.
 class json_text {
  public:
   explicit json_text(std::string_view text) : text_(text) {}
@@ -29,9 +29,9 @@ class json_text {
   // Throws unless the whole text is UTF-8.
   void check_utf8() const;
 
-  // The next character that is not blank; 0 at the end.
+  // The next character that is not blank, or 0 at the end.
   char peek();
-  // Whether the next character is `letter`. If so, reads it.
+  // Reads the next character if it is `letter`. Returns whether it was read.
   bool take(char letter);
   void need(char letter);
   // Throws unless nothing but blanks is left.
@@ -40,11 +40,11 @@ class json_text {
   std::string string();
   // Reads any value, and returns its text.
   std::string_view value();
-  // Reads any value. Returns it if it is a count: a whole number from 0 to 2^64 - 1, without a
-  // sign, a fraction or an exponent.
+  // Reads any value. Returns it if it is a count. A count is a whole number from 0 to 2^64 - 1,
+  // without a sign, a fraction or an exponent.
   std::optional<std::uint64_t> count();
 
-  // Reads an object; `member` is called after each key and reads its value.
+  // Reads an object. `member` is called after each key, and must read the key's value.
   template <class Member>
   void object(const Member& member) {
     need('{');
@@ -57,7 +57,7 @@ class json_text {
     need('}');
   }
 
-  // Reads an array; `element` is called for each element and reads it.
+  // Reads an array. `element` is called for each element, and must read it.
   template <class Element>
   void array(const Element& element) {
     need('[');
@@ -81,7 +81,7 @@ class json_text {
   std::size_t at_ = 0;
 };
 
-// A text in quotes for a message: control characters are escaped, and a long text is cut.
+// A text in quotes for a message. Control characters are escaped, and a long text is shortened.
 std::string in_quotes(std::string_view text);
 
 }  // namespace interlace::checkpoint

@@ -38,7 +38,7 @@ struct cut_chunk {
   std::vector<part> parts;
   std::uint64_t bytes = 0;
 
-  // Whether bytes for an address directly follow the last part in memory.
+  // Whether bytes for `address` directly follow the last part in memory.
   bool continues(std::uintptr_t address) const {
     return !parts.empty() && parts.back().address + parts.back().bytes == address;
   }
@@ -88,10 +88,12 @@ void add(layout& made, const cut_chunk& c, int gpu, const cut& how) {
   added.parts = static_cast<std::uint32_t>(c.parts.size());
   added.bytes = c.bytes;
   added.gpu = gpu;
-  // Threads lock a mutex for each piece, so parts that are much smaller than a piece share one.
-  // They fill only a quarter, so that a slice of a tensor has pieces for all threads.
+  // Parts that are much smaller than a piece share a piece, because threads lock a mutex for each
+  // piece. Such parts fill only a quarter of a piece, so that a slice of a tensor has pieces for
+  // all threads.
   const std::uint64_t shared = how.by_tensor ? 0 : how.piece_bytes / 4;
-  bool sharing = false;  // whether the last piece has whole parts of this chunk
+  // Whether the last piece has whole parts of this chunk, and can take more of them.
+  bool sharing = false;
   for (const part& p : c.parts) {
     made.parts.push_back(p);
     if (gpu == host) made.parts.back().slot_offset = 0;

@@ -69,7 +69,8 @@ void write_all(const file& into, std::uint64_t offset, const char* from, std::ui
   }
 }
 
-// Large pages cause fewer page faults. Memory that cannot have large pages keeps its small ones.
+// Asks for large pages, which cause fewer page faults. Memory that cannot have large pages keeps
+// its small pages.
 void want_large_pages(const part& p) {
   constexpr std::uintptr_t large = std::uintptr_t{2} << 20U;
   const std::uintptr_t begin = (p.address + large - 1) / large * large;
@@ -79,13 +80,14 @@ void want_large_pages(const part& p) {
 
 }  // namespace
 
-// Threads take pieces in order. A chunk of a GPU has a slot.
+// Threads take pieces in order. A chunk of a GPU needs a slot.
 //   reading: the thread that takes the first piece of a chunk waits for an idle slot. When all
 //            pieces have been read into the slot, the chunk is sent. The slot is idle again when
 //            the chunk has arrived.
-//   writing: a chunk is fetched into each idle slot. A thread that takes one of its pieces waits
-//            until it has arrived. When all pieces have been written, the slot is idle again.
-// A chunk that has a slot never waits for a chunk without one.
+//   writing: a chunk is fetched into each idle slot. A thread that takes one of the chunk's pieces
+//            waits until the chunk has arrived. When all pieces have been written, the slot is idle
+//            again.
+// A chunk that has a slot never waits for a chunk without a slot.
 class reader::mover {
  public:
   enum class direction { read, write };
@@ -120,7 +122,7 @@ class reader::mover {
       }
     }
     lock.lock();
-    require_open();  // another thread may have closed it meanwhile
+    require_open();  // another thread may have closed the reader meanwhile
     made.number = batches_.size();
     pieces_ += made.plan.pieces.size();
     for (const chunk& c : made.plan.chunks) staged_ += c.gpu != host;
@@ -189,28 +191,28 @@ class reader::mover {
   static constexpr std::uint32_t no_slot = UINT32_MAX;
 
   struct chunk_state {
-    std::uint32_t pieces = 0;  // pieces that have not been read or written
+    std::uint32_t pieces = 0;  // number of pieces that have not been read or written
     std::uint32_t slot = no_slot;
   };
   struct batch {
     std::size_t number = 0;
     layout plan;
     std::size_t tensors = 0;
-    std::size_t unmoved = 0;  // pieces that have not been read or written
-    std::size_t left = 0;     // chunks that are not complete
+    std::size_t unmoved = 0;  // number of pieces that have not been read or written
+    std::size_t left = 0;     // number of chunks that are not complete
     std::vector<chunk_state> chunks;
-    std::vector<std::uint32_t> checksums;  // the checksum of each piece
+    std::vector<std::uint32_t> checksums;  // checksum of each piece
   };
   struct slot_state {
-    batch* of = nullptr;  // null: the slot is idle
+    batch* of = nullptr;  // null if the slot is idle
     std::uint32_t chunk = 0;
-    std::uint32_t user = 0;  // the thread that took the slot last
-    bool moving = false;     // the chunk is on its way from or to a GPU
+    std::uint32_t user = 0;  // number of the thread that took the slot last
+    bool moving = false;     // whether the chunk is on its way from or to a GPU
     bool asked =
-        false;  // a thread checks whether the chunk has arrived, or sleeps before it checks
+        false;  // whether a thread checks if the chunk has arrived, or sleeps before it checks
     steady::time_point since;
   };
-  struct place {  // the place of the next piece
+  struct place {  // the position of the next piece
     std::size_t batch = 0;
     std::size_t piece = 0;
   };
@@ -219,7 +221,7 @@ class reader::mover {
     std::size_t piece = 0;
   };
 
-  // The number of tensors of the segments.
+  // Checks the segments. Returns the number of their tensors.
   std::size_t check(const std::vector<segment>& segments) const {
     std::size_t tensors = 0;
     for (const segment& s : segments) {
@@ -243,10 +245,10 @@ class reader::mover {
     return found;
   }
 
-  // The caller of the functions below holds the mutex. Those that take `lock` may release it
-  // meanwhile.
+  // The caller of the functions below holds the mutex. Functions that take `lock` may release the
+  // mutex meanwhile.
 
-  // Starts a thread for each piece, at most as many as the options ask for.
+  // Starts a thread for each piece, but at most as many threads as the options allow.
   void start() {
     const std::size_t wanted =
         std::min<std::size_t>(std::max<std::uint32_t>(options_.threads, 1), pieces_);
@@ -289,7 +291,7 @@ class reader::mover {
     if (closed_) throw usage_error("the reader is closed");
   }
 
-  // Ends the transfer.
+  // Ends the transfer with an error.
   void fail(std::exception_ptr error) {
     if (!error_) error_ = std::move(error);
     wake_all();
@@ -301,7 +303,7 @@ class reader::mover {
     slot_changed_.notify_all();
   }
 
-  // Returns whether a piece is left at or after `at`. If `at` is past the last piece of its batch,
+  // Returns whether there is a piece at `at` or later. If `at` is past the last piece of its batch,
   // moves `at` to the first piece of the next batch that has pieces.
   bool advance(place& at) const {
     while (at.batch < batches_.size() && at.piece == batches_[at.batch].plan.pieces.size())
@@ -329,8 +331,8 @@ class reader::mover {
     }
   }
 
-  // One thread first makes the slots, which takes long at their first use. The other threads
-  // already read into the slots that are made.
+  // Makes the slots. One thread does this first, because the first use of a slot takes a long time.
+  // Other threads already read into the slots that are made.
   void make_slots() {
     std::unique_lock lock(mutex_);
     const auto wanted = static_cast<std::uint32_t>(std::min(slots_.size(), staged_));
@@ -348,7 +350,7 @@ class reader::mover {
   taken take(std::uint32_t thread, std::unique_lock<std::mutex>& lock) {
     while (!stopped()) {
       if (!advance(next_)) {
-        more_.wait_for(lock, std::chrono::hours(1));  // `wait` needs a newer libstdc++
+        more_.wait_for(lock, std::chrono::hours(1));  // `wait` would need a newer libstdc++
         continue;
       }
       batch& of = batches_[next_.batch];
@@ -372,7 +374,8 @@ class reader::mover {
     return {};
   }
 
-  // Prefers the slot that the thread has used, because its caches may still have the memory.
+  // An idle slot. Prefers the slot that the thread used last, because the thread's caches may still
+  // have that memory.
   std::uint32_t idle_slot(std::uint32_t thread) const {
     std::uint32_t found = no_slot;
     for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
@@ -383,8 +386,9 @@ class reader::mover {
     return found;
   }
 
-  // Waits until the state of a slot may have changed. A thread asks for a chunk for which no other
-  // thread asks. It takes the one that was sent or fetched first, because that chunk arrives first.
+  // Waits until the state of a slot may have changed. The thread checks a chunk that no other
+  // thread checks. Among these chunks it takes the one that was sent or fetched first, because that
+  // chunk arrives first.
   void await_a_slot(std::unique_lock<std::mutex>& lock) {
     std::uint32_t oldest = no_slot;
     for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
@@ -420,7 +424,7 @@ class reader::mover {
       (void)move(one, 0, one.bytes, slot);
   }
 
-  // Moves bytes of a part. Returns their memory.
+  // Moves bytes of a part between the file and memory. Returns the address of the bytes in memory.
   char* move(const part& whole, std::uint64_t first, std::uint64_t bytes, std::uint32_t slot) {
     char* memory = whole.gpu == host ? reinterpret_cast<char*>(whole.address)
                                      : gpus_->slot(slot, whole.gpu) + whole.slot_offset;
@@ -439,7 +443,7 @@ class reader::mover {
     return memory;
   }
 
-  // Called when all pieces of a chunk have been read or written.
+  // Completes a chunk. Called when all pieces of the chunk have been read or written.
   void complete(batch& of, std::uint32_t number, std::unique_lock<std::mutex>& lock) {
     const bool staged = of.plan.chunks[number].gpu != host;
     const std::uint32_t slot = of.chunks[number].slot;
@@ -458,8 +462,8 @@ class reader::mover {
     fetch_next(slot, lock);
   }
 
-  // Asks the kernel to write a chunk to the disk now. Otherwise the kernel begins late, and a
-  // caller that flushes the file at the end waits while nearly all of the file is written.
+  // Asks the kernel to start writing a chunk to the disk now. Otherwise the kernel starts late. A
+  // caller that flushes the file at the end would then wait while nearly the whole file is written.
   void start_write_back(const batch& of, std::uint32_t number) const {
     const chunk& c = of.plan.chunks[number];
     for (const part& p : std::span(of.plan.parts).subspan(c.first_part, c.parts)) {
@@ -468,7 +472,7 @@ class reader::mover {
     }
   }
 
-  // Fetches the next chunk of a GPU into an idle slot. A transfer that writes has one batch.
+  // Fetches the next chunk of a GPU into an idle slot. (A transfer that writes has one batch.)
   void fetch_next(std::uint32_t slot, std::unique_lock<std::mutex>& lock) {
     batch& of = batches_.front();
     while (fetched_ < of.chunks.size() && of.plan.chunks[fetched_].gpu == host) ++fetched_;
@@ -511,8 +515,8 @@ class reader::mover {
     }
   }
 
-  // Returns whether the slot's copies have arrived. A failure, or a missed deadline, ends the
-  // transfer.
+  // Checks whether the slot's copies have arrived, and returns the result. A failure or a missed
+  // deadline ends the transfer.
   bool ask(std::uint32_t slot, std::unique_lock<std::mutex>& lock) {
     slot_state& s = slots_[slot];
     s.asked = true;
@@ -542,7 +546,7 @@ class reader::mover {
     s.of = nullptr;
   }
 
-  // Names the first chunk in flight.
+  // The error for a missed deadline. It names the first chunk in flight.
   std::exception_ptr late() const {
     const slot_state* oldest = nullptr;
     for (const slot_state& s : slots_) {
@@ -561,7 +565,7 @@ class reader::mover {
         " s; the GPU hangs, or something else keeps it busy"));
   }
 
-  // Waits until nothing is in flight in a slot, or the slots are abandoned.
+  // Waits until no slot has a copy in flight, or the slots are abandoned.
   void drain() noexcept {
     std::unique_lock lock(mutex_);
     try {
@@ -584,21 +588,23 @@ class reader::mover {
   std::deque<direct_file> direct_;  // one for each file, if the caller asked for direct reads
   std::vector<std::thread> threads_;
 
-  std::mutex mutex_;  // guards the members below
+  std::mutex mutex_;  // guards the following members
   std::deque<batch> batches_;
-  place next_;                 // the next piece to take
-  std::uint32_t fetched_ = 0;  // the next chunk to fetch
+  place next_;                 // next piece to take
+  std::uint32_t fetched_ = 0;  // next chunk to fetch
   std::size_t pieces_ = 0;
-  std::size_t staged_ = 0;  // the number of chunks that go to GPUs
+  std::size_t staged_ = 0;  // number of chunks that go to GPUs
   std::uint64_t moved_ = 0;
   std::vector<slot_state> slots_;
   bool closed_ = false;
   std::exception_ptr error_;
-  std::condition_variable more_;  // signals a new piece, or the end
+  // Signals that there is a new piece, or that the transfer has ended.
+  std::condition_variable more_;
   std::condition_variable
-      slot_changed_;  // signals that a slot became idle or began to move, or the end
+      // Signals that a slot became idle or began to move, or that the transfer has ended.
+      slot_changed_;
   std::condition_variable
-      changed_;  // signals that a batch has been read or has arrived, or an error
+      changed_;  // signals that a batch has been read or has arrived, or that there is an error
 };
 
 reader::reader(std::vector<file> files, carrier* gpus, transfer_options options)

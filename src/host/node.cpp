@@ -17,7 +17,7 @@ node::node(options o) : cpu_node(o.devices), options_(o) {
 }
 
 void* node::take(std::uint32_t /*device*/, std::uint64_t bytes) {
-  // This leaves room for 64-byte alignment, which vector types of some kernels need.
+  // The additional bytes leave room for 64-byte alignment, which vector types of some kernels need.
   allocations_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes + 64));
   auto address = reinterpret_cast<std::uintptr_t>(allocations_.back().get());
   address = (address + 63) / 64 * 64;
@@ -28,7 +28,7 @@ void* node::take(std::uint32_t /*device*/, std::uint64_t bytes) {
 }
 
 // On this node a mechanism only decides whether a region is accepted. An exchange copies the stored
-// elements in the same way under every mechanism.
+// elements in the same way for every mechanism.
 void node::adding(std::uint32_t id, const kernel::region_state& state) {
   kernel::check_has(kernel::node_kind::host, state.options.mechanism);
   if (checker_ && state.is_region()) checker_->add_region(id, state);

@@ -19,7 +19,8 @@ bool holds(const std::vector<kernel::element_range>& ranges, std::uint64_t eleme
 }  // namespace
 
 void checking_observer::add_region(std::uint32_t id, const kernel::region_state& state) {
-  // A reduction has an id, too, but no kernel stores to it through a replicated view.
+  // A reduction has an id, too, so it gets an empty entry. No kernel stores to a reduction through
+  // a replicated view.
   while (regions_.size() < id) regions_.push_back({{}, {devices_, 0, {}}, {}});
   regions_.push_back({std::vector<std::uint8_t>(state.elements, 0),
                       {devices_, state.elements, state.options.boundaries},

@@ -12,23 +12,24 @@ namespace interlace::kernel {
 namespace {
 
 constexpr std::uint64_t boundary_bytes = 128;
-constexpr std::uint64_t first_share = 4;  // the first chunk has chunk_bytes / first_share
+constexpr std::uint64_t first_share = 4;  // the first chunk has chunk_bytes divided by this number
 
-// The size of the next chunk if `left` elements are left.
+// The size of the next chunk, in elements, if `left` elements are left. `wanted` is the size that a
+// chunk should have.
 std::uint64_t size_for_engine(std::uint64_t left, std::uint64_t wanted) {
   if (left >= 2 * wanted) return wanted;
-  // Takes half of the rest, because a large last chunk would end late, and a very small one would
-  // not be worth a copy.
+  // The next chunk takes half of the rest. A large last chunk would end late, and a very small one
+  // would not be worth a copy.
   return left > wanted ? (left + 1) / 2 : left;
 }
 
 std::uint64_t size_for_threads(std::uint64_t left, std::uint64_t wanted, std::uint64_t least) {
-  // Returns a whole chunk, or half of the rest if that half is smaller.
+  // The next chunk has the wanted size, or half of the rest if that half is smaller.
   return std::max(least, std::min(wanted, left / 2));
 }
 
 // Cuts an owner's part into stretches, in ascending order. All elements of a stretch go to the same
-// devices. Elements that no device receives are left out.
+// devices. Elements that no device receives are in no stretch.
 std::vector<chunk> uniform_parts(const region_state& state, std::uint32_t owner) {
   std::vector<std::uint64_t> cuts;
   const std::vector<delivery> deliveries = state.deliveries(
@@ -58,7 +59,7 @@ std::vector<chunk> uniform_parts(const region_state& state, std::uint32_t owner)
 }  // namespace
 
 std::vector<chunk> cut_chunks(const region_state& state, std::uint32_t owner) {
-  // Boundaries are at multiples of this number of elements.
+  // Chunks begin at multiples of this number of elements.
   const std::uint64_t step =
       std::lcm<std::uint64_t>(boundary_bytes, state.element_bytes) / state.element_bytes;
   const std::uint64_t most = state.options.chunk_bytes / state.element_bytes / step * step;
@@ -107,7 +108,8 @@ publications announce(const std::vector<chunk>& chunks, const block_mapping& map
                           ") outside of its device's part [" + std::to_string(part.begin) + ", " +
                           std::to_string(part.end) + ")");
       }
-      // Most mappings ascend, so a range that touches the previous one is joined to it at once.
+      // Most mappings ascend. A range that touches the previous one can therefore be joined to it
+      // at once.
       if (!covered.empty() && covered.back().begin <= r.begin && r.begin <= covered.back().end) {
         covered.back().end = std::max(covered.back().end, r.end);
       } else {

@@ -63,7 +63,7 @@ void plan_broadcasts(const region_state& s, collective_plan& plan) {
   }
 }
 
-// Between two devices, the k-th send matches the k-th receive.
+// Plans sends and receives. Between two devices, the k-th send matches the k-th receive.
 void plan_sends(const region_state& s, collective_plan& plan) {
   for (const delivery& d : s.deliveries()) {
     const std::uint64_t at = d.begin * s.element_bytes;

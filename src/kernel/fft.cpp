@@ -22,8 +22,8 @@ number operator*(number a, number b) {
 }
 
 // Transforms of one length and direction by Stockham's method. A stage of radix r takes r numbers
-// at distance n / r and stores their transform in adjacent places, so that the results end up in
-// order.
+// at distance n / r and stores the transform of these numbers in adjacent places. The results
+// therefore end up in order.
 class transform {
  public:
   transform(std::uint32_t length, bool forward) : length_(length) {
@@ -47,7 +47,7 @@ class transform {
     }
   }
 
-  // Transforms `columns` columns. The shape of data and spare is [length][columns].
+  // Transforms `columns` columns. `data` and `spare` have the shape [length][columns].
   void run(number* data, number* spare, std::size_t columns) const {
     number* from = data;
     number* to = spare;
@@ -80,7 +80,7 @@ class transform {
             y[q + inner] = (a - b) * w[1];
           }
         } else if (radix == 4) {
-          const float sign = roots[5].im;  // the sign of a quarter turn
+          const float sign = roots[5].im;  // sign of a quarter turn
           for (std::size_t q = 0; q < inner; ++q) {
             const number a = x[q] + x[q + 2 * leap];
             const number b = x[q] - x[q + 2 * leap];
@@ -111,9 +111,10 @@ class transform {
   std::vector<stage> stages_;
 };
 
-// Transforms two real rows as one complex row, whose real part is the first row. `pair` and `spare`
-// have room for one row each. `row(k)` is row k, and `half_row(k)` is its transform. If the number
-// of rows is odd, the last row is transformed together with itself.
+// Transforms two real rows as one complex row. The real part of the complex row is the first row,
+// and the imaginary part is the second. `pair` and `spare` have room for one complex row each.
+// `row(k)` is row k, and `half_row(k)` is the place for its transform. If the number of rows is
+// odd, the last row is transformed together with itself.
 class real_rows {
  public:
   explicit real_rows(std::uint32_t length, bool forward)
@@ -132,7 +133,7 @@ class real_rows {
 
   void backward(const number* a, const number* b, float* to_a, float* to_b) {
     for (std::size_t k = 0; k <= length_ / 2; ++k) {
-      // These numbers of a real row's transform are real.
+      // These two numbers of a real row's transform are real.
       const bool real = k == 0 || 2 * k == length_;
       const number x{a[k].re, real ? 0 : a[k].im};
       const number y{b[k].re, real ? 0 : b[k].im};
@@ -203,7 +204,7 @@ library_call fft_call(const fft& f) {
   library_call call;
   call.name = "fft";
   call.operations.fp32 = flops(complexes) + flops(reals) / 2;
-  // The call has a kernel for each dimension.
+  // Adds a sweep of one kernel of the call. The call has one kernel for each dimension.
   const auto sweep = [&](bool spectrum, bool writes, std::uint32_t kernel) {
     const void* data = spectrum ? static_cast<const void*>(f.spectrum.data) : f.points.data;
     const std::uint64_t bytes = spectrum ? spectrum_bytes : point_bytes;

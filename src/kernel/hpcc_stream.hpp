@@ -1,6 +1,6 @@
-// The stream of random numbers of HPCC's RandomAccess: number n is x^n, a polynomial over {0, 1}
-// modulo x^64 + x^2 + x + 1. Update i, from 0 on, has number i + 1. The low bits of the number name
-// an element of the table, and the whole number is the value.
+// The stream of random numbers of HPCC's RandomAccess. Number n is the polynomial x^n over {0, 1},
+// modulo x^64 + x^2 + x + 1. Updates are counted from 0, and update i has number i + 1. The low
+// bits of the number select an element of the table, and the whole number is the value.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,20 @@ namespace interlace::kernel::hpcc {
 inline constexpr std::uint64_t polynomial = 7;
 inline constexpr std::uint64_t period = 1317624576693539401U;
 
-// The number after r.
+// The number that follows r.
 INTERLACE_HOST_DEVICE std::uint64_t next(std::uint64_t r) {
   return (r << 1U) ^ ((r >> 63U) != 0 ? polynomial : 0);
 }
 
-// The number `steps` after r; `steps` is at most 62.
+// The number `steps` places after r. `steps` must be at most 62.
 INTERLACE_HOST_DEVICE std::uint64_t skip(std::uint64_t r, std::uint32_t steps) {
   if (steps == 0) return r;
   const std::uint64_t high = r >> (64 - steps);
   return (r << steps) ^ high ^ (high << 1U) ^ (high << 2U);
 }
 
-// The number 2^Log2 after r. x^64 is x^2 + x + 1, and squaring doubles the exponents.
+// The number 2^Log2 places after r. It uses two facts: x^64 is x^2 + x + 1, and squaring doubles
+// the exponents.
 template <std::uint32_t Log2>
 INTERLACE_HOST_DEVICE std::uint64_t skip_power(std::uint64_t r) {
   if constexpr (Log2 < 6) {
@@ -36,7 +37,7 @@ INTERLACE_HOST_DEVICE std::uint64_t skip_power(std::uint64_t r) {
   }
 }
 
-// The number `steps` after r; `steps` is below 2048.
+// The number `steps` places after r. `steps` must be below 2048.
 INTERLACE_HOST_DEVICE std::uint64_t skip_some(std::uint64_t r, std::uint32_t steps) {
   if ((steps & 1024U) != 0) r = skip_power<10>(r);
   if ((steps & 512U) != 0) r = skip_power<9>(r);

@@ -94,8 +94,8 @@ std::vector<block_mapping::part> block_mapping::split(std::uint64_t blocks,
     }
     result[k].complete = merge_ranges(std::move(ranges));
   }
-  // Visits the ranges from the last to the first: an element that two ranges write is complete only
-  // after the later one.
+  // The loop visits the ranges from the last to the first, because an element that two ranges write
+  // is complete only after the later range.
   std::vector<element_range> later;
   for (std::uint64_t k = count; k-- > 0;) {
     auto own = result[k].complete;

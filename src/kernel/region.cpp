@@ -39,7 +39,7 @@ std::vector<delivery> region_state::deliveries() const {
 std::vector<delivery> region_state::deliveries(std::uint32_t owner,
                                                const std::vector<element_range>& complete) const {
   std::vector<delivery> result;
-  // Starts with the device after the owner, so that different senders start with different
+  // The loop starts with the device after the owner, so that different senders start with different
   // receivers.
   for (std::uint32_t step = 1; step < devices(); ++step) {
     const std::uint32_t to = (owner + step) % devices();
@@ -70,7 +70,8 @@ void check_front(std::uint64_t elements, const region_state& state) {
 
 namespace {
 
-// Throws model_error unless every element has a set of readers, all of which subscribe to it.
+// Throws model_error unless every element has a set of readers and all of these readers subscribe
+// to the element.
 void check_readers(const region_options& o, std::uint32_t devices) {
   static_assert(max_devices <= 16, "a mask of readers has 16 bits");
   const std::uint64_t elements = o.boundaries.back();

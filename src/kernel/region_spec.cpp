@@ -25,7 +25,7 @@ region_state check_spec(const region_spec& spec, std::uint32_t devices, const st
   o.boundaries = spec.boundaries;
   if (o.boundaries.empty()) {
     for (std::uint32_t d = 0; d <= devices; ++d) {
-      // Computed without the product of two large numbers.
+      // This form avoids the product of two large numbers, which could overflow.
       o.boundaries.push_back(spec.elements / devices * d + spec.elements % devices * d / devices);
     }
   }

@@ -1,5 +1,5 @@
-// A user's request for a region, which this file checks and completes, and makes comparable between
-// ranks.
+// A user's request for a region. This file checks and completes the request, and describes it in a
+// form that ranks can compare.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@
 namespace interlace::kernel {
 
 // Checks a request without allocating memory. Throws usage_error, with one sentence, if the region
-// is not possible. `label` is the region's name in messages, such as "region 0" or "region
+// is not possible. `label` is the region's name in messages, for example "region 0" or "region
 // 'ranks'".
 region_state check_spec(const region_spec& spec, std::uint32_t devices, const std::string& label);
 
-// Lines "name value" with all properties on which the ranks must agree.
+// All properties on which the ranks must agree, as lines of the form "name value".
 std::string describe_spec(const region_state& state, const region_spec& spec);
 
-// The chunks of `device` under the spec, and the announcements of its launches. Empty if the
-// mechanism does not track chunks. Throws usage_error if no block writes a chunk.
+// The chunks of a device's part, and the announcements of the device's launches. Both are empty if
+// the mechanism does not track chunks. plan_launch throws usage_error if there is a chunk that no
+// block writes.
 struct launch_plan {
   std::vector<chunk> chunks;
   publications announced;

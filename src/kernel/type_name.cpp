@@ -10,7 +10,7 @@ namespace interlace::kernel {
 
 namespace {
 
-// The position where the last name in `text` begins. The name includes its template arguments, and
+// The position where the last name in `text` begins. The name includes its template arguments. It
 // begins after the last character that cannot be part of a name.
 std::size_t last_name(const std::string& text) {
   std::size_t begin = text.size();

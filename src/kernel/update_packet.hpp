@@ -1,5 +1,5 @@
-// Whole packets of updates on the host: an encoder, and a plain decoder that reads byte by byte and
-// refuses every packet that an encoder cannot have written.
+// Encodes and decodes whole packets of updates on the host. The decoder is simple: it reads byte by
+// byte, and refuses every packet that the encoder cannot have written.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,12 @@ namespace interlace::kernel {
 
 struct packed_update {
   std::uint64_t element = 0;
-  std::uint64_t value = 0;  // the value has 4 or 8 bytes
+  std::uint64_t value = 0;  // a value of 4 or 8 bytes
   bool operator==(const packed_update&) const = default;
 };
 
-// Throws model_error if the format is not valid, or if an element or a value does not fit in it.
+// Encodes a packet. Throws model_error if the format is not valid, or if an element or a value does
+// not fit in the format.
 std::vector<std::uint8_t> encode_packet(std::uint64_t base, std::span<const packed_update> updates,
                                         packet_format format, std::uint16_t tag = 0);
 

@@ -25,8 +25,8 @@ void assume_copies(machine& described) {
   assume(unit.copy_event_latency_ps, std::uint64_t{6'700'000});
   assume(unit.copy_engines, 2U);
   assume(unit.copy_bytes_per_s, fastest);
-  // This is larger than the rate of any link, so it limits no plan: copies inside a GPU are not
-  // planned.
+  // This rate is larger than the rate of any link, so it limits no plan. (Copies inside a GPU are
+  // not planned.)
   assume(unit.dram.bytes_per_s, 8 * fastest);
   assume(described.host.memory_bytes_per_s, host);
 }

@@ -19,8 +19,8 @@ std::string lower(std::string text) {
   return text;
 }
 
-// The model's name without the words that differ between tools, as in "NVIDIA H200" and "H200", or
-// in "Tesla V100-SXM2-16GB" and "NVIDIA V100-SXM2-16GB".
+// The name of a model without the words that differ between tools. For example, "NVIDIA H200" and
+// "H200" have the same name here, and so do "Tesla V100-SXM2-16GB" and "NVIDIA V100-SXM2-16GB".
 std::string plain_model(const std::string& name) {
   std::string text = lower(name);
   for (const std::string brand : {"nvidia ", "tesla ", "quadro ", "geforce "})
@@ -28,7 +28,7 @@ std::string plain_model(const std::string& name) {
   return text;
 }
 
-// The major number of the compute capability of a model in a description. 0 if the model is not
+// The major number of the compute capability of a model in a description, or 0 if the model is not
 // NVIDIA's.
 std::uint32_t generation_of(const std::string& model) {
   const std::string text = plain_model(model);
@@ -46,8 +46,8 @@ std::uint32_t generation_of(const std::string& model) {
   return 0;
 }
 
-// The description that knows most about such a GPU: one of the same model, or else one of the
-// nearest generation.
+// The description that fits such a GPU best. It is a description with the same model, or else one
+// with the nearest generation.
 const machine* template_for(const usable_gpu& unit, const std::vector<machine>& known,
                             bool& same_model) {
   same_model = false;
@@ -95,7 +95,7 @@ constexpr double giga = 1e9;
 
 struct nvlink_generation {
   protocol_kind kind;
-  double bytes_per_s;  // the nominal rate of one link in one direction
+  double bytes_per_s;  // nominal rate of one link in one direction
 };
 
 nvlink_generation nvlink_of(std::uint32_t version) {
@@ -115,7 +115,7 @@ nvlink_generation nvlink_of(std::uint32_t version) {
 
 struct pcie_generation {
   protocol_kind kind;
-  double lane_bytes_per_s;  // the rate of a lane after line coding
+  double lane_bytes_per_s;  // rate of one lane after line coding
 };
 
 pcie_generation pcie_of(std::uint32_t generation) {
@@ -171,7 +171,7 @@ std::string plural(std::size_t count, const std::string& word_for_one) {
   return std::to_string(count) + " " + word_for_one + (count == 1 ? "" : "s");
 }
 
-// The work of `discover`, step by step on one result.
+// The work of `discover`, step by step, on one result.
 class explorer {
  public:
   explorer(gpu_driver& driver, const std::vector<machine>& known)
@@ -258,7 +258,7 @@ class explorer {
     return found == installed_.end() ? nullptr : &found->second;
   }
 
-  // MIG instances have neither NVLinks nor peer access.
+  // Whether a GPU is split into MIG instances. Such instances have neither NVLinks nor peer access.
   bool split(std::size_t number) const {
     const installed_gpu* board = physical(number);
     return board != nullptr && board->mig;
@@ -357,8 +357,8 @@ class explorer {
     if (unknown_remotes > 0)
       remark("NVML does not say where " + plural(unknown_remotes, "NVLink") +
              " end; they are assumed to end at an NVSwitch, as in a virtual machine.");
-    // Some drivers report a later version than the GPU has, so the GPU's own generation counts
-    // first.
+    // The generation follows from the GPU's own version first, because some drivers report a later
+    // version than the GPU has.
     const std::uint32_t major = units_.front().capability_major;
     if (major >= 6) version_ = std::min(major - 5, 5U);
     const nvlink_generation generation = nvlink_of(version_);
@@ -454,15 +454,15 @@ class explorer {
     result_.link_rates.push_back(std::move(origin));
   }
 
-  // Takes over the rates of long copies from a described link of the same kind.
+  // Copies the rates of long copies from a described link of the same kind.
   static void take_copy_rates(link& made, const link& like) {
     const double times = made.bytes_per_s / like.bytes_per_s;
     made.copy_bytes_per_s = like.copy_bytes_per_s * times;
     made.copy_both_bytes_per_s = like.copy_both_bytes_per_s * times;
   }
 
-  // The size of a link's buffer: twice bandwidth times latency, rounded to a power of two, at least
-  // 4 KiB.
+  // The size of a link's buffer. It is twice the product of bandwidth and latency, rounded to a
+  // power of two, but at least 4 KiB.
   static std::uint64_t queue_for(const link& made) {
     const double wanted = 2 * made.bytes_per_s * static_cast<double>(made.latency_ps) / 1e12;
     std::uint64_t bytes = 4096;
@@ -472,7 +472,7 @@ class explorer {
 
   void connect_pcie() {
     const std::size_t count = units_.size();
-    // GPUs that meet below one host bridge form a group. The group is connected to one switch.
+    // GPUs below one host bridge form a group. The group is connected to one switch.
     std::vector<std::size_t> group(count);
     std::iota(group.begin(), group.end(), std::size_t{0});
     for (std::size_t one = 0; one < count; ++one)
@@ -561,10 +561,10 @@ class explorer {
   discovery result_;
   std::map<std::string, installed_gpu> installed_;
   std::vector<usable_gpu> units_;
-  std::vector<std::uint32_t> numbers_;  // CUDA indices of `units_`
+  std::vector<std::uint32_t> numbers_;  // CUDA's numbers of the GPUs in `units_`
   const machine* template_ = nullptr;
   std::uint32_t lost_ = 0;
-  std::uint32_t version_ = 0;  // NVLink generation
+  std::uint32_t version_ = 0;  // generation of NVLink
   double raw_rate_ = 0;
 };
 

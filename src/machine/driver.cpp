@@ -1,6 +1,6 @@
-// The real `gpu_driver`: NVML and the CUDA driver API. Both are loaded with dlopen, so that this
-// file builds and runs without them. The declarations below cover only the functions that this file
-// calls, and follow the vendor's public documentation.
+// The real `gpu_driver`, on NVML and the CUDA driver API. Both libraries are loaded with dlopen, so
+// that this file builds and runs without them. The declarations below cover only the functions that
+// this file calls. They follow the vendor's public documentation.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -30,8 +30,8 @@ constexpr nvml_result nvml_lost = 15;
 constexpr nvml_result nvml_reset_required = 16;
 constexpr nvml_result nvml_version_mismatch = 18;
 constexpr unsigned nvml_max_links = 36;
-constexpr unsigned nvml_field_link_speed = 90;  // the rate of every link in MB/s, up to Ampere
-// The rate of the link in `scope` in MB/s, from Hopper on.
+constexpr unsigned nvml_field_link_speed = 90;  // rate of every link in MB/s, for GPUs up to Ampere
+// The rate of the link in `scope` in MB/s, for GPUs from Hopper on.
 constexpr unsigned nvml_field_one_link_speed = 164;
 constexpr unsigned nvml_value_unsigned = 1;
 
@@ -93,7 +93,7 @@ class library {
   }
   bool loaded() const { return handle_ != nullptr; }
 
-  // Looks up a function. Null if the library is too old to have it.
+  // Looks up a function. Returns null if the library is too old to have the function.
   template <class Function>
   Function* find(const char* symbol) const {
     return handle_ == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(handle_, symbol));
@@ -107,7 +107,7 @@ std::string bus_id_text(const char* text) {
   std::string id(text);
   std::transform(id.begin(), id.end(), id.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  // NVML writes the domain with eight digits; CUDA and sysfs write it with four.
+  // NVML writes the domain with eight digits. CUDA and sysfs write it with four.
   const auto colon = id.find(':');
   if (colon != std::string::npos && colon > 4) id.erase(0, colon - 4);
   return id;
@@ -277,7 +277,8 @@ class nvidia_driver final : public gpu_driver {
   }
 
  private:
-  // Loads and initialises both libraries once. NVML without CUDA is not enough to use a GPU.
+  // Loads and initialises both libraries once. Both are needed, because NVML alone cannot use a
+  // GPU.
   void start() {
     std::call_once(started_, [this] {
       start_nvml();
@@ -413,14 +414,14 @@ class nvidia_driver final : public gpu_driver {
     }
   }
 
-  // Turns NVML's number of a version into the generation. NVML has separate numbers for 2.0 and
+  // Converts NVML's number of a version into the generation. NVML has separate numbers for 2.0 and
   // 2.2, and for 3.0 and 3.1.
   static std::uint32_t nvlink_version(unsigned counted) {
     static constexpr std::array<std::uint32_t, 8> generations{0, 1, 2, 2, 3, 3, 4, 5};
     return counted < generations.size() ? generations[counted] : 5;
   }
 
-  // The raw bytes per second of one link. 0 if the driver does not say.
+  // The raw rate of one link in bytes per second, or 0 if the driver does not report it.
   double link_rate(nvml_device device, unsigned index) const {
     auto* get =
         nvml_.find<nvml_result(nvml_device, int, nvml_field_value*)>("nvmlDeviceGetFieldValues");

@@ -27,7 +27,8 @@ std::string literal(std::string_view text) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       quoted += {'\\', c};
-    } else if (byte < 0x20 || byte == 0x7f || c == '?') {  // two ? can begin a trigraph
+    } else if (byte < 0x20 || byte == 0x7f || c == '?') {  // two question marks can begin a
+                                                           // trigraph
       std::array<char, 8> octal{};
       std::snprintf(octal.data(), octal.size(), "\\%03o", byte);
       quoted += octal.data();
@@ -60,7 +61,7 @@ std::string value_in(field at) {
       at);
 }
 
-// Writes a line for each key of the owner that has a field. The line shows the key as it is in a
+// Writes a line for each key of the owner that is stored in a field. The line shows the key as in a
 // machine file.
 template <class Owner>
 void add_fields(std::string& to, std::string_view name, Owner& owner) {

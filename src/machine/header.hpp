@@ -7,9 +7,9 @@
 
 namespace interlace::machine {
 
-// A header with a function of this name, which returns the machine. The header's first line has
-// `origin`, which says where the machine comes from. The header has every field of the list of keys
-// (keys.cpp).
+// A header that has a function with the name `function`, which returns the machine. The first line
+// of the header contains `origin`, which says where the machine comes from. The header has every
+// field in the list of keys (keys.cpp).
 std::string header_of(machine described, const std::string& function, const std::string& origin);
 
 }  // namespace interlace::machine

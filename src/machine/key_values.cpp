@@ -1,4 +1,5 @@
-// Converts between fields of the structs and values of a file, in the file's units.
+// Converts between the fields of the structs and the values in a file. Values have the file's
+// units.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,7 +16,7 @@ namespace interlace::machine {
 namespace {
 
 struct unit_word {
-  std::string_view word;  // a part of a key's name, between underscores
+  std::string_view word;  // part of a key's name, between underscores
   unit is;
 };
 
@@ -27,7 +28,7 @@ constexpr std::array unit_words{
     unit_word{"clock", {"per clock", 1}}, unit_word{"lanes", {"lanes", 1}},
 };
 
-template <class Each>  // `each` is called with each part until it returns true
+template <class Each>  // `each` is called with one part after another, until it returns true
 bool any_part(std::string_view text, char separator, Each&& each) {
   for (;;) {
     const std::size_t end = text.find(separator);
@@ -37,7 +38,7 @@ bool any_part(std::string_view text, char separator, Each&& each) {
   }
 }
 
-// The shortest decimal number for which `is_it` returns true.
+// The shortest decimal number that `is_it` accepts.
 template <class Accepts>
 double shortest(double value, int digits, Accepts&& is_it) {
   for (;; ++digits) {
@@ -145,7 +146,7 @@ void set_value(const key& one, field at, const key_value& value) {
           *it = number_in(one, value) * unit_of(one.name).in_struct;
         } else {
           const double made = std::nearbyint(number_in(one, value) * unit_of(one.name).in_struct);
-          // Doubles of 2^53 and more are not exact, and no key allows them.
+          // Doubles above 2^53 are not exact, and no key allows such values.
           const double most = std::min(9e18, static_cast<double>(std::numeric_limits<held>::max()));
           if (!(made >= 0 && made <= most)) refuse(one, value);
           *it = static_cast<held>(made);

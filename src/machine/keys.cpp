@@ -13,7 +13,7 @@ constexpr range not_negative{0, 1e9, false};
 constexpr range bytes{1, 1 << 20, false};
 constexpr range lines{1, 65536, false};
 constexpr range share{0, 1, false};
-// The bounds of rates in GB/s. With lower rates, times would not fit into 63 bits.
+// The bounds of rates in GB/s. With lower rates, times would not fit in 63 bits.
 constexpr range rates{0.1, 1e9, false};
 constexpr range text_length{1, 200, false};
 

@@ -1,10 +1,10 @@
-// The keys of machine files. `key_list` in keys.cpp is their only list. The binding, both
-// validations (in C++ and in Python), the reader, the writer and docs/reference/machine-files.md
-// are made from this list. A new key takes a row in the list and a field in machine.hpp.
+// The keys of machine files. `key_list` in keys.cpp is the only list of keys. These are made from
+// the list: the binding, both validations (in C++ and in Python), the reader, the writer and
+// docs/reference/machine-files.md. A new key takes a row in the list and a field in machine.hpp.
 // tools/machine_keys.py then generates the Python file and the documentation page.
 //
 // Values pass between files and structs in the file's unit, which is a part of each key's name. A
-// struct holds bytes, picoseconds, hertz, and bytes a second.
+// struct holds bytes, picoseconds, hertz, and bytes per second.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace interlace::machine {
 enum class key_type : std::uint8_t {
   whole,     // a whole number
   number,    // any number
-  text,      // a string of up to `within` characters
-  name,      // a string of lower-case letters, digits and _ that begins with a letter
+  text,      // a text of up to `within` characters
+  name,      // a name of lower-case letters, digits and _ that begins with a letter
   choice,    // one of a few words
   protocol,  // the name of a table [protocol.NAME]
   ends,      // two devices, or two groups of devices
@@ -31,41 +31,42 @@ enum class key_type : std::uint8_t {
 // Whether a file must have a key or a table.
 enum class need : std::uint8_t {
   required,
-  optional,  // can be left out: the field is then 0
-  preset,    // can be left out: the field then has the preset
+  optional,  // can be left out; the field is then 0
+  preset,    // can be left out; the field then has the preset
   pcie,      // required for PCIe protocols, and not allowed for other protocols
   pcie_only,
   nvlink_only,
-  named,  // for tables: any number, each with a name, as in [protocol.pcie4]
-  list,   // for tables: any number, without names, as in [[link]]
+  named,  // for tables: any number of them, each with a name, as in [protocol.pcie4]
+  list,   // for tables: any number of them, without names, as in [[link]]
 };
 
 struct range {
   double least = 0;
   double most = 0;
-  bool above_least = false;  // `least` itself is not allowed
+  bool above_least = false;  // whether `least` itself is excluded
 };
 
 // A field of a struct.
 using field = std::variant<std::uint32_t*, std::uint64_t*, double*, bool*, block_dispatch*,
                            protocol_kind*, std::string*>;
 
-// The field of a key. There is a member for each kind of owner, and only that of the key's owner is
-// set. If the struct stores the key in another form, no member is set.
+// The field of a key. There is a member for each kind of owner, and only the member for the key's
+// owner is set. If the struct stores the key in another form, no member is set.
 struct field_of {
   field (*of_machine)(machine&) = nullptr;
   field (*of_protocol)(protocol&) = nullptr;
   field (*of_switch)(network_switch&) = nullptr;
   field (*of_link)(link&) = nullptr;
-  std::string_view member = {};  // the member's path in C++, from the owner, such as "gpu.l2.bytes"
+  // The path of the member in C++, from the owner, such as "gpu.l2.bytes".
+  std::string_view member = {};
 };
 
 struct key {
-  std::string_view table;  // such as "gpu.l2" or "link"; "" at the top of the file
-  std::string_view name;   // the name with its unit, such as "size_KiB"
+  std::string_view table;  // such as "gpu.l2" or "link"; empty at the top of the file
+  std::string_view name;   // name with the unit, such as "size_KiB"
   key_type type;
   range within;
-  std::string_view choices;  // "through|back" in the order of the field's values, or "64|128"
+  std::string_view choices;  // "through|back", in the order of the field's values, or "64|128"
   need given;
   std::string_view preset;
   std::string_view meaning;
@@ -83,7 +84,7 @@ struct table {
 
 // A condition on keys. Values are compared in the units of the structs.
 enum class rule_kind : std::uint8_t {
-  power_of_two,       // the key
+  power_of_two,       // the key is a power of two
   power_of_two_of,    // the key is the other key times a power of two
   same,               // the key equals the other key
   divides,            // the other key is a multiple of the key
@@ -96,50 +97,51 @@ enum class rule_kind : std::uint8_t {
 
 struct rule {
   rule_kind kind;
-  std::string_view key;     // "gpu.l2.size_KiB"
+  std::string_view key;     // name of the key, such as "gpu.l2.size_KiB"
   std::string_view others;  // the other keys, separated by spaces
   double times;
-  std::string_view meaning;  // the reason, for the reference page
+  std::string_view meaning;  // reason for the rule, for the reference page
 };
 
 std::span<const key> machine_keys();
 std::span<const table> machine_tables();
 std::span<const rule> machine_rules();
 
-// The unit in a key's name, and the value of that unit in the unit of the struct.
+// The unit in a key's name, and the factor from this unit to the unit of the struct.
 struct unit {
   std::string_view text;  // such as "GB/s"; empty if the key is a count
-  double in_struct = 1;   // 1e9
+  double in_struct = 1;   // factor, such as 1e9
 };
 unit unit_of(std::string_view name);
 
-// A value in the file's unit. std::monostate if an optional key or table is left out.
+// A value in the file's unit. It is std::monostate if an optional key or table is left out.
 using key_value = std::variant<std::monostate, std::int64_t, double, std::string>;
 
 key_value value_of(const key& one, field at);
-// Throws `usage_error` for a value that the field cannot hold.
+// Sets a field. Throws `usage_error` for a value that the field cannot hold.
 void set_value(const key& one, field at, const key_value& value);
 
-// The value as it is written in a file, but without quotation marks, such as "0.1".
+// The value as it is written in a file, such as "0.1", but without quotation marks.
 std::string text_of(const key_value& value);
 
-// The name that errors and the command line use, such as "gpu.l2.size_KiB".
+// The name of a key in errors and on the command line, such as "gpu.l2.size_KiB".
 std::string full_name(const key& one);
 
-// The row of a key such as "gpu.l2.size_KiB". Null if there is none.
+// The row of a key, which is named as in "gpu.l2.size_KiB". Null if there is no such key.
 const key* find_key(std::string_view full);
 
-// The field of a row in this owner. No value if the owner has no such field.
+// The field of a key in this owner. There is no value if the owner has no such field.
 std::optional<field> field_in(const key& one, machine& owner);
 std::optional<field> field_in(const key& one, protocol& owner);
 std::optional<field> field_in(const key& one, network_switch& owner);
 std::optional<field> field_in(const key& one, link& owner);
 
-// Whether protocols of this kind have the key. Some keys are only for PCIe or only for NVLink.
+// Whether protocols of this kind have the key. Some keys are only for PCIe, and others only for
+// NVLink.
 bool applies(const key& one, const protocol& rules);
 
-// Whether a file of this machine has the table, such as "gpu.tlb". The marker of an optional table
-// decides.
+// Whether a file of this machine has the table, for example "gpu.tlb". For an optional table, its
+// marker decides.
 bool has_table(std::string_view name, machine& owner);
 
 }  // namespace interlace::machine

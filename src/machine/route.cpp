@@ -7,7 +7,7 @@
 namespace interlace::machine {
 namespace {
 
-// The number of an end. GPUs come first, then switches, then the host.
+// The number of an end. GPUs have the first numbers, then switches, then the host.
 std::size_t number(const machine& described, endpoint end) {
   switch (end.kind) {
     case endpoint_kind::gpu:
@@ -34,9 +34,9 @@ bool links_come_first(const std::vector<hop>& left, const std::vector<hop>& righ
 
 enum class preference { rate, order };
 
-// The best of the shortest routes over links of at least `least_rate`. All ends at the same
-// distance are settled together. So each end keeps the best of all routes of that length before
-// another link is added.
+// The best of the shortest routes over links with a rate of at least `least_rate`. The search
+// settles all ends at the same distance together. Each end therefore keeps the best of all routes
+// of its length before another link is added.
 candidate search(const machine& described, std::size_t start, std::size_t target, double least_rate,
                  preference preferred) {
   const std::size_t ends = described.gpu_count + described.switches.size() + 1;
@@ -55,7 +55,7 @@ candidate search(const machine& described, std::size_t start, std::size_t target
         const std::size_t at = number(described, forward ? edge.a : edge.b);
         const std::size_t reached = number(described, forward ? edge.b : edge.a);
         if (at >= ends || reached >= ends || !frontier[at].known || settled[reached]) continue;
-        if (at != start && at < described.gpu_count) continue;  // GPUs do not forward
+        if (at != start && at < described.gpu_count) continue;  // GPUs do not forward messages
         candidate longer{.known = true,
                          .slowest = std::min(frontier[at].slowest, edge.bytes_per_s),
                          .way = frontier[at].way};
@@ -81,8 +81,8 @@ std::optional<std::vector<hop>> route(const machine& described, endpoint from, e
   if (from == to) return std::vector<hop>{};
   const std::size_t start = number(described, from);
   const std::size_t target = number(described, to);
-  // Finds the best rate first, then the route. If both were found in one step, the preference for
-  // earlier links could drop the beginning of a faster route.
+  // The search finds the best rate first, and then the route. If one step found both, the
+  // preference for earlier links could drop the beginning of a faster route.
   const candidate fastest = search(described, start, target, 0, preference::rate);
   if (!fastest.known) return std::nullopt;
   return search(described, start, target, fastest.slowest, preference::order).way;

@@ -70,7 +70,7 @@ void check_range(const key& one, field at, const std::string& where, problems& f
   if (!one.choices.empty()) check_choice(text_of(value), one.choices, where, found);
 }
 
-// Checks the keys that this owner has. `prefix` precedes the keys' names in errors.
+// Checks the keys of this owner. `prefix` precedes the names of keys in errors.
 template <class Owner>
 void check_ranges(Owner& owner, const std::string& prefix, bool whole_names, machine& described,
                   problems& found) {
@@ -87,12 +87,12 @@ void check_ranges(Owner& owner, const std::string& prefix, bool whole_names, mac
 // A key with its value, in the form that rules need.
 struct measured {
   std::string name;
-  double value = 0;  // the value in the unit of the struct
-  double unit = 1;   // the file's unit, in the unit of the struct
-  std::string text;  // the value as text, in the file's unit
+  double value = 0;  // value in the unit of the struct
+  double unit = 1;   // unit of the file, expressed in the unit of the struct
+  std::string text;  // value as text, in the unit of the file
 };
 
-// No value if the key belongs to another owner, or is left out.
+// Measures a key. There is no value if the key belongs to another owner or is left out.
 template <class Owner>
 std::optional<measured> measure(std::string_view full, Owner& owner, machine& described) {
   const key* const one = find_key(full);
@@ -119,7 +119,7 @@ bool power_of_two(double value) {
 
 bool is_multiple(double value, double of) { return of > 0 && std::fmod(value, of) == 0; }
 
-// The error text if the rule is broken; otherwise empty.
+// The text of the error if the rule is broken. Otherwise the text is empty.
 std::string broken(const rule& one, const measured& key, const std::vector<measured>& others) {
   const std::string is = key.name + " is " + key.text;
   const auto in_unit = [&](double value) { return text_of(value / key.unit); };
@@ -242,7 +242,7 @@ void check_links(machine& described, problems& found) {
 
 std::vector<std::string> validate(const machine& described) {
   problems found;
-  machine checked = described;  // a copy, because fields are found by mutable references
+  machine checked = described;  // a copy, because fields are found through mutable references
   check_ranges(checked, "", true, checked, found);
   if (found.none()) check_rules(checked, "", checked, found);
   for (std::size_t index = 0; index < checked.switches.size(); ++index)
@@ -250,8 +250,8 @@ std::vector<std::string> validate(const machine& described) {
                  found);
   check_links(checked, found);
   if (found.none()) {
-    // Checks every pair, because GPUs do not forward: if one GPU reaches two others, these two may
-    // still not reach each other.
+    // Every pair is checked, because GPUs do not forward messages. If one GPU reaches two other
+    // GPUs, these two may still not reach each other.
     for (std::uint32_t one = 0; one < described.gpu_count; ++one)
       for (std::uint32_t other = one + 1; other < described.gpu_count; ++other) {
         const bool reached =

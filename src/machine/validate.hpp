@@ -8,9 +8,9 @@
 
 namespace interlace::machine {
 
-// Returns one sentence for each error; no sentence if the machine is valid. It checks the ranges
-// and rules of keys.hpp, that the ends of each link exist and differ, the packet rules, and that
-// every GPU is reachable from every other GPU.
+// Returns one sentence for each error, and no sentence if the machine is valid. It checks the
+// ranges and rules of keys.hpp and the packet rules. It also checks that the ends of each link
+// exist and differ, and that every GPU can reach every other GPU.
 std::vector<std::string> validate(const machine& described);
 
 }  // namespace interlace::machine

@@ -7,8 +7,8 @@
 namespace interlace::plan {
 namespace {
 
-// A class: the costs of kernel, driver batch and copies for blocks of one size, and the kernel's
-// number of thread blocks.
+// A class of measurements: the costs of a kernel, a driver batch and copies for blocks of one size,
+// and the number of thread blocks of the kernel.
 block_class measured(std::uint64_t bytes, way_cost kernel, way_cost driver_batch, way_cost copies,
                      unsigned thread_blocks) {
   return {bytes, {{kernel, driver_batch, copies}}, thread_blocks};
@@ -83,7 +83,8 @@ block_choice choose_way(const block_costs& costs, const block_question& what) {
   made.thread_blocks = one.thread_blocks;
   double slowdown = 1;
   if (what.most_thread_blocks != 0 && what.most_thread_blocks < made.thread_blocks) {
-    // Bytes in flight, and so the rate, are proportional to the number of thread blocks.
+    // The number of bytes in flight is proportional to the number of thread blocks, and so is the
+    // rate.
     slowdown = static_cast<double>(made.thread_blocks) / what.most_thread_blocks;
     made.thread_blocks = what.most_thread_blocks;
   }

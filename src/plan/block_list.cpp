@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::uint64_t vector_bytes = 16;
 constexpr std::uint64_t least_part = 4096;
-// The size of a piece of an uneven block. One warp copies one piece, so a batch of a few large
-// blocks fills the link only if the blocks are cut into pieces.
+// The size of a piece of an uneven block. One warp copies one piece. A batch of a few large blocks
+// therefore fills the link only if the blocks are cut into pieces.
 constexpr std::uint64_t piece_bytes = 16384;
 
 [[noreturn]] void refuse(std::size_t at, std::uint64_t bytes) {
@@ -22,7 +22,8 @@ constexpr std::uint64_t piece_bytes = 16384;
                     " bytes, which reach past the last address");
 }
 
-// Whether the block reaches past the addresses of 63 bits, beyond which there is no memory.
+// Whether the block reaches past the addresses of 63 bits. There is no memory beyond these
+// addresses.
 bool leaves(const block_side& side, std::uint64_t number, std::uint64_t bytes) {
   std::uint64_t end = 0;
   return __builtin_mul_overflow(number, side.scale, &end) ||
@@ -30,7 +31,8 @@ bool leaves(const block_side& side, std::uint64_t number, std::uint64_t bytes) {
          end > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 }
 
-// The numbers of a side: the least, the greatest, and the bits that at least one of them has.
+// The numbers of a side: the least number, the greatest number, and the bits that are set in at
+// least one number.
 struct number_range {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t greatest = 0;
@@ -46,7 +48,8 @@ struct number_range {
 number_range range_of(const block_side& side, std::size_t count) {
   number_range found;
   block_numbers::with_numbers(side, [&](auto number_at) {
-    // Two ranges, because each comparison waits for the previous one of its range.
+    // The loop uses two ranges in turn, because each comparison must wait for the previous
+    // comparison of the same range.
     number_range odd;
     std::size_t at = 0;
     for (; at + 1 < count; at += 2) {
@@ -61,7 +64,8 @@ number_range range_of(const block_side& side, std::size_t count) {
   return found;
 }
 
-// Whether base + number * scale is a multiple of 16 for all numbers. The base is one.
+// Whether base + number * scale is a multiple of 16 for all numbers. The base itself must be such a
+// multiple.
 bool on_vectors(const block_side& side, const number_range& numbers) {
   return (numbers.bits << std::countr_zero(side.scale)) % vector_bytes == 0;
 }
@@ -71,7 +75,7 @@ block_extent extent_of(const block_side& side, const number_range& numbers, std:
           side.base + numbers.greatest * side.scale + bytes};
 }
 
-// The size that all blocks have; 0 if they have different ones.
+// The size of the blocks, or 0 if not all blocks have the same size.
 std::uint64_t common_size(const block_list& list) {
   if (list.sizes == nullptr) return list.bytes;
   std::uint64_t differences = 0;
@@ -79,8 +83,8 @@ std::uint64_t common_size(const block_list& list) {
   return differences == 0 ? list.sizes[0] : 0;
 }
 
-// The shape of a batch whose blocks have one size, from the numbers of each side alone. No value
-// if only a look at every block tells it.
+// The shape of a batch whose blocks all have one size, computed from the numbers of each side
+// alone. There is no value if the shape can only be found by looking at every block.
 std::optional<block_shape> shape_by_sides(const block_list& list) {
   if (list.count == 0) return std::nullopt;
   const std::uint64_t bytes = common_size(list);
@@ -127,8 +131,8 @@ block_shape shape_of(const block_list& list) {
                found.from.end = std::max(found.from.end, from + bytes);
                return true;
              });
-  // Checks the greatest number with the greatest size first. Only if they reach past the last
-  // address is it worth the time to look for the block that does.
+  // The test first combines the greatest number with the greatest size. Only if these reach past
+  // the last address is it worth the time to search for the block that does.
   if (found.blocks != 0 && (leaves(list.to, greatest_to, found.greatest) ||
                             leaves(list.from, greatest_from, found.greatest)))
     each_block(

@@ -1,4 +1,4 @@
-// A batch of blocks: many pieces of memory that one call copies.
+// A batch of blocks. A block is a piece of memory, and one call copies all blocks of a batch.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 
 namespace interlace::plan {
 
-// The addresses of one side: address i is base + numbers[i] * scale.
+// The addresses of one side. Address i is base + numbers[i] * scale.
 struct block_side {
   std::uint64_t base = 0;
   std::uint64_t scale = 1;
-  const void* numbers = nullptr;  // null: 0, 1, 2 and so on
-  bool wide = true;  // true: a number has 8 bytes; false: 4 bytes. Numbers are not negative.
+  const void* numbers = nullptr;  // null means 0, 1, 2 and so on
+  bool wide = true;  // true: a number has 8 bytes; false: 4 bytes (numbers are never negative)
 };
 
 struct block_list {
   block_side to;
   block_side from;
-  const std::uint64_t* sizes = nullptr;  // sizes in bytes; null if all blocks have `bytes`
+  const std::uint64_t* sizes = nullptr;  // sizes in bytes; null if all blocks have `bytes` bytes
   std::uint64_t bytes = 0;
   std::size_t count = 0;
 };
@@ -54,9 +54,9 @@ void with_numbers(const block_side& side, const What& what) {
 
 }  // namespace block_numbers
 
-// Calls `what(index, to_number, from_number, bytes)` for the blocks, in their order, while it
-// returns true. The numbers must be in the host's memory. The loop is compiled for each kind of
-// list, since a batch has thousands of blocks and little time for each.
+// Calls `what(index, to_number, from_number, bytes)` for the blocks, in their order, as long as
+// `what` returns true. The numbers must be in the host's memory. The loop is compiled separately
+// for each kind of list, because a batch has thousands of blocks and little time for each block.
 template <class What>
 void each_block(const block_list& list, const What& what) {
   block_numbers::with_numbers(list.to, [&](auto to) {
@@ -74,31 +74,33 @@ struct block_extent {
   std::uint64_t end = 0;
 };
 
-// The result of one pass over a list. Blocks of 0 bytes do not count.
+// What one pass over a list finds. Blocks of 0 bytes do not count.
 struct block_shape {
   std::size_t blocks = 0;
-  std::uint64_t bytes = 0;     // bytes of all blocks together
-  std::uint64_t greatest = 0;  // bytes of the greatest block
-  bool even = true;  // all blocks have one size, which is a multiple of 16, as are all addresses
+  std::uint64_t bytes = 0;     // number of bytes in all blocks together
+  std::uint64_t greatest = 0;  // size of the largest block
+  // Whether all blocks have the same size, and this size and all addresses are multiples of 16.
+  bool even = true;
   block_extent to;
   block_extent from;
 };
 
-// Throws usage_error for a block that reaches past the last address.
+// The shape of a batch. Throws usage_error for a block that reaches past the last address.
 block_shape shape_of(const block_list& list);
 
-// The blocks from `first` on.
+// The `count` blocks that begin with block `first`.
 block_list part_of(const block_list& list, std::size_t first, std::size_t count);
 
 // The number of blocks, from `first` on, whose bytes together come closest to `bytes`.
 std::size_t blocks_within(const block_list& list, std::size_t first, std::uint64_t bytes);
 
 // How the addresses of a batch are written for the kernel. The kernel for even blocks takes whole
-// blocks or equal parts of blocks; the other kernel takes pieces of any sizes.
+// blocks or equal parts of blocks. The other kernel takes pieces of any size.
 struct block_layout {
   bool even = false;
-  std::uint64_t piece = 0;   // even: bytes of each part; otherwise: the most bytes of a piece
-  std::size_t entries = 0;   // parts, or pieces
+  // For even blocks, the size of each part; otherwise, the largest size of a piece.
+  std::uint64_t piece = 0;
+  std::size_t entries = 0;   // number of parts or pieces
   bool to_written = true;    // whether the list of destinations is written; a side without numbers
   bool from_written = true;  // needs a list only if its blocks are cut; the same for sources
   bool to_wide = true;
@@ -115,10 +117,11 @@ struct block_layout {
   static std::size_t padded(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
 };
 
-// Even blocks are cut until there are about `parts_wanted` parts.
+// Plans the layout. Even blocks are cut until there are about `parts_wanted` parts.
 block_layout layout_of(const block_list& list, const block_shape& shape, std::size_t parts_wanted);
 
-// Writes the lists one after another: destinations, sources, sizes. `into` has layout.bytes().
+// Writes the lists of destinations, sources and sizes, one list after another. `into` must have
+// layout.bytes() bytes.
 void write_lists(const block_list& list, const block_layout& layout, std::span<std::byte> into);
 
 }  // namespace interlace::plan

@@ -1,6 +1,6 @@
-// The fastest way to copy messages of each size, as measured on a machine. This is the profile that
-// `interlace tune copy` writes (python/interlace/copy_tuning.py; docs/reference/json.md) and that
-// the copy engine uses.
+// The fastest way to copy messages of each size, as measured on a machine. `interlace tune copy`
+// writes this profile (python/interlace/copy_tuning.py; docs/reference/json.md), and the copy
+// engine uses it.
 #pragma once
 
 #include <array>
@@ -21,23 +21,25 @@ inline constexpr std::size_t copy_direction_count = 3;
 
 // The direction of a message. At least one of its ends must be a GPU.
 copy_direction direction_of(machine::endpoint from, machine::endpoint to);
-// The direction host-to-gpu, gpu-to-host or gpu-to-gpu. Throws usage_error for any other name.
+// The direction with the name host-to-gpu, gpu-to-host or gpu-to-gpu. Throws usage_error for any
+// other name.
 copy_direction copy_direction_named(const std::string& name);
 
 // The way in which messages of at least `bytes` bytes are copied.
 struct copy_choice {
   std::uint64_t bytes = 0;
-  bool gpus = false;         // whether other GPUs may relay
-  bool host = false;         // whether the host may relay; if nothing may relay, the copy is plain
-  std::uint32_t chunks = 0;  // chunks of a staged part; 0: the planner chooses
+  bool gpus = false;  // whether other GPUs may relay
+  // Whether the host may relay; if neither GPUs nor the host may relay, the copy is plain.
+  bool host = false;
+  std::uint32_t chunks = 0;  // number of chunks of a staged part; 0 means that the planner chooses
   copy_executor executor = copy_executor::automatic;
 };
 
-// The name of the choice's paths: direct, gpus, host or gpus+host.
+// The name of the paths of a choice: direct, gpus, host or gpus+host.
 std::string paths_name(const copy_choice& choice);
 
 struct copy_profile {
-  std::string model;  // the model of the GPUs on which the profile was measured
+  std::string model;  // model of the GPUs on which the profile was measured
   std::uint32_t gpus = 0;
   std::string driver;
   // The choices of each direction, in ascending order of bytes. A message that is shorter than the
@@ -52,11 +54,13 @@ struct copy_profile {
                                        const std::string& driver_here) const;
 };
 
-// `name` is the file's name, for errors. Throws usage_error if the text is not a profile.
+// Reads a profile. `name` is the file's name, for errors. Throws usage_error if the text is not a
+// profile.
 copy_profile read_copy_profile(const std::string& text, const std::string& name);
 
-// The path of the profile for GPUs of a model. It is below XDG_CONFIG_HOME or HOME, as in
-// profiles.py. `value_of` returns the values of these variables. No value if both are unset.
+// The path of the profile for GPUs of a model. As in profiles.py, it is below XDG_CONFIG_HOME or
+// HOME. `value_of` returns the values of these variables. There is no value if both variables are
+// unset.
 std::optional<std::string> copy_profile_path(
     const std::string& model,
     const std::function<std::optional<std::string>(const std::string&)>& value_of);

@@ -73,8 +73,8 @@ std::uint32_t chunks_of(const std::string& variable, const std::string& text) {
   return static_cast<std::uint32_t>(*number);
 }
 
-// Too little staging memory would make chunks small and numerous, and an all-reduce needs staging
-// memory.
+// The size of staging memory, which is bounded from below. With too little memory, chunks would be
+// small and numerous, and all-reduces would have no memory.
 std::uint64_t staging_of(const std::string& variable, const std::string& text) {
   const std::uint64_t bytes = bytes_of(variable, text);
   if (bytes != 0 && bytes < mib)

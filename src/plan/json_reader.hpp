@@ -12,8 +12,8 @@
 
 namespace interlace::plan {
 
-// A value of a JSON text (RFC 8259). Numbers that are not integers are dropped, because no
-// profile's choice contains such a number.
+// A value of a JSON text (RFC 8259). Numbers that are not integers are dropped, because the choices
+// in profiles contain no such numbers.
 struct json_value {
   using object = std::map<std::string, json_value>;
   std::variant<std::monostate, bool, std::uint64_t, std::string, std::vector<json_value>, object>
@@ -37,8 +37,8 @@ const Type& json_member(const json_value::object& of, const char* name) {
   return *held;
 }
 
-// Returns the members of a profile of this kind and format. Throws usage_error if the text is no
-// such profile.
+// Returns the members of a profile. Throws usage_error if the text is not a profile of this kind
+// and format.
 const json_value::object& profile_members(const json_value& read, std::string_view kind,
                                           std::uint64_t format);
 

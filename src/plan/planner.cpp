@@ -20,14 +20,16 @@ namespace {
 using machine::endpoint;
 using machine::endpoint_kind;
 
-constexpr double full = 0.98;  // the fraction of use from which a resource takes no more traffic
+// A resource that is used to at least this fraction takes no more traffic.
+constexpr double full = 0.98;
 // A simpler plan is preferred if its time is at most this multiple of the shortest time. Several
-// messages do not start at exactly the same time. A plan that relies on that must therefore gain
-// more.
+// messages never start at exactly the same time. A plan that relies on a common start must
+// therefore gain more than this.
 constexpr double as_fast = 1.01;
 constexpr double as_fast_together = 1.05;
 constexpr std::size_t most_steps = 4096;
-constexpr std::size_t most_staged = 64;  // paths of all messages whose shares are balanced together
+// The most paths, over all messages, whose shares are balanced together.
+constexpr std::size_t most_staged = 64;
 constexpr std::array<std::uint32_t, 7> chunk_counts{1, 2, 4, 8, 16, 32, 64};
 
 std::string microseconds(double seconds) {
@@ -117,7 +119,7 @@ class planner {
   }
 
   // Finds every path with at most one staging place. A path that cannot help gets a reason and is
-  // left out.
+  // not used.
   void find_paths() {
     for (std::uint32_t number = 0; number < blank_.messages.size(); ++number) {
       const message& one = blank_.messages[number];
@@ -165,7 +167,8 @@ class planner {
     blank_.paths.push_back(std::move(way));
   }
 
-  // The reason why a path is excluded before any share is computed. Empty if it is not excluded.
+  // The reason why a path is excluded before any share is computed. The text is empty if the path
+  // is not excluded.
   std::string why_not(const path& way) const {
     if (way.legs.empty()) return way.reason;
     if (way.direct()) return asked_.direct ? "" : "it is not among the allowed paths";
@@ -185,7 +188,8 @@ class planner {
     return why_dominated(way, direct.legs.front());
   }
 
-  // A path does not help if it uses all resources of the direct path and further ones.
+  // The reason why a path is worse than the direct path. A path does not help if it uses all
+  // resources of the direct path and others in addition. The text is empty if this is not the case.
   std::string why_dominated(const path& way, const leg& direct) const {
     std::size_t slowest = direct.uses.front();
     for (const std::size_t used : direct.uses) {
@@ -199,9 +203,9 @@ class planner {
            ") from the direct path, and more";
   }
 
-  // Messages whose direct paths share a port go one after another, in the order of the distance
-  // from source to destination. Each round of an all-to-all is then a rotation: no two senders have
-  // the same receiver.
+  // Assigns messages to rounds. Messages whose direct paths share a port run one after another, in
+  // the order of the distance from source to destination. Each round of an all-to-all is then a
+  // rotation, in which no two senders have the same receiver.
   void order_messages() {
     const std::size_t count = blank_.messages.size();
     const auto place = [&](endpoint end) {
@@ -220,7 +224,7 @@ class planner {
       return distance(one) < distance(other);
     });
     blank_.rounds.assign(count, 0);
-    std::vector<std::set<std::size_t>> ports;  // the ports that are taken in each round
+    std::vector<std::set<std::size_t>> ports;  // ports that are taken in each round
     for (const std::size_t at : order) {
       const path& way = blank_.paths[direct_[at]];
       const std::set<std::size_t> wanted = links_of(way);
@@ -241,7 +245,8 @@ class planner {
     return {chunk_counts.begin(), chunk_counts.end()};
   }
 
-  // No value if the plan would have too many copies.
+  // Makes a plan from the bytes of each path. There is no value if the plan would have too many
+  // copies.
   std::optional<plan> make(const std::vector<double>& bytes, std::uint32_t chunks) const {
     plan made = blank_;
     shares wanted;
@@ -260,10 +265,10 @@ class planner {
     return made;
   }
 
-  // The plan with all messages on their direct paths, even if these are not allowed. No value if a
-  // message has no direct path. Messages that share a port run one after another. They run at the
-  // same time if that is faster, because one of them waits for a slower link or for a port to which
-  // others send.
+  // The plan with all messages on their direct paths, even if the options do not allow these paths.
+  // There is no value if a message has no direct path. Messages that share a port run one after
+  // another. But they run at the same time if that is faster, because one of them waits for a
+  // slower link or for a port to which others send.
   std::optional<plan> directly() const {
     std::vector<double> bytes(blank_.paths.size(), 0);
     for (const std::size_t at : direct_) {
@@ -278,10 +283,10 @@ class planner {
 
   bool staged(std::size_t at) const { return usable_[at] && !blank_.paths[at].direct(); }
 
-  // The sets of paths that are tried for several messages:
+  // The sets of paths that are tried if there are several messages:
   // - all paths that can help,
   // - all paths that do not lead through the host, and
-  // - for each message one staged path that shares no link with any other.
+  // - for each message one staged path that shares no link with the other messages' paths.
   std::vector<std::vector<bool>> sets_of_paths() const {
     std::vector<std::vector<bool>> sets{usable_};
     if (blank_.messages.size() == 1) return sets;
@@ -318,9 +323,9 @@ class planner {
     return found;
   }
 
-  // Tries the candidates with these paths and numbers of chunks. For a single message it also tries
-  // fewer paths, each of which then has more staging memory. The path with the smallest share is
-  // left out first.
+  // Tries candidates with these paths and numbers of chunks. For a single message it also tries
+  // fewer paths. Each remaining path then has more staging memory. The path with the smallest share
+  // is dropped first.
   void try_paths(std::vector<bool> usable, std::uint32_t chunks) {
     for (;;) {
       const auto found = balance_shares(blank_, shared_, costs_, chunks, usable);
@@ -343,8 +348,8 @@ class planner {
     }
   }
 
-  // Considers the candidates that are nearly as fast as the fastest one. Prefers, in this order:
-  // fewer staging buffers, a shorter time, fewer copies.
+  // Chooses among the candidates that are nearly as fast as the fastest one. The choice prefers
+  // fewer staging buffers, then a shorter time, then fewer copies.
   plan& choose() {
     const auto least_of = [&](std::size_t buffers) {
       double least = std::numeric_limits<double>::infinity();
@@ -397,7 +402,7 @@ class planner {
 
   std::string why_unused(const plan& made, std::size_t at, const std::vector<double>& load) const {
     const path& way = blank_.paths[at];
-    // The chosen shares fill a resource that this path needs.
+    // In this case, the chosen shares fill a resource that the path needs.
     if (!load.empty()) {
       std::vector<std::size_t> uses;
       for (const leg& part : way.legs) {
@@ -422,7 +427,7 @@ class planner {
     return "the messages would not end earlier with it";
   }
 
-  // The predicted time of the plan if this path carried a part, too. Sets `too_many` if the plan
+  // The predicted time of the plan if this path, too, carried a part. Sets `too_many` if the plan
   // would then have too many copies.
   std::optional<double> time_with(const plan& made, std::size_t at, bool& too_many) const {
     std::optional<double> least;
@@ -441,7 +446,7 @@ class planner {
     usable[at] = true;
     auto found = balance_shares(blank_, shared_, costs_, chunks, usable);
     if (!found) return std::nullopt;
-    // Gives the path a part in proportion to its rate, only to predict the effect. The part is
+    // The path gets a part in proportion to its rate, only to predict the effect. The part is
     // dropped afterwards.
     if (found->bytes[at] <= 0) {
       const auto alone = [&](std::size_t index) {
@@ -470,10 +475,10 @@ class planner {
   const options& asked_;
   resources shared_;
   overheads costs_;
-  plan blank_;                       // messages, rounds and paths, without copies
-  std::vector<std::size_t> direct_;  // the direct path of each message
-  std::vector<bool> usable_;         // one for each path
-  std::vector<plan> candidates_;     // candidates with their predictions
+  plan blank_;                       // the messages, rounds and paths, without copies
+  std::vector<std::size_t> direct_;  // direct path of each message
+  std::vector<bool> usable_;         // one value for each path
+  std::vector<plan> candidates_;     // candidates with their predicted times
   bool too_many_ = false;            // whether a candidate would have had too many copies
 };
 

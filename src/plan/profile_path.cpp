@@ -14,7 +14,8 @@ std::optional<std::string> profile_path(
     base = *home + "/.config";
   else
     return std::nullopt;
-  // The function in profiles.py uses the same rule to turn a name into a word of the path.
+  // This function turns a name into a word of the path. The function in profiles.py uses the same
+  // rule.
   std::string word;
   for (const char letter : model) {
     const auto code = static_cast<unsigned char>(letter);

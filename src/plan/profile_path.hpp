@@ -1,4 +1,4 @@
-// Where the profiles of a machine lie.
+// Where the profiles of a machine are.
 #pragma once
 
 #include <functional>
@@ -7,9 +7,9 @@
 
 namespace interlace::plan {
 
-// The path of the profile of a kind, such as copy, for GPUs of a model. It is below XDG_CONFIG_HOME
-// or HOME, as in profiles.py. `value_of` returns the values of these variables. No value if both
-// are unset.
+// The path of a profile for GPUs of a model. `kind` is the kind of profile, such as copy. As in
+// profiles.py, the path is below XDG_CONFIG_HOME or HOME. `value_of` returns the values of these
+// variables. There is no value if both variables are unset.
 std::optional<std::string> profile_path(
     const std::string& kind, const std::string& model,
     const std::function<std::optional<std::string>(const std::string&)>& value_of);

@@ -99,8 +99,8 @@ class simulation {
     return plan_.paths[one.path].legs[one.leg];
   }
 
-  // The first copies of slots take an engine as soon as they may start, in the order in which they
-  // were enqueued.
+  // Starts copies. The first copy of a slot takes an engine as soon as it may start. Copies take
+  // engines in the order in which they were enqueued.
   void start_what_can(double now) {
     waiting_s_ = never;
     ready_.clear();
@@ -138,8 +138,8 @@ class simulation {
       if (states_[index] != state::moving) continue;
       if (rates_ && then > now) record(index, now, then);
       left_[index] -= rate_[index] * (then - now);
-      // Drops what remains because of rounding: less than a thousandth of a byte, or less than the
-      // resolution of times.
+      // What remains because of rounding is dropped: less than a thousandth of a byte, or less than
+      // the resolution of times.
       if (left_[index] < std::max(1e-3, rate_[index] * then * 1e-14)) left_[index] = 0;
     }
   }
@@ -164,8 +164,9 @@ class simulation {
     }
   }
 
-  // Max-min fairness: all rates grow together until a resource is full or an engine is at its
-  // limit. A rate that reaches such a limit stops growing, and the remaining rates keep growing.
+  // Shares the rates by max-min fairness. All rates grow together until a resource is full or an
+  // engine is at its limit. A rate that reaches such a limit stops growing, and the other rates
+  // continue to grow.
   void share_rates() {
     growing_.clear();
     std::fill(users_of_.begin(), users_of_.end(), 0);
@@ -214,15 +215,16 @@ class simulation {
   double engine_bytes_per_s_;
   bool rates_;
   std::vector<state> states_;
-  std::vector<double> next_s_;  // the time when the state ends, if that is known
+  // For each copy, the time when its state ends, if that time is known.
+  std::vector<double> next_s_;
   std::vector<double> enqueued_s_;
-  std::vector<double> left_;  // bytes
+  std::vector<double> left_;  // for each copy, the number of bytes that are left
   std::vector<double> rate_;
   std::vector<std::uint32_t> waits_for_;
   std::vector<std::vector<std::uint32_t>> wakes_;
-  std::vector<std::vector<std::uint32_t>> queues_;  // the queue of each slot
+  std::vector<std::vector<std::uint32_t>> queues_;  // queue of each slot
   std::vector<std::size_t> heads_;
-  std::vector<bool> own_;          // whether a slot is the message's own stream
+  std::vector<bool> own_;          // for each slot, whether it is the message's own stream
   std::vector<int> free_engines_;  // one for each resource
   std::vector<double> left_of_;    // one for each resource
   std::vector<std::uint32_t> users_of_;

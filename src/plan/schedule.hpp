@@ -1,15 +1,16 @@
-// The times at which the copies of a plan would run. This is the model by which plans are compared.
+// The times at which the copies of a plan would run. Plans are compared by this model.
 //
-// One host thread enqueues the steps in order. A copy starts when
-// - it is enqueued,
-// - its predecessor in its slot and all copies that it depends on are complete, and
-// - an engine of its GPU is free.
+// One host thread enqueues the steps in order. A copy starts when all of these conditions hold:
+// - The copy is enqueued.
+// - The previous copy in its slot is complete, and so are all copies on which it depends.
+// - An engine of its GPU is free.
+//
 // The copy holds the engine while it sets up and moves its bytes. Its last byte arrives after the
-// latency of the wires. A copy of another slot that depends on it starts later, by the latency of
-// an event. The message's own stream runs the slots of direct paths. The other slots start after
-// that stream, and that stream waits for them, with the same latency of an event. Copies that move
-// bytes at the same time share every resource evenly, up to the rate that each can use (max-min
-// fairness). So no resource is ever used beyond its capacity.
+// latency of the wires. If a copy of another slot depends on it, that copy starts later by the
+// latency of an event. The message's own stream runs the slots of direct paths. The other slots
+// start after that stream, and that stream waits for them, also with the latency of an event.
+// Copies that move bytes at the same time share every resource evenly, up to the rate that each of
+// them can use (max-min fairness). No resource is therefore ever used beyond its capacity.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct span_of_step {
   double bytes_per_s = 0;
 };
 
-// Sets begin_s and end_s of the steps and predicted_s of the plan. Returns the rates if `rates` is
+// Sets begin_s and end_s of the steps, and predicted_s of the plan. Returns the rates if `rates` is
 // true, and otherwise an empty vector.
 std::vector<span_of_step> predict(plan& made, const resources& shared, const machine::gpu& unit,
                                   bool rates = false);

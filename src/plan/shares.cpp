@@ -9,16 +9,16 @@
 namespace interlace::plan {
 namespace {
 
-// A path stays only if the remaining paths would be at least this much slower without it.
+// A path is kept only if the other paths would be slower without it by at least this factor.
 constexpr double least_gain = 1.005;
-// The objective counts 1 for moving a whole message. This number is subtracted if the whole message
-// goes over staged paths.
+// The objective counts 1 for moving a whole message. If the whole message goes over staged paths,
+// this number is subtracted.
 constexpr double staged_price = 1e-5;
 
 std::uint32_t chunks_on(const path& way, std::uint32_t chunks) { return way.direct() ? 1 : chunks; }
 
-// The seconds that a path takes for each byte. The slowest leg moves all bytes. It also waits while
-// each of the other legs moves one chunk.
+// The time that a path takes for each byte. The slowest leg moves all bytes. It also waits while
+// each other leg moves one chunk.
 double seconds_a_byte(const path& way, std::uint32_t chunks) {
   double all = 0;
   double slowest = 0;
@@ -57,7 +57,7 @@ class balancer {
     });
     const double limit = found->time_s * least_gain;
     for (const std::size_t at : staged) {
-      if (found->bytes[at] <= 0) continue;  // an earlier removal emptied the path
+      if (found->bytes[at] <= 0) continue;  // the removal of an earlier path has emptied this path
       usable_[at] = false;
       const auto without = solve();
       if (without && without->time_s <= limit)
@@ -69,8 +69,8 @@ class balancer {
   }
 
  private:
-  // A time that always suffices: every message alone on its fastest path, one message after
-  // another.
+  // A time that always suffices, because every message could run alone on its fastest path, one
+  // message after another.
   std::optional<double> longest() const {
     double sum = 0;
     for (std::size_t number = 0; number < plan_.messages.size(); ++number) {
@@ -104,8 +104,8 @@ class balancer {
     const auto start = longest();
     if (!start) return std::nullopt;
     double time = *start;
-    // The part that can be moved in time T is a concave function of T, except where a further path
-    // becomes usable. A few steps of Newton's method therefore come close to 1.
+    // The part of all messages that can be moved in time T is a concave function of T, except where
+    // another path becomes usable. A few steps of Newton's method therefore come close to 1.
     for (int turn = 0; turn < 12; ++turn) {
       solve_for(time);
       const double error = solution_.x.back() - 1;
@@ -144,8 +144,9 @@ class balancer {
     return found;
   }
 
-  // The variables are the part of its message that each path carries, for each path that can begin
-  // in time, and the part of all messages that is moved. The last variable is maximised.
+  // Solves the linear program for a given time. There is a variable for each path that can begin in
+  // time, the part of its message that the path carries. The last variable is the part of all
+  // messages that is moved, and it is maximised.
   void solve_for(double time) {
     columns_.clear();
     for (std::size_t at = 0; at < usable_.size(); ++at)
@@ -178,8 +179,8 @@ class balancer {
 
   template <class Row>
   void add_resource_rows(double time, const Row& row) {
-    // The bytes that each path puts on each resource. A resource has one or two rows; the second
-    // row is for staged paths alone.
+    // The rows limit the bytes on each resource. A resource has one or two rows. The second row is
+    // for staged paths alone.
     for (std::size_t used = 0; used < shared_.all().size(); ++used) {
       const resource& one = shared_.at(used);
       const bool engines = one.kind == resource_kind::engines;
@@ -215,8 +216,8 @@ class balancer {
   std::vector<bool> usable_;
   std::vector<double> fills_;
   std::vector<double> slopes_;
-  std::vector<std::size_t> columns_;  // the path of each variable but the last
-  std::vector<double> growth_;        // growth of each row's limit with T
+  std::vector<std::size_t> columns_;  // path of each variable except the last
+  std::vector<double> growth_;        // growth with T of each row's limit
   linear_solution solution_;
 };
 
@@ -225,11 +226,10 @@ class balancer {
 double fill_s(const path& way, const overheads& costs, std::uint32_t chunks) {
   double sum = costs.launch_s * static_cast<double>(way.legs.size());
   for (const leg& part : way.legs) sum += seconds_of(part.latency_ps);
-  // The slowest leg copies every chunk while the path moves its bytes; each other leg adds one
-  // chunk.
+  // The slowest leg copies every chunk while the path moves its bytes. Each other leg adds the copy
+  // of one chunk.
   const auto copies = static_cast<double>(chunks_on(way, chunks) + way.legs.size() - 1);
-  // A staged path starts after the message's stream, and the message's stream continues after the
-  // path.
+  // A staged path starts after the message's stream, and that stream continues after the path.
   if (!way.direct()) sum += costs.event_s * static_cast<double>(way.legs.size() + 1);
   return sum + costs.setup_s * copies;
 }

@@ -27,7 +27,7 @@ class tableau {
       line(height_)[column] = -program.objective[column];
   }
 
-  // Returns false if the objective is unbounded.
+  // Solves the program. Returns false if the objective is unbounded.
   bool solve() {
     std::size_t without_gain = 0;
     for (;;) {
@@ -95,7 +95,7 @@ class tableau {
       if (other == row || times == 0) continue;
       for (std::size_t at = 0; at < width_; ++at) changed[at] -= times * base[at];
       changed[column] = 0;
-      // A limit can only become negative by rounding, and must not be negative.
+      // Rounding could make a limit negative, but a limit must not be negative.
       if (other < height_ && changed[width_ - 1] < 0) changed[width_ - 1] = 0;
     }
     basis_[row] = column;
@@ -104,7 +104,7 @@ class tableau {
   std::size_t variables_;
   std::size_t height_;
   std::size_t width_;
-  std::vector<double> cells_;  // the last row is the objective, the last column the limits
+  std::vector<double> cells_;  // the last row is the objective, and the last column has the limits
   std::vector<std::size_t> basis_;
 };
 

@@ -10,7 +10,7 @@
 namespace interlace::plan {
 namespace {
 
-constexpr std::uint64_t grain = 256;  // bytes; copies with a smaller alignment are slower
+constexpr std::uint64_t grain = 256;  // in bytes; copies with a smaller alignment are slower
 
 std::uint64_t round_up(std::uint64_t bytes) { return (bytes + grain - 1) / grain * grain; }
 
@@ -46,7 +46,7 @@ class cutter {
   }
 
  private:
-  // Cuts the used paths of a message, with the bytes that each path carries.
+  // Cuts the used paths of a message. The bytes that each path carries are known.
   bool cut_message(std::uint32_t number) {
     const std::uint64_t bytes = plan_.messages[number].bytes;
     std::vector<std::uint32_t> used;
@@ -63,13 +63,13 @@ class cutter {
                                        : deal_in_turn(used, bytes, total, budget);
   }
 
-  // The largest chunk with which all buffers of a path fit into its staging memory.
+  // The largest size of chunks for which all buffers of a path fit in its staging memory.
   static std::uint64_t largest_chunk(const path& way, std::uint64_t budget) {
     return std::max(budget / (way.stops.size() - 2) / most_buffers / grain * grain, grain);
   }
 
-  // The number of chunks of a part: the requested number, or more if such chunks would not fit into
-  // the staging buffers.
+  // The number of chunks of a part. It is the requested number, or more if such chunks would not
+  // fit in the staging buffers.
   std::uint64_t chunks_of(std::uint32_t index, std::uint64_t part, std::uint64_t budget) const {
     const path& way = plan_.paths[index];
     std::uint64_t count = std::max(1U, wanted_.chunks[index]);
@@ -109,7 +109,8 @@ class cutter {
     for (const std::uint32_t index : used) {
       const auto part =
           static_cast<std::uint64_t>(wanted_.bytes[index] / total * static_cast<double>(bytes));
-      // The chunks of all paths have one size: the smallest that the part of any path would have.
+      // The chunks of all paths have the same size. It is the smallest size that the chunks of any
+      // path would have.
       const std::uint64_t chunks = chunks_of(index, part, budget);
       chunk_bytes = std::min(chunk_bytes, std::max(grain, round_up(part / chunks)));
       if (!plan_.paths[index].direct())
@@ -134,7 +135,7 @@ class cutter {
     return true;
   }
 
-  // Returns false if the plan may not have more copies.
+  // Gives a path a chunk. Returns false if the plan must not have more copies.
   bool give(std::uint32_t index, std::uint64_t offset, std::uint64_t bytes) {
     path& way = plan_.paths[index];
     if (way.legs.size() > steps_left_) return false;
@@ -170,8 +171,8 @@ class cutter {
             .offset = cut.chunk % buffers_of(way.chunks) * largest_[cut.path]};
   }
 
-  // Messages to the same place run one after another, even if the plan's messages run apart,
-  // because they share the links of that place.
+  // The slot of a leg. Messages to the same place run one after another, even if the plan's
+  // messages run apart, because they share the links of that place.
   std::uint32_t slot_of(const leg& part, std::uint32_t message) {
     const machine::endpoint to = plan_.messages[message].to;
     const std::uint32_t apart =
@@ -182,8 +183,9 @@ class cutter {
     return found->second;
   }
 
-  // Orders the steps as an undisturbed pipeline would run them. All dependencies allow this order.
-  // The time of a step is the fraction of its path that is complete when the step ends.
+  // Orders the steps as an undisturbed pipeline would run them. This order respects all
+  // dependencies. The time of a step is the fraction of its path that is complete when the step
+  // ends.
   void make_steps() {
     struct planned {
       std::size_t piece = 0;
@@ -201,7 +203,8 @@ class cutter {
                          .time = static_cast<double>(pieces_[at].chunk + leg) / way.chunks});
     }
     std::stable_sort(order.begin(), order.end(), [](const planned& one, const planned& other) {
-      // A chunk leaves a buffer before another one enters it.
+      // At the same time, later legs come first, because a chunk must leave a buffer before another
+      // chunk enters the buffer.
       return std::tuple(one.round, one.time, -static_cast<int>(one.leg)) <
              std::tuple(other.round, other.time, -static_cast<int>(other.leg));
     });
@@ -236,9 +239,9 @@ class cutter {
   std::uint64_t staging_bytes_;
   std::size_t steps_left_;
   std::vector<piece> pieces_;
-  std::vector<std::uint64_t> largest_;       // the largest chunk of each path, rounded up
-  std::vector<std::uint32_t> first_buffer_;  // the first buffer of each path
-  // The key is the GPU, the port and, if messages run apart, the destination.
+  std::vector<std::uint64_t> largest_;       // largest chunk of each path, rounded up
+  std::vector<std::uint32_t> first_buffer_;  // first buffer of each path
+  // The key has the GPU, the port and, if messages run apart, the destination.
   std::map<std::tuple<std::uint32_t, std::size_t, std::uint32_t>, std::uint32_t> slot_at_;
 };
 

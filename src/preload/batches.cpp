@@ -23,21 +23,21 @@ namespace {
 
 using cuda::driver_result::success;
 
-// CUmemcpySrcAccessOrder, and a flag of CUmemcpyFlags.
+// Values of CUmemcpySrcAccessOrder, and a flag of CUmemcpyFlags.
 constexpr int order_of_stream = 1;
 constexpr int order_during_call = 2;
 constexpr int order_any = 3;
 constexpr unsigned overlap_with_compute = 1;
 
-// Whether the driver accepts a hint: nowhere, a GPU, or a place of the host, whose number it
-// ignores.
+// Whether the driver accepts a hint. A hint is nothing, a GPU, or a place of the host, whose number
+// the driver ignores.
 bool is_known(const cuda::memory_location& hint) {
   constexpr int a_gpu = 1;
   constexpr int last_of_host = 4;
   return hint.type == a_gpu ? hint.id == 0 : hint.type >= 0 && hint.type <= last_of_host;
 }
 
-// The reason why the arguments leave the batch to the driver. No value if they do not.
+// The reason if the arguments make the batch one for the driver. There is no value if they do not.
 std::optional<outcome> judge_arguments(const requested_batch& asked) {
   if (asked.to == nullptr || asked.from == nullptr || asked.bytes == nullptr ||
       asked.attributes == nullptr || asked.firsts == nullptr || asked.kinds == 0 ||
@@ -62,7 +62,7 @@ bool is_legacy(CUstream_st* stream) {
   return stream == nullptr || reinterpret_cast<std::uintptr_t>(stream) == cuda::legacy_stream;
 }
 
-// The reason why the stream leaves the batch to the driver. No value if it does not.
+// The reason if the stream makes the batch one for the driver. There is no value if it does not.
 std::optional<outcome> judge_stream(const cuda::driver_table& driver, CUstream_st* stream,
                                     CUctx_st*& context) {
   CUctx_st* of_stream = nullptr;
@@ -81,8 +81,8 @@ std::optional<outcome> judge_stream(const cuda::driver_table& driver, CUstream_s
   return std::nullopt;
 }
 
-// The reason why the memory of the first block leaves the batch to the driver. No value if it does
-// not. For most batches that no kernel can copy, the first block already shows this.
+// The reason if the memory of the first block makes the batch one for the driver. There is no value
+// if it does not. In most batches that no kernel can copy, the first block already shows this.
 std::optional<outcome> judge_first(const cuda::driver_table& driver, const requested_batch& asked,
                                    copy_direction& moves) {
   const cuda::memory_facts from = cuda::query_memory(driver, asked.from[0]);
@@ -102,14 +102,14 @@ std::optional<outcome> judge_first(const cuda::driver_table& driver, const reque
 // ---------------------------------------------------------------------------------
 
 // Page-locked memory for lists of blocks, in each context that has the kernel. It is taken in
-// advance, because taking memory later could wait for work of the program. There is room for
-// several batches, because a program may enqueue a batch for each layer of a model before the first
-// batch is complete.
+// advance, because taking memory later could wait for work of the program. It has room for several
+// batches. A program can enqueue a batch for each layer of a model before the first batch is
+// complete.
 constexpr std::size_t small_lists = 32;
 constexpr std::size_t small_list = std::size_t{64} << 10U;
 constexpr std::size_t middle_lists = 6;
 constexpr std::size_t middle_list = std::size_t{256}
-                                    << 10U;  // the list of 16,384 blocks of one size
+                                    << 10U;  // size of the list for 16,384 blocks of one size
 constexpr std::size_t large_list = std::size_t{4} << 20U;
 constexpr std::size_t list_bytes =
     small_lists * small_list + middle_lists * middle_list + large_list;
@@ -126,13 +126,13 @@ constexpr std::array<std::size_t, small_lists + middle_lists + 1> lists = [] {
 struct loaded_kernel {
   std::atomic<CUctx_st*> context{nullptr};
   std::atomic<cuda::block_copier*> copier{nullptr};
-  std::atomic<int> users{0};  // threads that are in a call of the copier
+  std::atomic<int> users{0};  // number of threads that are in a call of the copier
   pthread_mutex_t changes =
-      PTHREAD_MUTEX_INITIALIZER;  // guards the beginning and end of the context
-  bool failed = false;            // the driver did not load the kernel, and would refuse again
+      PTHREAD_MUTEX_INITIALIZER;  // guards the beginning and the end of the context
+  bool failed = false;  // whether the driver did not load the kernel, and would refuse again
 };
 std::array<loaded_kernel, 64> kernels;
-std::atomic<int> kernel_count{0};  // the number of GPUs that may have a kernel
+std::atomic<int> kernel_count{0};  // number of GPUs that may have a kernel
 
 loaded_kernel& kernel_of(int gpu) { return kernels.at(static_cast<std::size_t>(gpu)); }
 
@@ -146,15 +146,15 @@ void publish(int gpu, CUctx_st* context, cuda::block_copier* copier) {
   }
 }
 
-// While this object lives, the kernel of a context is not forgotten.
+// While this object lives, forget_kernel waits, so the context's kernel stays usable.
 class kernel_use {
  public:
   explicit kernel_use(const CUctx_st* context) {
     for (int gpu = 0; gpu < kernel_count.load(std::memory_order_acquire); ++gpu) {
       loaded_kernel& one = kernel_of(gpu);
       if (one.context.load(std::memory_order_acquire) != context) continue;
-      one.users.fetch_add(1);  // this must come before the copier is read, because forget_kernel
-                               // accesses the two in the opposite order
+      one.users.fetch_add(1);  // This must come before the copier is read, because forget_kernel
+                               // accesses the two in the opposite order.
       used_ = &one;
       copier_ = one.copier.load();
       return;
@@ -315,7 +315,7 @@ void load_kernel(int gpu, CUctx_st* context) noexcept {
   loaded_kernel& one = kernel_of(gpu);
   if (one.copier.load() != nullptr || one.failed) return;
   const cuda::driver_table* driver = usable_driver();
-  // If the driver has no batches, no kernel is needed.
+  // If the driver has no batches, the kernel is not needed.
   if (driver == nullptr || driver->copy_batch == nullptr) return;
   const own_call own;
   const without_cancellation whole;
@@ -334,8 +334,8 @@ void load_kernel(int gpu, CUctx_st* context) noexcept {
   }
 }
 
-// The copier is not destroyed before the context has ended: that would wait for its work, which the
-// program may be about to end.
+// The copier is not destroyed before the context has ended. Its destructor would wait for the
+// context's work, which the program may be about to end.
 cuda::block_copier* forget_kernel(int gpu) noexcept {
   loaded_kernel& one = kernel_of(gpu);
   one.failed = false;
@@ -352,7 +352,7 @@ void settle_kernel(int gpu, CUctx_st* context, cuda::block_copier* kernel, bool 
     publish(gpu, context, kernel);
     return;
   }
-  // The context has freed what the kernel had there.
+  // The context has already freed what the kernel had there.
   kernel->abandon();
   const std::unique_ptr<cuda::block_copier> ended(kernel);
 }

@@ -1,17 +1,18 @@
-// Decides for a batch of copies whether one kernel makes them, or the driver.
+// Decides for a batch of copies whether one kernel or the driver makes them.
 //
 // The copy engines of a GPU take 0.4 to 3 us for each copy of a batch. A kernel that reads and
 // writes the host's memory over the link moves small blocks many times faster. The library takes
-// over a batch if the program cannot tell the difference:
-// - All blocks lead from page-locked host memory to the GPU of the stream, or all lead back; the
-// GPU
-//   has the same address for that host memory, and the right to read or write all of it.
+// over a batch only if the program cannot tell the difference. These are the conditions:
+// - All blocks go from page-locked host memory to the GPU of the stream, or all blocks go in the
+//   other direction. The GPU must have the same address for this host memory, and must have the
+//   right to read or write all of it.
 // - No two destinations overlap. The driver leaves the order of a batch's copies open, but in
-//   practice the last one wins.
-// - The arguments are what the driver accepts, and the sources may be read in stream order.
-// - The stream belongs to the current context, which is a GPU's primary one, and is not being
-//   captured. The kernel was loaded before the program's first work.
-// All other batches are passed through, with a reason.
+//   practice the last copy wins.
+// - The driver would accept the arguments, and the sources may be read in stream order.
+// - The stream belongs to the current context and is not being captured. The context is the primary
+//   context of a GPU. The kernel was loaded before the program's first work.
+//
+// All other batches go to the driver, and the reason is counted.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +26,9 @@ class block_copier;
 
 namespace interlace::preload {
 
-// CUmemcpyAttributes.
+// The driver's CUmemcpyAttributes.
 struct copy_attributes {
-  int order = 0;  // the order of the accesses to the source
+  int order = 0;  // order of the accesses to the source
   cuda::memory_location source;
   cuda::memory_location destination;
   unsigned flags = 0;
@@ -40,22 +41,23 @@ struct requested_batch {
   const std::size_t* bytes = nullptr;
   std::size_t count = 0;
   const copy_attributes* attributes = nullptr;
-  const std::size_t* firsts = nullptr;  // the first copy with each of the attributes
-  std::size_t kinds = 0;                // the number of attributes
-  CUstream_st* stream = nullptr;        // null: the legacy default stream
+  const std::size_t* firsts = nullptr;  // number of the first copy for each of the attributes
+  std::size_t kinds = 0;                // number of attributes
+  CUstream_st* stream = nullptr;        // null means the legacy default stream
 };
 
 struct batch_bytes {
   std::uint64_t total = 0;
-  bool any_empty = false;  // a block without bytes
+  bool any_empty = false;  // whether there is a block without bytes
 };
 batch_bytes bytes_of(const requested_batch& asked) noexcept;
-// Whether the batch is enqueued. If not, the caller must make it. Counts its copies in both cases.
+// Enqueues the batch if it can be taken over. Returns whether the batch is enqueued. If not, the
+// caller must make it. Counts the batch's copies in both cases.
 bool take_over_batch(const requested_batch& asked, const batch_bytes& bytes) noexcept;
 
-// CUDA_MEMCPY3D_BATCH_OP.
+// The driver's CUDA_MEMCPY3D_BATCH_OP.
 struct volume_operand {
-  int type = 1;  // 1: an address; 2: an array
+  int type = 1;  // 1 means an address, and 2 means an array
   cuda::device_address address = 0;
   std::size_t row_length = 0;
   std::size_t layer_height = 0;
@@ -73,16 +75,16 @@ struct volume_copy {
 static_assert(sizeof(volume_copy) == 112);
 
 struct volumes {
-  std::uint64_t bytes = 0;  // bytes, or elements if these are larger than a byte
+  std::uint64_t bytes = 0;  // number of bytes, or of elements if an element is larger than a byte
   cuda::device_address to = 0;
   cuda::device_address from = 0;
 };
 volumes volumes_of(const volume_copy* operations, std::size_t count) noexcept;
 void count_volumes(std::uint64_t bytes, std::size_t copies) noexcept;
 
-// While this lock is held, no other thread of the program begins or ends a GPU's primary context.
-// The caller holds the lock while the driver begins or ends a context, and during calls of the
-// functions below.
+// While a thread holds this lock, no other thread of the program begins or ends a GPU's primary
+// context. A caller holds the lock while the driver begins or ends a context, and during calls of
+// the functions below.
 class primary_change {
  public:
   explicit primary_change(int gpu) noexcept;
@@ -95,14 +97,15 @@ class primary_change {
 };
 
 // Loads the kernel into a GPU's primary context, unless the kernel is already loaded there. The
-// program has just retained the context, so it runs no work there yet, unless it retained the
-// context earlier.
+// program has just retained the context. Unless it retained the context earlier, too, it has no
+// work there yet.
 void load_kernel(int gpu, CUctx_st* context) noexcept;
-// Called when the context, and the kernel with it, is about to end. Nobody uses the kernel
-// afterwards. Returns the kernel; null if there is none.
+// Takes the kernel away before its context ends. Nothing uses the kernel afterwards. Returns the
+// kernel, or null if there is none.
 cuda::block_copier* forget_kernel(int gpu) noexcept;
-// Called after the call that may end the context. If the context still exists, because somebody
-// else, such as the engine, holds it, the kernel is used again. If not, its memory is freed.
+// Called after the call that may end the context. The context still exists if another user, for
+// example the engine, holds it. The kernel is then used again. Otherwise the kernel's memory is
+// freed.
 void settle_kernel(int gpu, CUctx_st* context, cuda::block_copier* kernel, bool exists) noexcept;
 
 }  // namespace interlace::preload

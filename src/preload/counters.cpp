@@ -77,7 +77,7 @@ void write_names(char* page) {
   (void)text.copy(page, slots_offset - names_offset - 1);
 }
 
-// Whether a file of this size has room for what its header says.
+// Whether a file of this size has room for everything that its header lists.
 bool has_room(const counters_header& header, std::size_t size) {
   const std::uint64_t most = size / call_bytes;
   const std::uint64_t slots = header.slots.load();
@@ -158,7 +158,7 @@ void counters_seen_driver() {
 }
 
 void counters_forked() {
-  // The lock may be held by a thread of the parent that the child does not have.
+  // A thread of the parent may hold the lock. The child does not have that thread.
   claiming = PTHREAD_MUTEX_INITIALIZER;
   claimed.store(nullptr);
 }

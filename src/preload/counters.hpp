@@ -1,6 +1,6 @@
-// Counts the copies that were taken over and those that were passed through. The counters are in a
-// file that all processes of a program map, so they survive however a process ends. `interlace run`
-// makes the file and reads it.
+// Counts the copies that were taken over and the copies that were passed through. The counters are
+// in a file that all processes of a program map, so they survive no matter how a process ends.
+// `interlace run` makes and reads the file.
 //
 //   offset 0      counters_header
 //   offset 4096   names, a line each, in groups with an empty line between them: the
@@ -25,7 +25,7 @@ namespace interlace::preload {
 enum class copy_direction : std::uint8_t { unknown, host_to_gpu, gpu_to_host, gpu_to_gpu };
 inline constexpr std::size_t direction_count = 4;
 
-// The outcome of a copy. The program made the copy itself in all cases except the first two.
+// What happened to a copy. In all cases except the first two, the program made the copy itself.
 enum class outcome : std::uint8_t {
   taken_over,
   one_kernel,
@@ -62,16 +62,17 @@ struct counters_slot {
     std::atomic<std::uint64_t> copies{0};
     std::atomic<std::uint64_t> bytes{0};
   };
-  std::atomic<std::uint64_t> process{0};     // its id
-  std::atomic<std::uint64_t> engine{0};      // engine_state
-  std::atomic<std::uint64_t> started_ns{0};  // how long the engine took to start
-  // Predicted times of the copies that were taken over: over several paths, and as plain copies.
+  std::atomic<std::uint64_t> process{0};     // id of the process
+  std::atomic<std::uint64_t> engine{0};      // an engine_state
+  std::atomic<std::uint64_t> started_ns{0};  // time that the engine took to start
+  // The predicted times of the copies that were taken over: first over several paths, then as plain
+  // copies.
   std::array<std::atomic<std::uint64_t>, direction_count> predicted_ns{};
   std::array<std::atomic<std::uint64_t>, direction_count> direct_ns{};
   std::array<std::array<tally, outcome_count>, direction_count> tallies{};
-  std::atomic<std::uint64_t> batches{0};  // batches that were taken over
-  std::array<char, 64> name{};            // the name of the program
-  std::array<char, 512> note{};           // the first sentence of the engine; UTF-8
+  std::atomic<std::uint64_t> batches{0};  // number of batches that were taken over
+  std::array<char, 64> name{};            // name of the program
+  std::array<char, 512> note{};           // first sentence of the engine, in UTF-8
 };
 
 inline constexpr std::size_t slot_bytes = 4096;
@@ -85,26 +86,27 @@ inline constexpr std::size_t host_memory_count = 4;
 inline constexpr std::size_t site_module_bytes = 64;
 inline constexpr std::size_t site_symbol_bytes = 128;
 
-// A place in the program that copies. Its counts are estimates for all of its calls, from the calls
-// that were sampled.
+// A place in the program that copies. The counts are estimates for all of its calls, computed from
+// the calls that were sampled.
 struct call_site {
   struct tally {
     std::atomic<std::uint64_t> copies{0};
     std::atomic<std::uint64_t> bytes{0};
-    std::atomic<std::uint64_t> host_ns{0};  // the host's time in the driver's function
+    std::atomic<std::uint64_t> host_ns{0};  // time of the host in the driver's function
   };
-  std::atomic<std::uint32_t> named{0};  // 1: the texts are complete
+  std::atomic<std::uint32_t> named{0};  // 1 if the texts are complete
   std::uint32_t slot = 0;
-  std::uint32_t function = 0;             // an entry
-  std::atomic<std::uint32_t> sampled{0};  // calls
+  std::uint32_t function = 0;             // an entry, as a number
+  std::atomic<std::uint32_t> sampled{0};  // number of sampled calls
   std::array<std::array<tally, host_memory_count>, direction_count> tallies{};
-  std::atomic<std::uint64_t> taken_over{0};  // bytes
-  // Copies by the logarithm of their size: the first are smaller than 2 bytes, the last all others.
+  std::atomic<std::uint64_t> taken_over{0};  // number of bytes
+  // Copies by the logarithm of their size. The first element counts copies of fewer than 2 bytes.
+  // The last element counts all copies that are larger than those of the other elements.
   std::array<std::atomic<std::uint64_t>, 32> sizes{};
-  std::array<char, site_module_bytes> module{};  // the library whose code calls the driver or the
-                                                 // CUDA runtime
+  std::array<char, site_module_bytes> module{};  // library whose code calls the driver or the CUDA
+                                                 // runtime
   std::array<char, site_symbol_bytes> symbol{};
-  std::array<char, site_module_bytes> outer_module{};  // the next library outwards
+  std::array<char, site_module_bytes> outer_module{};  // library that calls that library
   std::array<char, site_symbol_bytes> outer_symbol{};
 };
 inline constexpr std::size_t site_bytes = 1048;
@@ -112,15 +114,15 @@ static_assert(sizeof(call_site) == site_bytes);
 
 // One call, for a timeline.
 struct seen_call {
-  std::uint64_t begin_ns = 0;  // the start, by the monotonic clock
+  std::uint64_t begin_ns = 0;  // start of the call, by the monotonic clock
   std::uint64_t took_ns = 0;
   std::uint64_t bytes = 0;
   std::uint32_t pieces = 0;
   std::uint32_t slot = 0;
   std::uint32_t thread = 0;
-  std::uint8_t function = 0;   // an entry
-  std::uint8_t direction = 0;  // a copy_direction
-  std::uint8_t what = 0;       // an outcome
+  std::uint8_t function = 0;   // an entry, as a number
+  std::uint8_t direction = 0;  // a copy_direction, as a number
+  std::uint8_t what = 0;       // an outcome, as a number
   std::atomic<std::uint8_t> complete{0};
 };
 inline constexpr std::size_t call_bytes = 40;
@@ -128,25 +130,28 @@ static_assert(sizeof(seen_call) == call_bytes);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 struct counters_header {
-  std::array<char, 8> magic{};                  // counters_magic, written by `interlace run`
-  std::atomic<std::uint64_t> slots{0};          // written by `interlace run`
-  std::atomic<std::uint64_t> loaded{0};         // process images that loaded this library
-  std::atomic<std::uint64_t> saw_driver{0};     // process images that looked up driver functions
-  std::atomic<std::uint64_t> claimed{0};        // slots that process images asked for
-  std::atomic<std::uint64_t> sites{0};          // written by `interlace run`
-  std::atomic<std::uint64_t> claimed_sites{0};  // can exceed the number of sites
-  std::atomic<std::uint64_t> calls{0};          // written by `interlace run`
-  std::atomic<std::uint64_t> claimed_calls{0};  // can exceed the number of calls
+  std::array<char, 8> magic{};           // holds counters_magic, which `interlace run` writes
+  std::atomic<std::uint64_t> slots{0};   // written by `interlace run`
+  std::atomic<std::uint64_t> loaded{0};  // number of process images that loaded this library
+  // The number of process images that looked up driver functions.
+  std::atomic<std::uint64_t> saw_driver{0};
+  std::atomic<std::uint64_t> claimed{0};  // number of slots that process images asked for
+  std::atomic<std::uint64_t> sites{0};    // written by `interlace run`
+  // The number of claimed sites; can exceed the number of sites.
+  std::atomic<std::uint64_t> claimed_sites{0};
+  std::atomic<std::uint64_t> calls{0};  // written by `interlace run`
+  // The number of claimed calls; can exceed the number of calls.
+  std::atomic<std::uint64_t> claimed_calls{0};
 };
 inline constexpr std::array<char, 8> counters_magic{'I', 'L', 'P', 'R', 'E', 'L', 'D', '2'};
 
-// Maps the file, if it exists.
+// Maps the file if the file exists.
 void counters_open(const char* file);
-// The slot of this process. The first call claims it. Without a file, the slot is memory of the
-// process.
+// The slot of this process. The first call claims the slot. Without a file, the slot is in memory
+// of the process.
 counters_slot& counters();
 void counters_seen_driver();
-// The child of a fork must call this function, so that its next count claims a slot of its own.
+// Makes the next count claim a new slot. The child of a fork must call this function.
 void counters_forked();
 
 // The outcome and the direction that this thread counted last.
@@ -164,16 +169,18 @@ inline void count(copy_direction moves, outcome what, std::uint64_t bytes,
   counted_last = {what, moves};
 }
 
-// The call sites and calls for which `interlace run` made room; none if it asked for none.
+// The call sites for which `interlace run` made room, and in the next function the calls. Empty if
+// it made no room.
 std::span<call_site> call_sites();
 std::span<seen_call> seen_calls();
-// The number of the next site or call. If there is no room left, it exceeds their number.
+// Claims a site and returns its number. The next function claims a call. If no room is left, the
+// number is not below the number of sites or calls.
 std::uint64_t claim_site();
 std::uint64_t claim_call();
 // The number of this process's slot.
 std::uint32_t counters_slot_number();
 
-// Keeps the first sentence of a process; later ones are dropped.
+// Keeps the first sentence of a process. Later sentences are dropped.
 void counters_note(const char* sentence);
 
 }  // namespace interlace::preload

@@ -7,7 +7,7 @@
 namespace interlace::preload {
 namespace {
 
-// A row for each entry: symbol, name, version, per_thread.
+// The facts of each entry: symbol, name, version and per_thread.
 constexpr std::array<entry_facts, entry_count> entries{{
     {"cuMemcpyAsync", "cuMemcpyAsync", 4000, false},
     {"cuMemcpyAsync_ptsz", "cuMemcpyAsync", 7000, true},
@@ -51,8 +51,8 @@ constexpr std::array<entry_facts, entry_count> entries{{
 std::array<std::atomic<void*>, entry_count> of_driver;
 std::array<std::atomic<void*>, entry_count> of_linker;
 
-// The driver, if the program has loaded it; null otherwise. The handle is never closed, so the
-// driver stays loaded.
+// The driver's library if the program has loaded it, and null otherwise. The handle is never
+// closed, so the driver stays loaded.
 void* driver_library() {
   static std::atomic<void*> library{nullptr};
   void* found = library.load(std::memory_order_acquire);
@@ -71,7 +71,8 @@ find_symbol next_dlsym() {
   static std::atomic<find_symbol> next{nullptr};
   find_symbol found = next.load(std::memory_order_acquire);
   if (found == nullptr) {
-    // dlsym cannot find itself. The second version is that of C libraries before 2.34.
+    // Dlsym cannot look itself up, so dlvsym does. The second version is for C libraries before
+    // 2.34.
     void* symbol = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
     if (symbol == nullptr) symbol = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
     found = reinterpret_cast<find_symbol>(symbol);

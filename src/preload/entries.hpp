@@ -1,6 +1,7 @@
-// The functions of the CUDA driver that this library replaces, and where the real ones are. A
-// program finds a driver function in one of three ways: it links libcuda (then the dynamic linker
-// finds what this library exports), it calls dlsym, or it calls cuGetProcAddress.
+// The functions of the CUDA driver that this library replaces, and the places of the real
+// functions. A program finds a driver function in one of three ways. It links libcuda, and the
+// dynamic linker then finds what this library exports. Or it calls dlsym. Or it calls
+// cuGetProcAddress.
 #pragma once
 
 #include <array>
@@ -20,7 +21,7 @@ enum class entry : std::uint8_t {
   gpu_to_gpu_per_thread,
   peer,
   peer_per_thread,
-  // These block until the copy is complete.
+  // These functions block until the copy is complete.
   synchronous_copy,
   synchronous_copy_per_thread,
   synchronous_host_to_gpu,
@@ -31,7 +32,8 @@ enum class entry : std::uint8_t {
   synchronous_gpu_to_gpu_per_thread,
   synchronous_peer,
   synchronous_peer_per_thread,
-  // Many copies in one call. The first forms, those of CUDA 12.8, also say which copy failed.
+  // These functions make many copies in one call. The first forms, those of CUDA 12.8, also say
+  // which copy failed.
   batch_old,
   batch_old_per_thread,
   batch,
@@ -40,7 +42,7 @@ enum class entry : std::uint8_t {
   batch_3d_old_per_thread,
   batch_3d,
   batch_3d_per_thread,
-  // These change peer access or contexts that the engine uses.
+  // These functions change peer access, or contexts that the engine uses.
   enable_peer,
   disable_peer,
   primary_retain,
@@ -48,17 +50,17 @@ enum class entry : std::uint8_t {
   primary_release,
   primary_reset_old,
   primary_reset,
-  // The next two give programs the addresses of all other functions.
+  // The next two functions give programs the addresses of all other functions.
   get_proc_address_old,
   get_proc_address,
 };
 inline constexpr std::size_t entry_count = static_cast<std::size_t>(entry::get_proc_address) + 1;
 
 struct entry_facts {
-  const char* symbol;  // the exported name in libcuda
-  const char* name;    // for cuGetProcAddress
-  int version;         // the first driver API with this form: 1000 * major + 10 * minor
-  bool per_thread;     // whether the null stream is the thread's default stream
+  const char* symbol;  // name that libcuda exports
+  const char* name;    // name for cuGetProcAddress
+  int version;         // first version of the driver API with this form: 1000 * major + 10 * minor
+  bool per_thread;     // whether the null stream means the thread's default stream
 };
 
 const entry_facts& facts_of(entry which);
@@ -67,14 +69,15 @@ inline constexpr std::size_t index_of(entry which) { return static_cast<std::siz
 // The function that a program gets when it looks up the entry.
 void* stand_in(entry which);
 
-// The dlsym that follows this library's own in the linker's order.
+// The type of dlsym. This is the dlsym that comes after this library's own dlsym in the order of
+// the linker.
 using find_symbol = void* (*)(void*, const char*);
 find_symbol next_dlsym();
-// The driver's function; null if the driver is not loaded or has no such function.
+// The driver's function, or null if the driver is not loaded or has no such function.
 void* driver_function(entry which);
 void* driver_symbol(const char* symbol);
-// The function that a linked program would call without this library: the function of another
-// preloaded library or of the driver.
+// The function that a linked program would call without this library. It belongs to another
+// preloaded library or to the driver.
 void* linked_function(entry which);
 
 }  // namespace interlace::preload

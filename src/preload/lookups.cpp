@@ -1,5 +1,5 @@
-// dlsym, as programs see it. For a driver function that this library replaces, it returns the
-// replacement. Everything else goes to the real dlsym, as if this one did not exist.
+// The dlsym that programs see. For a driver function that this library replaces, it returns the
+// replacement. All other lookups go to the real dlsym, as if this function did not exist.
 #include "preload/lookups.hpp"
 
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 #include "preload/counters.hpp"
 #include "preload/entries.hpp"
 
-// The begin and the end of this library, which the linker defines.
+// The linker defines these symbols. They are the beginning and the end of this library.
 extern "C" {
 extern const char __ehdr_start __attribute__((visibility("hidden")));  // NOLINT: the linker's name
 extern const char _end __attribute__((visibility("hidden")));          // NOLINT: the linker's name
@@ -32,8 +32,8 @@ std::string_view folder_of(const char* file) {
   return path.substr(0, path.rfind('/') + 1);
 }
 
-// Whether the caller is a module of Interlace, whose copies are planned already. The modules are in
-// this library's folder; the library for C programs can be anywhere.
+// Whether the caller is a module of Interlace. The copies of such a module are planned already. The
+// modules are in this library's folder. The library for C programs can be anywhere.
 bool of_this_package(const void* caller) {
   Dl_info theirs{};
   Dl_info own{};
@@ -61,7 +61,7 @@ found_entry entry_of_symbol(const char* symbol) {
 
 }  // namespace
 
-// The result of a lookup, or the function that the caller must jump to for it.
+// The result of a lookup, or the function to which the caller must jump for the result.
 struct answer {
   std::uint64_t known;
   void* value;
@@ -75,17 +75,18 @@ extern "C" __attribute__((visibility("hidden"), used)) answer interlace_preload_
   if (!any || within_this_library(caller)) return pass;
   if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) {
     // The result depends on the caller, so the real dlsym must answer. It can find what this
-    // library exports, as for a program that is linked to the driver. If the caller could find no
-    // driver without this library, it must not find one now.
+    // library exports, as it would for a program that is linked to the driver. But if the caller
+    // could find no driver without this library, it must not find one now.
     if (real(RTLD_NEXT, symbol) != nullptr) return pass;
     if (!within_this_library(real(RTLD_DEFAULT, symbol))) return pass;
     if (handle == RTLD_DEFAULT && driver_function(which) != nullptr) return pass;
-    return {.known = 1, .value = real(RTLD_NEXT, symbol)};  // null, and dlerror has the message
+    // The value is null, and dlerror has the message.
+    return {.known = 1, .value = real(RTLD_NEXT, symbol)};
   }
-  // The caller's own lookup comes last, so that dlerror reports its error.
+  // The caller's own lookup is made last, so that dlerror reports the error of that lookup.
   void* const of_driver = driver_function(which);
   void* found = real(handle, symbol);
-  if (within_this_library(found)) {  // the handle of the whole program
+  if (within_this_library(found)) {  // this happens for the handle of the whole program
     const bool any_driver = linked_function(which) != nullptr;
     return {.known = 1, .value = any_driver ? real(handle, symbol) : real(RTLD_NEXT, symbol)};
   }
@@ -97,8 +98,8 @@ extern "C" __attribute__((visibility("hidden"), used)) answer interlace_preload_
 
 }  // namespace interlace::preload
 
-// The real dlsym reads its return address to find the caller, so this code must jump to it instead
-// of calling it.
+// The real dlsym reads its return address to find the caller. This code must therefore jump to it
+// instead of calling it.
 #if !defined(__x86_64__)
 #error "the preload library is for x86-64"
 #endif

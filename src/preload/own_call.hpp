@@ -1,4 +1,4 @@
-// The functions that every decision about a call of the program uses.
+// Functions that every decision about a call of the program needs.
 #pragma once
 
 #include <pthread.h>
@@ -9,8 +9,9 @@
 
 namespace interlace::preload {
 
-// Calls that the engine or the driver makes are not calls of the program. They can be inside a call
-// of the program, because the first copy can make the engine.
+// Whether this thread is in a call that the engine or the driver makes. Such calls are not calls of
+// the program. They can happen inside a call of the program, because the first copy can make the
+// engine.
 inline constinit thread_local bool in_own_call = false;
 
 class own_call {
@@ -24,7 +25,8 @@ class own_call {
   bool before_ = std::exchange(in_own_call, true);
 };
 
-// A thread that another thread cancels must not end inside the engine.
+// While this object lives, another thread cannot cancel this thread. A thread must not end inside
+// the engine.
 class without_cancellation {
  public:
   without_cancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
@@ -36,7 +38,7 @@ class without_cancellation {
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
-// Null if the driver cannot be used. Then no copy is taken over.
+// The driver, or null if the driver cannot be used. Without a driver, no copy is taken over.
 const cuda::driver_table* usable_driver() noexcept;
 
 }  // namespace interlace::preload

@@ -1,17 +1,16 @@
-// The actions of a process with the library when it starts, when it forks, and before the engine
-// starts.
+// What the library does when a process starts, when a process forks, and before the engine starts.
 #pragma once
 
 namespace interlace::preload {
 
-// Each part repairs its own state around a fork: the child does not have the threads that hold
-// locks in the parent.
+// Each part of the library repairs its own state around a fork. The child does not have the threads
+// that hold locks in the parent.
 void take_over_before_fork() noexcept;
 void take_over_after_fork(bool child) noexcept;
 void stand_ins_forked() noexcept;
-void kernels_forked() noexcept;  // in the child, which has no context of its parent
+void kernels_forked() noexcept;  // called in the child, which has no context of its parent
 
-// Notes which primary contexts the program retains itself. Called before the engine starts.
+// Notes which primary contexts the program itself retains. Called before the engine starts.
 void remember_own_contexts() noexcept;
 
 }  // namespace interlace::preload

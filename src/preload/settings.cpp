@@ -62,7 +62,8 @@ settings settings_of_environment() {
 }  // namespace
 
 const settings& process_settings() {
-  // Never destroyed: a program can copy after its last static object was destroyed.
+  // This object is never destroyed, because a program can copy after its last static object has
+  // been destroyed.
   static const settings& found = *new settings(settings_of_environment());
   return found;
 }

@@ -1,6 +1,6 @@
-// The functions that programs call in place of the driver's. Each function exists twice. The one
-// that a lookup returns calls the driver. The one that this library exports calls the function to
-// which the program would have been linked.
+// The functions that programs call in place of the driver's functions. Each function exists twice.
+// A lookup returns the first one, which calls the driver. The library exports the second one, which
+// calls the function to which the program would have been linked.
 #include <pthread.h>
 
 #include <array>
@@ -74,7 +74,7 @@ int copy(address to, address from, std::size_t bytes, CUstream_st* stream) {
   return call_next(Which, Linked, to, from, bytes, stream);
 }
 
-// The contexts are not needed: the addresses identify the memory.
+// The contexts are not needed, because the addresses identify the memory.
 template <entry Which, bool Linked>
 int peer_copy(address to, void* to_context, address from, void* from_context, std::size_t bytes,
               CUstream_st* stream) {
@@ -131,7 +131,7 @@ requested_batch batch_of(const address* to, const address* from, const std::size
           .attributes = attributes,
           .firsts = firsts,
           .kinds = kinds,
-          // Drivers refuse the null stream in CUDA 13's form for the threads' default streams.
+          // In CUDA 13's form for the threads' default streams, drivers refuse the null stream.
           .stream = Which == entry::batch_per_thread ? stream : stream_of(Which, stream)};
 }
 
@@ -188,17 +188,17 @@ int batch_3d(std::size_t count, volume_copy* operations, unsigned long long flag
 
 using peer_pair = std::pair<CUctx_st*, CUctx_st*>;
 
-// The pairs of contexts between which the program itself enabled access. Uses no heap, so that a
-// fork cannot leave it inconsistent.
+// The pairs of contexts between which the program itself enabled access. This class uses no heap,
+// so a fork cannot leave it inconsistent.
 class peer_pairs {
  public:
-  // False if the pair is present already.
+  // Adds a pair. Returns false if the pair is already present.
   bool insert(peer_pair one) {
     if (find(one) < count_) return false;
     if (count_ < pairs_.size()) pairs_.at(count_++) = one;
     return true;
   }
-  // False if the pair is not present.
+  // Removes a pair. Returns false if the pair is not present.
   bool erase(peer_pair one) {
     const std::size_t at = find(one);
     if (at == count_) return false;
@@ -225,7 +225,7 @@ class peer_pairs {
 };
 
 pthread_mutex_t peers_lock = PTHREAD_MUTEX_INITIALIZER;
-peer_pairs peers;  // under the lock
+peer_pairs peers;  // protected by the lock
 
 class peers_locked {
  public:
@@ -252,7 +252,7 @@ int disable_peer(CUctx_st* peer) {
   {
     const peers_locked locked;
     if (context != nullptr && engine_started()) {
-      // Access stays enabled for the engine's copies.
+      // Access stays enabled, because the engine's copies need it.
       return peers.erase({context, peer}) ? 0 : peer_access_not_enabled;
     }
   }
@@ -271,8 +271,8 @@ int disable_peer(CUctx_st* peer) {
 // one that it retained before the engine started, it expects everything in the context to end, so
 // the engine ends first. A context that the program retained only later stays.
 
-// For each device: how often the program itself retained the context; the context's handle; and
-// whether the program had retained it when the engine started.
+// For each device: how often the program itself retained the context, the handle of the context,
+// and whether the program had retained the context when the engine started.
 std::array<std::atomic<int>, 64> retained;
 std::array<std::atomic<CUctx_st*>, 64> primaries;
 std::array<std::atomic<bool>, 64> retained_before;
@@ -281,8 +281,8 @@ bool is_tracked(int device) {
   return device >= 0 && static_cast<std::size_t>(device) < retained.size();
 }
 
-// Calls that the engine and the kernel make do not count as the program's. They may come while a
-// thread changes the same context.
+// Whether a call on a device is a call of the program. Calls that the engine and the kernel make
+// are not. Such calls can come while a thread changes the same context.
 bool is_of_program(int device) { return is_tracked(device) && !in_own_call; }
 
 template <bool Linked>
@@ -297,7 +297,7 @@ int primary_retain(CUctx_st** context, int device) {
   return result;
 }
 
-// Access from and to a context ends with the context.
+// Forgets the access from and to a context, because this access ends with the context.
 void forget_peers_of(int device) {
   if (!is_tracked(device)) return;
   const CUctx_st* context = primaries[static_cast<std::size_t>(device)].load();
@@ -306,7 +306,8 @@ void forget_peers_of(int device) {
   peers.erase_all_of(context);
 }
 
-// Whether a GPU's primary context exists. A driver that does not tell may have ended it.
+// Whether a GPU's primary context exists. If the driver does not tell, the context may have ended,
+// so the result is false.
 bool is_active(int device) {
   const cuda::driver_table* driver = usable_driver();
   unsigned flags = 0;
@@ -345,8 +346,8 @@ int primary_reset(int device) {
 // --- lookups by the driver
 // ------------------------------------------------------------------------
 
-// The stand-in for the function that the driver found, if this library knows that form of the
-// function. It is the known form if the driver returns the same address for it.
+// The stand-in for the function that the driver found, if this library knows this form of the
+// function. The form is known if the driver returns the same address for it.
 template <class Ask>
 void* replaced(const char* name, void* found, std::uint64_t flags, const Ask& ask) {
   const bool per_thread = (flags & lookup_per_thread) != 0;

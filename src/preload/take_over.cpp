@@ -29,21 +29,22 @@ using cuda::copy_result;
 using cuda::driver_result::success;
 
 enum class phase : std::uint8_t {
-  idle,      // copies that could be taken over count towards the start of the engine
-  starting,  // a thread makes the engine
+  idle,      // the engine has not started; copies that could be taken over count towards its start
+  starting,  // a thread is making the engine
   ready,
   ended,  // no copy is taken over any more
 };
 
 std::atomic<phase> current_phase{phase::idle};
-std::atomic<std::uint64_t> candidate_bytes{0};  // bytes of copies that could have been taken over
+// The number of bytes in copies that could have been taken over.
+std::atomic<std::uint64_t> candidate_bytes{0};
 std::atomic<copy_engine*> engine{nullptr};
-std::atomic<int> engine_users{0};  // threads that are in a call of the engine
+std::atomic<int> engine_users{0};  // number of threads that are in a call of the engine
 std::atomic<bool> start_attempted{false};
-// Held while the phase changes.
+// A thread that changes the phase holds this lock.
 pthread_mutex_t phase_mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_t starter_thread{};
-bool starter_runs = false;  // under the lock
+bool starter_runs = false;  // protected by the lock
 
 class phase_lock {
  public:
@@ -62,8 +63,8 @@ void set_state(engine_state state) { counters().engine.store(static_cast<std::ui
 // --- the engine's life
 // ----------------------------------------------------------------------------
 
-// Whether a GPU is in exclusive-process mode. The engine would make contexts on this GPU and would
-// so lock out other processes.
+// Whether a GPU is in exclusive-process mode. The engine would make a context on this GPU and so
+// lock out other processes.
 bool has_exclusive_gpu(const cuda::driver_table& calls) {
   constexpr int compute_mode = 20;
   constexpr int exclusive_process = 3;
@@ -112,7 +113,7 @@ void make_engine() {
   phase starting = phase::starting;
   if (!current_phase.compare_exchange_strong(starting,
                                              made != nullptr ? phase::ready : phase::ended)) {
-    // The process is ending, so the engine is never destroyed.
+    // The engine is not destroyed here, because the process is ending.
   }
 }
 
@@ -127,8 +128,8 @@ void wait_for_starter() {
   pthread_join(starter_thread, nullptr);
 }
 
-// Runs when the process ends, before the driver's own end: the driver must not end while a thread
-// makes contexts. The engine is not destroyed.
+// Runs when the process ends, before the driver ends. The driver must not end while a thread makes
+// contexts. The engine is not destroyed.
 void finish() {
   const phase_lock locked;
   current_phase.store(phase::ended);
@@ -146,7 +147,7 @@ void start() {
     make_engine();
     return;
   }
-  // The new thread must not take signals that are meant for the program's threads.
+  // The new thread must not receive signals that are meant for the threads of the program.
   sigset_t all{};
   sigset_t before{};
   sigfillset(&all);
@@ -202,13 +203,15 @@ copy_direction direction_between(const cuda::memory_view& from, const cuda::memo
   return copy_direction::unknown;
 }
 
-// Calls such as cuMemcpyAsync do not say between which places they copy.
+// Sets the direction of a copy. Functions such as cuMemcpyAsync do not say between which places
+// they copy.
 void complete_direction(requested_copy& asked, const cuda::memory_view& from,
                         const cuda::memory_view& to) {
   if (asked.moves == copy_direction::unknown) asked.moves = direction_between(from, to);
 }
 
-// The outcome of a copy between these memories; taken_over if an engine could make the copy.
+// What happens to a copy between these memories. The result is taken_over if an engine could make
+// the copy.
 outcome outcome_between(const cuda::memory_view& from, const cuda::memory_view& to) {
   using cuda::memory_kind;
   for (const cuda::memory_view& one : {from, to}) {
@@ -231,7 +234,7 @@ decision try_engine(copy_engine& running, requested_copy& asked) {
   try {
     made = running.try_copy(asked.to, asked.from, asked.bytes, asked.stream);
   } catch (const std::exception& error) {
-    // The engine has waited for what it enqueued, so the program's own copy can follow.
+    // The engine has waited for what it had enqueued, so the program's own copy can follow.
     counters_note(error.what());
     return {outcome::failed, false};
   }
@@ -245,10 +248,10 @@ decision try_engine(copy_engine& running, requested_copy& asked) {
   return {what, made.enqueued};
 }
 
-// No value if no engine is ready.
+// Lets the engine try the copy. There is no value if no engine is ready.
 std::optional<decision> try_engine(requested_copy& asked) {
   // This must come before the phase is read, because stop_engine changes the phase before it reads
-  // the count.
+  // this count.
   engine_users.fetch_add(1);
   std::optional<decision> made;
   if (current_phase.load() == phase::ready) made = try_engine(*engine.load(), asked);
@@ -256,7 +259,7 @@ std::optional<decision> try_engine(requested_copy& asked) {
   return made;
 }
 
-// Whether the copy is certain to be complete when the driver's waiting call returns.
+// Whether the copy is certain to be complete when the driver's blocking call returns.
 bool waits(const cuda::driver_table& calls, const requested_copy& asked) {
   const copy_direction moves = direction_between(cuda::view_memory(calls, asked.from, asked.bytes),
                                                  cuda::view_memory(calls, asked.to, asked.bytes));
@@ -269,7 +272,7 @@ decision decide(requested_copy& asked, bool waiting) {
     return {outcome::switched_off, false};
   const cuda::driver_table* calls = usable_driver();
   if (calls == nullptr) return {outcome::failed, false};
-  // A copy without a context is an error, and the program must receive this error.
+  // A copy without a current context is an error, and the program must get this error.
   if (current_context() == nullptr) return {outcome::other_context, false};
   if (waiting && !waits(*calls, asked)) return {outcome::synchronous, false};
   if (const auto made = try_engine(asked)) return *made;
@@ -313,7 +316,8 @@ const cuda::driver_table* usable_driver() noexcept {
 
 namespace {
 
-// Waits for the stream. The driver's waiting copies are no error while another stream is captured.
+// Waits for the stream. While another stream is captured, the driver's blocking copies are still
+// allowed, so this wait must be, too.
 int complete(const cuda::driver_table& calls, CUstream_st* stream) noexcept {
   int mode = cuda::capture_mode_relaxed;
   const bool relaxed = calls.exchange_capture_mode(&mode) == success;
@@ -322,7 +326,8 @@ int complete(const cuda::driver_table& calls, CUstream_st* stream) noexcept {
   return result;
 }
 
-// Whether the copy is enqueued, or complete if `waiting`. Then `result` is what the program gets.
+// Returns whether the copy is enqueued, or is complete if `waiting` is true. `result` is then what
+// the program gets.
 bool take_over(const requested_copy& asked, bool waiting, int& result) noexcept {
   if (in_own_call) return false;
   if (asked.bytes < process_settings().threshold_bytes) {
@@ -378,7 +383,7 @@ CUctx_st* current_context() noexcept {
   return context;
 }
 
-// The lock is held during a fork, so that the child's copy of the state is consistent.
+// A fork holds this lock, so that the child's copy of the state is consistent.
 void take_over_before_fork() noexcept { pthread_mutex_lock(&phase_mutex); }
 
 void take_over_after_fork(bool child) noexcept {
@@ -387,7 +392,7 @@ void take_over_after_fork(bool child) noexcept {
     return;
   }
   phase_mutex = PTHREAD_MUTEX_INITIALIZER;
-  // The child has neither the parent's engine nor its threads.
+  // The child has neither the engine of the parent nor the parent's threads.
   engine.store(nullptr);
   engine_users.store(0);
   candidate_bytes.store(0);

@@ -29,11 +29,11 @@ namespace {
 
 using cuda::device_address;
 
-// Every copy of at least this many bytes is recorded, because such a copy takes longer than the
-// recording.
+// Every copy of at least this many bytes is recorded, because such a copy takes longer than
+// recording it.
 constexpr std::size_t always_looked_at = std::size_t{1} << 20U;
 constexpr std::size_t most_frames = 24;
-constexpr std::size_t key_frames = 6;  // frames that tell stacks apart
+constexpr std::size_t key_frames = 6;  // number of frames by which stacks are distinguished
 constexpr std::size_t most_stacks = 4096;
 
 std::uint64_t now_ns() {
@@ -47,15 +47,16 @@ std::uint64_t now_ns() {
 // ----------------------------------------------------------------------
 
 struct sampling {
-  std::uint32_t left = 1;    // the number of calls until the next sample
-  std::uint32_t weight = 1;  // the number of calls that the next sample stands for
+  std::uint32_t left = 1;    // number of calls until the next sample
+  std::uint32_t weight = 1;  // number of calls for which the next sample stands
   std::uint32_t seen = 0;
   std::uint32_t random = 0x9E3779B9U;
 };
 thread_local sampling of_thread;
 
-// The first calls of a thread are all sampled. Later the distance between samples is random, so
-// that samples cannot fall into step with a loop of the program.
+// The number of calls until the next sample. The first calls of a thread are all sampled. Later the
+// distance between samples is random, so that samples cannot fall into step with a loop of the
+// program.
 std::uint32_t distance(sampling& own) {
   const std::uint32_t period = own.seen < 256 ? 1 : own.seen < 65536 ? 16 : 64;
   if (period == 1) return 1;
@@ -65,7 +66,7 @@ std::uint32_t distance(sampling& own) {
   return 1 + own.random % (2 * period - 1);
 }
 
-// The number of calls that this call stands for. 0 if this call is not sampled.
+// The number of calls for which this call stands, or 0 if this call is not sampled.
 std::uint32_t weight_of_next(std::size_t bytes) {
   if (bytes >= always_looked_at) return 1;
   sampling& own = of_thread;
@@ -88,7 +89,7 @@ _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* into) {
   auto& found = *static_cast<stack*>(into);
   const std::uintptr_t returns_to = _Unwind_GetIP(context);
   if (returns_to == 0) return _URC_END_OF_STACK;
-  // A return address can already belong to the next function.
+  // A return address can already belong to the next function, so one byte is subtracted.
   auto* at = reinterpret_cast<void*>(returns_to - 1);
   if (within_this_library(at)) return _URC_NO_REASON;
   found.frames.at(found.count++) = at;
@@ -104,7 +105,8 @@ bool is_part_of_cuda(std::string_view library) {
   return library.starts_with("libcudart") || library.starts_with("libcuda.so");
 }
 
-// The function at an address; without a name, its distance from the library's begin.
+// The name of the function at an address. A function without a name is shown by its distance from
+// the beginning of the library.
 std::string symbol_at(const Dl_info& known, const void* at) {
   if (known.dli_sname == nullptr) {
     std::array<char, 32> text{};
@@ -124,7 +126,7 @@ void put(std::array<char, Size>& into, std::string_view text) {
   std::memcpy(into.data(), text.data(), std::min(text.size(), Size - 1));
 }
 
-// Texts are cut to the room that a call_site has for them.
+// The names of a call site. Texts are cut to the room that a call_site has for them.
 struct place {
   std::string module;
   std::string symbol;
@@ -156,9 +158,9 @@ place place_of(const stack& calls) {
   return found;
 }
 
-// Maps stacks to call sites. Changes need the lock. A lookup of a known stack does not.
+// Maps stacks to call sites. A change needs the lock, but the lookup of a known stack does not.
 struct known_stack {
-  std::atomic<std::uint64_t> key{0};  // 0: free
+  std::atomic<std::uint64_t> key{0};  // 0 if the entry is free
   std::uint32_t site = 0;
 };
 std::array<known_stack, most_stacks> stacks;
@@ -182,7 +184,7 @@ std::uint64_t key_of(const stack& calls, entry which) {
   return key == 0 ? 1 : key;
 }
 
-// Returns the process's site with this name, and makes it if it is new. The last site of the file
+// Returns the process's site with this name. Makes the site if it is new. The last site of the file
 // stands for all sites for which there is no room.
 std::uint32_t site_named(const place& named, entry which) {
   const auto sites = call_sites();
@@ -332,7 +334,7 @@ void watched_call::end() noexcept {
       add_to_site(call_sites()[site_of(which_)], between, weight_, bytes_, pieces_, took_ns, taken);
     if (!seen_calls().empty())
       add_call(which_, between, bytes_, pieces_, begin_ns_, took_ns, counted.what);
-  } catch (...) {  // no memory for a name: the call is not listed
+  } catch (...) {  // there is no memory for a name, so the call is not listed
   }
   errno = saved;
 }

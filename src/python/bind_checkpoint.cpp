@@ -18,8 +18,9 @@ namespace {
 
 using converted_header = nb::typed<nb::tuple, nb::any, nb::any, std::uint64_t>;
 
-// The tensors as objects of `entry`, the metadata, and where the data begins. Converted parts are
-// freed, because a header can have millions of tensors.
+// Returns the tensors as objects of `entry`, the metadata, and the place where the data begins.
+// Each part of `found` is freed once it is converted, because a header can have millions of
+// tensors.
 converted_header converted(checkpoint::header found,
                            const std::vector<checkpoint::dtype_bits>& dtypes,
                            const nb::object& entry) {
@@ -42,7 +43,7 @@ converted_header converted(checkpoint::header found,
   return converted_header(nb::make_tuple(tensors, metadata, found.data_begin));
 }
 
-// A module that does not copy to GPUs uses this in place of a ring of slots.
+// Takes the place of a ring of slots in a module that does not copy to GPUs.
 struct no_ring {
   static checkpoint::carrier* slots() { return nullptr; }
 };

@@ -128,8 +128,8 @@ std::pair<const machine::key*, machine::field> find(Owner& owner, const std::str
   return {one, *at};
 }
 
-// Values by key: owner["size_KiB"] is the value of the key `prefix` + "size_KiB", in the file's
-// unit. It is None if a file would leave the key out.
+// Values by key. owner["size_KiB"] is the value of the key `prefix` + "size_KiB", in the file's
+// unit. The value is None if a file would leave the key out.
 template <class Owner>
 void bind_keys(nb::class_<Owner>& bound, const char* prefix) {
   bound.def(nb::init<>());

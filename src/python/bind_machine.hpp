@@ -5,9 +5,9 @@
 
 namespace interlace::python {
 
-// Adds Machine, Link, Switch, Protocol and Endpoint, route(), validate_machine(),
-// discover_machine() and report_driver(), and the list of keys of machine files. Machine, Link,
-// Switch and Protocol return their values by these keys.
+// Adds the classes Machine, Link, Switch, Protocol and Endpoint, the functions route(),
+// validate_machine(), discover_machine() and report_driver(), and the list of keys of machine
+// files. Machine, Link, Switch and Protocol return their values by these keys.
 void bind_machine(nanobind::module_& module);
 
 }  // namespace interlace::python

@@ -5,7 +5,7 @@
 
 namespace interlace::python {
 
-// Call it after bind_plan.
+// Adds the functions. Call this function after bind_plan.
 void bind_transfers(nanobind::module_& module);
 
 }  // namespace interlace::python

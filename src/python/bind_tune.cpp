@@ -42,7 +42,7 @@ tune_space space_of(std::uint64_t part_bytes, std::uint32_t element_bytes, std::
                         least_copied_bytes, most_waits.value_or(any), std::move(bulk_threads)});
 }
 
-// Makes a family of named axes. Each axis is (name, values).
+// Makes a family with named axes. Each axis is a pair of name and values.
 tune_family make_family(std::string mechanism,
                         const std::vector<std::pair<std::string, values>>& axes, bool control) {
   tune_family family{std::move(mechanism), {}, control};
@@ -50,8 +50,8 @@ tune_family make_family(std::string mechanism,
   return family;
 }
 
-// For each candidate of a round, `measure` returns a list of seconds, or a string that says why the
-// candidate is impossible.
+// The type of `measure`. For each candidate of a round, `measure` returns a list of seconds, or a
+// string that says why the candidate is impossible.
 using measure_round = nb::typed<nb::callable, nb::object(tune_round)>;
 
 tune_result search(const tune_space& space, const measure_round& measure, std::uint32_t repeats,

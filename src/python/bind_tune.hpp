@@ -5,8 +5,9 @@
 
 namespace interlace::python {
 
-// Adds TuneSpace, TuneFamily, TuneRound, TuneMeasured and TuneResult with the C++ field names,
-// tune_space() and tune_in_rounds(). A candidate is (mechanism, {parameter: value}).
+// Adds the classes TuneSpace, TuneFamily, TuneRound, TuneMeasured and TuneResult, whose fields have
+// the names of the C++ fields, and the functions tune_space() and tune_in_rounds(). A candidate is
+// a tuple (mechanism, {parameter: value}).
 void bind_tune(nanobind::module_& module);
 
 }  // namespace interlace::python

@@ -16,7 +16,7 @@ namespace interlace::python {
 
 namespace {
 
-// (element, value)
+// A pair of element and value.
 using plain_update = std::pair<std::uint64_t, std::uint64_t>;
 
 nb::bytes encode(std::uint64_t base, const std::vector<plain_update>& updates,

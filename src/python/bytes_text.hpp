@@ -1,4 +1,4 @@
-// Python's bytes as a text of C++.
+// Converts Python's bytes to a C++ text.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,5 +1,5 @@
-// interlace._core: machines, the search for the fastest mechanism, and the workloads on the host
-// and the simulated node.
+// The module interlace._core: machines, the search for the fastest mechanism, and the workloads on
+// the host node and the simulated node.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -46,12 +46,12 @@ double simulate_overlap(const machine::machine& described, std::uint32_t peers, 
   return bench::overlap_on_sim(asked, described);
 }
 
-// Seconds, bytes of payload, and bytes with protocol.
+// A tuple of seconds, payload bytes, and bytes with protocol.
 using timed = std::tuple<double, std::uint64_t, std::uint64_t>;
 
 timed of(const bench::timed_bytes& t) { return {t.time_s, t.payload, t.wire}; }
 
-// The same as `timed`; the last number counts packets.
+// The same as `timed`, followed by the number of packets.
 using timed_packets = std::tuple<double, std::uint64_t, std::uint64_t, std::uint64_t>;
 
 timed_packets simulate_stores(const machine::machine& described, std::uint32_t gpus,
@@ -75,7 +75,7 @@ timed simulate_loads(const machine::machine& described, std::uint32_t element_by
   return of(bench::loads_on_sim(described, element_bytes, elements, check_signals));
 }
 
-// Each copy is (from, to, bytes, stream).
+// Simulates copies. Each copy is a tuple (from, to, bytes, stream).
 double simulate_copies(
     const machine::machine& described,
     const std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t, std::uint32_t>>&

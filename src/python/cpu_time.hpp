@@ -5,8 +5,8 @@
 
 namespace interlace::python {
 
-// The processor time of all threads of this process so far, in user and system mode. A simulation
-// has a process of its own.
+// The processor time of all threads of this process so far, in user mode and system mode. Each
+// simulation has its own process, so this is the simulation's time.
 inline double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -1,4 +1,4 @@
-// interlace._cuda: workloads, measurements and regions on this machine's GPUs.
+// The module interlace._cuda: workloads, measurements and regions on this machine's GPUs.
 #include <cuda_runtime.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -147,7 +147,8 @@ NB_MODULE(_cuda, module) {
   // NOLINTNEXTLINE(google-build-using-namespace): the macro puts this body outside of it
   using namespace interlace::python;
   module.doc() = "Workloads, measurements and regions on this machine's GPUs.";
-  (void)nanobind::module_::import_("interlace._core");  // it translates errors for both modules
+  // The module _core translates errors for both modules.
+  (void)nanobind::module_::import_("interlace._core");
   module.def("device_info", &device_info, "GPUs, their name, and the versions of driver and CUDA.");
   module.def("nccl_version", &interlace::run::nccl_version, nb::arg("candidates"),
              "Loads NCCL from these files, unless it is loaded. Returns its version.");

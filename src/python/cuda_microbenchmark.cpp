@@ -19,7 +19,7 @@ namespace interlace::python {
 
 namespace {
 
-// The seconds of an epoch in each repeat, and the epoch's payload.
+// A pair: the seconds of an epoch in each repeat, and the payload of an epoch.
 using timed = std::pair<std::vector<double>, std::uint64_t>;
 
 timed of(bench::kernel_times t) { return {std::move(t.time_s), t.payload}; }
@@ -52,7 +52,7 @@ std::optional<std::vector<double>> measure_store_wire(std::uint32_t element_byte
   return bench::store_wire_on_cuda(element_bytes, elements, together, {epochs, repeats});
 }
 
-// Each copy is (from, to, bytes, stream).
+// Measures copies. Each copy is a tuple (from, to, bytes, stream).
 std::vector<double> measure_streams(
     const std::vector<std::tuple<int, int, std::uint64_t, std::uint32_t>>& copies, bool by_host,
     std::uint32_t repeats) {

@@ -30,8 +30,8 @@ CUstream_st* stream_at(std::uintptr_t pointer) { return reinterpret_cast<CUstrea
 
 std::uintptr_t number_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
-// The callable takes and returns bytes. This function calls and releases it while it holds the
-// interpreter's lock.
+// Makes a gather function from a Python callable. The callable takes bytes and returns a list of
+// bytes. The gather function holds the interpreter's lock while it calls and releases the callable.
 all_gather gather_from(nb::callable function) {
   const std::shared_ptr<nb::callable> kept(new nb::callable(std::move(function)),
                                            [](nb::callable* f) {

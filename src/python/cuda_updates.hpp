@@ -1,4 +1,4 @@
-// Measurements of scattered updates, as functions of the module _cuda. interlace bench updates
+// Measurements of scattered updates, as functions of the module _cuda. `interlace bench updates`
 // calls them.
 #pragma once
 

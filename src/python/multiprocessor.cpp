@@ -14,7 +14,7 @@ namespace interlace::python {
 
 namespace {
 
-// Calls f with the microbenchmarks on the machine.
+// Calls f with the microbenchmarks of the machine.
 template <class F>
 double simulated(const machine::machine& described, const F& f) {
   const nb::gil_scoped_release release;

@@ -1,4 +1,5 @@
-// The parameters of a problem's `make` (interlace/workload/problem.hpp), as Python passes them.
+// The parameters of a problem's `make` (interlace/workload/problem.hpp), in the form in which
+// Python passes them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -32,7 +33,7 @@ struct argument_of<array_view<T, Rank>> {
   }
 };
 
-// The type that a module's function takes for a parameter of `make`, and the conversion of that
+// The type that a module's function takes for a parameter of `make`, and the conversion from that
 // type to the parameter.
 template <class Parameter>
 using argument_type = typename argument_of<std::remove_cvref_t<Parameter>>::type;
@@ -42,12 +43,12 @@ Problem problem_of(argument_type<Parameter>... data) {
   return Problem::make(argument_of<std::remove_cvref_t<Parameter>>::made(data)...);
 }
 
-// The indices of the names of a problem's arguments.
+// Indices into the names of a problem's arguments.
 template <class Problem>
 using argument_places = std::make_index_sequence<Problem::arguments.size()>;
 
-// The documentation of a function that runs a problem. `where` names the place where the problem
-// runs; it can be empty.
+// The documentation of a function that runs a problem. `where` says where the problem runs. It can
+// be empty.
 template <class Problem>
 std::string documentation(const char* where = "") {
   return std::string("Run ") + Problem::summary + where + "; the result as a dict.";

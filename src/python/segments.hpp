@@ -23,9 +23,9 @@
 
 namespace interlace::python {
 
-// For each file, its descriptor and its name.
+// For each file, a pair of its descriptor and its name.
 using file_list = std::vector<std::pair<int, std::string>>;
-// For each segment: file, offset in the file, bytes, address, GPU or -1, and tensor.
+// For each segment, a tuple of file, offset in the file, bytes, address, GPU (or -1), and tensor.
 using segment_list = std::vector<
     std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, std::uintptr_t, int, std::uint32_t>>;
 
@@ -51,7 +51,7 @@ inline std::vector<checkpoint::segment> segments_of(const segment_list& list) {
 }
 
 // `progress` is None or a function that takes the number of bytes so far. It must outlive the
-// options. Signals are handled during the transfer.
+// options. The transfer handles signals from time to time.
 inline checkpoint::transfer_options transfer_options_of(std::uint32_t threads, bool checksums,
                                                         const nanobind::object& progress) {
   checkpoint::transfer_options options;
@@ -65,8 +65,8 @@ inline checkpoint::transfer_options transfer_options_of(std::uint32_t threads, b
   return options;
 }
 
-// A reader, with the Python function to which it reports progress. `Ring` has a function slots(),
-// the carrier, and is made before the reader.
+// A reader, together with the Python function to which the reader reports progress. `Ring` must
+// have a function slots(), which returns the carrier. The ring is made before the reader.
 template <class Ring>
 class bound_reader {
  public:
@@ -106,7 +106,7 @@ class bound_reader {
   void close() {
     if (closed_.exchange(true)) return;
     const nanobind::gil_scoped_release release;
-    if (reader_) reader_->close();  // this ends the calls of other threads
+    if (reader_) reader_->close();  // closing the reader ends the calls of other threads
     const std::lock_guard lock(used_);
     ring_.reset();
   }
@@ -121,10 +121,10 @@ class bound_reader {
   std::unique_ptr<Ring> ring_;
   std::unique_ptr<checkpoint::reader> reader_;
   std::atomic<bool> closed_{false};
-  std::shared_mutex used_;  // calls hold it shared; it is destroyed before the ring
+  std::shared_mutex used_;  // calls hold it shared; close() holds it alone to destroy the ring
 };
 
-// Binds the functions that all readers have. Their constructors differ.
+// Binds the functions that all readers have. The constructors differ, so each module binds its own.
 template <class Reader>
 void bind_reader(nanobind::class_<Reader>& bound) {
   namespace nb = nanobind;

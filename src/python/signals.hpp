@@ -5,7 +5,8 @@
 
 namespace interlace::python {
 
-// Raises the exception of a Python signal handler, which is mainly KeyboardInterrupt for Ctrl-C.
+// Runs pending Python signal handlers. If a handler raises an exception, throws it. This is mainly
+// KeyboardInterrupt for Ctrl-C.
 inline void check_signals() {
   const nanobind::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw nanobind::python_error();

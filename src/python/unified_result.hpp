@@ -1,5 +1,5 @@
-// Conversions for programs that see several GPUs as one: requests from Python, and results for
-// Python.
+// Conversions for programs that see several GPUs as one. They convert requests from Python, and
+// results for Python.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -14,14 +14,15 @@
 namespace interlace::python {
 
 // If `pages` is empty, each array has its own placement, unless the mechanism moves pages. With
-// "own", each array has its own placement even if pages move. Throws usage_error.
+// "own", each array has its own placement even if pages move. Throws usage_error for other names
+// that are not valid.
 run::unified_request unified_request_of(std::uint32_t gpus, const std::string& pages,
                                         const std::string& blocks);
 
-// An array that owns the values.
+// A Python array that owns the values.
 nanobind::ndarray<nanobind::numpy, float, nanobind::ndim<1>> array_of(std::vector<float> values);
 
-// The keys are time_s, cpu_s, link_bytes, loads, decisions and values.
+// A dictionary of the result. The keys are time_s, cpu_s, link_bytes, loads, decisions and values.
 nanobind::dict unified_result(run::unified_result result, double cpu_s);
 
 }  // namespace interlace::python

@@ -12,12 +12,13 @@ namespace interlace::python {
 
 class workload_library {
  public:
-  // The library stays loaded until the process ends, because results point into it. Throws
-  // usage_error if the file is not such a library, or was built for another version of Interlace.
+  // Loads a library. The library stays loaded until the process ends, because results point into
+  // it. Throws usage_error if the file is not such a library, or if it was built for another
+  // version of Interlace.
   explicit workload_library(const std::string& path);
 
-  // Throws the errors of `make`, and nanobind::type_error for arguments that `make` does not take.
-  // Arrays are not copied, so `data` must outlive the problem.
+  // Makes a problem. Throws the errors of `make`, and nanobind::type_error for arguments that
+  // `make` does not take. Arrays are not copied, so `data` must outlive the problem.
   std::unique_ptr<run::module_problem> problem(const nanobind::args& data) const;
 
  private:
@@ -25,11 +26,10 @@ class workload_library {
   const run::module_description* of_ = nullptr;
 };
 
-// Whether a Python signal handler raised an exception. Python's error is then set.
+// Whether a Python signal handler raised an exception. If so, Python's error is set.
 bool interrupted() noexcept;
 
-// Throws the error with which a call into a library ended. It can be called with or without the
-// GIL.
+// Throws the error with which a call into a library ended. The caller may hold the GIL or not.
 void check(const run::outcome& ended);
 
 }  // namespace interlace::python

@@ -1,4 +1,4 @@
-// Functions of the module _core that run workloads on the host and the simulated node.
+// Functions of the module _core that run workloads on the host node and the simulated node.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -19,10 +19,11 @@
 
 namespace interlace::python {
 
-// The type of the dictionary in the type stub.
+// The type of the result dictionary in the type stub.
 using result_dict = nanobind::typed<nanobind::dict, nanobind::str, nanobind::any>;
 
-// Runs `host()` or `sim(machine)`, as the node's name says. Also returns the processor time.
+// Calls `host()` or `sim(machine)`, depending on the name of the node. Also returns the processor
+// time.
 template <class Host, class Sim>
 auto run_on(const std::string& node, const machine::machine* described, const Host& host,
             const Sim& sim) {

@@ -1,4 +1,5 @@
-// The search: coarse to fine, by successive elimination.
+// The search. It measures a coarse grid first and a finer one around the best points, and it
+// eliminates candidates step by step.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -14,10 +15,11 @@ namespace interlace {
 namespace {
 
 constexpr std::size_t coarse_stride = 4;   // number of grid steps between points of the first round
-constexpr std::size_t most_finalists = 6;  // the most finalists besides the controls
-constexpr std::uint32_t least_rounds = 3;  // the fewest rounds of finalists that have a deviation
-constexpr double explained = 3;            // the unit is the standard deviation of single samples
-constexpr double decided = 2;              // the unit is the standard error of medians
+constexpr std::size_t most_finalists = 6;  // most finalists, not counting the controls
+// The least number of rounds of finalists from which a deviation can be computed.
+constexpr std::uint32_t least_rounds = 3;
+constexpr double explained = 3;  // in standard deviations of single samples
+constexpr double decided = 2;    // in standard errors of medians
 // No more rounds are needed once medians have this relative precision.
 constexpr double precision = 0.01;
 
@@ -27,15 +29,15 @@ std::string percent(double part) {
   return text;
 }
 
-// Returns the reason why a slower candidate is dropped, with how much slower it is. Differences up
-// to `noise` may be chance.
+// Returns the reason why a slower candidate is dropped, and says how much slower it is. Differences
+// up to `noise` can be chance.
 std::string behind_text(double behind, const char* what, double noise, const char* source) {
   std::string text = percent(behind) + " above " + what;
   if (noise > 0) text += ", of which " + std::string(source) + " explain " + percent(noise);
   return text;
 }
 
-// The standard deviation; 0 for fewer than two values.
+// The standard deviation, or 0 for fewer than two values.
 double deviation(const std::vector<double>& values) {
   if (values.size() < 2) return 0;
   const auto count = static_cast<double>(values.size());
@@ -45,10 +47,10 @@ double deviation(const std::vector<double>& values) {
   return std::sqrt(sum / (count - 1));
 }
 
-// A point of a family's grid with its measurements.
+// A point of a family's grid, with its measurements.
 struct point {
   std::size_t family = 0;
-  std::vector<std::size_t> at;  // one for each axis
+  std::vector<std::size_t> at;  // index on each axis
   tune_measured known;
   bool impossible = false;
   double best_s = 0;       // shortest time of all samples
@@ -60,7 +62,7 @@ struct point {
 };
 
 struct family_state {
-  std::size_t first = 0;  // index of the family's first point
+  std::size_t first = 0;  // index of the first point of the family
   std::size_t points = 1;
   // For each axis, the distance to the neighbours that are measured next.
   std::vector<std::size_t> strides;
@@ -129,7 +131,8 @@ class search {
     return space_.families[family].axes[axis].values;
   }
 
-  // The points at every fourth value of each axis and at its last value. The families take turns.
+  // The points at every fourth value of each axis, and at the last value of each axis. The families
+  // take turns.
   std::vector<std::size_t> coarse_points() const {
     std::vector<std::vector<std::size_t>> found(families_.size());
     for (std::size_t i = 0; i < points_.size(); ++i) {
@@ -156,7 +159,7 @@ class search {
     return found;
   }
 
-  // The unmeasured points around a point, at a distance of one stride on some axes.
+  // The unmeasured points around a point. On each axis, their distance is zero or one stride.
   std::vector<std::size_t> new_neighbours(std::size_t centre) const {
     const point& p = points_[centre];
     const family_state& state = families_[p.family];
@@ -182,8 +185,9 @@ class search {
     return found;
   }
 
-  // Estimates how many times faster than a family's best point an unmeasured point can be at most.
-  // Such a point lies between points of the last grid, whose strides were twice the current ones.
+  // Estimates a bound for an unmeasured point: how many times faster than the family's best point
+  // it can be at most. Such a point lies between points of the last grid, whose strides were twice
+  // the current strides.
   double reach(const point& p) const {
     double factor = 1;
     for (std::size_t a = 0; a < p.at.size(); ++a) {
@@ -324,7 +328,8 @@ class search {
 
   bool possible(std::size_t i) const { return points_[i].measured() && !points_[i].impossible; }
 
-  // The point with the lowest median. Among equal points a control wins, then the first point.
+  // The point with the lowest median. If several points have it, a control wins, and otherwise the
+  // first of these points.
   template <class Median>
   std::optional<std::size_t> lowest(const std::vector<std::size_t>& which, Median median) const {
     std::optional<std::size_t> found;
@@ -414,7 +419,7 @@ class search {
   }
 
   double error_between(std::size_t a, std::size_t b) const {
-    // This avoids std::hypot: libraries that are built with glibc 2.35 would then need that
+    // std::hypot is avoided, because libraries that are built with glibc 2.35 would then need that
     // version.
     const auto squared = [&](std::size_t k) { return points_[k].error_s * points_[k].error_s; };
     return decided * std::sqrt(squared(a) + squared(b));
@@ -424,8 +429,8 @@ class search {
   void compare(std::vector<std::size_t>& finalists) {
     const std::uint32_t most = std::max(rules_.most_rounds, least_rounds);
     while (final_rounds_ < most) {
-      // Each round begins with a different finalist, so that no finalist always follows the same
-      // other one.
+      // Each round begins with a different finalist, so that a finalist does not always run after
+      // the same other finalist.
       std::vector<std::size_t> turn = finalists;
       const auto shift = static_cast<std::ptrdiff_t>(final_rounds_ % turn.size());
       std::rotate(turn.begin(), turn.begin() + shift, turn.end());
@@ -440,9 +445,10 @@ class search {
     }
   }
 
-  // Computes the median of the final samples and the median's standard error. The error is 1.25
-  // times the standard error of the mean, from the deviations within rounds. If deviations between
-  // rounds are larger, these are used, because all samples of one round can share a deviation.
+  // Computes the median of the final samples, and the standard error of this median. The error is
+  // 1.25 times the standard error of the mean, computed from the deviations within rounds. If the
+  // deviations between rounds are larger, the function uses those, because all samples of one round
+  // can share a deviation.
   void evaluate(point& p) const {
     std::vector<double> medians;
     double within = 0;

@@ -35,7 +35,7 @@ static void load_all(void) {
   int gpus = 0;
   int place = 0;
   void* library = NULL;
-  /* The library words why a driver is missing or too old. */
+  /* The library has the sentence that says why a driver is missing or too old. */
   if (interlace_memory_place(&place, sizeof place, &place) == INTERLACE_NO_GPU) {
     (void)snprintf(sentence, sizeof sentence, "%s", interlace_last_error());
     reason = sentence;

@@ -1,7 +1,7 @@
-/* The functions of the CUDA driver that the module calls itself: memory of other processes, and
- * streams. interlace/copy.h has copies, events and places of memory. The driver is loaded when it
- * is needed, so that nothing links CUDA. Types and values are those of the driver API of CUDA 12.0.
- */
+/* The functions of the CUDA driver that the module calls itself, for memory of other processes
+ * and for streams. interlace/copy.h has copies, events and places of memory. The driver is
+ * loaded when it is needed, so the module does not link CUDA. Types and values are those of the
+ * driver API of CUDA 12.0. */
 #ifndef INTERLACE_UCX_DRIVER_H
 #define INTERLACE_UCX_DRIVER_H
 
@@ -25,7 +25,7 @@ enum { driver_success = 0 };
 enum { ipc_lazy_peer_access = 1 };
 enum { stream_non_blocking = 1 };
 
-/* The driver's description of an address. */
+/* What the driver says about an address. */
 enum { memory_of_gpu = 2 };
 typedef struct memory_facts {
   unsigned type;
@@ -50,16 +50,16 @@ typedef struct driver_calls {
   int (*stream_synchronize)(struct CUstream_st*);
 } driver_calls;
 
-/* The driver of the process, or null if there are no GPUs. In that case `*why` is a sentence
- * without its end. Thread-safe. */
+/* The driver of the process, or null if there are no GPUs. `*why` is then a sentence without its
+ * end. Thread-safe. */
 const driver_calls* find_driver(const char** why);
 
-/* Makes the primary context of a GPU the thread's current context, until `leave_gpu`. Returns 0 on
- * failure. */
+/* Makes the primary context of a GPU the thread's current context, until `leave_gpu` is called.
+ * Returns 0 on failure. */
 int enter_gpu(const driver_calls* driver, int gpu);
 void leave_gpu(const driver_calls* driver);
 
-/* Returns 0 if the driver does not know the address. */
+/* Asks the driver about an address. Returns 0 if the driver does not know the address. */
 int look_at_memory(const driver_calls* driver, device_address address, memory_facts* found);
 
 #endif

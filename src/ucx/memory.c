@@ -10,7 +10,7 @@
 
 enum { most_idle_mappings = 256 };
 
-/* The contents of a key, for any process of the machine. */
+/* The contents of a key. Any process of the machine can read it. */
 typedef struct packed_key {
   uint64_t process;
   uint64_t allocation;
@@ -63,8 +63,8 @@ static int overlaps(const mapping* one, const packed_key* key) {
          key->base < one->base + one->bytes;
 }
 
-/* Closes mappings of memory that its process has freed since, and those idle for the longest time.
- */
+/* Closes mappings of memory that the other process has freed, and mappings that have been idle
+ * for the longest time. */
 static void close_idle(const driver_calls* driver, const packed_key* key) {
   mapping *one, *next;
   unsigned idle = 0;
@@ -138,7 +138,8 @@ static ucs_status_t query(uct_md_h md, uct_md_attr_v2_t* told) {
   return UCS_OK;
 }
 
-/* The key says whether the memory can be shared. If not, UCX uses another transport for it. */
+/* Makes a key, which says whether the memory can be shared. If not, UCX uses another transport
+ * for this memory. */
 static ucs_status_t register_memory(uct_md_h md, void* address, size_t bytes,
                                     const uct_md_mem_reg_params_t* params, uct_mem_h* registered) {
   const char* why = NULL;

@@ -1,7 +1,7 @@
-/* A transport of UCX over the copy engine, as a plugin that UCX loads by UCX_PLUGIN_PATH: UCX_TLS
- * names it "interlace". The idea, multi-path transfers beneath the messages of unmodified MPI
- * programs, is that of A. Sojoodi et al., Accelerating Intra-Node GPU-to-GPU Communication Through
- * Multi-Path Transfers with CUDA Graphs, section 4. */
+/* A transport of UCX over the copy engine. UCX loads it as a plugin by UCX_PLUGIN_PATH, and
+ * UCX_TLS calls it "interlace". Multi-path transfers beneath the messages of unmodified MPI
+ * programs are an idea of A. Sojoodi et al., Accelerating Intra-Node GPU-to-GPU Communication
+ * Through Multi-Path Transfers with CUDA Graphs, section 4. */
 #include <dlfcn.h>
 #include <interlace/copy.h>
 #include <libgen.h>
@@ -16,8 +16,9 @@
 #include "memory.h"
 #include "transport.h"
 
-/* The module uses structures of UCX that are not part of its public interface and differ between
- * versions. UCX reports its version in libucp, next to the library that loaded this one. */
+/* Checks the version of UCX. The module uses structures of UCX that are not part of its public
+ * interface and that differ between versions. UCX reports its version in libucp, which is next
+ * to the library that loaded this module. */
 static int has_version(unsigned* major, unsigned* minor) {
   void (*tell)(unsigned*, unsigned*, unsigned*) = NULL;
   char folder[PATH_MAX], file[PATH_MAX + sizeof("/libucp.so.0")];

@@ -16,10 +16,10 @@
 
 static const char device_name[] = "gpus";
 
-/* The estimates by which UCX compares transports and protocols. They do not change copies. The
- * bandwidth is slightly more than UCX's estimate for copies between processes of the host. With
- * less, UCX would stage CUDA memory in host memory; with much more, it would send host memory
- * through GPUs. */
+/* The estimates by which UCX compares transports and protocols. They do not change the copies.
+ * The bandwidth is slightly higher than UCX's estimate for copies between processes of the host.
+ * If it were lower, UCX would stage CUDA memory in host memory. If it were much higher, UCX
+ * would send host memory through GPUs. */
 typedef struct estimates {
   double bandwidth;
   double latency;
@@ -55,7 +55,7 @@ typedef struct operation {
   uint64_t number;
 } operation;
 
-/* The copies between two GPUs, one after another. */
+/* The copies between two GPUs. They run one after another. */
 typedef struct route {
   ucs_list_link_t link; /* list of routes with copies in flight */
   struct CUstream_st* stream;
@@ -63,7 +63,7 @@ typedef struct route {
   ucs_queue_head_t under_way;
 } route;
 
-/* A request to be notified when all copies up to a number are complete. */
+/* A request for a notification when all copies up to a given number are complete. */
 typedef struct flush {
   ucs_list_link_t link;
   uct_completion_t* completion;
@@ -182,8 +182,8 @@ static void complete(interlace_iface_t* iface, operation* one, ucs_status_t stat
   ucs_list_head_init(&ended);
   --iface->outstanding;
   end(one);
-  /* A completion may start a flush, which must not wait for this operation, so the list is handled
-   * first. */
+  /* A completion can start a new flush, which must not wait for this operation. The list is
+   * therefore handled first. */
   ucs_list_for_each_safe(waiting, next, &iface->flushes, link) {
     if (waiting->number < number || --waiting->left != 0) continue;
     ucs_list_del(&waiting->link);
@@ -207,7 +207,8 @@ static unsigned progress(uct_iface_h of) {
       const int failure = interlace_event_done(first->end, &done) != INTERLACE_SUCCESS;
       if (!failure && !done) break;
       (void)ucs_queue_pull_non_empty(&way->under_way);
-      /* A completion may post the next operation, which is then the route's first one again. */
+      /* A completion can post the next operation. That operation is then the route's first one
+       * again. */
       if (ucs_queue_is_empty(&way->under_way)) ucs_list_del(&way->link);
       complete(iface, first, failure ? failed("a message") : UCS_OK);
       ++count;
@@ -290,8 +291,8 @@ static ucs_status_t query(uct_iface_h of, uct_iface_attr_t* told) {
   told->device_addr_len = sizeof(uint64_t);
   told->cap.flags = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PENDING |
                     UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_ZCOPY |
-                    /* Wrong addresses are refused. A copy that fails, for example because the other
-                     * process has ended, completes with an error. */
+                    /* The transport refuses wrong addresses. A copy that fails, for example
+                     * because the other process has ended, completes with an error. */
                     UCT_IFACE_FLAG_ERRHANDLE_ZCOPY_BUF | UCT_IFACE_FLAG_ERRHANDLE_REMOTE_MEM |
                     UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE;
   told->cap.put.max_zcopy = SIZE_MAX;
@@ -397,7 +398,8 @@ static UCS_CLASS_DEFINE_NEW_FUNC(
     interlace_iface_t, uct_iface_t, uct_md_h, uct_worker_h, const uct_iface_params_t*,
     const uct_iface_config_t*) static UCS_CLASS_DEFINE_DELETE_FUNC(interlace_iface_t, uct_iface_t)
 
-    /* One device: all GPUs that the process sees, if there are at least two. */
+    /* There is one device. It stands for all GPUs that the process sees, if there are at least
+     * two. */
     static ucs_status_t
     query_devices(uct_md_h md, uct_tl_device_resource_t** devices, unsigned* count) {
   const char* why = NULL;
