@@ -86,6 +86,9 @@ using all_gather = std::function<std::vector<std::string>(const std::string& own
 struct group_options {
   // The longest wait in seconds, on a device or for a message of another process.
   double deadline_s = 10;
+  // Whether `interlace ps` shows the group. A thread of the process answers `interlace ps`, and
+  // SIGQUIT unless the program uses that signal.
+  bool shown = true;
 };
 
 // The GPUs that hold replicas. Copies of this object refer to the same group. The group lives as

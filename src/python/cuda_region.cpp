@@ -51,14 +51,17 @@ all_gather gather_from(nb::callable function) {
 
 group local_group(const std::optional<std::vector<int>>& ordinals, double deadline_s) {
   const nb::gil_scoped_release release;
-  return ordinals ? group::local(*ordinals, {deadline_s}) : group::all({deadline_s});
+  // The package shows its groups itself.
+  const group_options options{.deadline_s = deadline_s, .shown = false};
+  return ordinals ? group::local(*ordinals, options) : group::all(options);
 }
 
 group joined_group(std::uint32_t rank, std::uint32_t size, int ordinal, nb::callable gather,
                    double deadline_s) {
   all_gather all = gather_from(std::move(gather));
   const nb::gil_scoped_release release;
-  return group::join(rank, size, ordinal, std::move(all), {deadline_s});
+  return group::join(rank, size, ordinal, std::move(all),
+                     {.deadline_s = deadline_s, .shown = false});
 }
 
 // A region that can be closed while Python still holds a reference to it.

@@ -1,10 +1,17 @@
 // Programs use regions with kernels of their own: plain __global__ functions and streams.
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/processes.hpp"
 #include "gpu.hpp"
 #include "interlace/cuda/check.hpp"
 #include "interlace/cuda/memory/memory.hpp"
@@ -423,6 +430,55 @@ TEST(region_deadline, a_wait_can_be_asked_for_before_its_deadline) {
   EXPECT_TRUE(asked.starts_with("GPU 0 waits for chunk 0 of region 0, whose counter is 0 and not "))
       << asked;
   EXPECT_THROW(p.finish(), device_error);
+}
+
+// What `interlace ps` is told by this process.
+std::string told_by(const std::filesystem::path& socket_of_this_process) {
+  const descriptor asker(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = socket_of_this_process;
+  std::copy_n(path.begin(), std::min(path.size(), sizeof(address.sun_path) - 1),
+              std::begin(address.sun_path));
+  if (connect(asker.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return {};
+  }
+  std::string text;
+  char some[4096];
+  for (ssize_t n = 0; (n = read(asker.get(), some, sizeof(some))) > 0;) text.append(some, n);
+  return text;
+}
+
+TEST(region_deadline, interlace_ps_shows_a_region_that_hangs) {
+  INTERLACE_NEED_GPUS(2);
+  std::string folder = "/tmp/region-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const char* before = std::getenv("XDG_RUNTIME_DIR");
+  const std::string kept = before != nullptr ? before : "";
+  setenv("XDG_RUNTIME_DIR", folder.c_str(), 1);
+  const std::filesystem::path name =
+      folder + "/interlace-ps/" + std::to_string(getpid()) + ".socket";
+  {
+    program p(2, program::make_spec("copy-engine", 20'000, 2048), 0.1);
+    p.enqueue_all(0);
+    p.enqueue_all(1, fault::all_stall);
+    std::string told;
+    for (int k = 0; k < 50 && told.find("waits for") == std::string::npos; ++k)
+      told = told_by(name);
+    EXPECT_NE(told.find("a group of 2 devices, of which this process has 0, 1"), std::string::npos)
+        << told;
+    EXPECT_NE(
+        told.find("region 0: device 1 has begun 2 epochs and exchanged 2; the last call was "),
+        std::string::npos)
+        << told;
+    EXPECT_NE(told.find("GPU 0 waits for chunk 0 of region 0, whose counter is 0 and not "),
+              std::string::npos)
+        << told;
+    EXPECT_THROW(p.finish(), device_error);
+  }
+  EXPECT_EQ(told_by(name), "");  // the group has ended
+  before != nullptr ? setenv("XDG_RUNTIME_DIR", kept.c_str(), 1) : unsetenv("XDG_RUNTIME_DIR");
+  std::filesystem::remove_all(folder);
 }
 
 TEST(region_deadline, work_in_front_of_an_epoch_takes_its_time) {

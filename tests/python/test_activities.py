@@ -6,6 +6,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -257,9 +258,14 @@ with shown(lambda: Activity("y")):
 
 
 def test_many_files_other_threads_and_children_change_nothing(folder: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", MANY], capture_output=True, text=True, timeout=SECONDS, check=False
-    )
+    words = [
+        sys.executable,
+        "-W",
+        "ignore::DeprecationWarning",
+        "-c",
+        MANY,
+    ]  # of forks, from 3.12 on
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert _sockets(folder) == []  # the end of the process removed its socket
 
@@ -295,6 +301,55 @@ def test_a_program_under_run_is_told() -> None:
         ran.stdin.write("\n")
         ran.stdin.close()
         ran.wait(SECONDS)
+
+
+IN_CPP = """
+#include <cstdio>
+#include "base/activities.hpp"
+int main() {
+  const double since = interlace::seconds_now() - 61;
+  const interlace::shown_activity one([since] {
+    return interlace::activity{"a group of 2 devices", since, "region 'a': x\\ny\\x1b[2J"};
+  });
+  std::puts("begun");
+  std::fflush(stdout);
+  std::getchar();
+}
+"""
+
+
+def test_programs_in_cpp_tell_the_same(tmp_path: Path) -> None:
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler")
+    root = Path(__file__).resolve().parents[2]
+    source, program = tmp_path / "program.cpp", tmp_path / "program"
+    source.write_text(IN_CPP)
+    sources = [root / "src/base" / name for name in ("activities.cpp", "processes.cpp")]
+    subprocess.run(
+        [compiler, "-std=c++20", f"-I{root}/src", f"-I{root}/include", "-o", program, source,
+         *sources, "-pthread"],
+        check=True, timeout=300,
+    )  # fmt: skip
+    with subprocess.Popen(
+        [program, "one word", "\x1b]0;a"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGQUIT, signal.SIG_DFL),
+    ) as ran:  # fmt: skip
+        assert ran.stdin and ran.stdout and ran.stderr  # noqa: PT018
+        assert ran.stdout.readline() == "begun\n"
+        lines = lines_of(ask_all())
+        assert lines == [
+            f"process {ran.pid}: {program} one word \\x1b]0;a",
+            "  a group of 2 devices, for 1 min 1 s",
+            "    region 'a': x",
+            "    y\\x1b[2J",
+        ]
+        ran.send_signal(signal.SIGQUIT)
+        assert [ran.stderr.readline().rstrip("\n") for _ in lines] == lines
+        ran.stdin.close()
+        assert ran.wait(SECONDS) == 0
+    assert ask_all() == []
 
 
 def test_the_command_prints_lines_and_json(run: Run, tmp_path: Path) -> None:

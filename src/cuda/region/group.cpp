@@ -72,6 +72,7 @@ group_state::group_state(std::vector<int> ordinals, const group_options& o)
   for (const int gpu : ordinals_) require_gpu(gpu);
   enable_peer_access(ordinals_);
   for (std::uint32_t d = 0; d < devices(); ++d) local_.push_back(d);
+  show();
 }
 
 group_state::group_state(std::uint32_t rank, std::uint32_t size, int ordinal, all_gather gather,
@@ -117,7 +118,10 @@ group_state::group_state(std::uint32_t rank, std::uint32_t size, int ordinal, al
     }
     return std::string();
   });
-  if (size == 1) return;
+  if (size == 1) {
+    show();
+    return;
+  }
   processes_ = std::make_unique<peer_processes>(rank, paths, *meeting,
                                                 std::chrono::duration<double>(deadline_s()));
   // All processes must be connected before any of them removes its socket.
@@ -139,6 +143,7 @@ group_state::group_state(std::uint32_t rank, std::uint32_t size, int ordinal, al
                            if (look(false)) ++rounds;
                            if (rounds > rounds_until_told) (void)look(true);
                          }});
+  show();
 }
 
 group_state::~group_state() = default;
@@ -276,6 +281,28 @@ std::string group_state::waits() const {
     std::this_thread::sleep_for(between_rounds);
   }
   return {};
+}
+
+// Shows the group to `interlace ps`.
+void group_state::show() {
+  if (!options_.shown) return;
+  std::string what =
+      "a group of " + std::to_string(devices()) + " devices, of which this process has ";
+  for (const std::uint32_t d : local_)
+    what += (d == local_.front() ? "" : ", ") + std::to_string(d);
+  shown_ = std::make_unique<shown_activity>([this, what, since = seconds_now()] {
+    activity shown{.what = what, .since = since};
+    {
+      const std::lock_guard lock(mutex_);
+      for (const group_member* m : members_) shown.note += m->calls();
+    }
+    try {
+      shown.note += waits();
+    } catch (const device_error& e) {
+      shown.note += e.what();
+    }
+    return shown;
+  });
 }
 
 void group_state::synchronize(std::uint32_t device, cudaStream_t stream,

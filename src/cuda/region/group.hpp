@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/activities.hpp"
 #include "base/processes.hpp"
 #include "interlace/cuda/region/exchange.hpp"
 #include "interlace/region.hpp"
@@ -41,6 +42,8 @@ class group_member {
   // Describes a late chunk as a sentence. `expired` says whether the wait for the chunk has passed
   // the deadline or still continues.
   virtual std::string describe(const wait_failure& late, bool expired) const = 0;
+  // The calls of begin and of exchange so far: a line for each device of this process.
+  virtual std::string calls() const = 0;
 };
 
 class group_state {
@@ -111,6 +114,7 @@ class group_state {
   void fail(const std::string& sentence, bool tells) const;
   std::optional<std::vector<counter>> progress() const;
   std::string late_chunk(bool expired) const;
+  void show();
 
   group_options options_;
   std::uint32_t rank_ = 0;
@@ -127,8 +131,9 @@ class group_state {
       looking_;
   mutable std::string failure_;  // the first failure
   mutable std::mutex messages_;
-  // Declared last, because its thread uses the other members.
+  // Declared last, because their threads use the other members.
   std::unique_ptr<peer_processes> processes_;
+  std::unique_ptr<shown_activity> shown_;
 };
 
 }  // namespace interlace::cuda

@@ -303,6 +303,17 @@ std::string shared_region::describe(const wait_failure& late, bool expired) cons
   return expired ? describe_failure(late, words()) : describe_wait(late, words());
 }
 
+std::string shared_region::calls() const {
+  std::string lines;
+  for (const std::uint32_t d : group_->local_devices()) {
+    lines += label_ + ": device " + std::to_string(d) + " has begun " +
+             std::to_string(calls_[d].begun.load()) + " epochs and exchanged " +
+             std::to_string(calls_[d].exchanged.load()) + "; the last call was " +
+             duration_text(seconds_now() - last_call_.load()) + " ago\n";
+  }
+  return lines;
+}
+
 void shared_region::release() noexcept {
   int before = 0;
   INTERLACE_CUDA_LOG(cudaGetDevice(&before));
@@ -461,6 +472,7 @@ barrier_arguments shared_region::barrier(const side& s) const {
 void shared_region::begin(std::uint32_t device, cudaStream_t stream) {
   side& s = side_of(device);
   group_->check();
+  last_call_ = seconds_now();
   if (s.begun) {
     throw model_error(label_ + " begins an epoch on device " + std::to_string(device) +
                       ", where one has begun; exchange first");
@@ -474,6 +486,7 @@ void shared_region::begin(std::uint32_t device, cudaStream_t stream) {
   const bool loaded = s.moved || s.capture != 0;
   how_->begin(state_, s, loaded);
   s.begun = true;
+  calls_[device].begun.fetch_add(1, std::memory_order_relaxed);
   if (s.capture == 0 && !s.epochs.empty()) {
     INTERLACE_CUDA_CHECK(cudaEventRecord(s.epochs[s.enqueued % s.epochs.size()].begun, stream));
   }
@@ -482,6 +495,7 @@ void shared_region::begin(std::uint32_t device, cudaStream_t stream) {
 void shared_region::exchange(std::uint32_t device, cudaStream_t stream) {
   side& s = side_of(device);
   group_->check();
+  last_call_ = seconds_now();
   if (!s.begun) {
     throw model_error(label_ + " is exchanged on device " + std::to_string(device) +
                       ", where no epoch has begun; call begin before the kernel that writes it");
@@ -508,6 +522,7 @@ void shared_region::exchange(std::uint32_t device, cudaStream_t stream) {
   }
   s.parity ^= 1U;
   s.begun = false;
+  calls_[device].exchanged.fetch_add(1, std::memory_order_relaxed);
   s.moved = s.moved || s.capture == 0;
 }
 

@@ -12,12 +12,14 @@
 #include <cuda_runtime.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/activities.hpp"
 #include "cuda/mechanism/region_mechanism.hpp"
 #include "cuda/memory/share.hpp"
 #include "cuda/region/failure.hpp"
@@ -45,6 +47,7 @@ class shared_region final : public group_member {
   std::optional<std::vector<counter>> progress() override;
   std::optional<wait_failure> late_chunk() const override;
   std::string describe(const wait_failure& late, bool expired) const override;
+  std::string calls() const override;
 
   const kernel::region_state& state() const { return state_; }
   const std::string& label() const { return label_; }
@@ -85,6 +88,12 @@ class shared_region final : public group_member {
     unsigned long long capture = 0;  // capture of the stream at begin; 0 if there was no capture
   };
 
+  // The calls that the program made for a device. Other threads read them.
+  struct counted_calls {
+    std::atomic<std::uint64_t> begun{0};
+    std::atomic<std::uint64_t> exchanged{0};
+  };
+
   // The number of the watched epoch that is running. Epochs are numbered from 1. The result is 0 if
   // no epoch is known to run.
   static std::size_t running(const side& s);
@@ -120,6 +129,8 @@ class shared_region final : public group_member {
   bool is_made_ = false;
   std::array<device_control*, max_devices> controls_{};
   std::vector<side> sides_;
+  std::array<counted_calls, max_devices> calls_{};
+  std::atomic<double> last_call_{seconds_now()};
 };
 
 }  // namespace interlace::cuda

@@ -1,0 +1,44 @@
+// Shows what this process does to `interlace ps`, as python/interlace/base/activities.py does in
+// Python programs.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace interlace {
+
+struct activity {
+  std::string what;    // for example "a group of 2 devices"
+  double since = 0;    // seconds since 1970
+  std::string note{};  // remarks, one on each line
+};
+
+// Seconds since 1970.
+double seconds_now();
+
+// A length of time for people, such as "3 s", "2 min 5 s" or "1 h 4 min".
+std::string duration_text(double seconds);
+
+// While this object exists, `interlace ps` shows an activity of this process, and SIGQUIT prints
+// the same to standard error where the program leaves that signal alone.
+//
+// A thread waits at a socket that only the process's user can open. It starts with the first
+// activity, ends with the last one, and costs nothing while nobody asks. A process that cannot have
+// a socket works all the same, but `interlace ps` does not show it.
+class shown_activity {
+ public:
+  // The thread calls `describe`. An exception from `describe` becomes a remark.
+  explicit shown_activity(std::function<activity()> describe);
+  // Waits until a call of `describe` that runs has ended.
+  ~shown_activity();
+  shown_activity(const shown_activity&) = delete;
+  shown_activity& operator=(const shown_activity&) = delete;
+  shown_activity(shown_activity&&) = delete;
+  shown_activity& operator=(shown_activity&&) = delete;
+
+ private:
+  std::function<activity()> describe_;
+};
+
+}  // namespace interlace
