@@ -1,9 +1,10 @@
 """A program in which each call of the driver fails once, or in which all calls fail from some
 call on.
 
-It runs with the stand-in libcuda.so.1 of tests/cpp/preload. Arguments: an action, and how many
-calls fail in each way (0: all). Prints one line of JSON: how many calls the action makes, how many
-failures were tried, what was said, and the findings.
+It runs with the stand-in libcuda.so.1 of tests/cpp/preload. Arguments: an action, how many calls
+fail in each way (0: all), and K/N: of these failures, every N-th from the K-th on. Prints one line
+of JSON: how many calls the action makes, how many failures were tried, what was said, and the
+findings.
 """
 
 from __future__ import annotations
@@ -338,6 +339,7 @@ def _clean() -> None:
 
 def main() -> None:
     name, sample = sys.argv[1], int(sys.argv[2])
+    first, step = map(int, sys.argv[3].split("/"))
     make = ACTIONS[name]
     if not name.startswith("run"):
         fake_gpus.stand_in()
@@ -355,16 +357,16 @@ def main() -> None:
         calls[warm] = int(counted)
     found: dict[str, Any] = {"calls": sum(calls.values()), "failures": 0, "said": {}}
     findings = []
-    for way in WAYS:
-        for warm, at in _points(name, calls, way, sample):
-            _clean()
-            said = _forked(lambda: _one(make, warm, at, way))  # noqa: B023
-            found["failures"] += 1
-            if said.startswith("!"):
-                start = "warm" if warm else "cold"
-                findings.append(f"{name}, {start}, call {at}, {way}: {said[1:]}")
-            else:
-                found["said"][said] = found["said"].get(said, 0) + 1
+    failures = [(way, *point) for way in WAYS for point in _points(name, calls, way, sample)]
+    for way, warm, at in failures[first::step]:
+        _clean()
+        said = _forked(lambda: _one(make, warm, at, way))  # noqa: B023
+        found["failures"] += 1
+        if said.startswith("!"):
+            start = "warm" if warm else "cold"
+            findings.append(f"{name}, {start}, call {at}, {way}: {said[1:]}")
+        else:
+            found["said"][said] = found["said"].get(said, 0) + 1
     print(json.dumps({**found, "findings": findings}))
 
 
