@@ -1,7 +1,11 @@
 // Kernels that go over the out-edges of a graph and update the vertices at the ends of these edges.
 // These vertices can belong to any device.
+//
+// The out-edges of a vertex are cut into pieces, and a warp handles a piece. Without this, the warp
+// of a vertex with very many edges would work long after all others.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -14,24 +18,27 @@ namespace interlace::workload {
 
 struct push_edges {
   static constexpr std::uint32_t threads = 256;
-  // The number of vertices of a warp. The number is large so that the warp's update packets fill.
-  static constexpr std::uint32_t vertices_a_warp = 32;
+  // The number of pieces of a warp. The number is large so that the warp's update packets fill.
+  static constexpr std::uint32_t pieces_a_warp = 32;
+  static constexpr std::uint32_t most_edges = 256;  // of a piece
 
-  csr_view graph;  // each row has the out-edges of a vertex
+  csr_view graph;                   // each row has the edges of a piece
+  local<const std::uint32_t> rows;  // the vertex of each piece, among those of this device
 
-  // Calls value(warp, row) for each row that `active` accepts. Then calls update(lane, edge, value)
-  // for each edge of that row. One warp handles a row.
+  // Calls value(warp, vertex) for each piece whose vertex `active` accepts. Then calls
+  // update(lane, edge, value) for each edge of that piece.
   template <class Block, class Active, class Value, class Update>
   INTERLACE_KERNEL void each(Block& block, const Active& active, const Value& value,
                              const Update& update) const {
     const std::uint64_t warps = block.threads() / block.warp_width();
     block.each_warp([&](auto warp) {
-      for (std::uint64_t row = block.index() * warps + warp.index(); row < graph.rows;
-           row += block.count() * warps) {
+      for (std::uint64_t piece = block.index() * warps + warp.index(); piece < graph.rows;
+           piece += block.count() * warps) {
+        const std::uint64_t row = warp.load(rows, piece);
         if (!active(warp, row)) continue;
         const auto pushed = value(warp, row);
-        const std::uint32_t begin = warp.load(graph.offsets, row);
-        const std::uint32_t end = warp.load(graph.offsets, row + 1);
+        const std::uint32_t begin = warp.load(graph.offsets, piece);
+        const std::uint32_t end = warp.load(graph.offsets, piece + 1);
         warp.each([&](auto lane) {
           for (auto e : lane.range(begin + lane.in_warp(), end, block.warp_width())) {
             update(lane, e, pushed);
@@ -43,21 +50,31 @@ struct push_edges {
 
   // The grid for this device's part.
   grid shape() const {
-    constexpr std::uint64_t each = threads / 32 * vertices_a_warp;
-    return {(graph.rows + each - 1) / each, threads, 0};
+    constexpr std::uint64_t each = threads / 32 * pieces_a_warp;
+    return {std::max<std::uint64_t>(1, (graph.rows + each - 1) / each), threads, 0};
   }
 
   template <class Node>
   static push_edges place(Node& node, std::uint32_t device, const std::uint64_t* offsets,
                           const std::uint32_t* columns, std::uint64_t begin, std::uint64_t end) {
     const entry_span edges = owned_entries(offsets, begin, end, device, "edges", 64);
+    std::vector<std::uint32_t> rows;
+    std::vector<std::uint32_t> firsts;
+    for (std::uint64_t row = begin; row < end; ++row) {
+      for (std::uint64_t e = offsets[row]; e < offsets[row + 1]; e += most_edges) {
+        rows.push_back(static_cast<std::uint32_t>(row - begin));
+        firsts.push_back(static_cast<std::uint32_t>(e - edges.first));
+      }
+    }
+    firsts.push_back(static_cast<std::uint32_t>(edges.count));
     push_edges placed;
-    placed.graph.offsets = put(node, device, relative_offsets(offsets, begin, end));
+    placed.graph.rows = rows.size();
+    placed.graph.first_row = begin;
+    placed.graph.offsets = put(node, device, firsts);
     placed.graph.columns =
         put(node, device,
             std::vector<std::uint32_t>(columns + edges.first, columns + edges.first + edges.count));
-    placed.graph.first_row = begin;
-    placed.graph.rows = end - begin;
+    placed.rows = put(node, device, rows);
     return placed;
   }
 };
