@@ -271,7 +271,8 @@ def test_a_transfer_that_cannot_be_measured(run: Run, cuda: FakeCuda) -> None:
     ran = run("bench", "overlap", "--peers", 1)
     assert ran.code == 1
     assert ran.err == (
-        "interlace: the copies of 256 MiB to 1 peer take too little time to be measured\n"
+        "interlace: the copies of 256 MiB to 1 peer are too short to be measured; "
+        "give more --bytes\n"
     )
 
 

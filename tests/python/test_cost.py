@@ -77,7 +77,7 @@ def test_the_command(run: Run, tmp_path: Path) -> None:
         (("dgx-2", "--gpus", "1"), "--gpus 1: give a number of at least 2"),
         (
             ("dgx-2", "--gpus", "17"),
-            "17 GPUs: a queue needs 2 to 16 GPUs; give --gpus",
+            "17 GPUs: the queue exists with 2 to 16 GPUs; give such a number with --gpus",
         ),
     ],
 )
@@ -90,8 +90,8 @@ def test_what_cannot_be_said(run: Run, words: tuple[str, ...], said: str) -> Non
 def test_dualopt_where_it_is_described(run: Run) -> None:
     machine = load_machine("4x-r9nano")
     found = {(p.structure, p.what): p for p in cost.parts(machine, 4)}
-    assert found["DualOpt: bitmasks", "a mask of pieces"].bits == 64 * 16
-    assert found["DualOpt: MSHRs", "a mask of pieces"].bits == 64 * 32 * 16
+    assert found["DualOpt: bitmasks", "one bit for each piece of a line"].bits == 64 * 16
+    assert found["DualOpt: MSHRs", "one bit for each piece of a line"].bits == 64 * 32 * 16
     codec = found["DualOpt: CoDec", "response IDs, data, valid bits"]
     assert (codec.count, codec.bits_each) == (3 * 64, 16 + 32 + 1)
     assert found["DualOpt: RDMA cache", "tags, valid and dirty bits"].count == 24576

@@ -253,7 +253,9 @@ def test_no_peer_access(tmp_path: Path) -> None:
     found = doctor.findings(answers(tmp_path, report(3, peer_access=access)))
     assert states(found, doctor.GPUS)["peer access"] == NOTE
     said = text_of(found, "peer access")
-    assert said.startswith("not between GPUs 1-0: a copy between them is one plain copy")
+    assert said.startswith(
+        "not between GPUs 1-0: the driver takes a copy between such GPUs through host memory"
+    )
     assert text_of(found, "copy") == said
 
 

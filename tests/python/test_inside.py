@@ -110,7 +110,7 @@ def test_a_gpu_that_idles_is_warned_of_once_for_each_number_of_gpus() -> None:
     ]
     (sentence,) = idle.warnings(rows)
     assert sentence.startswith(
-        "Warning: of 4 GPUs, gpu1 is idle in 45 % of the time while others compute (inline)"
+        "Warning: on 4 GPUs, gpu1 is idle for 45 % of the time while others compute (inline)"
     )
 
 

@@ -203,12 +203,12 @@ ON = ("--machine", "beluga-4x-v100")
     [
         (
             ON,
-            "plan needs a message: gpu0 gpu1 256M, --message SRC:DST:SIZE, --ring SIZE or "
+            "plan needs a message; give gpu0 gpu1 256M, --message SRC:DST:SIZE, --ring SIZE or "
             "--all-to-all SIZE",
         ),
         (
             ("gpu0", "gpu1", *ON),
-            "a message needs a source, a destination and a size: gpu0 gpu1 256M",
+            "a message needs a source, a destination and a size, such as gpu0 gpu1 256M",
         ),
         (
             ("gpu0", "gpu4", "1M", *ON),
@@ -225,14 +225,17 @@ ON = ("--machine", "beluga-4x-v100")
         ),
         (
             (),  # this holds for every machine
-            "plan needs a message: gpu0 gpu1 256M, --message SRC:DST:SIZE, --ring SIZE or "
+            "plan needs a message; give gpu0 gpu1 256M, --message SRC:DST:SIZE, --ring SIZE or "
             "--all-to-all SIZE",
         ),
         (
             ("gpu0", "gpu1", "999999999T", *ON),
             "SIZE '999999999T': give a size in bytes, or with K, M or G, such as 4096 or 256M",
         ),
-        (("gpu0", "gpu0", "1M", *ON), "source and destination are both gpu0; name two memories"),
+        (
+            ("gpu0", "gpu0", "1M", *ON),
+            "source and destination are both gpu0; name two different memories",
+        ),
         (
             ("gpu0", "gpu1", "0", *ON),
             "SIZE '0': give a size of at least 1 byte, such as 4096 or 256M",
@@ -243,7 +246,7 @@ ON = ("--machine", "beluga-4x-v100")
         ),
         (
             ("--message", "gpu0:gpu1", *ON),
-            "--message 'gpu0:gpu1': give SOURCE:DESTINATION:SIZE, gpu0:gpu1:256M",
+            "--message 'gpu0:gpu1': give SOURCE:DESTINATION:SIZE, such as gpu0:gpu1:256M",
         ),
         (
             ("gpu0", "gpu1", "1M", "--paths", "direct,hots", *ON),

@@ -227,7 +227,8 @@ def test_a_subset_of_mechanisms(run: Run, graph: Path, tmp_path: Path) -> None:
     row = document["rows"][1]
     assert row["speedup"] > 0
     assert (row["opportunity"], row["captured"], row["overlap"]) == (None, None, None)
-    assert any(note.startswith("opportunity, captured and overlap need infinite-bandwidth")
+    needed = "The figures opportunity, captured and overlap need infinite-bandwidth"
+    assert any(note.startswith(needed)
                for note in document["notes"])  # fmt: skip
 
 
@@ -672,7 +673,7 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
         assert row["reachable"] is None
         assert row["wire"]["protocol"] is None
     notes = " ".join(document["notes"])
-    assert "Shared GPU: devices share one GPU" in notes
+    assert "Shared GPU: all devices share one GPU" in notes
     assert "nccl: not available: it needs a GPU for each device" in notes
     shown = run(*words, "--gpus", "2", "--share-gpu")
     assert shown.code == 0, shown.err

@@ -211,7 +211,7 @@ def test_ctrl_c_leaves_what_was_done(
     assert ran.code == 130
     assert (
         f"3 of {SMALL_RUNS} runs are in small.runs.jsonl; "
-        "the same command continues the sweep" in ran.err
+        "give the same command again to continue the sweep" in ran.err
     )
     assert Path("small.runs.jsonl").read_bytes().count(b"\n") == 3
     assert len(_sweep(run, small)["rows"]) == SMALL_RUNS
@@ -245,7 +245,7 @@ def test_damage_of_the_last_line_is_run_again_with_a_note(run: Run, small: Path)
         file.write_bytes(damaged)
         ran = run("sweep", small)
         assert ran.code == 0, ran.err
-        assert "The last line of small.runs.jsonl is damaged; its run is repeated." in ran.err
+        assert "The last line of small.runs.jsonl is damaged; its run is made again." in ran.err
         assert file.read_bytes().startswith(kept[:last])
         assert file.read_bytes().count(b"\n") == SMALL_RUNS
 
@@ -425,12 +425,12 @@ AXES = "[axes]\nlink.nvlink2.bandwidth_GB_per_s = [25, 50]\n"
         (
             "[25, 50]\n",
             "[25, 50]\n[[zip]]\nhost.memory_GB_per_s = [1, 2]\ngpu.l2.ways = [16]\n",
-            "zip 1: the keys change together",
+            "zip 1: these keys change together",
         ),
         (
             "[25, 50]\n",
             "[25, 50]\n[[zip]]\nlink.nvlink2.bandwidth_GB_per_s = [1]\n",
-            "is an axis of axes already",
+            "is already an axis of axes",
         ),
         (
             "[25, 50]\n",

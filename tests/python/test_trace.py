@@ -224,7 +224,7 @@ def test_wrong_options_are_refused(run: Run, tmp_path: Path, map_file: Path) -> 
     trace.write_text("start, 0.1, GPU_1.SA_00.L1VCache_00, 7@x, *mem.ReadReq, 0x100000040, 64\n")
     out = tmp_path / "out.trace"
     assert "--gpus is missing" in error_of(run, "info", trace)
-    assert "--map: a trace of MGPUSim says itself" in error_of(
+    assert "--map: a trace of MGPUSim itself says" in error_of(
         run, "info", trace, "--map", map_file, "--gpus", 2
     )
     assert "give 1 to 16" in error_of(run, "info", trace, "--gpus", 17)
@@ -278,20 +278,20 @@ def test_results_do_not_replace_what_is_read_or_written(
         ("gpus = 17\nrange = []\n", "gpus: expected int <= 16"),
         (MAP.replace("gpu = 1", "gpu = 2", 1), "range[1].gpu is 2, but gpus is 2"),
         (MAP.replace("bytes = 0x100000", "bytes = 0x100001", 1), "range[0] and range[1] overlap"),
-        (MAP.replace("gpu = 0\n", "", 1), "range[0] needs either gpu, or page_bytes"),
+        (MAP.replace("gpu = 0\n", "", 1), "range[0] needs either gpu or page_bytes"),
         (MAP.replace("gpu = 0\n", "page_bytes = 5000\n", 1), "give a power of two"),
         (MAP.replace("bytes = 0x100000", "bytes = -1", 1), "range[0].bytes: expected int >= 1"),
         (MAP.replace("bytes", "size", 1), "range[0]: "),
-        (MAP.replace("last = 9", "last = 0"), "kernels[0].last is below its first"),
-        (MAP + "[[context]]\nid = 0x55\ngpu = 0\n", "a context's id occurs twice"),
+        (MAP.replace("last = 9", "last = 0"), "kernels[0].last is smaller than its first"),
+        (MAP + "[[context]]\nid = 0x55\ngpu = 0\n", "two [[context]] tables have the same id"),
         (MAP.replace("id = 0x55", f"id = {1 << 70}"), "context[0].id: expected int <= 9223"),
         (MAP.replace("last = 9", f"last = {1 << 70}"), "kernels[0].last: expected int <= 9"),
         (
             MAP.replace("gpu = 0\n", f"page_bytes = {1 << 70}\n", 1),
             "range[0].page_bytes: expected int <= 4611686018427387904",
         ),
-        (MAP.replace("0x7f0000000000", f"{1 << 70}", 1), "range[0] ends past the last address"),
-        (MAP.replace("0x100000", f"{1 << 70}", 1), "range[0] ends past the last address"),
+        (MAP.replace("0x7f0000000000", f"{1 << 70}", 1), "range[0] ends after the last address"),
+        (MAP.replace("0x100000", f"{1 << 70}", 1), "range[0] ends after the last address"),
         (f"gpus = {'[' * 101}{']' * 101}\n", ": this is not a map file: too deeply nested"),
     ],
 )
@@ -363,7 +363,7 @@ def test_how_long_a_list_may_be(
     assert run("trace", "convert", path, out, "--map", map_file).code == 0
     path.write_bytes(pack(lines.encode() + b"\n" * (4 << 20)))
     error = error_of(run, "convert", path, out, "--map", map_file)
-    assert error == f"{path} is too long for a list of kernels; give one of at most 4 MiB"
+    assert error == f"{path} is too long for a list of kernels; give a list of at most 4 MiB"
 
 
 def test_packed_files_come_in_pieces(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Map files: which GPU owns each address of a trace, and which GPU ran each kernel."""
+"""Map files. A map file says which GPU owns each address of a trace and which GPU ran each
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ Gpu = Annotated[int, Meta(ge=0, lt=MAX_GPUS)]
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The addresses [begin, begin + bytes).
+    """The addresses from `begin` up to, but not including, `begin + bytes`.
 
-    Either one GPU owns them, or the GPUs own their pages in turn.
+    Either one GPU owns all of these addresses, or the GPUs own the pages in turn.
     """
 
     begin: Annotated[int, Meta(ge=0)]
@@ -34,9 +36,9 @@ class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The GPU of a CUDA context.
+    """The GPU that a CUDA context uses.
 
-    Names of kernel files and the output of mem_trace contain the context.
+    The names of kernel files and the output of mem_trace contain the context's id.
     """
 
     id: Number
@@ -44,7 +46,7 @@ class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The GPU that ran a kernel, found by the context or number in its file's name."""
+    """The GPU that ran the kernels with the numbers `first` to `last`."""
 
     first: Number
     last: Number
@@ -61,16 +63,21 @@ class AddressMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Places(NamedTuple):
-    """The owner of each address and the GPU of each kernel, as the conversion needs them."""
+    """The owner of each address and the GPU of each kernel, in the form that the conversion
+    takes.
+    """
 
     file: str
     gpus: int
-    ranges: list[tuple[int, int, int, int]]  # begin, end, GPU, and the bytes of a page or 0
+    # begin, end, GPU, and the bytes of a page; 0 if one GPU owns the range
+    ranges: list[tuple[int, int, int, int]]
     contexts: dict[int, int]
     kernels: list[Kernels]
 
     def gpu_of(self, kernel: str) -> int:
-        """The GPU that ran a kernel, found by the context or number in its file's name."""
+        """Return the GPU that ran a kernel. Find it by the context or the number in the file's
+        name.
+        """
         found = re.search(r"ctx_(?:0x)?([0-9a-f]+)", kernel)
         if found is not None and int(found[1], 16) in self.contexts:
             return self.contexts[int(found[1], 16)]
@@ -87,7 +94,7 @@ class Places(NamedTuple):
 
 
 def load_map(file: Path) -> Places:
-    """Read a map file. Raises UserError with the file and the key, or with the line."""
+    """Read a map file. Raise UserError, which names the file and either the key or the line."""
     text = toml_files.read_text(file, "map", MAX_FILE_BYTES)
     document = toml_files.parse_any(text, str(file), "map")
     try:
@@ -99,26 +106,31 @@ def load_map(file: Path) -> Places:
         key = f"range[{index}]"
         if (one.gpu is None) == (one.page_bytes is None):
             raise UserError(
-                f"{file}: {key} needs either gpu, or page_bytes if its pages are on all GPUs in "
-                "turn"
+                f"{file}: {key} needs either gpu or page_bytes; give page_bytes if the GPUs own "
+                "its pages in turn"
             )
         if one.page_bytes is not None and one.page_bytes & (one.page_bytes - 1):
             raise UserError(f"{file}: {key}.page_bytes is {one.page_bytes}; give a power of two")
         end = one.begin + one.bytes
         if end >= 1 << 64:
-            raise UserError(f"{file}: {key} ends past the last address of 64 bits")
+            raise UserError(
+                f"{file}: {key} ends after the last address of 64 bits; give a smaller begin or "
+                "fewer bytes"
+            )
         ranges.append((one.begin, end, one.gpu or 0, one.page_bytes or 0))
     _check_gpus(file, found)
     order = sorted(range(len(ranges)), key=lambda index: ranges[index])
     for before, after in pairwise(order):
         if ranges[before][1] > ranges[after][0]:
             raise UserError(
-                f"{file}: range[{before}] and range[{after}] overlap from "
-                f"{ranges[after][0]:#x}; an address can have only one home"
+                f"{file}: range[{before}] and range[{after}] overlap from address "
+                f"{ranges[after][0]:#x} on; only one GPU can own an address"
             )
     contexts = {one.id: one.gpu for one in found.context}
     if len(contexts) != len(found.context):
-        raise UserError(f"{file}: a context's id occurs twice; a context has one GPU")
+        raise UserError(
+            f"{file}: two [[context]] tables have the same id; a context has only one GPU"
+        )
     return Places(str(file), found.gpus, ranges, contexts, list(found.kernels))
 
 
@@ -132,12 +144,12 @@ def _check_gpus(file: Path, found: AddressMap) -> None:
         for index, gpu in enumerate(gpus):
             if gpu is not None and gpu >= found.gpus:
                 raise UserError(
-                    f"{file}: {name}[{index}].gpu is {gpu}, but gpus is {found.gpus}; the first "
-                    "GPU is 0"
+                    f"{file}: {name}[{index}].gpu is {gpu}, but gpus is {found.gpus}; give 0 to "
+                    f"{found.gpus - 1}"
                 )
     for index, of in enumerate(found.kernels):
         if of.last < of.first:
-            raise UserError(f"{file}: kernels[{index}].last is below its first")
+            raise UserError(f"{file}: kernels[{index}].last is smaller than its first")
 
 
 def _sentence(message: str) -> str:

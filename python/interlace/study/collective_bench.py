@@ -1,4 +1,4 @@
-"""Compares collectives as planned copies with NCCL's."""
+"""Compares collectives that are planned copies with NCCL's collectives."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ FLOAT32 = 4  # bytes of a float32
 
 
 def messages_of(pattern: str, gpus: int) -> int:
-    """Return the number of blocks that go from GPU to GPU.
+    """Return how many blocks go from one GPU to another.
 
-    An all-reduce sends the summands, then the sums.
+    An all-reduce first sends the summands and then the sums.
     """
     return gpus * (gpus - 1) * (2 if pattern == REDUCE else 1)
 
 
 def gpus_of(node: CudaNode, asked: int | None) -> int:
-    """The requested number of GPUs, or the number of all GPUs."""
+    """Return the requested number of GPUs, or the number of all GPUs."""
     if node.gpus < 2:
         raise UserError(f"bench collective needs at least 2 GPUs; {node.machine_name} has 1")
     count = asked or node.gpus
     if count > node.gpus:
-        raise UserError(f"--gpus {count}: {node.machine_name} has {node.gpus}")
+        raise UserError(f"--gpus {count}: {node.machine_name} has only {node.gpus}")
     return count
 
 
@@ -40,7 +40,7 @@ def measure(
     node: CudaNode, gpus: int, named: list[str] | None, patterns: Sequence[str],
     sizes: Sequence[int], warmup: int, repeats: int,
 ) -> CopyResults:  # fmt: skip
-    """Measure every pattern and size in turns, by the named methods or by the default ones."""
+    """Measure each pattern and size in turn, with the named methods or the default methods."""
     by, left_out = methods_here(node, named)
     rows: list[CopyRow] = []
     with progress(f"collectives on {node.machine_name}", len(patterns) * len(sizes)) as tick:

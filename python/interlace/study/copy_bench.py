@@ -1,4 +1,4 @@
-"""Compares copies over several paths with plain copies, on this computer's GPUs."""
+"""Compares copies over several paths with plain copies on this computer's GPUs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ PATTERNS = (
 
 
 def messages(pattern: str, gpus: int) -> Pairs:
-    """Return the messages (from, to) of a pattern. All of them are in flight at the same time."""
+    """Return the messages of a pattern as pairs: source, destination. All are in flight
+    together.
+    """
     every = range(gpus)
     if pattern == "all-h2d":
         return [(HOST, gpu) for gpu in every]
@@ -58,14 +60,13 @@ def messages(pattern: str, gpus: int) -> Pairs:
 
 
 def has_host(pattern: str) -> bool:
-    """Whether a pattern has messages from or to the host's memory."""
+    """Return whether a pattern has messages from or to the host's memory."""
     return any(HOST in pair for pair in messages(pattern, 2))
 
 
 class CopyRow(msgspec.Struct):
-    """The measurements of a method with a pattern and a size.
-
-    There is a time, in seconds, for each repeat.
+    """The measurements of a method with one pattern and one size. Each repeat has a time in
+    seconds.
     """
 
     pattern: str
@@ -74,15 +75,15 @@ class CopyRow(msgspec.Struct):
     method: str
     time_s: list[float]  # time from the first call to the arrival of all bytes
     call_s: list[float]  # the host's time in all calls
-    wrong: int  # number of wrong bytes
+    wrong: int  # the number of wrong bytes
     median_s: float
     median_call_s: float
-    gb_per_s: float  # the rate of all messages together; the median
+    gb_per_s: float  # the rate of all messages together, from the median time
     speedup: float | None = None  # speedup over memcpy
 
 
 class CopyResults(BenchmarkFile):
-    """A file of results."""
+    """The content of a results file of `interlace bench copy`."""
 
     warmup: int
     repeats: int
@@ -92,7 +93,7 @@ class CopyResults(BenchmarkFile):
 
 
 def rows_of(pattern: str, size: int, count: int, found: Sequence[Any]) -> list[CopyRow]:
-    """Make the row of one measurement."""
+    """Make the row of a measurement."""
     rows = []
     for method, time_s, call_s, wrong in found:
         median = statistics.median(time_s)
@@ -118,7 +119,9 @@ def rows_of(pattern: str, size: int, count: int, found: Sequence[Any]) -> list[C
 
 
 def methods_here(node: CudaNode, named: list[str] | None) -> tuple[list[str], str | None]:
-    """Return the named methods, or the default ones. If NCCL is missing, also return the reason."""
+    """Return the named methods or the default methods. If NCCL is missing, also return the
+    reason.
+    """
     by = list(DEFAULT_METHODS) if named is None else named
     left_out = node.why_not(NCCL) if NCCL in by else None
     if left_out is None:
@@ -132,20 +135,20 @@ DEFAULT_REPEATS = 20
 DEFAULT_WARMUP = 4
 
 
-NVLS_OFF = f"{NCCL}: without multicast in the switches (NCCL_NVLS_ENABLE=0)."
+NVLS_OFF = f"{NCCL} ran without multicast in the switches (NCCL_NVLS_ENABLE=0)."
 
 
 def nccl_lines(rows: Sequence[CopyRow], left_out: str | None) -> list[str]:
-    """A note about NCCL: how it ran, or why it did not run."""
+    """Return a sentence that says how NCCL ran, or why it did not run."""
     if left_out is not None:
         return [f"{NCCL}{NOT_AVAILABLE}{left_out}."]
     return [NVLS_OFF] if any(row.method == NCCL for row in rows) else []
 
 
 def patterns_of(wanted: Sequence[str] | None, window: int, *, osu: bool) -> list[tuple[str, int]]:
-    """Return the patterns.
+    """Return the patterns. Each pair of memories has `window` messages in flight.
 
-    Each pair has `window` messages in flight. `osu` selects the patterns of the OSU benchmarks.
+    `osu` selects the patterns of the OSU benchmarks.
     """
     if osu:
         return list(dict.fromkeys((("p2p", 1), ("p2p", window), ("both-ways", window))))
@@ -156,7 +159,7 @@ def measure(
     node: CudaNode, named: list[str] | None, patterns: Sequence[tuple[str, int]],
     sizes: Sequence[int], window: int, warmup: int, repeats: int,
 ) -> CopyResults:  # fmt: skip
-    """Measure every pattern and size in turns, by the named methods or by the default ones."""
+    """Measure each pattern and size in turn, with the named methods or the default methods."""
     if node.gpus < 2:
         raise UserError(f"bench copy needs at least 2 GPUs; {node.machine_name} has 1")
     by, left_out = methods_here(node, named)

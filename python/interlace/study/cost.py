@@ -1,10 +1,10 @@
-"""Computes the storage that the hardware of simulated mechanisms would take in a GPU.
+"""Computes the storage that the hardware of simulated mechanisms would need in a GPU.
 
-The number of bits follows from the machine's description. It includes the remote write queue and
-the de-packetizer of FinePack (HPCA 2023, section IV-B) and the queue of GPS (MICRO 2021). If the
+The machine's description gives the number of bits. It includes the remote write queue and the
+de-packetizer of FinePack (HPCA 2023, section IV-B) and the queue of GPS (MICRO 2021). If the
 machine describes DualOpt (PACT 2022, Table 1), it also includes DualOpt's structures. The result is
-compared with the data bits of the caches. Logic, ports and the area of a fully associative search
-are not counted.
+compared with the data bits of the caches. It does not count logic, ports, or the area of a fully
+associative search.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from interlace.machine.schema import DualOpt, Gpu, Machine
 from interlace.model.results import Head, provenance
 
 FORMAT = 1
-ADDRESS_BITS = 64  # bytes of a base address register: FinePack, Table III
-SUBHEADER_LENGTH_BITS = 10  # FinePack, Table II
+ADDRESS_BITS = 64  # bytes of a base address register, from FinePack's Table III
+SUBHEADER_LENGTH_BITS = 10  # from FinePack's Table II
 RESPONSE_ID_BITS = 16  # DualOpt, Fig. 9
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Storage of one structure of a GPU, in bits."""
+    """The storage of one structure in a GPU, in bits."""
 
     structure: str
     what: str
-    count: int  # number of equal structures in a GPU
+    count: int  # how many structures of this kind a GPU has
     bits_each: int
     bits: int
     of_caches: float  # the structure's bits, divided by the data bits of the L1 and L2 caches
 
 
 class Figure(NamedTuple):
-    """A figure of a paper, compared with the value that follows from the paper's parameters."""
+    """A figure of a paper, and the value that follows from the paper's parameters."""
 
     published: str
     source: str
@@ -48,40 +48,42 @@ PUBLISHED = (
     Figure(
         "48 kB for the queues of a GPU among 4, 0.3 % of 16 MB of caches",
         "FinePack, section IV-B",
-        "three destinations of 64 lines of 128 B are 24 KiB; 48 kB would be six destinations",
+        "three destinations with 64 lines of 128 B need 24 KiB; 48 kB would serve six destinations",
     ),
     Figure(
         "192 entries of 144 bytes for a GPU among 4",
         "FinePack, Table III",
-        "three destinations of 64; 128 B and 128 byte enables, without a tag",
+        "three destinations with 64 entries each; an entry has 128 B and 128 byte enables, without "
+        "a tag",
     ),
     Figure(
         "120 kB for the queues of a GPU among 16",
         "FinePack, section VI-B",
-        "fifteen destinations of 64 lines of 128 B are 120 KiB",
+        "fifteen destinations with 64 lines of 128 B need 120 KiB",
     ),
     Figure(
         "less than 0.05 % of the area of the caches of a GA100",
         "FinePack, section VI-B",
-        "the paper gives an area, which does not follow from bits; the L2 of a GA100 alone has 40 "
-        "MB",
+        "the paper gives an area, and an area does not follow from bits; the L2 of a GA100 alone "
+        "has 40 MB",
     ),
     Figure(
         "512 entries of 135 bytes",
         "GPS (MICRO 2021), Table 1",
-        "128 B of data, and 7 further bytes",
+        "128 B of data and 7 more bytes",
     ),
 )
 OF_DUALOPT = (
     Figure(
         "964.99, 202.94, 697 and 37234 um2; 0.43, 0.27, 0.1 and 31.9 mW",
         "DualOpt, Table 4",
-        "bitmasks, bypass, MSHRs and CoDec in 28 nm; areas and power do not follow from bits",
+        "the bitmasks, the bypass, the MSHRs and the CoDec in 28 nm, in this order; areas and "
+        "power do not follow from bits",
     ),
     Figure(
         "0.032 % of the hardware",
         "DualOpt, section 6.4",
-        "the paper gives an area, and counts none for the RDMA cache, which is carved from the L2",
+        "the paper gives an area; it counts no area for the RDMA cache, which is part of the L2",
     ),
     Figure(
         "a 3-bit count of up to 10 responses in a packet",
@@ -89,8 +91,8 @@ OF_DUALOPT = (
         "3 bits cannot hold the number 10; our packets have 4 bits",
     ),
 )
-# Each scheme's entries: does it run unchanged programs, the granularity of its transfers, does it
-# need no replicas, is its hardware simple.
+# The entries of each scheme, in this order: its name; whether it runs unchanged programs; the
+# granularity of its transfers; whether it needs no replicas; whether its hardware is simple.
 NEEDS = (
     ("CARVE", "yes", "line", "no", "no"),
     ("Griffin", "yes", "page or line", "yes", "no"),
@@ -101,22 +103,23 @@ NEEDS = (
 
 
 class Cost(Head, frozen=True):
-    """The JSON file of `interlace cost`."""
+    """The content of the JSON file of `interlace cost`."""
 
     machine: str
     gpus: int
     parts: list[Part]
     published: list[dict[str, str]]
-    needs: list[dict[str, str]]  # schemes for remote loads, if the machine has the hardware of one
+    # schemes for remote loads; empty if the machine has the hardware of none of them
+    needs: list[dict[str, str]]
 
 
 def _bits_for(most: int) -> int:
-    """The number of bits of a register that counts from 0 to `most`."""
+    """Return the number of bits of a register that counts from 0 to `most`."""
     return most.bit_length()
 
 
 def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[str, str, int, int]]:
-    """The structures of DualOpt: name, meaning, count, and bits of each."""
+    """Return the structures of DualOpt. Each has a name, a meaning, a count, and its bits."""
     units = gpu.compute_units
     pieces = gpu.l2.line_bytes // added.granularity_bytes
     piece_bits = 8 * added.granularity_bytes
@@ -131,9 +134,14 @@ def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[st
     counters = sum(map(_bits_for, (added.warm_up_accesses, most, watched, watched)))
     counters += _bits_for(watched * pieces)
     return [
-        ("DualOpt: bitmasks", "a mask of pieces", units, pieces),
+        ("DualOpt: bitmasks", "one bit for each piece of a line", units, pieces),
         ("DualOpt: bypass", "first and last local address", units, 2 * ADDRESS_BITS),
-        ("DualOpt: MSHRs", "a mask of pieces", units * gpu.l1.outstanding_lines, pieces),
+        (
+            "DualOpt: MSHRs",
+            "one bit for each piece of a line",
+            units * gpu.l1.outstanding_lines,
+            pieces,
+        ),
         (
             "DualOpt: CoDec",
             "response IDs, data, valid bits",
@@ -148,14 +156,16 @@ def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[st
 
 
 def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[str, str, int, int]]:
-    """The storage that dualopt-adaptive adds, and that dualopt-pages adds to the TLBs."""
-    choice = 2  # bits for one of three choices
+    """Return the storage that dualopt-adaptive adds, and the storage that dualopt-pages adds to
+    TLBs.
+    """
+    choice = 2  # the bits that hold one of three choices
     turn, agreeing = added.looking_compute_units - 1, added.agreeing_windows
     found = [
         (
             "dualopt-adaptive",
-            "counters of loads and of agreeing windows; the number of the compute unit that keeps "
-            "looking into its L1",
+            "counters of loads and of agreeing windows; the number of the compute unit that still "
+            "looks into its L1",
             1,
             choice + sum(map(_bits_for, (added.monitored_accesses, agreeing, turn))),
         )
@@ -164,13 +174,13 @@ def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[s
         counts = (added.page_loads, added.page_loads, added.page_loads * pieces)
         counters = choice + sum(map(_bits_for, counts))
         found.append(
-            ("dualopt-pages", "a page's counters and its choice", gpu.tlb.l2_entries, counters)
+            ("dualopt-pages", "the counters and the choice of a page", gpu.tlb.l2_entries, counters)
         )
     return found
 
 
 def parts(machine: Machine, gpus: int) -> list[Part]:
-    """The structures of one GPU of a machine."""
+    """Return the structures of one GPU of a machine."""
     gpu, queue = machine.gpu, machine.gpu.remote_write_queue
     line = gpu.l2.line_bytes
     line_bits = line.bit_length() - 1
@@ -183,7 +193,7 @@ def parts(machine: Machine, gpus: int) -> list[Part]:
     entry = line * 8 + line + tag + 1 + _bits_for(windows - 1)
     registers = windows * (ADDRESS_BITS + _bits_for(queue.payload_bytes))
     if queue.window == "growing":
-        registers += windows * ADDRESS_BITS  # the end of the window's stores
+        registers += windows * ADDRESS_BITS  # the end of the stores in the window
     configuration = sum(map(_bits_for, (ADDRESS_BITS, offset_bits, 6, queue.payload_bytes)))
     unpacked = line * 8 + line + ADDRESS_BITS - line_bits + 1
     l1 = gpu.l1.size_KiB * 1024 * 8
@@ -223,12 +233,15 @@ def parts(machine: Machine, gpus: int) -> list[Part]:
 
 
 def cost_of(machine: Machine, gpus: int) -> Cost:
-    """The storage of one of the machine's GPUs.
+    """Return the storage of one of the machine's GPUs.
 
     Raises UserError if there are too many or too few GPUs.
     """
     if not 2 <= gpus <= MAX_GPUS:
-        raise UserError(f"{gpus} GPUs: a queue needs 2 to {MAX_GPUS} GPUs; give --gpus")
+        raise UserError(
+            f"{gpus} GPUs: the queue exists with 2 to {MAX_GPUS} GPUs; give such a number with "
+            "--gpus"
+        )
     loads = not isinstance(machine.gpu.dualopt, UnsetType)
     words = ("scheme", "programs_as_they_are", "transfers", "no_replicas", "simple_hardware")
     return Cost(

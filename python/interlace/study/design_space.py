@@ -1,7 +1,7 @@
-"""Sweep files: a machine with axes, a workload, mechanisms and numbers of GPUs.
+"""Sweep files. A sweep file has a machine with axes, a workload, mechanisms and numbers of GPUs.
 
-The whole file is read and checked before the first run. The check makes and validates the machine
-of every point.
+The whole file is read and checked before the first run. The check also makes and validates the
+machine of every point.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from interlace.workloads import WORKLOADS, Inputs, check_workload, inputs_of, op
 
 FORMAT = 1
 MAX_RUNS = 100_000
-MAX_KEYS = 16  # the most keys of all axes together
+MAX_KEYS = 16  # the largest number of keys on all axes together
 
 KEYS = (
     "format", "title", "machine", "workload", "gpus", "mechanisms", "split", "chunks", "threads",
@@ -34,14 +34,14 @@ KEYS = (
 )  # fmt: skip
 
 Value = int | float | str | bool
-Point = dict[str, Value]  # a value for each key
+Point = dict[str, Value]  # from each key of the axes to its value
 
 
 class Axes(NamedTuple):
     """Machine keys that change together, step by step."""
 
     keys: tuple[str, ...]
-    values: tuple[tuple[Value, ...], ...]  # the steps; each step has a value for each key
+    values: tuple[tuple[Value, ...], ...]  # the steps; each step has one value for each key
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class DesignSpace:
         return [key for axis in self.axes for key in axis.keys]
 
     def points(self) -> list[Point]:
-        """Every combination of steps; the last axis changes fastest."""
+        """Return every combination of steps. The last axis changes fastest."""
         return _points(self.axes)
 
 
@@ -81,12 +81,12 @@ def _points(axes: Sequence[Axes]) -> list[Point]:
 
 
 def load_design_space(file: Path) -> DesignSpace:
-    """Read and check a sweep file. Raises UserError, which names the file and the key."""
+    """Read and check a sweep file. Raise UserError, which names the file and the key."""
     return parse_design_space(toml_files.read_text(file, "sweep"), file)
 
 
 def parse_design_space(text: str, file: Path) -> DesignSpace:
-    """Like load_design_space, but for a text. Paths in the text are relative to the file."""
+    """Do the same as `load_design_space` for a text. Paths in the text are relative to the file."""
     where = str(file)
     document = toml_files.parse(text, where, "sweep", FORMAT)
     _check_words(document, where)
@@ -127,7 +127,9 @@ def parse_design_space(text: str, file: Path) -> DesignSpace:
     for point, machine in zip(_points(axes), machines, strict=True):
         if counts[-1] > machine.gpu.count:
             has = "1 GPU" if machine.gpu.count == 1 else f"{machine.gpu.count} GPUs"
-            raise UserError(f"{where}: gpus: {counts[-1]}{at_point(point)}: the machine has {has}")
+            raise UserError(
+                f"{where}: gpus: {counts[-1]}{at_point(point)}: the machine has only {has}"
+            )
     space = DesignSpace(
         file, title, base, name, inputs, tuple(n for n in counts if n != 1),
         mechanisms or WORKLOADS[name].defaults(inputs), tuning, axes, machines,
@@ -135,25 +137,29 @@ def parse_design_space(text: str, file: Path) -> DesignSpace:
     least = len(machines) * (1 + len(space.gpus) * len(space.mechanisms))
     if least > MAX_RUNS:
         raise UserError(
-            f"{where}: {least:,} runs or more; leave out values, for a sweep has at most "
-            f"{MAX_RUNS:,}"
+            f"{where}: this sweep has {least:,} runs or more, and a sweep has at most "
+            f"{MAX_RUNS:,}; leave out values"
         )
     return space
 
 
 def _machine(named: str, file: Path) -> str:
-    """The name of a machine, or the path of its file relative to the sweep's file."""
+    """Return the name of a machine, or the path of its file. Paths are relative to the sweep's
+    file.
+    """
     return str(file.parent / named) if named.endswith(".toml") or "/" in named else named
 
 
 # --- values ---------------------------------------------------------------------------------------
 
-MOST_IN_KEY, MOST_IN_TEXT, MOST_SHOWN = 100, 1000, 40  # numbers of characters
+MOST_IN_KEY, MOST_IN_TEXT, MOST_SHOWN = 100, 1000, 40  # the largest numbers of characters
 
 
 def _check_words(value: Any, where: str) -> None:
-    """Refuse keys and strings that are too long or not printable, because an error shows them on
-    one line."""
+    """Refuse keys and strings that are too long or not printable.
+
+    An error message shows them on one line.
+    """
     if isinstance(value, list):
         for one in value:
             _check_words(one, where)
@@ -172,8 +178,8 @@ def _cut(text: str) -> str:
 def _check_word(word: str, most: int, what: str, where: str) -> None:
     if not word or len(word) > most or not word.isprintable():
         raise UserError(
-            f"{where}: {_cut(word)!r} is not a {what} of a sweep; give 1 to {most} "
-            "printable characters"
+            f"{where}: {_cut(word)!r} is not a {what} of a sweep; give 1 to {most} printable "
+            "characters"
         )
 
 
@@ -196,13 +202,13 @@ def _string(document: Mapping[str, Any], key: str, where: str) -> str:
 def _listed(
     document: Mapping[str, Any], key: str, where: str, kind: type, read: Any
 ) -> tuple[Any, ...]:
-    """Read a list in the file, by the rules of the command-line option for the same list."""
+    """Read a list in the file. The rules are those of the command-line option for the same list."""
     if key not in document:
         return ()
     value = document[key]
     if not isinstance(value, list) or not value or not all(_is(one, kind) for one in value):
         what = "whole numbers" if kind is int else "strings"
-        raise UserError(f"{where}: {key} must be a list of {what} that is not empty")
+        raise UserError(f"{where}: {key} must be a list of {what} with at least one entry")
     try:
         found: tuple[Any, ...] = read(key, ",".join(map(str, value)))
     except UserError as error:
@@ -211,7 +217,9 @@ def _listed(
 
 
 def _given(options: Any, file: Path) -> dict[str, Any]:
-    """The workload's options by the names of inputs. The file names them as on the command line."""
+    """Return the workload's options by the names of inputs. The file uses the command line's
+    names.
+    """
     where = f"{file}: options"
     if not isinstance(options, dict):
         raise UserError(f"{where} must be a table, [options]")
@@ -240,11 +248,11 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
     groups: list[tuple[str, Any]] = []
     alone = document.get("axes", {})
     if not isinstance(alone, dict):
-        raise UserError(f"{where}: axes must be a table, [axes]")
+        raise UserError(f"{where}: axes must be a table that begins with [axes]")
     groups += [("axes", {key: values}) for key, values in _flat(alone)]
     together = document.get("zip", [])
     if not isinstance(together, list) or not all(isinstance(one, dict) for one in together):
-        raise UserError(f"{where}: zip must be tables, [[zip]]")
+        raise UserError(f"{where}: zip must be tables that begin with [[zip]]")
     groups += [(f"zip {index + 1}", dict(_flat(one))) for index, one in enumerate(together)]
     found: list[Axes] = []
     seen: dict[str, str] = {}
@@ -255,17 +263,17 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
             _check_word(key, MOST_IN_KEY, "key", where)
             _check_values(values, f"{where}: {name}: {key}")
             if key in seen:
-                raise UserError(f"{where}: {name}: {key} is an axis of {seen[key]} already")
+                raise UserError(f"{where}: {name}: {key} is already an axis of {seen[key]}")
             seen[key] = name
         lengths = {key: len(values) for key, values in group.items()}
         if len(set(lengths.values())) > 1:
             counts = ", ".join(f"{key} has {count}" for key, count in lengths.items())
             raise UserError(
-                f"{where}: {name}: the keys change together, so give the "
-                f"same number of values for each: {counts}"
+                f"{where}: {name}: these keys change together, so each needs the same number of "
+                f"values: {counts}"
             )
         steps = tuple(zip(*group.values(), strict=True))
-        # Equal values are refused. 100 equals 100.0, but 1 does not equal true.
+        # Refuse equal values. 100 equals 100.0, but 1 does not equal true.
         alike = [tuple((isinstance(value, bool), value) for value in step) for step in steps]
         twice, count = Counter(alike).most_common(1)[0]
         if count > 1:
@@ -274,17 +282,18 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
         found.append(Axes(tuple(group), steps))
     if len(seen) > MAX_KEYS:
         raise UserError(
-            f"{where}: {len(seen)} keys; a sweep has at most {MAX_KEYS}, leave some out"
+            f"{where}: the axes have {len(seen)} keys, and a sweep has at most {MAX_KEYS}; leave "
+            "out keys"
         )
     if not found:
-        raise UserError(f"{where}: there is no axis; list values of a key under [axes]")
+        raise UserError(f"{where}: there is no axis; list the values of a key in the table [axes]")
     if math.prod(len(axis.values) for axis in found) > MAX_RUNS:
-        raise UserError(f"{where}: more than {MAX_RUNS:,} points; leave out values")
+        raise UserError(f"{where}: the axes have more than {MAX_RUNS:,} points; leave out values")
     return tuple(found)
 
 
 def _flat(table: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
-    """Return the values by dotted key. In the file, keys may be in quotes."""
+    """Return the values by dotted key. In the file, a key may be quoted."""
     found: list[tuple[str, Any]] = []
     for key, value in table.items():
         inner = f"{path}.{key}" if path else key
@@ -310,7 +319,7 @@ def _machines(base: Machine, axes: Sequence[Axes], where: str) -> tuple[Machine,
 
 
 def at_point(point: Mapping[str, Value]) -> str:
-    """A point of the design space as text, for an error."""
+    """Return a point of the design space as text, for an error message."""
     shown = ", ".join(f"{key} = {_cut(str(value))}" for key, value in point.items())
     return f", at {shown}" if shown else ""
 
@@ -319,6 +328,6 @@ def at_point(point: Mapping[str, Value]) -> str:
 
 
 def options_text(inputs: Inputs) -> dict[str, Any]:
-    """The given options in the form of the results file."""
+    """Return the given options in the form of the results file."""
     given = {name: getattr(inputs, name) for name in inputs.given()}
     return {key: str(v) if isinstance(v, Path) else v for key, v in given.items()}

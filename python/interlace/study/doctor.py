@@ -1,8 +1,8 @@
-"""Finds out which features work on this computer, and why the rest does not (`interlace doctor`).
+"""Finds out which features work on this computer, and why the others do not (`interlace doctor`).
 
-Probes (doctor_probes.py) collect facts. Each probe runs in its own process with a deadline, so a
-driver that hangs or crashes is reported and does not end the command. `findings` turns the facts
-into sentences and does nothing else.
+Probes (doctor_probes.py) collect facts. Each probe runs in its own process with a deadline. A
+driver that hangs or crashes is therefore reported and does not end the command. `findings` only
+turns the facts into sentences.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from interlace.model.mechanism_table import NCCL, NVSHMEM
 from interlace.study.doctor_probes import MODULES, PROBES
 
 FORMAT = 1  # the version of the format of the JSON file
-DEADLINE_S = 15.0  # the most seconds that all probes together may take
+DEADLINE_S = 15.0  # seconds that all probes together may take at most
 LEAST_SHM = 1 << 30  # NCCL keeps its buffers in shared memory
 
 WORKS, NOTE, NO, BROKEN = "works", "note", "no", "BROKEN"
@@ -47,7 +47,8 @@ class Answer(NamedTuple):
 class Finding(NamedTuple):
     """One line of the report.
 
-    `state` is works, note, no, or BROKEN: the thing exists but does not work.
+    `state` is works, note, no or BROKEN. BROKEN means that the feature's parts are there but do not
+    work.
     """
 
     topic: str
@@ -57,7 +58,7 @@ class Finding(NamedTuple):
 
 
 def ask_all(deadline_s: float = DEADLINE_S, command: Iterable[str] = ()) -> dict[str, Answer]:
-    """Return the answers of all probes. This never takes much longer than the deadline."""
+    """Return the answers of all probes. The call hardly takes longer than the deadline."""
     words = [*command] or [sys.executable, "-P", "-m", "interlace.study.doctor_probes"]
     with ThreadPoolExecutor(len(PROBES)) as threads:
         waiting = {name: threads.submit(_ask, [*words, name], deadline_s) for name in PROBES}
@@ -80,7 +81,8 @@ def _ask(words: list[str], deadline_s: float) -> Answer:
     try:
         out, err = process.communicate(timeout=deadline_s)
     except subprocess.TimeoutExpired:
-        process.kill()  # do not wait: a process in a driver call may survive this
+        # do not wait for its end: a process inside a driver call may survive the signal
+        process.kill()
         return Answer(None, f"it did not answer within {deadline_s:g} s")
     return _answer(process.returncode, out, err)
 
@@ -126,12 +128,12 @@ def findings(answers: Mapping[str, Answer]) -> list[Finding]:
 
 
 def broken(found: Iterable[Finding]) -> list[Finding]:
-    """Return the findings about things that exist but do not work."""
+    """Return the findings about features whose parts are there but do not work."""
     return [one for one in found if one.state == BROKEN]
 
 
 def _problem_of_module(answer: Answer) -> str:
-    """The reason why a compiled module cannot be used. Empty if it can."""
+    """Return why a compiled module cannot be used. The reason is empty if it can be used."""
     if answer.facts is None:
         return answer.problem
     return str(answer.get("problem") or "")
@@ -163,7 +165,9 @@ def _features(answers: Mapping[str, Answer]) -> list[Finding]:
     )
     no_nvcc = ""
     if not build.get("cuda"):
-        no_nvcc = f"{built_without_cuda(build.get('built', ''))}; nvcc compiles its kernels"
+        no_nvcc = (
+            f"{built_without_cuda(build.get('built', ''))}; its kernels need nvcc at build time"
+        )
     copies = [core, no_report, gpus.get("copies", ""), library or ""]
     peers = _peers(gpus)
     several = "" if len(gpus.get("gpus", [])) > 1 else "it needs at least 2 GPUs"
@@ -203,8 +207,8 @@ def _peers(gpus: Answer) -> Finding:
         GPUS,
         "peer access",
         NOTE,
-        f"not between GPUs {pairs}: a copy between them is one plain copy, which the driver takes "
-        "through host memory, and studies and regions do not use them together",
+        f"not between GPUs {pairs}: the driver takes a copy between such GPUs through host memory "
+        "as one plain copy, and studies and regions do not use such GPUs together",
     )
 
 
@@ -223,7 +227,7 @@ def _installation(answers: Mapping[str, Answer]) -> list[Finding]:
             found.append(Finding(INSTALLATION, name, WORKS, str(answers[name].get("file"))))
         elif name == "_cuda" and not answers[name].get("there", True):
             state = BROKEN if build.get("cuda") else NO
-            found.append(Finding(INSTALLATION, name, state, "not built: kernels on GPUs need it"))
+            found.append(Finding(INSTALLATION, name, state, "not built; kernels on GPUs need it"))
         else:
             found.append(Finding(INSTALLATION, name, BROKEN, f"{problem}; install Interlace anew"))
     for name, one in facts.get("libraries", {}).items():
@@ -250,7 +254,7 @@ def _gpus(answers: Mapping[str, Answer]) -> list[Finding]:
             GPUS,
             "NVIDIA GPUs on PCI",
             WORKS if installed else NO,
-            ", ".join(installed) or "this system has no list of PCI devices",
+            ", ".join(installed) or "this system lists no PCI devices",
         ),
         Finding(
             GPUS,
@@ -265,13 +269,13 @@ def _gpus(answers: Mapping[str, Answer]) -> list[Finding]:
                 GPUS,
                 "/dev/nvidia*",
                 BROKEN,
-                "the kernel module is loaded, and no device file is here; start the container with "
+                "the kernel module is loaded, but no device file is here; start the container with "
                 "access to GPUs (docker run --gpus all)",
             )
         )
     if gpus.facts is None:
         core = _problem_of_module(answers["_core"])
-        state = NO if core else BROKEN  # without _core, no probe can ask the driver
+        state = NO if core else BROKEN  # without the module _core, no probe can ask the driver
         return [*found, Finding(GPUS, "driver", state, gpus.problem)]
     problem = str(gpus.get("problem") or "")
     versions = f"{gpus.get('driver') or 'unknown version'}, CUDA {gpus.get('cuda') or 'unknown'}"
@@ -289,7 +293,7 @@ def _gpus(answers: Mapping[str, Answer]) -> list[Finding]:
             f"{capability % 10}, {one['memory_bytes'] / 1e9:.1f} GB"
         )
         if one["mig"]:
-            text += ", an instance of a split GPU (MIG), without peer access"
+            text += ", one instance of a GPU that is split (MIG), without peer access"
         found.append(Finding(GPUS, f"GPU {number}", WORKS, text))
     found += [Finding(GPUS, "lost GPU", BROKEN, sentence) for sentence in gpus.get("lost", [])]
     return [*found, _peers(gpus)] if gpus.get("gpus") else found
@@ -313,10 +317,13 @@ def _system(facts: Answer) -> list[Finding]:
     )
     shm = facts.get("shm_bytes")
     if shm is None:
-        said = "not there: copies of several processes do not see each other's messages"
+        said = "missing: the copies of several processes do not see each other's messages"
         found.append(Finding(SYSTEM, "/dev/shm", NOTE, said))
     elif shm < LEAST_SHM:
-        said = f"{shm / 1e6:.0f} MB, which is little for NCCL; docker run --shm-size=8g gives more"
+        said = (
+            f"{shm / 1000000.0:.0f} MB, which is little for NCCL; docker run --shm-size=8g gives "
+            "more"
+        )
         found.append(Finding(SYSTEM, "/dev/shm", NOTE, said))
     else:
         found.append(Finding(SYSTEM, "/dev/shm", WORKS, f"{shm / 1e9:.1f} GB"))
@@ -325,7 +332,7 @@ def _system(facts: Answer) -> list[Finding]:
     said += (
         ""
         if locked is None
-        else "memory does not count toward this limit, but that of network libraries does"
+        else "memory does not count toward this limit, but the memory of network libraries does"
     )
     found.append(Finding(SYSTEM, "locked memory", WORKS if locked is None else NOTE, said))
     scope = facts.get("ptrace_scope")
@@ -343,16 +350,18 @@ def _system(facts: Answer) -> list[Finding]:
 def _iommu(facts: Mapping[str, Any]) -> Finding:
     translated = [name for name, kind in facts.get("types", {}).items() if kind != "identity"]
     if not facts.get("units"):
-        return Finding(SYSTEM, "IOMMU", WORKS, "off, or not seen here")
+        return Finding(SYSTEM, "IOMMU", WORKS, "off, or not visible here")
     if not translated:
-        return Finding(SYSTEM, "IOMMU", WORKS, "on, and it passes the accesses of GPUs unchanged")
+        return Finding(
+            SYSTEM, "IOMMU", WORKS, "on; it passes the accesses of GPUs without translation"
+        )
     return Finding(
         SYSTEM,
         "IOMMU",
         NOTE,
         f"it translates addresses of {', '.join(translated)}: on a machine that is not virtual, "
-        "copies between GPUs over PCIe may be slow or wrong; iommu=pt on the kernel's command "
-        "line avoids this (NVLink is not affected)",
+        "copies between GPUs over PCIe may be slow or wrong; put iommu=pt on the kernel's command "
+        "line to avoid this (NVLink is not affected)",
     )
 
 
@@ -362,11 +371,12 @@ def _acs(facts: Mapping[str, Any]) -> Finding:
             SYSTEM,
             "ACS",
             NOTE,
-            f"bridges {', '.join(redirecting)} send copies between GPUs to the processor, which is "
-            "slow over PCIe; switch ACS off in the firmware, or by setpci (NVLink is not affected)",
+            f"bridges {', '.join(redirecting)} send copies between GPUs through the processor, "
+            "which makes them slow over PCIe; switch ACS off in the firmware or with setpci "
+            "(NVLink is not affected)",
         )
     if facts.get("unreadable"):
-        said = "unknown: only root can read it; run interlace doctor as root"
+        said = "unknown, because only root can read it; run interlace doctor as root"
         return Finding(SYSTEM, "ACS", NOTE, said)
     return Finding(SYSTEM, "ACS", WORKS, "no bridge above a GPU redirects copies")
 
@@ -405,7 +415,7 @@ def _folders(facts: Answer) -> list[Finding]:
 
 
 def to_json(answers: Mapping[str, Answer], found: Iterable[Finding]) -> dict[str, Any]:
-    """The findings, and the facts from which they were made."""
+    """Return the findings, and the facts behind them, as data."""
     lines = list(found)
     return {
         "format": FORMAT,

@@ -1,9 +1,9 @@
-"""The probes of `interlace doctor`. Each probe returns plain facts, in a process of its own.
+"""The probes of `interlace doctor`. A probe returns plain facts.
 
 A probe may hang or crash if a driver or a library is broken. Therefore `interlace.study.doctor`
-starts `python -m interlace.study.doctor_probes NAME` for each probe, and waits for a bounded time.
-A probe prints its facts as JSON. All files of the system that a probe reads are below `Host.root`,
-so that tests can use their own /proc and /sys.
+starts `python -m interlace.study.doctor_probes NAME` for each probe and waits for a bounded time.
+The process prints the probe's facts as JSON. All system files that a probe reads are below
+`Host.root`, so that tests can use their own /proc and /sys.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from interlace.model.mechanism_table import NCCL, NVSHMEM
 Facts = dict[str, Any]
 
 NVIDIA = "0x10de"
-DISPLAY = "0x03"  # the class code of GPUs in PCI
-ACS = 0x0D  # PCI Express: the extended capability "access control services"
-ACS_REDIRECTS = 0b1100  # set if traffic between devices below the bridge goes to the processor
+DISPLAY = "0x03"  # the PCI class code of GPUs
+ACS = 0x0D  # the PCI Express extended capability "access control services"
+# these bits are set if traffic between devices below the bridge goes to the processor
+ACS_REDIRECTS = 0b1100
 CAP_SYS_PTRACE = 19
-# The dependencies in pyproject.toml.
+# The dependencies that pyproject.toml lists.
 REQUIRED = ("msgspec", "numpy", "plotly", "rich", "scipy", "tomlkit", "typer", "zstandard")
 OPTIONAL = ("torch", "cupy", "triton")
 MODULES = ("_core", "_driver", "_cuda")
@@ -43,7 +44,7 @@ LIBRARIES = ("libinterlace.so", "libinterlace_preload.so")
 
 
 class Host(NamedTuple):
-    """The host that probes see: the file system below `root`, and the environment."""
+    """The host that a probe sees: the file system below `root`, and the environment."""
 
     root: Path = Path("/")
     environment: Mapping[str, str] = os.environ
@@ -68,8 +69,10 @@ class Host(NamedTuple):
 
 
 def system(host: Host) -> Facts:
-    """Return facts about the kernel, the limits of a container, and how PCI handles copies
-    between GPUs."""
+    """Return facts about the kernel, about a container's limits, and about PCI.
+
+    The facts about PCI say how it handles copies between GPUs.
+    """
     release = host.text("/etc/os-release") or ""
     named = re.search(r'^PRETTY_NAME="?([^"\n]*)', release, re.MULTILINE)
     kernel_driver = re.search(
@@ -121,7 +124,7 @@ def _size_of(folder: Path) -> int | None:
 
 
 def _locked(host: Host) -> int | None:
-    """The bytes that a process may lock. None means no limit."""
+    """Return the bytes that a process may lock. None means that there is no limit."""
     limits = host.text("/proc/self/limits") or ""
     found = re.search(r"^Max locked memory\s+(\S+)", limits, re.MULTILINE)
     if found is None:
@@ -141,7 +144,7 @@ def _has_capability(host: Host, number: int) -> bool:
 
 
 def _nvidia_functions(host: Host) -> list[str]:
-    """The PCI bus numbers of NVIDIA's GPUs."""
+    """Return the PCI addresses of NVIDIA's GPUs."""
     folder = "/sys/bus/pci/devices"
     return [
         name
@@ -152,7 +155,7 @@ def _nvidia_functions(host: Host) -> list[str]:
 
 
 def _iommu(host: Host, functions: list[str]) -> Facts:
-    """Whether there is an IOMMU, and how it translates the accesses of each GPU."""
+    """Return whether there is an IOMMU, and how it translates the accesses of each GPU."""
     types = {}
     for name in functions:
         kind = host.text(f"/sys/bus/pci/devices/{name}/iommu_group/type")
@@ -162,7 +165,7 @@ def _iommu(host: Host, functions: list[str]) -> Facts:
 
 
 def _acs(host: Host, functions: list[str]) -> Facts:
-    """The bridges above the GPUs that redirect copies between GPUs to the processor."""
+    """Return the bridges above the GPUs that send copies between GPUs through the processor."""
     redirecting, unreadable = set(), set()
     for name in functions:
         path = host.at(f"/sys/bus/pci/devices/{name}")
@@ -180,7 +183,7 @@ def _acs(host: Host, functions: list[str]) -> Facts:
 def _acs_control(host: Host, device: str) -> int | None:
     """Return a bridge's ACS control register.
 
-    0 means that the bridge has none, and None that it cannot be read.
+    0 means that the bridge has no such register. None means that the register cannot be read.
     """
     try:
         space = host.at(f"/sys/bus/pci/devices/{device}/config").read_bytes()
@@ -203,7 +206,7 @@ def _acs_control(host: Host, device: str) -> int | None:
 
 
 def installation(host: Host) -> Facts:
-    """The versions of Interlace, and of the packages that it needs or can use."""
+    """Return the versions of Interlace and of the packages that it needs or can use."""
     settings = {
         name: value
         for name, value in sorted(host.environment.items())
@@ -232,7 +235,7 @@ def _listed(name: str) -> str | None:
 def _imported(name: str) -> Facts:
     try:
         importlib.import_module(name)
-    except Exception as error:  # a package may be broken in unknown ways
+    except Exception as error:  # a broken package can raise any exception
         return {"version": _listed(name), "problem": _sentence(error)}
     return {"version": _listed(name), "problem": None}
 
@@ -241,7 +244,8 @@ def _loaded(name: str) -> Facts:
     file = installed(name)
     if file is None:
         return {"file": None, "problem": "it is not there"}
-    if name.endswith("_preload.so"):  # must not be loaded here: it takes over copies of its process
+    # must not be loaded here, because it takes over the copies of its process
+    if name.endswith("_preload.so"):
         return {"file": str(file), "problem": None}
     try:
         ctypes.CDLL(str(file))
@@ -255,7 +259,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def module(name: str, _: Host) -> Facts:
-    """Whether a compiled module can be loaded."""
+    """Return whether a compiled module can be loaded."""
     found = importlib.util.find_spec("interlace")
     try:
         made = importlib.import_module(f"interlace.{name}")
@@ -281,7 +285,9 @@ def gpus(_: Host) -> Facts:
 
 
 def nccl(host: Host) -> Facts:
-    """The NCCL that the mechanism `nccl` would load, if the program has not loaded one itself."""
+    """Find the NCCL that the mechanism `nccl` loads if the program has not loaded an NCCL
+    itself.
+    """
     from interlace.nodes.peers import package_files
 
     named = host.environment.get("INTERLACE_NCCL")
@@ -290,7 +296,7 @@ def nccl(host: Host) -> Facts:
 
 
 def nvshmem(host: Host) -> Facts:
-    """The NVSHMEM that the mechanism `nvshmem` would load."""
+    """Find the NVSHMEM that the mechanism `nvshmem` loads."""
     from interlace.nodes.peers import package_files
 
     named = host.environment.get("INTERLACE_NVSHMEM")
@@ -299,7 +305,7 @@ def nvshmem(host: Host) -> Facts:
 
 
 def _first(files: list[str], named: str | None, ask: str | None) -> Facts:
-    """The first library that can be loaded, and the version that the library reports."""
+    """Return the first library that can be loaded, and the version that this library reports."""
     problem = None
     for file in files:
         try:
@@ -321,7 +327,7 @@ def _first(files: list[str], named: str | None, ask: str | None) -> Facts:
 
 
 def folders(host: Host) -> Facts:
-    """The folders to which Interlace writes, and whether it could write there."""
+    """Return the folders to which Interlace writes, and whether it may write there."""
     stated = host.environment.get("XDG_CONFIG_HOME", "")
     home = host.environment.get("HOME", "")
     config = Path(stated) if Path(stated).is_absolute() else Path(home or "/") / ".config"
@@ -334,9 +340,9 @@ def folders(host: Host) -> Facts:
 
 
 def _folder(path: Path) -> Facts:
-    """Return whether `path` can be written.
+    """Return whether the folder `path` can be written.
 
-    If it does not exist, the nearest existing folder decides.
+    If `path` does not exist, the nearest existing folder above it decides.
     """
     at = path
     while not at.exists() and at != at.parent:

@@ -1,4 +1,4 @@
-"""Runs a study's cases, verifies their results and makes rows."""
+"""Runs the cases of a study, verifies their results and makes rows."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from interlace.workloads import Workload
 class Plan:
     """The runs that a study needs."""
 
-    gpus: tuple[int, ...]  # numbers of GPUs above 1, ascending
+    gpus: tuple[int, ...]  # the numbers of GPUs above 1, in ascending order
     mechanisms: tuple[str, ...]
     tuning: Tuning
-    # By number of GPUs: configurations from profiles, which replace the tuning, and additional
-    # mechanisms with their configuration.
+    # By number of GPUs. `profiled` has configurations from profiles, which replace the tuning.
+    # `besides` has one more mechanism with its configuration.
     profiled: Mapping[int, Mapping[str, Config]] = field(default_factory=dict)
     besides: Mapping[int, tuple[str, Config]] = field(default_factory=dict)
 
     def names(self, gpus: int) -> tuple[str, ...]:
-        """The mechanisms for a number of GPUs, in the order of their rows."""
+        """Return the mechanisms for a number of GPUs, in the order of their rows."""
         besides = {self.besides[gpus][0]} if gpus in self.besides else set()
         return tuple(name for name in EVERY if name in {*self.mechanisms, *besides})
 
     def configs(self, gpus: int, mechanism: str, part_bytes: int) -> list[Config]:
-        """The configurations of a mechanism to run."""
+        """Return the configurations of a mechanism to run."""
         known = self.profiled.get(gpus, {}).get(mechanism)
         besides, config = self.besides.get(gpus, (None, Config()))
         if known is not None:
@@ -50,14 +50,15 @@ class Plan:
         return found if mechanism != besides or config in found else [*found, config]
 
     def bulk_copies(self) -> list[Case]:
-        """The cases on several GPUs. Real GPUs derive the bound from them."""
+        """Return the cases of bulk-copy on several GPUs, from which real GPUs derive the bound."""
         return [Case(gpus, BASELINE) for gpus in self.gpus if BASELINE in self.names(gpus)]
 
     def may_do_without(self, case: Case) -> bool:
-        """Whether the study may leave this case out: the user did not name it, and it may not
-        fit on a GPU.
+        """Return whether the study may leave this case out.
 
-        An agent of `polling` that copies in bulk needs much shared memory."""
+        A case may be left out if the user did not name it and it may not fit on a GPU. An agent of
+        `polling` that copies in bulk needs much shared memory.
+        """
         known = self.profiled.get(case.gpus, {}).get(case.mechanism)
         named = case.config == known or self.besides.get(case.gpus) == case[1:]
         return case.config.bulk_threads is not None and not named
@@ -65,8 +66,8 @@ class Plan:
     def cases(self, runs: Callable[[str], bool], largest_part: Callable[[int], int]) -> list[Case]:
         """Return every run whose mechanism the node `runs`.
 
-        The first run is that of the single GPU. `largest_part` is the workload's function for the
-        largest part.
+        The single GPU's run comes first. `largest_part` is the workload's function that returns the
+        size of the largest part.
         """
         return [
             Case(1, BASELINE),
@@ -81,7 +82,7 @@ class Plan:
 
 @dataclass
 class Checked:
-    """A verified outcome. Its values may be large and are freed."""
+    """A verified outcome. Its values are freed, because they may be large."""
 
     outcome: Outcome
     max_error: float
@@ -90,7 +91,7 @@ class Checked:
 def _choose(
     plan: Plan, checked: dict[Case, Checked]
 ) -> tuple[dict[tuple[int, str], Case], list[Case]]:
-    """The fastest configuration for each row, and all slower configurations."""
+    """Return the fastest configuration of each row, and all slower configurations."""
     best: dict[tuple[int, str], Case] = {}
     for gpus in plan.gpus:
         for mechanism in plan.names(gpus):
@@ -105,36 +106,40 @@ def _choose(
 
 
 class Times:
-    """For each number of GPUs, the values from which the rows' figures are computed."""
+    """The times from which the figures of the rows are computed, by number of GPUs."""
 
     def __init__(self, single_s: float) -> None:
         self.single_s = single_s
         self.bulk_s: dict[int, float] = {}
         self.bound_s: dict[int, float] = {}
-        # A lower bound of the transfer time: the links or the memory of a GPU need at least this
-        # time.
+        # A lower bound of the transfer time: the time that the links or the memory of a GPU need at
+        # least.
         self.transfer_s: dict[int, float] = {}
 
     def speedup(self, time_s: float) -> float:
-        """The speedup over the single GPU of the same node."""
+        """Return the speedup over the single GPU of the same node."""
         return self.single_s / time_s
 
     def opportunity(self, gpus: int) -> float | None:
-        """The speedup if transfers took no time; 1 for a single GPU, which sends nothing."""
+        """Return the speedup if transfers took no time. A single GPU has 1, because it sends
+        nothing.
+        """
         if gpus == 1:
             return 1.0
         bound = self.bound_s.get(gpus)
         return None if bound is None else self.speedup(bound)
 
     def reachable(self, gpus: int) -> float | None:
-        """The speedup that links and memory allow at their full rate, with all transfers hidden."""
+        """Return the speedup if all transfers are hidden and links and memory run at their full
+        rate.
+        """
         if gpus == 1:
             return 1.0
         bound, transfer = self.bound_s.get(gpus), self.transfer_s.get(gpus)
         return None if bound is None or transfer is None else self.speedup(max(bound, transfer))
 
     def overlap(self, gpus: int, time_s: float) -> float | None:
-        """The hidden share of the bulk copy's transfer time."""
+        """Return the fraction of bulk-copy's transfer time that is hidden."""
         bulk, bound = self.bulk_s.get(gpus), self.bound_s.get(gpus)
         if bulk is None or bound is None or bulk <= bound:
             return None
@@ -142,7 +147,7 @@ class Times:
 
 
 class _Rows:
-    """Makes rows of checked outcomes."""
+    """Makes rows from checked outcomes."""
 
     def __init__(self, workload: Workload, node: Node, cases: Sequence[Case]) -> None:
         self.workload, self.node = workload, node
@@ -210,8 +215,10 @@ class _Rows:
         )
 
     def derived(self, checked: Checked, times: Times) -> StudyRow:
-        """Derive the row of the bound from the run without transfers, for a node that cannot run
-        the bound."""
+        """Return the row of the bound, derived from a run without transfers.
+
+        A node that cannot run the bound needs this row.
+        """
         row = self.row(checked, times, Wire())
         return msgspec.structs.replace(
             row,
@@ -227,10 +234,10 @@ def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
     """The wire bytes of a measured run.
 
     The host node counts the bytes that a kernel sends and the bytes that its receivers read. The
-    NVLink counters' `raw` counts every byte that left the GPUs. All bytes beyond our payload are
-    protocol: headers, and the padding of stores that are smaller than a data flit (which the `data`
-    counter counts as data). The result is None without counters, or if the counters show less than
-    the payload.
+    NVLink counter `raw` counts every byte that left the GPUs. All bytes beyond the payload are
+    protocol bytes. They are headers, and padding of stores that are smaller than a data flit; the
+    counter `data` counts this padding as data. Return None without counters, or if the counters
+    show less than the payload.
     """
     protocol = None
     if None not in (outcome.raw_tx_bytes, counted.useful, counted.wasted):
@@ -245,11 +252,12 @@ def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
 def _add_transfers(
     node: CudaNode, counted: dict[Case, Counted], bounds: dict[int, Checked], times: Times
 ) -> None:
-    """The least time that links and memory need for the payload, at the rates of this study.
+    """Add the least time that links and memory need for the payload, at the rates of this study.
 
-    It assumes that all GPUs send, receive and compute the same amount, so the time is a lower
-    bound. No transfer outlasts the exchange that delivers it. Each epoch of an iteration therefore
-    takes the time of its links, or its time without transfers, whichever is longer.
+    This time assumes that all GPUs send, receive and compute the same amount, so it is a lower
+    bound. A transfer ends at the latest with the exchange that delivers its data. Each epoch of an
+    iteration therefore takes as long as its links need or as long as it takes without transfers,
+    whichever is longer.
     """
     for gpus, bound in bounds.items():
         if node.shares(gpus):
@@ -270,7 +278,7 @@ def _add_transfers(
 def _hidden_s(time_s: float, epoch_s: Sequence[float], transfer_s: Sequence[float]) -> float:
     """Return the time of a run in which each epoch hides its own transfers.
 
-    `epoch_s` divides the time among the epochs. Without it the run counts as one epoch.
+    `epoch_s` has the time of each epoch. If it is empty, the run counts as one epoch.
     """
     if len(epoch_s) != len(transfer_s) or sum(epoch_s) <= 0:
         return max(time_s, sum(transfer_s))
@@ -288,8 +296,8 @@ def _count(
 ) -> dict[Case, Counted]:
     """Return the host node's counts for each case.
 
-    The wire bytes include the measured protocol bytes. Deliveries and kernel work are the same for
-    every mechanism.
+    The wire bytes include the measured protocol bytes. All mechanisms have the same deliveries and
+    the same kernel work.
     """
     core = load_core()
     cache_bytes = node.gpu_rates().cache_bytes
@@ -319,9 +327,9 @@ def _derived_bounds(
     checked: Mapping[Case, Checked],
     tick: Callable[[], None],
 ) -> dict[int, Checked]:
-    """For each number of GPUs, repeat the bulk copy's run without transfers.
+    """Repeat bulk-copy's run without transfers for each number of GPUs.
 
-    The result has the error of the bulk copy.
+    Each result has the error of bulk-copy.
     """
     bounds = {}
     for case in plan.bulk_copies():
@@ -339,10 +347,11 @@ def run_study(
     jobs: int = 1,
     tick: Callable[[], None] = lambda: None,
 ) -> tuple[list[StudyRow], list[StudyRow], Timelines]:
-    """Run, verify and evaluate. Returns the rows, the other configurations and the timelines.
+    """Run, verify and evaluate the cases.
 
-    Rows ascend by GPUs. Their figures do not depend on the order in which runs end. Raises
-    RunFailure as soon as one result is wrong.
+    Return the rows, the other configurations and the timelines. The rows are sorted by number of
+    GPUs, and their figures do not depend on the order in which runs end. Raise RunFailure as soon
+    as one result is wrong.
     """
     cases = plan.cases(node.runs, workload.largest_part)
     checked: dict[Case, Checked] = {}
@@ -357,7 +366,7 @@ def run_study(
         else:
             raise outcome
         tick()
-    for case in cases:  # rows are in this order, although the runs end in any order
+    for case in cases:  # rows have this order, although runs end in any order
         if case in found:
             checked[case] = found[case]
     best, others = _choose(plan, checked)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from interlace.model.mechanisms import BOUND
 from interlace.model.results import StudyRow
 
-IDLE_SHARE = 0.2  # a GPU that waits for a larger share of the time is worth a warning
+IDLE_SHARE = 0.2  # a GPU that waits for more than this fraction of the time is worth a warning
 
 
 def warnings(rows: Sequence[StudyRow]) -> list[str]:
-    """Return a sentence for each number of GPUs at which some GPU waits long for the other GPUs."""
+    """Return a warning for each number of GPUs at which a GPU waits long for the other GPUs."""
     worst: dict[int, tuple[float, int, StudyRow]] = {}
     for row in rows:
         inside = row.inside
@@ -22,8 +22,8 @@ def warnings(rows: Sequence[StudyRow]) -> list[str]:
             if share > IDLE_SHARE and share > worst.get(row.gpus, (0.0, 0, row))[0]:
                 worst[row.gpus] = (share, index, row)
     return [
-        f"Warning: of {gpus} GPUs, gpu{index} is idle in {100 * share:.0f} % of the time while "
-        f"others compute ({row.short_label}); above {100 * IDLE_SHARE:.0f} % the work is divided "
+        f"Warning: on {gpus} GPUs, gpu{index} is idle for {100 * share:.0f} % of the time while "
+        f"others compute ({row.short_label}). Above {100 * IDLE_SHARE:.0f} %, the work is divided "
         "unevenly, or launches and exchanges take longer than the work."
         for gpus, (share, index, row) in sorted(worst.items())
     ]

@@ -1,6 +1,9 @@
-"""Measures the locality of loads in programs on shared pages: how many loads are remote, how
-much of a remote line they use, and how often the L1 has the line. These figures decide whether
-finer transfers or a cache would help (DualOpt, PACT 2022, Fig. 11)."""
+"""Measures the locality of loads in programs on shared pages.
+
+The figures say how many loads are remote, how much of a remote line these loads use, and how often
+the L1 cache has the line. They decide whether finer transfers or a cache would help (DualOpt, PACT
+2022, Fig. 11).
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,9 @@ from interlace.workloads import unified
 
 FORMAT = 1
 MACHINE = "4x-r9nano"
-THRESHOLDS = (0.02, 0.2, 0.4)  # remote, block, hit: DualOpt, Table 1
-OWN_PAGES = "own"  # each array has its own
+# thresholds from DualOpt's Table 1: remote loads, used part of a block, hits
+THRESHOLDS = (0.02, 0.2, 0.4)
+OWN_PAGES = "own"  # each array has a placement of its own
 MEASURED_WARMUP, MEASURED_REPEATS = 2, 7
 LOCAL, FINE, CACHED = "local", "cache-insensitive", "cache-friendly"
 PUBLISHED = {  # DualOpt, Table 2
@@ -36,8 +40,9 @@ PUBLISHED = {  # DualOpt, Table 2
     **dict.fromkeys(("aes", "fir"), LOCAL),
 }
 
-# Output of MGPUSim's 2021 release (24a2205) at --times 1, by program and GPUs: accesses of the
-# vector L1, remote reads (including instructions and arguments), remote writes, microseconds.
+# Output of MGPUSim's 2021 release (24a2205) at --times 1, by program and number of GPUs. The values
+# are accesses of the vector L1 caches, remote reads (including instructions and arguments), remote
+# writes, and microseconds.
 MGPUSIM: dict[tuple[str, int], tuple[int, int, int, float]] = {
     ("atax", 1): (319552, 0, 0, 2043.973),
     ("atax", 4): (319552, 211088, 24576, 12633.495),
@@ -51,8 +56,9 @@ MGPUSIM: dict[tuple[str, int], tuple[int, int, int, float]] = {
     ("spmv", 4): (454313, 233217, 256, 499.911),
 }
 
-# MGPUSim's speed in these runs, on one thread of an EPYC: accesses of the vector L1 and remote
-# reads and writes in a CPU second. MGPUSim also executes the kernels' machine code.
+# MGPUSim's speed in these runs on one thread of an EPYC processor: accesses of the vector L1
+# caches, and remote reads and writes, both in a CPU second. MGPUSim also executes the kernels'
+# machine code.
 MGPUSIM_SPEED: dict[tuple[str, int], tuple[float, float]] = {
     ("atax", 1): (6957.4, 0.0),
     ("atax", 4): (2756.7, 2033.0),
@@ -68,7 +74,10 @@ MGPUSIM_SPEED: dict[tuple[str, int], tuple[float, float]] = {
 
 
 class Loads(msgspec.Struct, frozen=True):
-    """Counts of a run's loads and stores. An access is one instruction of a warp and one line."""
+    """Counts of a run's loads and stores.
+
+    An access is one instruction of a warp to one cache line.
+    """
 
     vector_accesses: int
     scalar_accesses: int
@@ -94,31 +103,32 @@ class Loads(msgspec.Struct, frozen=True):
     cached_pages: int
     migrated_pages: int
     migrated_again: (
-        int  # migrated pages that had migrated before, or whose own GPU had accessed them
+        int  # pages that migrated again, or migrated after their own GPU had accessed them
     )
     delayed_touches: int
     migration_batches: int
     remote_by_words: list[
         int
-    ]  # entry i counts loads that want i + 1 words of 4 bytes from the line
+    ]  # entry i counts loads that need i + 1 words of 4 bytes from the line
     l2_loads: int
     l2_hits: int
-    mean_wait_s: float  # time that a load instruction waits
-    mean_in_links_s: float  # the part of mean_latency_s that is spent in links
-    # On machines that translate addresses: accesses of L1 TLBs, and their requests to L2 TLBs.
+    mean_wait_s: float  # mean time for which a load instruction waits
+    mean_in_links_s: float  # the part of mean_latency_s that requests and replies spend in links
+    # The next counts are for machines that translate addresses: accesses of L1 TLBs, and the
+    # requests of L1 TLBs to L2 TLBs.
     tlb_hits: int
     tlb_misses: int
     l2_tlb_hits: int
     l2_tlb_misses: int
-    walks: int  # walks that the host made
+    walks: int  # page table walks that the host made
     walk_wire_bytes: int
-    mean_walk_s: float  # time from the request of a walk to its answer
+    mean_walk_s: float  # mean time from the request of a walk to its answer
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """A decision of an engine, with the measurements that led to it, and its time.
+    """A decision of an engine: its time, and the measurements that led to it.
 
-    If the run ended first, there is no decision.
+    If the run ended before the decision, `made` is false.
     """
 
     made: bool
@@ -141,16 +151,16 @@ class LocalityRow(msgspec.Struct, frozen=True):
     mechanism: str
     time_s: float
     cpu_s: float
-    speedup: float | None  # speedup over one GPU, if that was run
-    over_direct: float | None  # speedup over direct on the same number of GPUs, if that was run
+    speedup: float | None  # speedup over one GPU, if one GPU was run
+    over_direct: float | None  # speedup over direct on the same number of GPUs, if direct was run
     loads: Loads
     link_bytes: float  # bytes of all traffic between GPUs
-    remote_share: float  # remote part of vector accesses
-    used_of_line: float  # part of a line that remote loads use
-    hit_rate: float  # L1 hits of remote loads
+    remote_share: float  # the fraction of vector accesses that are remote
+    used_of_line: float  # the fraction of a line that remote loads use
+    hit_rate: float  # the L1 hit rate of remote loads
     locality: str
-    published: str  # its class in DualOpt's Table 2
-    decisions: list[Decision]  # dualopt makes one, dualopt-adaptive any number
+    published: str  # the program's class in DualOpt's Table 2
+    decisions: list[Decision]  # one decision of dualopt, any number of dualopt-adaptive
     mgpusim: dict[str, float] | None  # the same run in MGPUSim
 
 
@@ -162,37 +172,37 @@ class MeasuredProgram(msgspec.Struct, frozen=True):
     gpus: int
     time_s: list[float]  # seconds of each repeat
     median_s: float
-    speedup: float | None  # speedup over one GPU, if that was measured
+    speedup: float | None  # speedup over one GPU, if one GPU was measured
     max_error: float
 
 
 class Locality(Head, frozen=True):
-    """The file of `interlace locality --json`."""
+    """The content of the file of `interlace locality --json`."""
 
     machine: str
-    pages: str | None  # None: each array has its own
+    pages: str | None  # None: each array has a placement of its own
     blocks: str
     times: int
     rows: list[LocalityRow]
-    driver: str | None  # model of the real GPUs
+    driver: str | None  # the model of the real GPUs
     measured_on: str | None
     measured: list[MeasuredProgram]
 
     @property
     def comparable(self) -> bool:
-        """Whether MGPUSim ran with these sizes and placements."""
+        """Return whether MGPUSim ran with these sizes and placements."""
         own = self.pages in (None, OWN_PAGES)
         return self.times == 1 and own and self.blocks == "contiguous"
 
 
-# A program, the number of GPUs, and a mechanism.
+# A case: a program, the number of GPUs, and a mechanism.
 Case = tuple[unified.Problem, int, str]
 
 
 def classify(
     remote_share: float, used: float, hits: float, thresholds: tuple[float, float, float]
 ) -> str:
-    """The class of a program by the paper's flow chart."""
+    """Return the class of a program according to the paper's flow chart."""
     remote, block, hit = thresholds
     if remote_share < remote or remote_share == 0:
         return LOCAL
@@ -281,9 +291,10 @@ def run(
     times: int, pages: str | None, blocks: str,
     node: CudaNode | None, measured_counts: Sequence[int] | None,
 ) -> Locality:  # fmt: skip
-    """Run every program on every number of GPUs by every mechanism. The measured runs come first.
+    """Run every program on every number of GPUs by every mechanism.
 
-    `measured_counts` are numbers of real GPUs; None means one and all.
+    The measured runs come first. `measured_counts` are numbers of real GPUs; None means one GPU and
+    all GPUs.
     """
     core = load_core()
     made = to_core(machine, core)
@@ -300,7 +311,7 @@ def run(
     ]
     done: dict[int, dict[str, Any]] = {}
     real: list[MeasuredProgram] = []
-    if node is not None:  # no simulation runs during a measurement on real GPUs
+    if node is not None:  # no simulation runs while real GPUs are measured
         here = sorted({1, node.gpus}) if measured_counts is None else measured_counts
         real = _measure(node, problems, here, pages=pages or "", blocks=blocks)
     try:

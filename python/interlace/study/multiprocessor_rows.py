@@ -1,9 +1,7 @@
-"""The rows of a calibration that need one GPU.
+"""The rows of a calibration that need only one GPU.
 
-They measure its multiprocessors, caches and kernel starts.
-
-Each row of the group ONE_PROPERTY measures one property, so keys of a machine file may be fitted to
-it.
+They measure the GPU's multiprocessors, its caches and how it starts kernels. A row of the group
+ONE_PROPERTY measures one property, so keys of a machine file may be fitted to it.
 """
 
 from __future__ import annotations
@@ -20,11 +18,11 @@ CHAINS = (
     "IADD3", "IMAD", "FFMA", "DFMA", "MUFU", "SHFL", "barrier", "32-bit integer division",
     "fp32 division", "LOP3", "VIMNMX", "IMAD.HI", "IMAD.WIDE", "F2I", "REDUX", "VOTE",
 )  # fmt: skip
-WARPS = (1, 2, 4, 8, 16)  # of a sub-core
+WARPS = (1, 2, 4, 8, 16)  # the numbers of warps in a sub-core
 FEW_WARPS, MANY_WARPS = WARPS[0], WARPS[-1]
 UNROLLED = (1, 2, 4)
 LOOPS = ("shared memory", "L1", "L2")
-LOAD_CHAINS = (  # where the data is, the path of the loads, and the data's size
+LOAD_CHAINS = (  # where the data is, the path of the loads, and the size of the data
     ("shared memory", "shared memory", 16 << 10),
     ("L1", "L1", 16 << 10),
     ("L2", "L2", MIB),
@@ -33,10 +31,10 @@ LOAD_CHAINS = (  # where the data is, the path of the loads, and the data's size
     ("memory", "L2", 1024 * MIB),
 )
 JUST_WRITTEN = (MIB, 16 * MIB)
-LINES = (1, 2, 4, 8, 16, 32)  # the number of lines of a load
-OFFSETS = (1, 16)  # a load of 128 bytes begins this number of words after a line's start
-INSTRUCTIONS = (0, 50, 200, 500, 1000)  # the length of a small kernel
-KERNELS = (1, 8)  # the number of different small kernels that are launched in turn
+LINES = (1, 2, 4, 8, 16, 32)  # the number of lines that a load touches
+OFFSETS = (1, 16)  # a load of 128 bytes begins this many words after the start of a line
+INSTRUCTIONS = (0, 50, 200, 500, 1000)  # the number of instructions in a small kernel
+KERNELS = (1, 8)  # the number of different small kernels, launched in turn
 REGISTERS = (32, 64, 128)
 GATHERED = (16 * MIB, 256 * MIB)
 SECTORS = (16 * MIB, 32 * MIB, 48 * MIB, 256 * MIB)
@@ -51,7 +49,7 @@ def _a_sub_core(warps: int) -> str:
 
 
 def _simulated(name: str, scale: float, *arguments: Any) -> Any:
-    """Call a function of the compiled module with a machine and these arguments."""
+    """Return a function that calls the compiled module with a machine and these arguments."""
 
     def simulate(core: Any, machine: Any, _: Machine) -> float:
         return scale * float(getattr(core, f"simulate_{name}")(machine, *arguments))
@@ -74,7 +72,7 @@ def _clock_mhz(_core: Any, _machine: Any, described: Machine) -> float:
 
 
 def _one_kernel(_core: Any, _machine: Any, _: Machine) -> float:
-    return 1.0  # the simulated call is one kernel
+    return 1.0  # the simulated library call is one kernel
 
 
 def _operations() -> list[Definition]:

@@ -1,10 +1,10 @@
 """The overlap microbenchmark (PROACT, sections IV-C and V-A).
 
 It measures how much of a transfer each mechanism hides if the transfer takes as long as the kernel
-that produces the data. A kernel on the first GPU computes a region, and several peers need the
-whole region. With bulk copies, the kernel and the links are idle half of the time each, so the
-speedup cannot exceed 2. The limit is lower if a mechanism cannot fill the links even when no kernel
-runs beside it.
+that produces the data. A kernel on the first GPU computes a region, and several other GPUs (the
+peers) need the whole region. With bulk copies, the kernel runs for half of the time and the links
+are busy for the other half. So the speedup over bulk copies cannot exceed 2. The limit is lower for
+a mechanism that cannot fill the links even without a kernel.
 """
 
 from __future__ import annotations
@@ -36,55 +36,56 @@ from interlace.model.run import RunFailure, core_errors
 from interlace.nodes.nodes import CudaNode, measured_by
 
 MOST_RATE_BYTES = (
-    GIB  # bytes of the transfer that measures the rate of a mechanism without a kernel beside it
+    GIB  # bytes of the transfer that measures the rate of a mechanism while no kernel computes
 )
 FIRST_ROUNDS = 64
-CLOSE_ENOUGH = 0.02  # the kernel's time over that of the transfer
+CLOSE_ENOUGH = 0.02  # how close the kernel's time must be to the time of the transfer
 MOST_TUNING_RUNS = 8
 
 
 class OverlapRow(msgspec.Struct):
-    """A configuration. `epochs` are the seconds of an epoch in each repeat."""
+    """The measurements of a configuration. `epoch_s` has the seconds of an epoch in each repeat."""
 
     peers: int
     mechanism: str
     config: dict[str, int | str]
-    reason: str | None = None  # why it is not possible; the other fields are then empty
+    # why the configuration is not possible; the other fields are then empty
+    reason: str | None = None
     epoch_s: list[float] = []
     time_s: float | None = None  # the median
     speedup: float | None = None  # speedup over bulk-copy
     rate_bytes: int | None = None  # bytes that each peer received in an epoch without computation
     rate_epoch_s: list[float] = []
-    gb_per_s: float | None = None  # rate to all peers together
-    limit: float | None = None  # limit of the speedup; None for bulk-copy, which hides nothing
+    gb_per_s: float | None = None  # the rate to all peers together
+    limit: float | None = None  # the limit of the speedup; None for bulk-copy, which hides nothing
     of_limit: float | None = None
     best: bool = (
-        False  # whether it is the fastest configuration of its mechanism; never true for bulk-copy
+        False  # whether this configuration is the fastest of its mechanism; false for bulk-copy
     )
-    # Only for the best configuration that tracks chunks: the share of time that tracking adds in a
-    # run without transfers.
+    # Only for the best configuration that tracks chunks: the fraction of time that tracking adds in
+    # a run without transfers.
     tracking: float | None = None
-    untransferred_epoch_s: list[float] = []  # the time, including that of bulk-copy, the baseline
+    # seconds of an epoch without transfers, for this configuration and bulk-copy
+    untransferred_epoch_s: list[float] = []
     remarks: list[str] = []
 
 
 class Balance(msgspec.Struct):
-    """The calibration of the kernel, which makes the kernel take as long as the transfer to
-    these peers."""
+    """The calibration of the kernel: the kernel takes as long as the transfer to these peers."""
 
     peers: int
     rounds: int  # rounds of computation
     transfer_s: float  # time of the bulk copy
     compute_s: float  # time of the kernel alone
-    spread: float  # difference of the two measurements of bulk-copy over the first
-    copied_epoch_s: list[float]  # bulk-copy without computation
-    stored_epoch_s: list[float]  # the kernel alone without computation
+    spread: float  # the second measurement of bulk-copy minus the first, over the first
+    copied_epoch_s: list[float]  # bulk-copy of a kernel that does not compute
+    stored_epoch_s: list[float]  # the kernel alone if it does not compute
     compute_epoch_s: list[float]
-    bulk_epoch_s: list[list[float]]  # bulk-copy at the start and at the end
+    bulk_epoch_s: list[list[float]]  # bulk-copy, measured at the start and again at the end
 
 
 class OverlapResults(BenchmarkFile):
-    """A file of results."""
+    """The content of a results file of `interlace bench overlap`."""
 
     bytes: int
     epochs: int
@@ -96,7 +97,7 @@ class OverlapResults(BenchmarkFile):
 
 @dataclass(frozen=True)
 class Epochs:
-    """The row of a measurement."""
+    """The epochs of a measured configuration."""
 
     epoch_s: list[float]
     remarks: list[str]
@@ -122,9 +123,9 @@ class Overlap:
         tuning: Tuning,
         tick: Callable[[], None] = lambda: None,
     ) -> tuple[Balance, list[OverlapRow]]:
-        """Measure every configuration with these peers. bulk-copy, the baseline, comes first.
+        """Measure every configuration with these peers. The baseline, bulk-copy, comes first.
 
-        Calls `tick` as often as `steps` returns.
+        Calls `tick` as often as `steps` says.
         """
         balance = self.balance(peers)
         tick()
@@ -156,7 +157,7 @@ class Overlap:
         return balance, rows
 
     def _add_tracking(self, balance: Balance, rows: Sequence[OverlapRow]) -> None:
-        """Add the cost of readiness tracking without transfers (PROACT, section V-C)."""
+        """Add the overhead of tracking readiness without transfers (PROACT, section V-C)."""
         best = [row for row in rows if row.best and row.mechanism in TRACKED]
         if not best:
             return
@@ -170,12 +171,12 @@ class Overlap:
             row.tracking = found.time_s / alone.time_s - 1
 
     def gain(self, balance: Balance, mechanism: str, config: Config) -> float:
-        """The speedup of one configuration over bulk-copy, which runs just before it."""
+        """Return the speedup of a configuration over bulk-copy. bulk-copy runs just before it."""
         copied = self._run(balance.peers, BASELINE, Config(), balance.rounds)
         return copied.time_s / self._run(balance.peers, mechanism, config, balance.rounds).time_s
 
     def steps(self, mechanisms: Sequence[str], tuning: Tuning) -> int:
-        """The number of calls of `tick` in a measurement."""
+        """Return how often a measurement calls `tick`."""
         return 4 + len(_configs(mechanisms, tuning, self.size))
 
     def _run(
@@ -211,18 +212,18 @@ class Overlap:
         return self._run(peers, BASELINE, Config(), rounds, deliver=False)
 
     def balance(self, peers: int) -> Balance:
-        """Find the rounds with which the kernel takes as long as the bulk copy to these peers."""
+        """Find the rounds that make the kernel take as long as the bulk copy to these peers."""
         copied = self._run(peers, BASELINE, Config(), 0)
         stored = self._kernel(peers, 0)
         transfer_s = copied.time_s - stored.time_s
         if transfer_s <= 0:
             raise RunFailure(
-                f"the copies of {size_text(self.size)} to {peers_text(peers)} take too little time "
-                "to be measured"
+                f"the copies of {size_text(self.size)} to {peers_text(peers)} are too short to be "
+                "measured; give more --bytes"
             )
-        # A kernel with few rounds waits for memory. With many rounds, its time is proportional to
-        # the number of rounds, and one correction is exact. In between, each correction brings the
-        # time closer to the target.
+        # With few rounds, the kernel's time is the time of its accesses to memory. With many
+        # rounds, its time is proportional to the number of rounds, and one correction is exact.
+        # Otherwise, each correction brings the kernel's time closer to the target.
         tried: dict[int, Epochs] = {}
         rounds = FIRST_ROUNDS
         while rounds not in tried and len(tried) < MOST_TUNING_RUNS:
@@ -264,10 +265,10 @@ class Overlap:
         return row
 
     def _add_rate(self, row: OverlapRow, config: Config) -> None:
-        """Add the mechanism's rate without computation, in a transfer so large that its start
-        and end do not matter.
+        """Add the rate of the mechanism without computation.
 
-        A mechanism may refuse this many bytes although it takes fewer.
+        The transfer is so large that its start and end do not matter. A mechanism may refuse so
+        many bytes although it takes fewer.
         """
         for size in (max(self.size, min(4 * self.size, MOST_RATE_BYTES)), self.size):
             with contextlib.suppress(UserError):
@@ -278,7 +279,7 @@ class Overlap:
 
 
 def peers_text(count: int) -> str:
-    """The measurements with one number of peers."""
+    """Return a number of peers in words."""
     return f"{count} peer{'s' if count > 1 else ''}"
 
 
@@ -292,7 +293,7 @@ def _configs(mechanisms: Sequence[str], tuning: Tuning, size: int) -> list[tuple
 
 
 def chosen_peers(text: str | None, gpus: int, machine: str) -> list[int]:
-    """The numbers of receiving GPUs."""
+    """Return the numbers of receiving GPUs to measure."""
     if gpus < 2:
         raise UserError(f"overlap needs at least 2 GPUs; {machine} has 1")
     chosen = sorted({1, gpus - 1}) if text is None else whole_numbers("--peers", text, "peers")
@@ -307,7 +308,10 @@ def measure_all(
     node: CudaNode, counts: Sequence[int], mechanisms: Sequence[str], tuning: Tuning, size: int,
     asked: tuple[int, int, int],
 ) -> OverlapResults:  # fmt: skip
-    """Measure every configuration with each number of peers. `asked`: epochs, warm-ups, repeats."""
+    """Measure every configuration with each number of peers.
+
+    `asked` has the numbers of epochs, warm-ups and repeats.
+    """
     measured = Overlap(node.cuda, size, *asked)
     balances: list[Balance] = []
     rows: list[OverlapRow] = []

@@ -1,4 +1,4 @@
-"""Explains how messages would be divided among the paths of a machine."""
+"""Explains how a machine's paths would share messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_MESSAGES = 1024
 
 
 class Message(NamedTuple):
-    """A message of some bytes from one memory to another; memories are given by name."""
+    """A message of some bytes from one memory to another. Both memories are given by name."""
 
     start: str
     end: str
@@ -32,14 +32,15 @@ class Message(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A plan of the extension module, and its inputs."""
+    """A plan of the extension module, with the inputs of the plan."""
 
     machine: Machine
     messages: list[Message]
     options: dict[str, Any]
     plan: Any
     path_names: list[str]
-    simulated: dict[str, float] | None = None  # simulated seconds of the plan, by executor
+    # from an executor to the simulated seconds of the plan
+    simulated: dict[str, float] | None = None
 
 
 # --- what was asked -------------------------------------------------------------------------------
@@ -70,14 +71,16 @@ def check_asked(
     ring: str | None,
     all_to_all: str | None,
 ) -> None:
-    """Raise UserError for a command line without a message, whatever the machine is."""
+    """Raise UserError if the command line has no message. The machine does not matter here."""
     if single[0] is None and not written and ring is None and all_to_all is None:
         raise UserError(
-            "plan needs a message: gpu0 gpu1 256M, --message SRC:DST:SIZE, --ring SIZE or "
+            "plan needs a message; give gpu0 gpu1 256M, --message SRC:DST:SIZE, --ring SIZE or "
             "--all-to-all SIZE"
         )
     if single[0] is not None and None in single:
-        raise UserError("a message needs a source, a destination and a size: gpu0 gpu1 256M")
+        raise UserError(
+            "a message needs a source, a destination and a size, such as gpu0 gpu1 256M"
+        )
 
 
 def messages_of(
@@ -87,7 +90,7 @@ def messages_of(
     ring: str | None,
     all_to_all: str | None,
 ) -> list[Message]:
-    """The messages of the command line, in its order."""
+    """Return the messages of the command line, in the same order."""
     found: list[Message] = []
 
     def add(start: str, end: str, size: int) -> None:
@@ -100,7 +103,9 @@ def messages_of(
     for text in written:
         words = text.split(":")
         if len(words) != 3:
-            raise UserError(f"--message {text!r}: give SOURCE:DESTINATION:SIZE, gpu0:gpu1:256M")
+            raise UserError(
+                f"--message {text!r}: give SOURCE:DESTINATION:SIZE, such as gpu0:gpu1:256M"
+            )
         add(words[0], words[1], options.byte_count("--message", words[2]))
     gpus = gpu_names(machine)
     for option, each, pairs in (
@@ -110,19 +115,23 @@ def messages_of(
         if each is None:
             continue
         if len(gpus) < 2:
-            raise UserError(f"{option}: {machine.name} has one GPU; this needs two")
+            raise UserError(
+                f"{option}: {machine.name} has one GPU, and this option needs at least two"
+            )
         for a, b in pairs:
             add(a, b, options.byte_count(option, each))
     if len(found) > MOST_MESSAGES:
-        raise UserError(f"there are {len(found)} messages; a plan has at most {MOST_MESSAGES}")
+        raise UserError(f"there are {len(found)} messages; and a plan has at most {MOST_MESSAGES}")
     for message in found:
         if message.start == message.end:
-            raise UserError(f"source and destination are both {message.start}; name two memories")
+            raise UserError(
+                f"source and destination are both {message.start}; name two different memories"
+            )
     return found
 
 
 def _allowed(machine: Machine, text: str | None) -> tuple[bool, list[str] | None]:
-    """Whether the direct path is allowed, and the allowed staging places; None allows all."""
+    """Return whether the direct path is allowed, and which staging places are. None allows all."""
     if text is None:
         return True, None
     names = [word.strip() for word in text.split(",")]
@@ -154,7 +163,7 @@ def make(
     staging_bytes: int | None = None,
     traffic: Sequence[str] = (),
 ) -> Planned:
-    """Make a plan. Raises UserError if the request makes no sense on the machine."""
+    """Make a plan. Raise UserError if the request makes no sense on the machine."""
     core = load_core()
     direct, staging = _allowed(machine, paths)
     busy = _traffic(machine, traffic)
@@ -178,7 +187,7 @@ def make(
 
 
 def simulate(planned: Planned) -> Planned:
-    """The plan with its simulated times on its machine."""
+    """Return the plan with its simulated times on its machine."""
     core = load_core()
     described = to_core(planned.machine, core)
     with core_errors():
@@ -194,7 +203,7 @@ def simulate(planned: Planned) -> Planned:
 
 
 def to_json(planned: Planned) -> dict[str, Any]:
-    """The plan as data, with every copy."""
+    """Return the plan as data, with every copy."""
     plan = planned.plan
     machine = msgspec.to_builtins(planned.machine)
     del machine["sources"]

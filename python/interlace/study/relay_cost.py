@@ -16,31 +16,28 @@ from interlace.model.results import BenchmarkFile
 from interlace.model.run import core_errors
 from interlace.nodes.nodes import CudaNode, measured_by
 
-RECEIVER = 0  # the GPU that messages go to
-WINDOW_S = 0.1  # seconds for which each figure is measured in a repeat
+RECEIVER = 0  # the GPU that receives the messages
+WINDOW_S = 0.1  # seconds for which each repeat measures each figure
 LEAST_GPUS = 3
 
 
 class Kernel(msgspec.Struct):
-    """The kernel of a GPU, with its rates of bytes read and written in each repeat."""
+    """The kernel that runs on a GPU, with the rate of its reads and writes in each repeat."""
 
     gpu: int
-    relays: bool  # whether messages may be relayed by this GPU
+    relays: bool  # whether this GPU may relay messages
     alone_bytes_per_s: list[float]
-    beside_bytes_per_s: list[float]  # rate while messages run back to back
-    slowdown_percent: float  # how much longer the median time for the same work is
+    beside_bytes_per_s: list[float]  # the rate while messages run back to back
+    slowdown_percent: float  # how much longer the same work takes, from the median times
 
 
 class RelayRow(msgspec.Struct):
-    """The measurements for a message size.
-
-    The times are for one message; there is one for each repeat.
-    """
+    """The measurements for one message size. Each repeat has the time of one message."""
 
     bytes: int
     relayed: bool  # whether a message took several paths
     message_alone_s: list[float]
-    message_beside_s: list[float]  # times while the kernels run
+    message_beside_s: list[float]  # the times while the kernels run
     slowdown_percent: float
     wrong: int  # the number of wrong bytes
     kernels: list[Kernel]
@@ -56,7 +53,9 @@ class RelayResults(BenchmarkFile):
 
 
 def longer_percent(alone: Sequence[float], beside: Sequence[float]) -> float:
-    """The percentage by which the median time beside other work exceeds the median time alone."""
+    """Return by how many percent the median time beside other work exceeds the median time
+    alone.
+    """
     return 100 * (statistics.median(beside) / statistics.median(alone) - 1)
 
 
@@ -95,7 +94,7 @@ def measure(node: CudaNode, sizes: Sequence[int], warmup: int, repeats: int) -> 
     if node.gpus < LEAST_GPUS:
         raise UserError(
             f"--beside-kernels needs at least {LEAST_GPUS} GPUs: one receives, one relays, and one "
-            f"does neither; {node.machine_name} has {node.gpus}"
+            f"does neither; {node.machine_name} has only {node.gpus}"
         )
     kernels = [gpu for gpu in range(node.gpus) if gpu != RECEIVER]
     relays = kernels[:-1]

@@ -1,14 +1,14 @@
-"""The speed of the simulator, on one core or several.
+"""The speed of the simulator on one core or on several cores.
 
-Every workload runs on four GPUs with plain peer stores, the mechanism with the most remote
+Each workload runs on four GPUs with plain peer stores, which is the mechanism with the most remote
 transactions. Each run has its own process, and no two runs overlap. CPU seconds are those of all
-threads of the simulation. They include the computation of the kernels' results, but not reading or
-generating the data. The fastest of several runs counts, because other work on the machine only
-slows runs down.
+threads of the simulation. They include the computation of the kernels' results. They do not include
+the time for reading or generating the data. The fastest of several runs counts, because other work
+on the machine can only slow runs down.
 
-Few of the workloads' accesses are remote. Therefore a microbenchmark measures remote transactions
-alone. On four GPUs, each lane stores 4 bytes to all other GPUs. Consecutive stores have no
-neighbouring addresses, so nearly every store is a packet of its own.
+Few of the workloads' accesses are remote. A microbenchmark therefore measures remote transactions
+alone. On four GPUs, each lane stores 4 bytes to all other GPUs. The addresses of consecutive stores
+are not adjacent, so nearly every store is a packet of its own.
 """
 
 from __future__ import annotations
@@ -36,33 +36,34 @@ from interlace.workloads import Workload
 FORMAT = 1  # version of the file of results
 MACHINE = "4x-gv100-pcie4"
 CASE = Case(4, INLINE)
-LONG = "pagerank"  # the workload of the long run
+LONG = "pagerank"  # the workload that also makes the long run
 LONG_ACCESSES = 100_000_000
 STORED = 64 * KIB  # elements of each GPU in the microbenchmark
 STORED_BYTES = 4  # bytes of an element
-STORE_RUNS = 2  # epochs of the microbenchmark; the first warms up caches
+STORE_RUNS = 2  # epochs of the microbenchmark; the first epoch warms up caches
 
 
-# By name: the function that loads a workload, in the process that runs it.
+# From a name to the function that loads the workload. The process that runs the workload calls it.
 Workloads = Mapping[str, Callable[[], Workload]]
 
 
 class SpeedRow(msgspec.Struct):
     """The figures of a workload.
 
-    The run with the fewest seconds counts; with one thread, the run with the fewest CPU seconds.
+    The run with the fewest seconds counts. With one thread, the run with the fewest CPU seconds
+    counts.
     """
 
     workload: str
     data: str
     iterations: int
-    accesses: int  # (warp instruction, line) pairs
-    remote_transactions: int  # packets of kernels' accesses to other GPUs
+    accesses: int  # pairs of a warp instruction and a cache line
+    remote_transactions: int  # packets that carry kernels' accesses to other GPUs
     cpu_s: float
     seconds: float
-    accesses_per_s: float  # in a CPU second
+    accesses_per_s: float  # accesses in a CPU second
     remote_transactions_per_s: float
-    peak_rss_mb: float  # peak of the row's process; MB = 1e6 bytes
+    peak_rss_mb: float  # the peak memory of the row's process; 1 MB is 1e6 bytes
 
 
 class StoresAlone(msgspec.Struct):
@@ -72,7 +73,7 @@ class StoresAlone(msgspec.Struct):
     """
 
     gpus: int
-    elements: int  # stores from each GPU to each other GPU
+    elements: int  # the number of stores from each GPU to each other GPU
     element_bytes: int
     remote_transactions: int
     cpu_s: float
@@ -91,7 +92,7 @@ class SpeedResults(BenchmarkHead):
     remote_transactions_per_s: float
     rows: list[SpeedRow]
     stores: StoresAlone
-    long: SpeedRow | None  # the run with at least LONG_ACCESSES accesses
+    long: SpeedRow | None  # the run that has at least LONG_ACCESSES accesses
 
 
 def _run(
@@ -111,7 +112,7 @@ def _run(
         if best is None or faster:
             best, seconds = found, took
     assert best is not None
-    if best.accesses < least_accesses:  # every iteration makes the same number
+    if best.accesses < least_accesses:  # every iteration makes the same number of accesses
         workload.iterations = -(-least_accesses * best.iterations // best.accesses) + 1
         began = time.perf_counter()
         best = workload.simulate(core, machine, CASE, threads=threads)
@@ -149,14 +150,14 @@ def _store(repeats: int) -> StoresAlone:
 
 
 def steps(workloads: Workloads, *, long: bool) -> int:
-    """The number of calls of `tick` in `measure`."""
+    """Return how often `measure` calls `tick`."""
     return len(workloads) + 1 + long
 
 
 def measure(
     workloads: Workloads, repeats: int, tick: Callable[[], None], threads: int, *, long: bool
 ) -> tuple[list[SpeedRow], StoresAlone, SpeedRow | None]:
-    """A row for each workload, stores alone, and the long run."""
+    """Return a row for each workload, the figures of stores alone, and the long run."""
     names = list(workloads)
     work: list[Callable[[], SpeedRow | StoresAlone]] = [
         partial(_run, name, load, repeats, 0, threads) for name, load in workloads.items()
@@ -192,7 +193,7 @@ def results(
     threads: int,
     **made: Any,
 ) -> SpeedResults:
-    """The file of results."""
+    """Return the content of the results file."""
     return SpeedResults(
         format=FORMAT,
         benchmark="simulator",

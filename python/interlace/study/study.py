@@ -1,7 +1,8 @@
-"""A study: a workload on a machine, by mechanism and number of GPUs.
+"""A study compares mechanisms and numbers of GPUs for one workload on one machine.
 
-A row stands for a mechanism on a number of GPUs. The result is verified before the row is made.
-Each simulated row runs in its own process. Measured rows run one at a time, alone on the machine.
+Each row stands for a mechanism on a number of GPUs. The study verifies the result before it makes
+the row. Each simulated run has its own process. Measured runs follow each other and have the
+machine to themselves.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from interlace.workloads import Inputs, Workload
 if TYPE_CHECKING:
     from interlace.tuning.profiles import Profile, Use
 
-TUNED = "tuned"  # as a mechanism's name, this means the pick of the profile
+TUNED = "tuned"  # in place of a mechanism's name: the mechanism that the profile picked
 MAX_DEVICES = 16
 SHARED_NOTE = (
-    "Shared GPU: devices share one GPU, so their times say nothing about several GPUs. Rates of "
-    "links, NVLink bytes and the reachable speedup are left out."
+    "Shared GPU: all devices share one GPU, so their times say nothing about several GPUs. Rates "
+    "of links, NVLink bytes and the reachable speedup are left out."
 )
 
 
@@ -37,7 +38,7 @@ SHARED_NOTE = (
 
 
 def default_gpus(count: int) -> list[int]:
-    """The default numbers of GPUs: 1, 2, 4, ... and all."""
+    """Return the default numbers of GPUs: 1, 2, 4 and so on, and all."""
     return sorted({1 << n for n in range(count.bit_length())} | {count})
 
 
@@ -79,7 +80,7 @@ def _profiles(
     named: tuple[Path, Profile] | None,
     warn: Callable[[str], None],
 ) -> dict[int, Use]:
-    """The profiles to use, by number of GPUs. Warns about a profile of another machine."""
+    """Return the profiles to use, by number of GPUs. Warn about a profile of another machine."""
     from interlace.tuning import profiles
 
     found: dict[int, Use] = {}
@@ -104,7 +105,9 @@ def _planned(
     uses: Mapping[int, Use],
     by_hand: Mapping[str, bool],
 ) -> Plan:
-    """The runs: mechanisms with their profiles' configurations, unless options override them."""
+    """Return the runs. Mechanisms have their profiles' configurations unless options override
+    them.
+    """
     besides = {}
     if TUNED in names:
         for gpus in counts:
@@ -137,26 +140,31 @@ def _notes(
 ) -> list[str]:
     notes = [f"{name}{NOT_AVAILABLE}{reason}." for name, reason in left_out.items()]
     if any(row.derived for row in rows):
-        notes.append(f"{BOUND} is derived: the time of {BASELINE}, run again without its copies.")
+        notes.append(
+            f"{BOUND} is derived: it is the time of {BASELINE}, run again without its copies."
+        )
         if any(row.captured is not None and row.captured > 1 for row in rows):
             notes.append(
-                "A mechanism captures more than 100 % of a derived opportunity if it needs less "
-                "time than {BASELINE} besides the copies, because the bound is only an estimate."
+                "A mechanism captures more than 100 % of a derived opportunity if, apart from the "
+                f"copies, it needs less time than {BASELINE}. Such values occur because the bound "
+                "is only an estimate."
             )
     elif any(row.gpus > 1 and row.opportunity is None for row in rows):
         bound = BOUND if node.runs(BOUND) else BASELINE
-        notes.append(f"opportunity, captured and overlap need {bound} among the mechanisms.")
+        notes.append(
+            f"The figures opportunity, captured and overlap need {bound} among the mechanisms."
+        )
     if isinstance(node, CudaNode) and any(node.shares(row.gpus) for row in rows):
         notes.append(SHARED_NOTE)
     if isinstance(node, CudaNode):
         notes.append(
-            "Useful and wasted bytes are counted on the host node with the same boundaries; "
-            "protocol is the NVLink counters' raw bytes minus useful and wasted bytes; null "
+            "The host node counts useful and wasted bytes with the same boundaries. Protocol bytes "
+            "are the NVLink counters' raw bytes minus useful and wasted bytes. They are null "
             "without the counters."
         )
     else:
         notes.append(
-            "peak_rss_mb is the peak memory of the row's own process, including the interpreter "
+            "peak_rss_mb is the peak memory of the row's own process. It includes the interpreter "
             "and the data."
         )
     for row in rows:
@@ -196,7 +204,7 @@ def _study(
 
 
 class Asked(NamedTuple):
-    """The options of the command line; None means not given."""
+    """The options of the command line. None means that the option was not given."""
 
     counts: str | None  # numbers of GPUs
     mechanisms: tuple[str, ...] | None
@@ -204,11 +212,11 @@ class Asked(NamedTuple):
     chunks: tuple[int, ...] | None
     threads: tuple[int, ...] | None
     profile: Path | None
-    profiled: bool  # whether profiles may be used
+    profiled: bool  # whether the study may use profiles
 
     @property
     def by_hand(self) -> dict[str, bool]:
-        """Whether the command line names configurations of a mechanism."""
+        """Return whether the command line names configurations of a mechanism."""
         said = {
             RANGES.name: self.ranges is not None,
             CHUNK_BYTES.name: self.chunks is not None,
@@ -222,7 +230,7 @@ class Asked(NamedTuple):
 
 
 def _moved(names: tuple[str, ...], workload: Workload, *, named: bool) -> tuple[str, ...]:
-    """The mechanisms that the workload has. Raises UserError for others that the user named."""
+    """Return the mechanisms that the workload can use. Raise UserError if the user named others."""
     reasons = {name: workload.refuses(name) for name in names}
     for name, reason in reasons.items():
         if named and reason is not None:
@@ -257,8 +265,9 @@ def conduct(
     plan = _planned(counts, names, tuning, uses, asked.by_hand)
     steps = len(plan.cases(node.runs, loaded.largest_part))
     if isinstance(node, CudaNode):
-        steps += len(plan.bulk_copies())  # the second run of bulk-copy, for the bound
-        steps += 1 + len(plan.gpus)  # counting wire bytes and work
+        # the second run of bulk-copy, from which the bound is derived
+        steps += len(plan.bulk_copies())
+        steps += 1 + len(plan.gpus)  # the runs that count wire bytes and work
     with progress(f"{chosen.name} on {node.machine_name}", steps) as tick:
         found, candidates, timelines = run_study(loaded, node, plan, jobs, tick)
     study = _study(loaded, node, found, candidates, left_out, list(uses.values()))

@@ -1,4 +1,4 @@
-"""A sweep: a workload on every machine of a design space. It uses all cores and can resume."""
+"""A sweep runs a workload on every machine of a design space. It uses all cores and can resume."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORMAT = 1
 
 
 class SweepRow(msgspec.Struct, frozen=True):
-    """A run of a sweep. Its speedup is relative to one GPU at the same point."""
+    """A run of a sweep. `speedup` is relative to one GPU at the same point."""
 
     point: Point
     gpus: int
@@ -47,18 +47,18 @@ class SweepRow(msgspec.Struct, frozen=True):
 
 
 class SweepResult(Head, frozen=True, tag_field="kind", tag="interlace sweep"):
-    """A file of results."""
+    """The content of a results file of `interlace sweep`."""
 
     title: str
     machine: str
     workload: str
     data: dict[str, Any]
     axes: list[dict[str, list[Any]]]
-    rows: list[SweepRow]  # sorted by point, then as in a study
+    rows: list[SweepRow]  # sorted by point; the rows of a point have the order of a study
 
 
 class _Work:
-    """All runs of a sweep, and which of them are the same run."""
+    """All runs of a sweep. It also knows which of them are the same run."""
 
     def __init__(self, space: DesignSpace, workload: Workload) -> None:
         self.space, self.workload = space, workload
@@ -77,13 +77,13 @@ class _Work:
         ]
 
     def forget_wrong(self, known: dict[str, Run]) -> None:
-        """Ignore runs that no sweep would have kept. A person may have edited the file."""
+        """Forget runs that a sweep never keeps. They exist if a person has edited the file."""
         for key in known.keys() & set(itertools.chain.from_iterable(self.keys)):
             if not self.workload.accepts(known[key].max_error, known[key].iterations):
                 del known[key]
 
     def missing(self, known: Mapping[str, Run]) -> dict[str, Job]:
-        """The runs that remain to be made, by key."""
+        """Return the runs that remain to be made, by key."""
         points = map(at_point, self.space.points())
         return {
             key: Job(machine, case, point)
@@ -93,7 +93,7 @@ class _Work:
         }
 
     def rows(self, known: Mapping[str, Run]) -> list[SweepRow]:
-        """All rows, made from known runs."""
+        """Return all rows that can be made from known runs."""
         return [
             row
             for point, keys in zip(self.space.points(), self.keys, strict=True)
@@ -148,7 +148,7 @@ def run_missing(
     outcomes: Iterator[tuple[int, Outcome]],
     tick: Callable[[], None],
 ) -> None:
-    """Verify every outcome and add it to the file as it comes."""
+    """Make the missing runs. Verify each outcome and add it to the file as soon as it arrives."""
     keys = list(missing)
     for index, outcome in outcomes:
         with named(missing[keys[index]]):
@@ -172,7 +172,7 @@ def run_missing(
 def run_sweep(
     space: DesignSpace, runs: Path, jobs: int, scheduler: str | None, say: Callable[[str], None]
 ) -> SweepResult:
-    """Make the runs that the file lacks, here or on a cluster; `say` receives remarks."""
+    """Make the runs that the file lacks, here or on a cluster. `say` receives remarks."""
     workload = WORKLOADS[space.workload].load(space.inputs, None)
     with opened(runs) as kept:
         return _run(space, workload, kept, jobs, scheduler, say)
@@ -203,8 +203,8 @@ def _run(
         done = every - len(work.missing(kept.runs))
         if done:
             say(
-                f"interlace: {done} of {every} runs are in {kept.path}; "
-                "the same command continues the sweep"
+                f"interlace: {done} of {every} runs are in {kept.path}; give the same command "
+                "again to continue the sweep"
             )
         raise
     return SweepResult(

@@ -1,8 +1,7 @@
-"""The file of a sweep's runs.
+"""The file that keeps the runs of a sweep.
 
-A run is one JSON object on one line, which is appended in one write. A hash of all inputs
-identifies the run. Therefore a stopped sweep resumes where it stopped, and a changed sweep makes
-only the changed runs.
+Each run is one JSON object on one line, which one write appends. A hash of all inputs identifies
+the run. A stopped sweep can therefore resume, and a changed sweep makes only the runs that changed.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Run(msgspec.Struct, frozen=True):
-    """The results of a run, and the key under which they are kept."""
+    """The results of a run, and the key that identifies the run."""
 
     kind: str
     key: str
@@ -47,7 +46,9 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def _line(run: Run) -> bytes:
-    """Return the line of a run. The last key, `sum`, is a checksum of everything before it."""
+    """Return the line of a run. Its last key, `sum`, is a checksum of everything before this
+    key.
+    """
     body = msgspec.json.encode(run)[:-1]
     return body + _ending(body) + b"\n"
 
@@ -60,7 +61,7 @@ ENDING_BYTES = len(_ending(b""))
 
 
 def _run_of(line: bytes) -> Run | None:
-    """Return the run on a line. None if the line is damaged or is not a run of a sweep."""
+    """Return the run on a line, or None if the line is damaged or is not a run of a sweep."""
     body = line[:-ENDING_BYTES]
     if line != body + _ending(body):
         return None
@@ -72,10 +73,10 @@ def _run_of(line: bytes) -> Run | None:
 
 
 def run_key(build: str, machine: Machine, workload: str, inputs: dict[str, Any], case: Case) -> str:
-    """The hash of everything that a run's figures depend on.
+    """Return the hash of everything that the figures of a run depend on.
 
-    `build` is the hash of the compiled simulator. `inputs` has a data file's hash instead of its
-    name. The machine's title and comments do not count.
+    `build` is the hash of the compiled simulator. `inputs` has the hash of a data file instead of
+    its name. The machine's title and comments do not change the key.
     """
     described = msgspec.to_builtins(machine)
     for key in ("name", "title", "sources"):
@@ -94,13 +95,13 @@ def run_key(build: str, machine: Machine, workload: str, inputs: dict[str, Any],
 
 
 class SweepFile:
-    """The open file; only one process writes it at a time."""
+    """The open file of runs. Only one process writes it at a time."""
 
     def __init__(self, path: Path, handle: int) -> None:
         self.path = path
         self._handle = handle
         self.runs: dict[str, Run] = {}
-        self.note: str | None = None  # the error of the file
+        self.note: str | None = None  # a remark about a damaged last line, which was removed
 
     def add(self, run: Run) -> None:
         """Append a run in one write, and flush it to the disk."""
@@ -115,10 +116,10 @@ class SweepFile:
         self.runs[run.key] = run
 
     def _read(self) -> None:
-        """Take the runs. Raises UserError for a file with other contents.
+        """Read the runs. Raise UserError if the file is not a file of runs.
 
-        Each line is on the disk before the next one begins, so a crash or a loss of power can
-        damage only the last line. A damaged last line is cut off, and its run is repeated.
+        A line is on the disk before the next line begins, so a crash or a loss of power can damage
+        only the last line. A damaged last line is cut off, and its run is made again.
         """
         with self.path.open("rb") as file:
             data = file.read()
@@ -139,12 +140,12 @@ class SweepFile:
                 "give another file with --runs, or remove the line"
             )
         os.truncate(self._handle, begin)
-        self.note = f"The last line of {self.path} is damaged; its run is repeated."
+        self.note = f"The last line of {self.path} is damaged; its run is made again."
 
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[SweepFile]:
-    """Open a file of runs, or create it. Raises UserError if neither is possible."""
+    """Open a file of runs, or create it. Raise UserError if neither is possible."""
     new = not path.exists()
     try:
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -169,7 +170,7 @@ def opened(path: Path) -> Iterator[SweepFile]:
 
 
 def _lock(path: Path, handle: int) -> None:
-    """Raise UserError unless only this sweep uses the file and the file still has its name."""
+    """Lock the file. Raise UserError if another sweep uses it or the file has lost its name."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(handle), path.stat()):
@@ -177,7 +178,7 @@ def _lock(path: Path, handle: int) -> None:
     except (
         BlockingIOError,
         FileNotFoundError,
-    ):  # the other sweep may have removed the file, as it does if it made no run
+    ):  # another sweep may have removed the file, as a sweep does if it made no run
         pass
     except OSError as error:
         raise _unwritable(path, error) from None

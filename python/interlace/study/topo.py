@@ -1,6 +1,7 @@
-"""Finds a machine and its routes.
+"""Finds a machine and the routes between its devices.
 
-The machine is a described one, or this computer, which is discovered and measured.
+The machine is either described by a file, or it is this computer. This computer is discovered and
+measured.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from interlace.model.results import provenance
 
 
 class Route(NamedTuple):
-    """The route between two devices and its rates."""
+    """The route between two devices, with its rates."""
 
     start: str
     end: str
@@ -36,12 +37,14 @@ class Route(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """The topology to draw: a machine, its routes and the notes of discovery."""
+    """What a drawing of the topology shows: the machine, its routes and the notes of the
+    discovery.
+    """
 
     machine: Machine
     routes: dict[tuple[str, str], Route]
-    discovery: Any | None = None  # a struct of the extension module
-    text: str = ""  # path of a described machine's file
+    discovery: Any | None = None  # the machine as a struct of the extension module
+    text: str = ""  # the path of the machine's file, if the machine is described
 
 
 def cpp_header(machine: Machine, function: str, made_by: str) -> str:
@@ -58,7 +61,7 @@ def cpp_header(machine: Machine, function: str, made_by: str) -> str:
 
 
 def _word(machine: Machine, start: str, end: str, hops: Sequence[Connection]) -> str:
-    """The kind of a route in the words of `nvidia-smi topo -m`."""
+    """Return the kind of a route in the words of `nvidia-smi topo -m`."""
     protocols = [machine.protocol[hop.link.protocol].kind for hop in hops]
     if all(kind.startswith("nvlink") for kind in protocols):
         return f"NV{min(hop.link.width for hop in hops)}"
@@ -69,7 +72,7 @@ def _word(machine: Machine, start: str, end: str, hops: Sequence[Connection]) ->
 
 
 def _routes(machine: Machine, core: Any) -> dict[tuple[str, str], Route]:
-    """The best route between every two devices (GPUs and host)."""
+    """Return the best route between each two devices (GPUs and host)."""
     made = to_core(machine, core)
     links = connections(machine)
     gpus = gpu_names(machine)
@@ -98,15 +101,15 @@ def _routes(machine: Machine, core: Any) -> dict[tuple[str, str], Route]:
 
 
 def describe(name_or_path: str) -> Topology:
-    """The topology of a described machine."""
+    """Return the topology of a described machine."""
     machine, text = read_machine(name_or_path)
     return Topology(machine, _routes(machine, load_core()), text=text)
 
 
 def discover(command: str = "interlace topo") -> Topology:
-    """The topology of this computer. Raises UserError if it has no usable GPU.
+    """Return the topology of this computer. Raise UserError if it has no usable GPU.
 
-    `command`: the command that takes a described machine instead, for the message.
+    `command` is a command that takes a described machine instead. The error message names it.
     """
     core = load_core()
     known = {name: load_machine(name) for name in shipped_machines()}
@@ -130,7 +133,9 @@ def discover(command: str = "interlace topo") -> Topology:
 
 
 def host_link_bytes_per_s() -> float | None:
-    """The rate of this computer's fastest link between the host and a GPU; None if not known."""
+    """Return the rate of this computer's fastest link between the host and a GPU; None if
+    unknown.
+    """
     try:
         routes = discover().routes.values()
     except UserError:
@@ -140,7 +145,7 @@ def host_link_bytes_per_s() -> float | None:
 
 
 def _sources(found: Any, source: Machine | None) -> dict[str, str]:
-    """Return comments for the file of a discovered machine: where each figure comes from."""
+    """Return the comments of a discovered machine's file. They say where each figure comes from."""
     driver = f"NVIDIA driver {found.driver_version}" if found.driver_version else "the CUDA driver"
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     head = (
@@ -153,7 +158,7 @@ def _sources(found: Any, source: Machine | None) -> dict[str, str]:
 
     def inherited(key: str) -> str:
         if source is None:
-            return "assumed: no description has this"
+            return "assumed: no description has this figure"
         note = source.sources.get(key, "")
         return f"{taken}: {note}" if note else taken
 
@@ -184,7 +189,7 @@ def _sources(found: Any, source: Machine | None) -> dict[str, str]:
 
 
 def measure_links() -> list[dict[str, Any]]:
-    """The measured rates of copy engines between every two devices."""
+    """Measure the rates of copy engines between each two devices."""
     try:
         cuda = load_cuda()
     except UserError as error:
@@ -196,14 +201,14 @@ def measure_links() -> list[dict[str, Any]]:
 
 
 def device_name(name: Any) -> str:
-    """A device as measurements name it: 0, "gpu0" or "host"."""
+    """Return a device as measurements name it. `device` may be 0, "gpu0" or "host"."""
     return f"gpu{name}" if isinstance(name, int) else str(name)
 
 
 def relation_of(topology: Topology, row: str, column: str) -> str:
-    """The word in a cell of the matrix.
+    """Return the word in a cell of the matrix.
 
-    For GPUs of a discovered machine it is the driver's own word.
+    For the GPUs of a discovered machine, it is the driver's word.
     """
     if row == column:
         return "X"
@@ -225,7 +230,7 @@ def matrix_names(topology: Topology) -> list[str]:
 
 
 def to_json(topology: Topology, measured: Sequence[dict[str, Any]] | None) -> dict[str, Any]:
-    """The topology as data."""
+    """Return the topology as data."""
     machine = topology.machine
     found = topology.discovery
     description = msgspec.to_builtins(machine)

@@ -1,4 +1,4 @@
-"""Reads trace files of other tools: finds their kind, and yields their text in pieces."""
+"""Reads trace files of other tools. It finds their kind and yields their text in pieces."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from interlace.study.address_map import Places
 
 ACCEL_SIM, NVBIT, MGPUSIM = "accel-sim", "nvbit", "mgpusim"
 FORMATS = (ACCEL_SIM, NVBIT, MGPUSIM)
-COMPONENT = "L1VCache"  # MGPUSim's vector units send their accesses to these components
+COMPONENT = "L1VCache"  # the vector units of MGPUSim send their accesses to these components
 
 PIECE = 1 << 20
-# Compressed bytes are read in small pieces. So an unpacked piece has a bounded size even if the
-# file is hostile.
+# Compressed bytes are read in small pieces, so that an unpacked piece has a bounded size even if
+# the file is hostile.
 PACKED_PIECE = 1 << 14
 MAX_LIST_BYTES = 64 << 20
 LOOKED_AT = 1 << 16
 
 
 def pieces(file: Path) -> Iterator[bytes]:
-    """Yield a file's bytes, unpacked if its name ends in .xz or .zst. Raises UserError."""
+    """Yield the bytes of a file. A file whose name ends in .xz or .zst is unpacked.
+
+    Raises UserError if the file cannot be read or is damaged.
+    """
     try:
         with file.open("rb") as stream:
             if file.name.endswith(".xz"):
@@ -45,7 +48,7 @@ def _unpacked_xz(file: Path, stream: Any) -> Iterator[bytes]:
         while packed := stream.read(PACKED_PIECE):
             while (
                 packed := packed.lstrip(b"\0") if between else packed
-            ):  # the streams may be padded
+            ):  # streams may have padding between them
                 begun, between = True, False
                 if piece := unpacker.decompress(packed, PIECE):
                     yield piece
@@ -66,7 +69,8 @@ def _unpacked_zst(file: Path, stream: Any) -> Iterator[bytes]:
         import zstandard
     except ImportError:
         raise UserError(
-            f"{file} needs the Python package zstandard; pip install zstandard, or unpack the file"
+            f"{file} needs the Python package zstandard; run pip install zstandard, or unpack the "
+            "file"
         ) from None
     unpacker = zstandard.ZstdDecompressor().decompressobj()
     begun = False
@@ -86,19 +90,22 @@ def _unpacked_zst(file: Path, stream: Any) -> Iterator[bytes]:
 
 
 def beginning(file: Path) -> bytes:
-    """The first bytes of a file, unpacked."""
+    """Return the first bytes of a file, unpacked."""
     return next(pieces(file), b"")[:LOOKED_AT]
 
 
 def kind_of(file: Path, asked: str | None) -> str:
-    """The format of another tool's file: the requested one, or the detected one."""
+    """Return the format of another tool's file. The user requested the format, or it is
+    detected.
+    """
     if asked is not None:
         if asked not in FORMATS:
             raise unknown("format", asked, FORMATS)
         return asked
     if file.name.endswith(".tracez"):
         raise UserError(
-            f"{file} has Accel-Sim's binary form, which cannot be read; give the .traceg files"
+            f"{file} has Accel-Sim's binary form, which Interlace cannot read; give the .traceg "
+            "files"
         )
     text = beginning(file)
     first = text.lstrip()
@@ -109,7 +116,8 @@ def kind_of(file: Path, asked: str | None) -> str:
     if b"MEMTRACE: CTX" in text:
         return NVBIT
     raise UserError(
-        f"{file} has none of the formats {', '.join(FORMATS)}; if it is one, name it with --format"
+        f"{file} has none of the formats {', '.join(FORMATS)}; if it has one of them, name it with "
+        "--format"
     )
 
 
@@ -129,7 +137,7 @@ class Conversion:
             )
 
     def run(self, tick: Callable[[], None]) -> dict[str, Any]:
-        """Convert everything and return the trace's statistics. Calls `tick` for each piece."""
+        """Convert the whole trace and return its statistics. Calls `tick` for each piece."""
         with core_errors():
             if self.kind != ACCEL_SIM:
                 self._feed(self.file, tick)
@@ -141,7 +149,7 @@ class Conversion:
             return found
 
     def lines(self) -> int:
-        """The number of lines read so far."""
+        """Return the number of lines read so far."""
         count: int = self.made.lines()
         return count
 
@@ -161,7 +169,7 @@ class Conversion:
             text += piece
             if len(text) > MAX_LIST_BYTES:
                 raise UserError(
-                    f"{self.file} is too long for a list of kernels; give one of at most "
+                    f"{self.file} is too long for a list of kernels; give a list of at most "
                     f"{MAX_LIST_BYTES >> 20} MiB"
                 )
         for step in self.core.trace_kernels_list(bytes(text), str(self.file)):

@@ -1,4 +1,4 @@
-"""Statistics, conversion, replay and recording of traces."""
+"""Computes statistics of traces, and converts, replays and records traces."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ FORMAT = 1
 KINDS = ("load", "store", "atomic")
 ACTIONS = (*KINDS, "release", "compute", "shared", "shuffle", "wait", "barrier")
 UNITS = (32, 64, 128)  # bytes
-RUNS = tuple(1 << n for n in range(8))  # upper bounds of the classes of run sizes, bytes
+RUNS = tuple(1 << n for n in range(8))  # upper bounds of the classes of run sizes, in bytes
 
 
 class Foreign(NamedTuple):
-    """The options of the command line about another tool's file."""
+    """The options of the command line that concern another tool's file."""
 
     map: Path | None
     gpus: str | None
@@ -37,13 +37,13 @@ class Foreign(NamedTuple):
     component: str | None
 
     def refuse(self, file: Path) -> None:
-        """Raise UserError if an option for other tools' files was given for a trace of
-        Interlace."""
+        """Raise UserError if such an option was given for a trace of Interlace."""
         options = ("--map", "--gpus", "--format", "--component")
         for option, value in zip(options, self, strict=True):
             if value is not None:
                 raise UserError(
-                    f"{option} is for traces of other tools; {file} is a trace of Interlace"
+                    f"{option} is for traces of other tools, and {file} is a trace of Interlace; "
+                    "leave the option out"
                 )
 
 
@@ -54,18 +54,18 @@ def is_ours(core: Any, file: Path) -> bool:
 
 
 def _places(kind: str, said: Foreign) -> Places:
-    """The owners of a trace's memory."""
+    """Return the owners of a trace's memory."""
     count = whole("--gpus", said.gpus, 1)
     if count is not None and count > MAX_GPUS:
         raise UserError(f"--gpus {count}: give 1 to {MAX_GPUS}")
     if kind == MGPUSIM:
         if said.map is not None:
             raise UserError(
-                "--map: a trace of MGPUSim says itself whose memory an address is; leave it out"
+                "--map: a trace of MGPUSim itself says which GPU owns an address; leave --map out"
             )
         if count is None:
             raise UserError(
-                "--gpus is missing: a trace of MGPUSim does not say how many GPUs there were"
+                "--gpus is missing: a trace of MGPUSim does not say how many GPUs the program used"
             )
         return Places("", count, [], {}, [])
     for option, value in (("--gpus", said.gpus), ("--component", said.component)):
@@ -73,15 +73,17 @@ def _places(kind: str, said: Foreign) -> Places:
             raise UserError(f"{option} is for traces of MGPUSim; leave it out")
     if said.map is None:
         raise UserError(
-            "--map is missing: the trace does not say which addresses are on which GPU; "
-            "docs/how-to/traces.md has an example"
+            "--map is missing: the trace does not say which GPU owns an address; "
+            "docs/how-to/traces.md has an example of a map"
         )
     return load_map(said.map)
 
 
 @contextmanager
 def _written_by_core(out: Path) -> Iterator[Path]:
-    """Yield the path of a part for the compiled module to write; errors name `out` instead."""
+    """Yield the path of a partial file that the compiled module writes. Errors name `out`
+    instead.
+    """
     with whole_file(out) as descriptor:
         part = Path(f"/proc/self/fd/{descriptor}")
         try:
@@ -93,7 +95,7 @@ def _written_by_core(out: Path) -> Iterator[Path]:
 def convert_foreign(
     core: Any, file: Path, said: Foreign, out: Path | None
 ) -> tuple[dict[str, Any], int, float]:
-    """The trace's statistics, the number of lines read, and the seconds it took."""
+    """Convert a trace. Return its statistics, the number of lines read, and the seconds it took."""
     kind = kind_of(file, said.format)
     places, component = _places(kind, said), said.component or COMPONENT
     size = max(1, file.stat().st_size // PIECE)
@@ -107,7 +109,7 @@ def convert_foreign(
 
 
 def summary(found: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of a trace under the names of docs/reference/json.md."""
+    """Return the numbers of a trace under the names of docs/reference/json.md."""
     gpus = len(found["gpus"])
     matrix = found["matrix"]
     moved = sum(matrix)
@@ -167,7 +169,9 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def statistics(core: Any, file: Path, said: Foreign) -> dict[str, Any]:
-    """The statistics of a trace, ours or another tool's, from the compiled module."""
+    """Return the statistics of a trace, of Interlace or of another tool, from the compiled
+    module.
+    """
     if not is_ours(core, file):
         found, _, _ = convert_foreign(core, file, said, None)
         return found
@@ -187,7 +191,7 @@ def statistics(core: Any, file: Path, said: Foreign) -> dict[str, Any]:
 
 
 def replayed(core: Any, file: Path, machine: Machine, mechanism: str) -> dict[str, Any]:
-    """The result of replaying a trace on a simulated machine."""
+    """Replay a trace on a simulated machine and return the result."""
     with core_errors():
         found = core.replay_trace(str(file), to_core(machine, core), mechanism)
     return {
@@ -201,7 +205,7 @@ def replayed(core: Any, file: Path, machine: Machine, mechanism: str) -> dict[st
 
 
 def recorded(core: Any, workload: Workload, machine: Machine, case: Case, out: Path) -> Outcome:
-    """Run a workload and write its warps' accesses. The file appears once the run is verified."""
+    """Run a workload and write the accesses of its warps. The file appears after verification."""
     with _written_by_core(out) as part:
         found = workload.simulate(core, to_core(machine, core), case, part)
         workload.verify(found)
