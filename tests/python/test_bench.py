@@ -238,8 +238,8 @@ def test_the_table(run: Run) -> None:
     ran = run("bench", "overlap", "--mechanisms", "bulk-copy,inline,polling", "--chunks", "256K")
     lines = ran.out.splitlines()
     assert lines[0] == (
-        "overlap, 256 MiB from a GPU to each peer, as long as its kernel takes; measured on "
-        "4x Fake H200"
+        "overlap of copies of 256 MiB from a GPU to each peer with a kernel that takes as long; "
+        "measured on 4x Fake H200"
     )
     assert lines[2].split() == [
         "peers", "mechanism", "epoch", "speedup", "own", "rate", "limit", "of", "limit",

@@ -73,7 +73,7 @@ def test_the_table_and_the_file(cuda: FakeCuda, run: Run, tmp_path: Path) -> Non
     ran = run("bench", "copy", *SMALL, "--patterns", "p2p,h2d", "--window", "2", "--json", file)
     assert ran.code == 0, ran.err
     assert "All bytes right." in ran.out
-    assert "2 of each at a time" in ran.out
+    assert "2 messages of each pair in flight" in ran.out
     found = json.loads(file.read_text())
     assert found["benchmark"] == "copy"
     assert found["machine"]["node"] == "cuda"

@@ -104,4 +104,4 @@ def test_dualopt_where_it_is_described(run: Run) -> None:
     assert not [p for p in cost.parts(PAPER, 4) if p.structure.startswith("DualOpt")]
     done = run("cost", "4x-r9nano")
     assert "0.032 % of the hardware" in done.out
-    assert "GPS: programs as they are no" in done.out
+    assert "GPS: runs unchanged programs: no" in done.out

@@ -137,7 +137,7 @@ def test_a_measured_page_marks_what_is_derived(run: Run, graph: Path, tmp_path: 
 def test_a_page_of_one_gpu(run: Run, graph: Path, tmp_path: Path) -> None:
     page = page_of(run, tmp_path, *study_of(graph, "--gpus", 1))
     assert list(page.figures) == ["timeline-0"]
-    assert "nothing is sent" in page.words
+    assert "it sends nothing" in page.words
 
 
 @pytest.mark.usefixtures("core")

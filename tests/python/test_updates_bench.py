@@ -111,8 +111,8 @@ def test_the_tables_and_the_file(updates: FakeUpdates, run: Run, tmp_path: Path)
     assert host["of_link"] == pytest.approx(0.5)
     assert [host["send_per_s"], host["unpack_per_s"]] == pytest.approx([5e9, 2e9])
     assert ran.out.count("All elements right.") == 2
-    assert "a table in a GPU" in ran.out
-    assert "a table in the host" in ran.out
+    assert "a table in GPU memory" in ran.out
+    assert "a table in host memory" in ran.out
 
 
 def test_wrong_elements_end_it(updates: FakeUpdates, run: Run) -> None:
@@ -120,7 +120,7 @@ def test_wrong_elements_end_it(updates: FakeUpdates, run: Run) -> None:
     ran = run("bench", "updates", "--tables", "64M", "--host-tables", "none")
     assert ran.code == 1
     assert "5 elements wrong." in ran.out
-    assert "in the host" not in ran.out
+    assert "in host memory" not in ran.out
 
 
 def test_a_failure_leaves_no_file(updates: FakeUpdates, run: Run, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from interlace.tuning.block_tuning import WAYS, BlockProfile
 
 
 def print_block_profile(profile: BlockProfile, path: Path) -> None:
-    """Print the fixed cost of each way, and its cost for a block."""
+    """Print the fixed cost of each way to move blocks, and its cost for each block."""
     rows = [
         (direction, one) for direction, classes in profile.directions.items() for one in classes
     ]
@@ -34,8 +34,7 @@ def print_block_profile(profile: BlockProfile, path: Path) -> None:
     sections = [names.index(name) for name, _ in rows]
     foot = [
         "The time of a batch is its fixed cost plus the cost of its blocks. The times are medians "
-        "of "
-        f"{profile.repeats}.",
+        f"of {profile.repeats} repeats.",
         f"Profile: {path}",
     ]
     title = f"ways to move blocks, tuned on {profile.machine.model}"

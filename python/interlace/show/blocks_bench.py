@@ -44,7 +44,7 @@ def _columns(rows: list[BlocksRow]) -> list[table.Column]:
 
 def _head(results: BlocksResults) -> str:
     name = results.machine["name"]
-    return f"blocks, scattered at random, page-locked memory; measured on {name}"
+    return f"batches of blocks at random places, in page-locked memory; measured on {name}"
 
 
 def _foot(results: BlocksResults) -> list[str]:
@@ -53,11 +53,12 @@ def _foot(results: BlocksResults) -> list[str]:
     own = [row for row in rows if row.method == OWN and row.slower is not None]
     slowest = max(own, key=lambda row: row.slower or 0)
     foot = [
-        f"The link, by one copy of 256 MiB: {links}.",
-        f"time: the median of {results.repeats}, from the call on an idle stream until all bytes "
-        "have arrived; in a row: time of a batch if eight batches run back to back.",
-        f"interlace's time is at most {100 * (slowest.slower or 0):+.1f} % from the fastest other "
-        f"one: {slowest.blocks} x {size_text(slowest.block_bytes)} {slowest.direction}.",
+        f"Rate of the link, measured by one copy of 256 MiB: {links}.",
+        f"time: the median of {results.repeats} repeats, from the call on an idle stream until all "
+        "bytes have arrived; in a row: the time of a batch when eight batches run back to back.",
+        "The time of interlace differs from the fastest other method's time by at most "
+        f"{100 * (slowest.slower or 0):+.1f} %: {slowest.blocks} x "
+        f"{size_text(slowest.block_bytes)} {slowest.direction}.",
     ]
     wrong = sum(row.wrong for row in rows)
     foot.append(f"{wrong} blocks wrong." if wrong else "All bytes right.")
@@ -81,14 +82,16 @@ def print_blocks(results: BlocksResults) -> None:
 
 
 def page(results: BlocksResults) -> str:
-    """Return a page with a chart for each direction and number of blocks, and with the table."""
+    """Return a page with the table and with a chart for each direction and number of blocks."""
     rows = html_table(_columns(results.rows), _keys(results))
     return measured_page(results, _head(results), _charts(results), rows, _foot(results))
 
 
 def _charts(results: BlocksResults) -> list[Chart]:
     charts: list[Chart] = []
-    caption = "The bytes of a batch divided by the time from the call until all bytes have arrived."
+    caption = (
+        "The bytes of a batch, divided by the time from the call until all bytes have arrived."
+    )
     for direction in dict.fromkeys(row.direction for row in results.rows):
         for blocks in dict.fromkeys(row.blocks for row in results.rows):
             rows = [r for r in results.rows if (r.direction, r.blocks) == (direction, blocks)]
@@ -146,9 +149,9 @@ def _print_beside(results: BlocksResults) -> None:
     keys = [(row.kernel, row.direction) for row in rows]
     groups = [sorted(set(keys)).index(key) for key in keys]
     table.print_table(
-        "how much a kernel on the GPU slows down while batches of 4 KiB blocks run back to back",
+        "slowdown of a kernel on the GPU while batches of 4 KiB blocks run back to back",
         columns,
         groups,
         ["" for _ in rows],
-        ["0 thread blocks: no limit."],
+        ["0 thread blocks means that there is no limit."],
     )

@@ -1,4 +1,4 @@
-"""Prints a calibration: one table for each group of rows."""
+"""Prints a calibration as one table for each group of rows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from interlace.study.calibrate import GROUPS, CalibrationResults
 
 
 def print_calibration(of: CalibrationResults) -> None:
-    """Print the rows, and after them the errors of each family."""
+    """Print the rows, followed by the errors of each family."""
     print(
-        f"{of.machine}, simulated, beside what was measured on {of.measured['machine']}, driver "
+        f"{of.machine}, simulated, compared with measurements on {of.measured['machine']}, driver "
         f"{of.measured['driver']}, CUDA {of.measured['cuda']}, {of.measured['date']}"
     )
     for group, headline in GROUPS.items():
@@ -26,7 +26,7 @@ def print_calibration(of: CalibrationResults) -> None:
         ]
         order = list(dict.fromkeys(row.family for row in rows))
         foot = [
-            f"{it.family}: mean {100 * it.mean:.1f} %, worst {100 * it.worst:.1f} % "
+            f"{it.family}: mean error {100 * it.mean:.1f} %, largest {100 * it.worst:.1f} % "
             f"({it.worst_row})"
             for it in of.families
             if it.group == group
@@ -35,7 +35,7 @@ def print_calibration(of: CalibrationResults) -> None:
         table.print_table(headline + ".", columns, groups, [""] * len(rows), foot)
     if of.not_measured:
         print()
-        print("Not measured, and left out:")
+        print("Rows without a measurement are left out:")
         for reason in dict.fromkeys(it.reason for it in of.not_measured):
             names = ", ".join(it.row for it in of.not_measured if it.reason == reason)
             print(f"  {names}: {reason}")

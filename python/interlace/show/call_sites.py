@@ -1,4 +1,7 @@
-"""Where a program copies, what its copies lose, and what to change: `interlace run --report`."""
+"""The report of `interlace run --report`.
+
+It says where a program copies, how much time its copies lose, and what to change.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,21 @@ from typing import NamedTuple
 from interlace.base.table import BYTES, SECONDS, fixed, scale
 from interlace.runtime.preload import Counted, Site, SiteTally
 
-MOST = 20  # the most call sites that are listed
-SMALL = 64 << 10  # bytes below which a copy alone cannot fill a link
-WORTH = 1e-4  # s; smaller losses are not reported
+MOST = 20  # at most this many call sites are listed
+SMALL = 64 << 10  # a copy of fewer bytes cannot fill a link by itself
+WORTH = 1e-4  # seconds; smaller losses are not reported
 LOCKED, PAGEABLE = "page-locked", "pageable"
 WAITING = frozenset(
-    {"cuMemcpy", "cuMemcpyHtoD", "cuMemcpyDtoH"}  # these functions return after the copy
+    {"cuMemcpy", "cuMemcpyHtoD", "cuMemcpyDtoH"}  # these functions return only after the copy
 )
 BATCH = "cuMemcpyBatchAsync"
 
 
 class Loss(NamedTuple):
-    """A loss: the host's time in copies beyond the time that the link needs, and how to avoid
-    it."""
+    """A loss, and how to avoid it.
+
+    The loss is the host's time in copies minus the time that the link needs.
+    """
 
     seconds: float
     why: str
@@ -28,13 +33,13 @@ class Loss(NamedTuple):
 
 
 def quantity(value: float, units: Sequence[tuple[float, str]]) -> str:
-    """Return the value in the largest unit that it reaches."""
+    """Return the value in the largest unit that the value reaches."""
     size, name = scale([value], units)
     return f"{fixed([value / size])[0]} {name}"
 
 
 def size_text(size: int) -> str:
-    """Return bytes in powers of 1024, as programs choose sizes."""
+    """Return bytes in powers of 1024, which programs usually choose."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size / unit:.3g} {name}"
@@ -42,7 +47,9 @@ def size_text(size: int) -> str:
 
 
 def loss_of(site: Site, tally: SiteTally, bytes_per_s: float | None) -> Loss | None:
-    """The time that these copies of a site lose; None if the link's rate is unknown."""
+    """Return the time that these copies of a call site lose, or None if the link's rate is
+    unknown.
+    """
     if bytes_per_s is None or tally.direction not in ("host to GPU", "GPU to host"):
         return None
     lost = tally.host_s - tally.bytes / bytes_per_s
@@ -53,7 +60,8 @@ def loss_of(site: Site, tally: SiteTally, bytes_per_s: float | None) -> Loss | N
         return Loss(
             lost,
             "to waiting for earlier work of the stream, as copies to pageable memory do",
-            "read results less often, or into page-locked memory, and wait for an event later",
+            "read results less often, or copy them into page-locked memory and wait for an event "
+            "later",
         )
     if tally.memory == PAGEABLE:
         return Loss(
@@ -66,12 +74,13 @@ def loss_of(site: Site, tally: SiteTally, bytes_per_s: float | None) -> Loss | N
             return Loss(
                 lost,
                 "to small pieces, because the driver prepares each piece separately",
-                "nothing if the batch is taken over; otherwise see the reasons above",
+                "nothing if interlace takes over the batch; otherwise see the reasons above",
             )
         return Loss(
             lost,
             "to small pieces, each with a call of the driver",
-            f"combine neighbours, or give all pieces to one {BATCH} or interlace.copy_blocks",
+            f"combine neighbouring pieces, or give all pieces to one call of {BATCH} or "
+            "interlace.copy_blocks",
         )
     if tally.memory == LOCKED and site.function in WAITING:
         return Loss(
@@ -83,7 +92,7 @@ def loss_of(site: Site, tally: SiteTally, bytes_per_s: float | None) -> Loss | N
 
 
 def _sizes(site: Site) -> str:
-    """The histogram of a site's sizes: each power of two with the share of its copies."""
+    """Return the histogram of a call site's sizes: the share of the copies at each power of two."""
     copies = sum(site.sizes.values())
     parts = [
         f"{size_text(size)} {100 * count / copies:.0f} %"
@@ -103,8 +112,10 @@ def _name(site: Site) -> str:
 
 
 def lines_of_sites(counted: Counted, bytes_per_s: float | None) -> list[str]:
-    """Return lines about the call sites, sorted by bytes: the copies and losses of each, and
-    what to change."""
+    """Return lines about the call sites, sorted by bytes.
+
+    They have the copies and losses of each call site, and what to change.
+    """
     if not counted.sites:
         return []
     rows = sorted(counted.sites, key=lambda site: -sum(one.bytes for one in site.tallies))
@@ -127,13 +138,15 @@ def lines_of_sites(counted: Counted, bytes_per_s: float | None) -> list[str]:
             lines.append(f"     taken over: {100 * site.taken_over_bytes / moved:.0f} %")
     if len(rows) > MOST:
         rest = sum(one.bytes for site in rows[MOST:] for one in site.tallies)
-        lines.append(f"     and {len(rows) - MOST} more with {quantity(rest, BYTES)}")
+        lines.append(f"     and {len(rows) - MOST} more call sites with {quantity(rest, BYTES)}")
     if counted.lost_sites:
         lines.append(
             f"     {counted.lost_sites} call sites found no room and share one entry: elsewhere"
         )
     if bytes_per_s is None:
-        lines.append("     losses are unknown: this machine does not report the rate of its link")
+        lines.append(
+            "     losses are unknown, because this machine does not report the rate of its link"
+        )
     else:
         lines.append(
             f"     lost: the host's time in calls, minus what a link of "

@@ -23,14 +23,13 @@ def print_collectives(results: CopyResults, gpus: int) -> None:
     styles = [table.BEST if row.median_s == least[row.pattern, row.bytes] else "" for row in rows]
     foot = [
         "size: the bytes of the block that each GPU sends to each other GPU; time: from the first "
-        "call until all "
-        f"have arrived, the median of {results.repeats}.",
+        f"call until all blocks have arrived, the median of {results.repeats} repeats.",
         *(
-            [f"{REDUCE}: sums of float32; each GPU has {gpus} blocks and adds up one of them."]
+            [f"{REDUCE}: sums of float32; each GPU has {gpus} blocks and sums one of them."]
             if any(row.pattern == REDUCE for row in rows)
             else []
         ),
-        "of a GPU: bytes that each GPU sends in a second (the bus bandwidth of nccl-tests).",
+        "of a GPU: the bytes that each GPU sends in a second (the bus bandwidth of nccl-tests).",
         *results.notes,
     ]
     wrong = sum(row.wrong for row in rows)

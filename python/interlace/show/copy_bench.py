@@ -11,7 +11,7 @@ from interlace.study.copy_bench import PATTERNS, CopyResults, CopyRow
 
 
 def figure_columns(rows: Sequence[CopyRow]) -> list[table.Column]:
-    """The columns of a table of these rows."""
+    """Return the columns of a table of these rows."""
     return [
         table.Column("pattern", "", [row.pattern for row in rows], number=False),
         table.Column("size", "", [size_text(row.bytes) for row in rows]),
@@ -37,10 +37,10 @@ def print_copies(results: CopyResults) -> None:
         key = row.pattern, row.bytes
         least[key] = min(least[key], row.median_s)
     styles = [table.BEST if row.median_s == least[row.pattern, row.bytes] else "" for row in rows]
-    window = f", {results.window} of each at a time" if results.window > 1 else ""
+    window = f", {results.window} messages of each pair in flight" if results.window > 1 else ""
     foot = [
-        "time: from the first call until all bytes have arrived, the median of "
-        f"{results.repeats}; call: the host's time in the calls.",
+        f"time: from the first call until all bytes have arrived, the median of {results.repeats} "
+        "repeats; call: the host's time in the calls.",
         *results.notes,
     ]
     wrong = sum(row.wrong for row in rows)
@@ -50,10 +50,12 @@ def print_copies(results: CopyResults) -> None:
 
 
 def osu_lines(rows: Sequence[CopyRow], window: int) -> list[str]:
-    """Return tables in the output format of the OSU micro-benchmarks, for messages between GPU 0
-    and GPU 1. They show the latency of one message, and the bandwidth of a window of messages in
-    one direction and in both. 1 MB/s is 1e6 bytes a second. The time of a window runs from the
-    first call to the arrival of the last byte."""
+    """Return tables in the output format of the OSU micro-benchmarks, for GPU 0 and GPU 1.
+
+    The tables show the latency of one message, and the bandwidth of a window of messages in one
+    direction and in both directions. 1 MB/s is 1e6 bytes a second. The time of a window runs from
+    the first call to the arrival of the last byte.
+    """
     lines: list[str] = []
     for method in dict.fromkeys(row.method for row in rows):
         for name, unit, pattern, count in (

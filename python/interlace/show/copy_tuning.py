@@ -11,7 +11,7 @@ from interlace.tuning.search import Tried
 
 
 def print_copy_profile(profile: CopyProfile, path: Path) -> None:
-    """Print the way to copy that was picked for each class of sizes."""
+    """Print the picked way to copy for each class of sizes."""
     rows: list[tuple[str, int, Tried, Tried]] = []
     for name, direction in profile.directions.items():
         for one in direction.measured:

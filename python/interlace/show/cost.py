@@ -27,12 +27,13 @@ def print_cost(cost: Cost) -> None:
     if cost.needs:
         foot += ["", "Needs of the schemes (DualOpt, Table 3):"]
         foot += [
-            f"  {one['scheme']}: programs as they are {one['programs_as_they_are']}; transfers "
-            f"{one['transfers']}; no replicas {one['no_replicas']}; simple {one['simple_hardware']}"
+            f"  {one['scheme']}: runs unchanged programs: {one['programs_as_they_are']}; "
+            f"transfers: {one['transfers']}; needs no replicas: {one['no_replicas']}; simple "
+            f"hardware: {one['simple_hardware']}"
             for one in cost.needs
         ]
     print_table(
-        f"Storage of a GPU of {cost.machine} among {cost.gpus}",
+        f"Storage of one GPU of {cost.machine}, for {cost.gpus} GPUs",
         [
             Column("structure", "", [row.structure for row in rows], number=False),
             Column("what", "", [row.what for row in rows], number=False),

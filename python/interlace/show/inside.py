@@ -1,4 +1,4 @@
-"""Prints the inside of simulated runs: traffic between GPUs, use of links and idle GPUs."""
+"""Prints what happens inside simulated runs: traffic between GPUs, use of links, and idle GPUs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPARK_WIDTH = 32
 
 
 def print_inside(rows: Sequence[StudyRow]) -> None:
-    """Print the matrices, links and GPUs of every row that has several GPUs."""
+    """Print the matrices, links and GPUs of each row that has several GPUs."""
     for row in rows:
         inside = row.inside
         if inside is not None and row.gpus > 1:
@@ -26,7 +26,7 @@ def print_inside(rows: Sequence[StudyRow]) -> None:
 
 
 def text(title: str, inside: Inside) -> list[str]:
-    """The inside of one run as text, line by line."""
+    """Return the inside of one run as text, line by line."""
     lines = [f"Inside {title}"]
     if inside.pairs:
         size, unit = table.scale(
@@ -67,7 +67,7 @@ def _links(inside: Inside) -> list[str]:
         table.Column("busy", "%", [f"{100 * link.busy:.1f}" for link in inside.links]),
         table.Column(
             "over time",
-            f"0 to {_seconds(inside.time_s)}; a full block is 100 %",
+            f"from 0 to {_seconds(inside.time_s)}; a full block is 100 %",
             [f"|{spark(link.by_bin)}|" for link in inside.links],
             number=False,
         ),
@@ -83,12 +83,12 @@ def _seconds(seconds: float) -> str:
 def spark(parts: Sequence[float]) -> str:
     """Draw shares as block characters of different heights.
 
-    Each character shows the mean of several time bins.
+    A character shows the mean of several time bins.
     """
     width = min(SPARK_WIDTH, len(parts))
     cuts = [len(parts) * k // width for k in range(width + 1)] if width else [0]
     means = [sum(parts[begin:end]) / (end - begin) for begin, end in itertools.pairwise(cuts)]
-    # A share above 0 shows at least the lowest block.
+    # A share above 0 gets at least the lowest block.
     steps = len(SPARKS) - 1
     return "".join(SPARKS[min(steps, max(int(mean > 0), round(mean * steps)))] for mean in means)
 

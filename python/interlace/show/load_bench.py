@@ -54,11 +54,11 @@ def _head(results: LoadResults) -> str:
 
 def _foot(results: LoadResults) -> list[str]:
     foot = [
-        f"bandwidth: by the median of {results.repeats} repeats, which includes the allocation of "
-        "memory; "
-        f"{results.threads} threads. memory: fresh from the driver, or reused by the allocator.",
-        "first: the first call of a process that has a context; no context: of one that has none. "
-        "host, GPU: peak of memory beyond the tensors.",
+        f"bandwidth: from the median of {results.repeats} repeats, which includes the allocation "
+        f"of memory; {results.threads} threads. memory: fresh from the driver, or reused by the "
+        "allocator.",
+        "first: the first call in a process that has a context; no context: the first call in a "
+        "process that has none. host, GPU: the peak of memory beyond the tensors.",
     ]
     if results.device == "cpu":
         foot.append(
@@ -90,7 +90,9 @@ def print_loads(results: LoadResults) -> None:
 
 
 def page(results: LoadResults) -> str:
-    """A page with a chart for each place, and the table. It makes no network request."""
+    """Return a page with a chart for each place, and with the table. It makes no network
+    request.
+    """
     rows = html_table(_columns(results), [row.place for row in results.rows])
     return measured_page(results, _head(results), _charts(results), rows, _foot(results))
 
@@ -117,7 +119,7 @@ def _charts(results: LoadResults) -> list[Chart]:
             "xaxis": {"title": {"text": "GB/s"}},
             "yaxis": {"ticksuffix": " "},
         }
-        caption = "The bytes of the file divided by the time from the call to the last byte."
+        caption = "The bytes of the file, divided by the time from the call to the last byte."
         figure = {"data": [t for t in traces if any(t["x"])], "layout": layout}
         charts.append((f"load-{place}", f"From the {PLACES[place]}", caption, figure))
     return charts

@@ -12,7 +12,7 @@ from interlace.study.locality import MGPUSIM_SPEED, Locality, LocalityRow, share
 
 
 def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
-    """Return lines with our figures, beside those of MGPUSim if MGPUSim ran the program."""
+    """Return lines with our figures. If MGPUSim ran the program, its figures are beside ours."""
     lines = [
         f"  {row.program}, {row.gpus} GPU{'s' if row.gpus > 1 else ''}: accesses of the vector L1 "
         f"{row.loads.vector_accesses:,} and {row.mgpusim['vector_accesses']:,.0f}, remote reads "
@@ -32,18 +32,20 @@ def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
     found = []
     if lines:
         found += [
-            "Our figures, and those of MGPUSim (24a2205, flits of 64 B), whose reads include "
-            "instructions and arguments:",
+            "Our figures, beside those of MGPUSim (24a2205, flits of 64 B). MGPUSim's reads "
+            "include instructions and arguments:",
             *lines,
         ]
     if predicted:
-        found += ["Predictions of MGPUSim's figures for the same sizes:", *predicted]
+        found += ["Our predictions of MGPUSim's figures for the same sizes:", *predicted]
     return found
 
 
 def _speeds(rows: Sequence[LocalityRow]) -> list[str]:
-    """Return our accesses and remote transactions in a CPU second, divided by MGPUSim's for the
-    same runs."""
+    """Return the speed of our simulator over MGPUSim's speed for the same runs.
+
+    The speeds are accesses and remote transactions in a CPU second.
+    """
     accesses, remote = [], []
     for row in rows:
         if row.mgpusim is None or not row.cpu_s:
@@ -56,16 +58,16 @@ def _speeds(rows: Sequence[LocalityRow]) -> list[str]:
     of_accesses, of_remote = geometric_mean(accesses), geometric_mean(remote)
     if of_accesses is None:
         return []
-    and_remote = "" if of_remote is None else f", of remote transactions {of_remote:.0f} times"
+    and_remote = "" if of_remote is None else f", and {of_remote:.0f} times its remote transactions"
     return [
-        f"A CPU-second has {of_accesses:.0f} times MGPUSim's accesses of the vector L1{and_remote} "
-        f"(geometric means of {len(accesses)} and {len(remote)} runs; MGPUSim also executes "
-        "machine code)."
+        f"In a CPU second our simulator makes {of_accesses:.0f} times MGPUSim's accesses of the "
+        f"vector L1{and_remote} (geometric means of {len(accesses)} and {len(remote)} runs; "
+        "MGPUSim also executes machine code)."
     ]
 
 
 def _translations(rows: Sequence[LocalityRow]) -> list[str]:
-    """The hits of the TLBs, and the times of page-table walks."""
+    """Return lines with the hits of the TLBs and the times of page-table walks."""
     lines = []
     for row in rows:
         it = row.loads
@@ -78,14 +80,14 @@ def _translations(rows: Sequence[LocalityRow]) -> list[str]:
         )
         lines.append(
             f"  {row.program}, {row.gpus} GPU{'s' if row.gpus > 1 else ''}, {row.mechanism}: L1 "
-            f"TLBs have {it.tlb_hits / looked_up:.2%} of {looked_up:,}, L2 TLBs "
+            f"TLBs hit in {it.tlb_hits / looked_up:.2%} of {looked_up:,} accesses, L2 TLBs in "
             f"{share_of(it.l2_tlb_hits, asked):.2%} of {asked:,}; {walks}"
         )
     return ["Translations:", *lines] if lines else []
 
 
 def _moves(rows: Sequence[LocalityRow]) -> list[str]:
-    """The number of migrated pages."""
+    """Return lines with the numbers of migrated pages."""
     lines = []
     for row in rows:
         it = row.loads
@@ -94,15 +96,15 @@ def _moves(rows: Sequence[LocalityRow]) -> list[str]:
         line = f"  {row.program}, {row.gpus} GPUs, {row.mechanism}: {it.migrated_pages:,} pages"
         if it.migration_batches:
             line += (
-                f" in {it.migration_batches:,} batches, {it.migrated_again:,} of them not for the "
+                f" in {it.migration_batches:,} batches, {it.migrated_again:,} pages not for the "
                 f"first time; {it.delayed_touches:,} first touches delayed"
             )
         lines.append(line)
-    return ["Pages that moved:", *lines] if lines else []
+    return ["Pages that migrated:", *lines] if lines else []
 
 
 def _decisions(rows: Sequence[LocalityRow]) -> list[str]:
-    """The engines' decisions, with the measurements that led to them."""
+    """Return lines with the engines' decisions and the measurements that led to them."""
     lines = [
         f"  {row.program}, {row.gpus} GPUs, {row.mechanism}: {it.choice}"
         + (
@@ -131,7 +133,7 @@ def print_measured(found: Locality) -> None:
     programs = list(dict.fromkeys(row.program for row in rows))
     number, text = table.Column, partial(table.Column, number=False)
     table.print_table(
-        f"The same programs, measured on {found.measured_on}; remote loads without a treatment",
+        f"The same programs, measured on {found.measured_on}; remote loads are plain loads",
         [
             text("program", "", [row.program for row in rows]),
             text("size", "", [row.sizes for row in rows]),
@@ -147,10 +149,11 @@ def print_measured(found: Locality) -> None:
         [programs.index(row.program) for row in rows],
         ["" for _ in rows],
         [
-            f"time: the kernels of all GPUs, the median of {len(rows[0].time_s)} runs; pages are "
-            "of 2 MiB. All results verified.",
-            "locality: coalesced fine-grained replies would help cache-insensitive programs; a "
-            "cache of remote lines would help cache-friendly ones.",
+            f"time: the kernels of all GPUs, the median of {len(rows[0].time_s)} runs; pages have "
+            "2 MiB. All results are verified.",
+            "locality: the class of the program. Coalesced fine-grained replies would help "
+            "cache-insensitive programs; a cache of remote lines would help cache-friendly "
+            "programs.",
         ],
     )
 
@@ -199,7 +202,7 @@ def print_locality(found: Locality) -> None:
         [programs.index(row.program) for row in rows],
         ["" for _ in rows],
         [
-            f"{accesses / cpu:,.0f} accesses a CPU-second." if cpu else "",
+            f"The simulation makes {accesses / cpu:,.0f} accesses in a CPU second." if cpu else "",
             *_speeds(rows),
             *_translations(rows),
             *_moves(rows),

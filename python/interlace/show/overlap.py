@@ -30,9 +30,9 @@ def _columns(rows: Sequence[overlap.OverlapRow]) -> list[table.Column]:
 
 def _footers(results: overlap.OverlapResults) -> list[str]:
     lines = [
-        f"{peers_text(it.peers)}: the copies take {1e6 * it.transfer_s:.1f} us, the kernel alone "
-        f"{1e6 * it.compute_s:.1f} us ({it.rounds} rounds); {BASELINE} at the start and at the end "
-        f"differs by {100 * it.spread:.1f} %."
+        f"{peers_text(it.peers)}: the copies take {1e6 * it.transfer_s:.1f} us, and the kernel "
+        f"alone takes {1e6 * it.compute_s:.1f} us ({it.rounds} rounds); {BASELINE}'s times at the "
+        f"start and at the end differ by {100 * it.spread:.1f} %."
         for it in results.balances
     ]
     remarks: dict[str, list[str]] = {}
@@ -41,7 +41,7 @@ def _footers(results: overlap.OverlapResults) -> list[str]:
         if row.reason is not None:
             lines.append(f"{where}: not possible: {row.reason}")
         if row.tracking is not None:
-            lines.append(f"{where}: tracking alone costs {100 * row.tracking:.1f} % of the time.")
+            lines.append(f"{where}: tracking alone takes {100 * row.tracking:.1f} % of the time.")
         for remark in row.remarks:
             remarks.setdefault(remark, []).append(where)
     for remark, (first, *more) in remarks.items():
@@ -53,8 +53,8 @@ def _footers(results: overlap.OverlapResults) -> list[str]:
 def print_overlap(results: overlap.OverlapResults, left_out: Mapping[str, str]) -> None:
     rows = results.rows
     head = (
-        f"overlap, {size_text(results.bytes)} from a GPU to each peer, as long "
-        f"as its kernel takes; measured on {results.machine['name']}"
+        f"overlap of copies of {size_text(results.bytes)} from a GPU to each peer with a kernel "
+        f"that takes as long; measured on {results.machine['name']}"
     )
     styles = [table.BEST if row.best else "dim" if row.reason else "" for row in rows]
     cut = _columns(rows)

@@ -1,8 +1,8 @@
-"""Writes a study as one self-contained HTML page: charts, timelines, table and glossary.
+"""Writes a study as one self-contained HTML page with charts, timelines, a table and a glossary.
 
-page.html, page.css and page.js are the frame of the page. The page includes plotly's script, which
-draws the charts. The colours are those of Okabe and Ito, "Color Universal Design" (2008). People
-with any colour vision can distinguish them.
+page.html, page.css and page.js are the frame of the page. The page includes the script of plotly,
+which draws the charts. The colours are those of Okabe and Ito, "Color Universal Design" (2008),
+which people with any colour vision can distinguish.
 """
 
 from __future__ import annotations
@@ -42,39 +42,40 @@ HEAT = [
     [1, "#001d33"],
 ]  # the colour of 0 is nearly white
 INSIDE_HEIGHT = 300
-MOST_NUMBERED = 8  # if there are more GPUs, a heat map has no numbers in its cells
-MAX_BARS = 1500  # the most events of a timeline; the page says how many it leaves out
+MOST_NUMBERED = 8  # a heat map of more GPUs has no numbers in its cells
+MAX_BARS = 1500  # at most this many events are in a timeline; the page says how many it leaves out
 
 GLOSSARY = (
     ("speedup", "The time on one GPU of the same node, divided by the row's time."),
     (
         "opportunity",
-        f"The speedup if transfers took no time ({BOUND}): what communication costs at most. On "
-        f"real GPUs it is derived: {BASELINE} is run again without its copies.",
+        f"The speedup if transfers took no time ({BOUND}). It shows what communication costs at "
+        f"most. On real GPUs it is derived: {BASELINE} is run again without its copies.",
     ),
     (
         "captured",
-        "The row's speedup as a share of the opportunity; not shown if the row is slower than one "
-        "GPU.",
+        "The row's speedup as a share of the opportunity. It is not shown if the row is slower "
+        "than one GPU.",
     ),
     (
         "overlap",
-        "The part of the bulk copy's transfer time that is hidden: 1 - (t - t_infinite) / "
-        "(t_bulk_copy - t_infinite). Below 0, the row is slower than bulk copies.",
+        "The fraction of the bulk copy's transfer time that is hidden: 1 - (t - t_infinite) / "
+        "(t_bulk_copy - t_infinite). A negative value means that the row is slower than bulk "
+        "copies.",
     ),
     (
         "wire bytes",
-        "All bytes that left the devices: useful (payload that a receiver reads), protocol "
-        "(headers, framing, padding) and wasted (payload that is overwritten before the exchange, "
-        "or never read).",
+        "All bytes that left the devices. Useful bytes are payload that a receiver reads. Protocol "
+        "bytes are headers, framing and padding. Wasted bytes are payload that is overwritten "
+        "before the exchange or never read.",
     ),
     *((row.name, row.sentence) for row in ROWS),
     (
         "inside",
-        "The traffic between the GPUs of a simulated run. A message is what the simulator routes "
-        "as a whole: the stores of a warp to a line, a read request, a reply, a flag, or a "
-        "segment of a copy. Its latency is the time from its request for the first link to its "
-        "delivery.",
+        "The traffic between the GPUs of a simulated run. A message is a unit that the simulator "
+        "routes as a whole: the stores of a warp to a line, a read request, a reply, a flag, or a "
+        "segment of a copy. The latency of a message is the time from its request for the first "
+        "link to its delivery.",
     ),
     (
         "simulated, measured",
@@ -83,12 +84,12 @@ GLOSSARY = (
 )
 
 
-# The chart's id, title, caption and figure.
+# A chart has an id, a title, a caption and a figure.
 Chart = tuple[str, str, str, dict[str, Any]]
 
 
 def page(study: Study, timelines: Timelines) -> str:
-    """The page as text. The page makes no network request."""
+    """Return the page as text. The page makes no network request."""
     charts = _charts(study)
     insides = _inside_charts(study)
     spans = _timeline_charts(timelines)
@@ -105,8 +106,10 @@ def page(study: Study, timelines: Timelines) -> str:
         charts="\n".join(card(*chart[:3]) for chart in charts),
         insides=_inside_section(study, insides),
         timelines=_timeline_section(timelines, spans),
-        rows_text="Times are of the whole run, all iterations. kB, MB and GB are 1e3, 1e6 and 1e9 "
-        "bytes; * marks derived values.",
+        rows_text=(
+            "Times cover the whole run with all iterations. kB, MB and GB are 1e3, 1e6 and 1e9 "
+            "bytes. * marks derived values."
+        ),
         rows=_html_table(study.rows),
         candidates=_candidates(study),
         notes="\n".join(f"<li>{escape(note)}</li>" for note in study.notes),
@@ -115,7 +118,9 @@ def page(study: Study, timelines: Timelines) -> str:
 
 
 def frame(drawn: Sequence[Chart], /, **parts: str) -> str:
-    """The page's frame around its parts, which are HTML, with the script that draws the charts."""
+    """Return the page's frame around its parts, which are HTML, with the script that draws
+    charts.
+    """
     from plotly.offline import get_plotlyjs
 
     figures = [{"id": key, **figure} for key, _, _, figure in drawn]
@@ -131,8 +136,10 @@ def frame(drawn: Sequence[Chart], /, **parts: str) -> str:
 def measured_page(
     results: BenchmarkFile, head: str, charts: Sequence[Chart], rows: str, foot: Sequence[str]
 ) -> str:
-    """Return the page of a benchmark: charts, the table `rows` (as HTML), and the notes below
-    the table."""
+    """Return the page of a benchmark.
+
+    It has charts, the table `rows` (as HTML), and the notes below the table.
+    """
     machine = str(results.machine["name"])
     facts = {
         "Machine": machine,
@@ -161,7 +168,7 @@ def measured_page(
 
 
 def _file(name: str) -> str:
-    """The text of a file in this module's folder."""
+    """Return the text of a file in this module's folder."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -169,7 +176,7 @@ def _file(name: str) -> str:
 
 
 def _facts(study: Study) -> list[tuple[str, str]]:
-    """The names and values in the page's header. The values are HTML."""
+    """Return the names and values in the page's header. The values are HTML."""
     first, data, machine = study.rows[0], study.data, study.machine
     found = []
     found.append(("Data", escape(f"{first.data}: {data['size']}")))
@@ -239,7 +246,7 @@ def _html_table(rows: list[StudyRow]) -> str:
 
 
 def html_table(cut: Sequence[table.Column], groups: Sequence[Any]) -> str:
-    """A table, with a line between rows of different groups."""
+    """Return a table as HTML, with a line between rows of different groups."""
     sides = ["number" if column.number else "text" for column in cut]
     head = "".join(
         f'<th class="{side}">{escape(column.name)}'
@@ -284,7 +291,7 @@ def _gpus(count: int) -> str:
 def _bars(
     rows: list[StudyRow], value: str, unit: str, hover: str, factor: float = 1.0
 ) -> list[dict[str, Any]]:
-    """Bars by number of GPUs, with one trace for each mechanism except the bound."""
+    """Return bars by number of GPUs, with one trace for each mechanism except the bound."""
     colours = _colours(rows)
     traces = []
     for mechanism in dict.fromkeys(row.mechanism for row in rows):
@@ -313,7 +320,7 @@ def _bars(
 
 
 def _opportunity(rows: list[StudyRow], x: list[Any]) -> dict[str, Any]:
-    """The line of the opportunity over these numbers of GPUs, with one value for each x."""
+    """Return the line of the opportunity over these numbers of GPUs, with one value for each x."""
     derived = any(row.derived for row in rows)
     return {
         "type": "scatter",
@@ -328,7 +335,7 @@ def _opportunity(rows: list[StudyRow], x: list[Any]) -> dict[str, Any]:
 
 
 def _charts(study: Study) -> list[tuple[str, str, str, dict[str, Any]]]:
-    """The id, title, caption and figure of each chart that has data."""
+    """Return the id, title, caption and figure of each chart that has data."""
     many = [row for row in study.rows if row.gpus > 1]
     found = []
     if many:
@@ -344,7 +351,7 @@ def _charts(study: Study) -> list[tuple[str, str, str, dict[str, Any]]]:
 def _first_of_each(rows: list[StudyRow]) -> list[StudyRow]:
     """Return one row for each number of GPUs.
 
-    If there are a derived and a measured row, return the derived one.
+    If a number has a derived and a measured row, return the derived row.
     """
     found: dict[int, StudyRow] = {}
     for row in rows:
@@ -363,7 +370,10 @@ def _speedup_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
         "yaxis": {"title": {"text": "speedup over one GPU (x)"}, "rangemode": "tozero"},
         "shapes": [_level(1)],
     }
-    caption = "The speedup over one GPU, whose speedup is the thin line; higher is better."
+    caption = (
+        "The speedup over one GPU; higher is better. The thin line is the speedup of one GPU, "
+        "which is 1."
+    )
     return "speedup", "Speedup by mechanism", caption, {"data": traces, "layout": layout}
 
 
@@ -413,8 +423,8 @@ def _scaling_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
     highest = max(max(row.speedup, row.opportunity or 0) for row in rows)
     layout = {
         "xaxis": {"title": {"text": "GPUs"}, "tickvals": counts},
-        # The line of linear speedup may leave the chart. If all of it were shown, the other lines
-        # would be too close together.
+        # The line of linear speedup may leave the chart. If the chart showed all of it, the other
+        # lines would be too close together.
         "yaxis": {"title": {"text": "speedup (x)"}, "range": [0, 1.4 * highest]},
     }
     caption = "The speedup for each number of GPUs, starting with one GPU."
@@ -454,7 +464,8 @@ def _wire_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]:
     caption = "The bytes of all devices in the whole run, by kind."
     if any(row.wire.protocol is None for row in rows):
         caption += (
-            " If a bar has no protocol bytes, they are unknown, because there are no counters."
+            " A bar without protocol bytes means that they are unknown, because there are no "
+            "counters."
         )
     return "wire", "Bytes on the wire", caption, {"data": traces, "layout": layout}
 
@@ -467,18 +478,18 @@ def _overlap_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
     ]
     layout = {
         "barmode": "group",
-        "height": _wire_height(rows),  # the charts are side by side
+        "height": _wire_height(rows),  # the charts stand side by side
         "yaxis": {"title": {"text": "transfer time hidden (%)"}, "rangemode": "tozero"},
         "shapes": [_level(0)],
     }
-    caption = "The part of the bulk copy's transfer time that is hidden; 100 % is the bound."
+    caption = "The fraction of the bulk copy's transfer time that is hidden. 100 % is the bound."
     if any(row.derived for row in rows):
         caption += " The bound is derived."
     return "overlap", "Overlap", caption, {"data": traces, "layout": layout}
 
 
 def _inside_charts(study: Study) -> list[Chart]:
-    """The matrix of bytes and the use of the links, for each row that has the most GPUs."""
+    """Return the matrix of bytes and the use of the links, for each row that has the most GPUs."""
     most = study.rows[-1].gpus
     found: list[tuple[StudyRow, Inside]] = []
     for row in study.rows:
@@ -495,7 +506,7 @@ def _inside_charts(study: Study) -> list[Chart]:
 
 
 def _pair_chart(seen: Inside) -> tuple[str, dict[str, Any]]:
-    """A heat map of the bytes from each GPU to each other GPU."""
+    """Return a heat map of the bytes from each GPU to each other GPU."""
     bytes_of = inside.matrix(seen, lambda p: p.payload_bytes + p.protocol_bytes)
     largest = [value for line in bytes_of for value in line if value is not None]
     size, unit = table.scale(largest, table.BYTES)
@@ -537,7 +548,7 @@ def _pair_chart(seen: Inside) -> tuple[str, dict[str, Any]]:
 
 
 def _link_chart(seen: Inside, highest: float) -> tuple[str, dict[str, Any]]:
-    """A heat map of the use of links over time."""
+    """Return a heat map of the use of links over time."""
     size, unit = table.scale([seen.time_s], table.SECONDS)
     bins = len(seen.links[0].by_bin)
     trace = {
@@ -558,7 +569,7 @@ def _link_chart(seen: Inside, highest: float) -> tuple[str, dict[str, Any]]:
         "xaxis": {"title": {"text": f"time ({unit})"}, "showgrid": False},
         "yaxis": {"autorange": "reversed", "showgrid": False, "dtick": 1},
     }
-    caption = "Part of the time that each direction of a link is busy."
+    caption = "The fraction of the time in which each direction of a link is busy."
     return caption, {"data": [trace], "layout": layout}
 
 

@@ -34,10 +34,9 @@ def _foot(results: ParkResults) -> list[str]:
     rows = results.rows
     foot = [
         "first park: the first park of the process, which page-locks memory; park, resume: the "
-        "median "
-        f"of {results.repeats} later cycles.",
-        f"One copy of page-locked memory: {results.link_to_host_gb_per_s:.2f} GB/s to the host, "
-        f"{results.link_to_gpu_gb_per_s:.2f} to the GPU.",
+        f"medians of {results.repeats} later cycles.",
+        f"One copy of page-locked memory reaches {results.link_to_host_gb_per_s:.2f} GB/s to the "
+        f"host and {results.link_to_gpu_gb_per_s:.2f} GB/s to the GPU.",
         *(f"{name} is left out: {why}." for name, why in results.left_out.items()),
     ]
     wrong = sum(row.wrong for row in rows)
@@ -54,7 +53,7 @@ def print_parks(results: ParkResults) -> None:
 
 
 def page(results: ParkResults) -> str:
-    """A page with a chart of all methods, and the table."""
+    """Return a page with a chart of all methods, and with the table."""
     rows = html_table(_columns(results.rows), [0] * len(results.rows))
     return measured_page(results, _head(results), [_chart(results)], rows, _foot(results))
 
@@ -86,9 +85,8 @@ def _chart(results: ParkResults) -> Chart:
         "yaxis": {"ticksuffix": " "},
     }
     caption = (
-        "The bytes of the tensors divided by the time of the call. One copy of page-locked memory "
-        "moves "
-        f"{results.link_to_host_gb_per_s:.1f} GB/s to the host."
+        "The bytes of the tensors, divided by the time of the call. One copy of page-locked memory "
+        f"moves {results.link_to_host_gb_per_s:.1f} GB/s to the host."
     )
     figure = {"data": traces, "layout": layout}
     return ("park", "Parked memory, by method", caption, figure)

@@ -45,7 +45,7 @@ def _headline(planned: Planned) -> str:
 
 
 def _one_message(planned: Planned) -> list[str]:
-    """Return a line for each path, used or not."""
+    """Return a line for each path. The line says why the path is used or not used."""
     width = max(len(name) for name in ["path", *planned.path_names])
     lines = [f"{'path':{width}}       why"]
     for name, path in zip(planned.path_names, planned.plan.paths, strict=True):
@@ -54,8 +54,9 @@ def _one_message(planned: Planned) -> list[str]:
 
 
 def _several_messages(planned: Planned) -> list[str]:
-    """Return a line for each message with the paths that it uses, and lines with the reasons
-    against the other paths."""
+    """Return a line for each message with the paths that it uses, and the reasons against
+    others.
+    """
     plan = planned.plan
     starts = max(len("from"), *(len(m.start) for m in planned.messages))
     ends = max(len("to"), *(len(m.end) for m in planned.messages))
@@ -72,7 +73,10 @@ def _several_messages(planned: Planned) -> list[str]:
             f"{f'  {turn:>5}' * in_rounds}  {', '.join(used)}"
         )
     if in_rounds:
-        lines += ["", "Messages of one round share no port. Copies of earlier rounds start first."]
+        lines += [
+            "",
+            "The messages of one round share no port. Copies of earlier rounds start first.",
+        ]
     reasons = Counter(
         re.sub(r"gpu\d+", "a gpu", path.reason) for path in plan.paths if not path.bytes
     )

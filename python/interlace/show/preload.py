@@ -19,7 +19,7 @@ def warnings(counted: Counted, program: str) -> list[str]:
     if counted.loaded == 0:
         return [
             f"warning: the library was never called: {program} is statically linked, runs with "
-            "other rights, or drops LD_PRELOAD"
+            "other rights, or removes LD_PRELOAD"
         ]
     if counted.saw_driver == 0 and counted.claimed == 0:
         return [
@@ -31,8 +31,11 @@ def warnings(counted: Counted, program: str) -> list[str]:
 
 
 def lines_of(counted: Counted) -> list[str]:
-    """Return the lines of the report: the copies that were taken over, the other copies with the
-    reasons, and the time saved."""
+    """Return the lines of the report.
+
+    They have the copies that were taken over, the other copies with the reasons, and the time
+    saved.
+    """
     rows: list[tuple[str, int, int]] = []
     tallies = counted.tallies()
     taken = [one for one in tallies if one.outcome in counted.taken_over]
@@ -42,7 +45,8 @@ def lines_of(counted: Counted) -> list[str]:
             copies, size = passed.get(one.outcome, (0, 0))
             passed[one.outcome] = (copies + one.copies, size + one.bytes)
     rows.append(("taken over", sum(o.copies for o in taken), sum(o.bytes for o in taken)))
-    first = counted.taken_over[:1]  # each copy was taken over by itself, over several paths
+    # copies that the library took over one by one, each over several paths
+    first = counted.taken_over[:1]
     rows += [
         (
             f"  {one.direction}"
@@ -76,9 +80,8 @@ def lines_of(counted: Counted) -> list[str]:
     direct = sum(gain.direct_s for gain in gains)
     if predicted > 0:
         lines_of.append(
-            f"predicted for the copies that were taken over: {quantity(predicted, SECONDS)} of "
-            "copying, "
-            f"{quantity(direct, SECONDS)} as plain copies; {direct / predicted:.2f} x"
+            f"predicted time of the copies that were taken over: {quantity(predicted, SECONDS)}; "
+            f"as plain copies: {quantity(direct, SECONDS)}, {direct / predicted:.2f} x as long"
         )
     started = [process.started_s for process in counted.processes if process.engine == "ready"]
     if started:

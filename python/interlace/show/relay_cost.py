@@ -34,13 +34,16 @@ def print_relay_cost(results: RelayResults) -> None:
     ]
     foot = [
         f"message: copied from the host to GPU {RECEIVER}, one after another; kernel: the rate at "
-        f"which it reads and writes memory, added up. Medians of {results.repeats}, of "
-        f"{results.window_s:g} s each.",
-        "slow-down: how much longer messages take beside kernels, and kernels beside messages.",
+        "which it reads memory plus the rate at which it writes memory. The values are medians of "
+        f"{results.repeats} repeats of {results.window_s:g} s.",
+        "slow-down: how much longer messages take beside kernels, and how much longer kernels take "
+        "beside messages.",
     ]
     direct = [size_text(row.bytes) for row in results.rows if not row.relayed]
     if direct:
-        foot.append(f"Messages of {', '.join(direct)} went as one plain copy, without relays.")
+        foot.append(
+            f"Messages of {', '.join(direct)} went as one plain copy, so no GPU relayed them."
+        )
     wrong = sum(row.wrong for row in results.rows)
     foot.append(f"{wrong} bytes wrong." if wrong else "All bytes right.")
     head = f"relayed copies beside kernels, measured on {results.machine['name']}"

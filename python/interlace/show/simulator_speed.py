@@ -24,18 +24,20 @@ def print_speed(of: SpeedResults) -> None:
     ]
     threads = "one thread" if of.threads == 1 else f"{of.threads} threads"
     head = (
-        f"simulator, {threads}: {of.mechanism} on {of.gpus} GPUs of {of.machine}; the fastest of "
-        f"{of.repeats} runs"
+        f"speed of the simulator, {threads}: {of.mechanism} on {of.gpus} GPUs of {of.machine}; the "
+        f"fastest of {of.repeats} runs"
     )
     least = min(of.rows, key=lambda row: row.accesses_per_s)
     foot = [
         f"Geometric means: {of.accesses_per_s / 1e6:.2f} M accesses and "
-        f"{of.remote_transactions_per_s / 1e6:.3f} M remote transactions a CPU second; the fewest "
-        f"accesses, {least.accesses_per_s / 1e6:.2f} M, are those of {least.workload}.",
-        "An access is one instruction of a warp and one line. Few accesses of these workloads are "
+        f"{of.remote_transactions_per_s / 1e6:.3f} M remote transactions in a CPU second. "
+        f"{least.workload} has the fewest accesses in a CPU second: "
+        f"{least.accesses_per_s / 1e6:.2f} M.",
+        "An access is one instruction of a warp to one line. Few accesses of these workloads are "
         "remote, and their remote transactions are divided by the CPU time of all accesses.",
-        f"Stores alone, {of.stores.element_bytes} bytes a lane and nearly each a packet: "
-        f"{of.stores.remote_transactions_per_s / 1e6:.3f} M remote transactions a CPU second.",
+        f"The microbenchmark of stores makes {of.stores.remote_transactions_per_s / 1e6:.3f} M "
+        f"remote transactions in a CPU second. Each lane stores {of.stores.element_bytes} bytes, "
+        "and nearly every store is a packet.",
     ]
     table.print_table(
         head, columns, [0] * len(of.rows) + [1] * (of.long is not None), [""] * len(rows), foot

@@ -51,7 +51,7 @@ LIMITED_BY = {
 
 
 def _rates(rows: Sequence[StudyRow]) -> list[float | None]:
-    """The millions of accesses that each row simulated in a second of CPU time."""
+    """Return the millions of accesses that each row simulated in a second of CPU time."""
     return [
         row.sim.accesses / row.sim.cpu_s / 1e6 if row.sim and row.sim.cpu_s > 0 else None
         for row in rows
@@ -59,7 +59,9 @@ def _rates(rows: Sequence[StudyRow]) -> list[float | None]:
 
 
 def columns(rows: Sequence[StudyRow], *, full: bool = False) -> list[Column]:
-    """The columns of a study's table. The table is at most 105 characters wide, unless `full`."""
+    """Return the columns of a study's table. It is at most 105 characters wide, unless `full` is
+    set.
+    """
     time, time_unit = scale((row.time_s for row in rows), SECONDS)
     sizes = [
         value
@@ -99,23 +101,23 @@ def columns(rows: Sequence[StudyRow], *, full: bool = False) -> list[Column]:
 
 
 def captured(speedup: float, part: float | None) -> str:
-    """The cell for a row's part of the opportunity.
+    """Return the cell for a row's share of the opportunity.
 
-    It says "slower" if the row is slower than one GPU.
+    The cell is "slower" if the row is slower than one GPU.
     """
     return SLOWER if is_slower(speedup) and part is not None else percent(part)
 
 
 def is_slower(speedup: float) -> bool:
-    """Whether the table shows a speedup as a number below 1."""
+    """Return whether the table shows the row's speedup as a number below 1."""
     return round(speedup, 2) < 1
 
 
 def summary(study: Study) -> str:
-    """The study in one or two sentences."""
+    """Return one or two sentences that summarise the study."""
     most = study.rows[-1].gpus
     if most == 1:
-        return f"One GPU takes {duration(study.rows[0].time_s)}; nothing is sent."
+        return f"One GPU takes {duration(study.rows[0].time_s)}; it sends nothing."
     rows = [row for row in study.rows if row.gpus == most and row.mechanism != BOUND]
     if not rows:
         return f"{most} GPUs would be {study.rows[-1].speedup:.2f} times as fast as one."
@@ -138,13 +140,15 @@ def summary(study: Study) -> str:
 
 
 def duration(value: float) -> str:
-    """A time with its unit."""
+    """Return a time with its unit."""
     size, unit = scale([value], SECONDS)
     return f"{value / size:.4g} {unit}"
 
 
 def headline(study: Study) -> str:
-    """A line with the workload, the machine, and whether the rows are measured or simulated."""
+    """Return a line that names workload and machine and says whether rows are measured or
+    simulated.
+    """
     first = study.rows[0]
     how = "simulated" if first.node == "sim" else "measured"
     counts = sorted({row.iterations for row in study.rows})
@@ -167,7 +171,7 @@ def verification(study: Study) -> tuple[str, str]:
 
 
 def footers(study: Study) -> list[str]:
-    """Notes about all rows."""
+    """Return the notes about all rows."""
     which, worst = verification(study)
     lines = [f"{which.capitalize()} verified; the largest relative error is {worst}."]
     rates = [rate for rate in _rates(study.rows) if rate is not None]
@@ -184,7 +188,7 @@ def footers(study: Study) -> list[str]:
     lines += _packing(study.rows)
     lines += legend(row.mechanism for row in study.rows)
     if any("bulk_threads" in row.config for row in study.rows):
-        lines.append("bulk: the agent copies in bulk, through shared memory.")
+        lines.append("bulk: the agent copies in bulk through shared memory.")
     if any(row.derived for row in study.rows):
         lines.append(f"* derived: the time of {BASELINE}, run again without its copies.")
     lines += _communication(study.rows)
@@ -202,18 +206,18 @@ def footers(study: Study) -> list[str]:
 
 
 def calibrated(machine: Mapping[str, Any]) -> list[str]:
-    """How far simulated times of workloads on this machine are from measured ones, if known."""
+    """Return how far simulated times on this machine are from measured times, if known."""
     error = machine.get("gpu", {}).get("workload_error_percent")
     if error is None:
         return []
     return [
-        f"Simulated times of workloads on one GPU of this machine are {error:g} % from measured "
-        "ones in the mean (interlace calibrate --workloads)."
+        "Simulated times of workloads on one GPU of this machine differ from measured times by "
+        f"{error:g} % on average (interlace calibrate --workloads)."
     ]
 
 
 def _sampled(rows: Sequence[StudyRow]) -> list[str]:
-    """The rows whose iterations were not all simulated."""
+    """Return a note on the rows of which not all iterations were simulated."""
     sampled = [row for row in rows if row.sim and row.sim.timed_iterations]
     if not sampled:
         return []
@@ -227,7 +231,7 @@ def _sampled(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def _communication(rows: Sequence[StudyRow]) -> list[str]:
-    """Return the share of the bulk-copy row's time that its copies take."""
+    """Return the fraction of the bulk-copy row's time that its copies take."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     shown = [
         f"{max(0.0, 1 - bound[row.gpus] / row.time_s):.0%} of {BASELINE}'s time on {row.gpus} GPUs"
@@ -238,7 +242,7 @@ def _communication(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def _alone_s(row: StudyRow, bound: Mapping[int, float]) -> float | None:
-    """The time of a row's copies alone. None if the copies run beside kernels."""
+    """Return the time of a row's copies alone, or None if the copies run beside kernels."""
     if row.gpus == 1:
         return 0.0
     if row.mechanism in (BASELINE, SERIAL_COPY) and row.gpus in bound:
@@ -249,8 +253,10 @@ def _alone_s(row: StudyRow, bound: Mapping[int, float]) -> float | None:
 
 
 def phases(rows: Sequence[StudyRow]) -> list[str]:
-    """Return a table with the times of an iteration's kernels and copies, if the copies follow
-    the kernels."""
+    """Return a table with the times of an iteration's kernels and copies.
+
+    The table exists only if the copies follow the kernels.
+    """
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     bulk = {row.gpus: row for row in rows if row.mechanism == BASELINE}
     split = [
@@ -283,7 +289,7 @@ def phases(rows: Sequence[StudyRow]) -> list[str]:
         for r, _ in split
         if r.cuda and r.gpus > 1 and not (r.mechanism == BASELINE and r.gpus in bound)
     )
-    apart = f"Copies of {' and '.join(timed)} were timed between events, in separate runs."
+    apart = f"Copies of {' and '.join(timed)} were timed between events in separate runs."
     return [
         "The time that an iteration computes, and the time that its copies add; gain compares "
         f"with {BASELINE}:",
@@ -303,7 +309,7 @@ def _shows_phases(study: Study) -> bool:
 
 
 def _limit(row: StudyRow) -> list[str]:
-    """The limit of the kernels on one GPU, and the share of the limit that they reach."""
+    """Return the limit of the kernels on one GPU, and the fraction of the limit that they reach."""
     if not row.limit:
         return []
     limit = row.limit
@@ -324,8 +330,7 @@ def _limit(row: StudyRow) -> list[str]:
 
 
 def _packing(rows: Sequence[StudyRow]) -> list[str]:
-    """Return notes on the packets that queues of remote stores sent, for the largest number of
-    GPUs."""
+    """Return notes on the packets that queues of remote stores sent, for the most GPUs."""
     most = max(row.gpus for row in rows)
     lines = []
     for row in rows:
@@ -341,7 +346,7 @@ def _packing(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def legend(mechanisms: Iterable[str]) -> list[str]:
-    """The meanings of the mechanisms' parameters in the table."""
+    """Return the meanings of the mechanisms' parameters in the table."""
     figures = {
         (CHUNK_BYTES.name, AGENT_THREADS.name): "(chunk bytes, threads)",
         (CHUNK_BYTES.name,): "(chunk bytes)",
@@ -359,7 +364,7 @@ def legend(mechanisms: Iterable[str]) -> list[str]:
 
 
 def print_study(study: Study) -> None:
-    """Print the table to standard output, with rules and colour on a terminal."""
+    """Print the table to standard output. On a terminal it has rules and colour."""
     fastest = _fastest(study.rows)
     styles = [
         BEST if index in fastest else "dim" if row.derived else ""
@@ -373,7 +378,7 @@ def print_study(study: Study) -> None:
 
 
 def _fastest(rows: Sequence[StudyRow]) -> set[int]:
-    """The fastest mechanism for each number of GPUs above 1. The bound does not count."""
+    """Return the fastest mechanism for each number of GPUs above 1. The bound does not count."""
     best: dict[int, int] = {}
     for index, row in enumerate(rows):
         if row.gpus == 1 or row.mechanism == BOUND:

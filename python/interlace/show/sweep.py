@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from interlace.base.table import Column
 
 
-SHOWN = 20  # the most points in the table
+SHOWN = 20  # the table has at most this many points
 
 
 def _best(rows: Sequence[SweepRow]) -> SweepRow:
@@ -59,14 +59,16 @@ def _point_columns(keys: Sequence[str], rows: Sequence[SweepRow]) -> list[Column
 
 
 def _by_point(rows: Sequence[SweepRow]) -> list[SweepRow]:
-    """The fastest run of each point. The fastest point comes first."""
+    """Return the fastest run of each point. The fastest point comes first."""
     groups = itertools.groupby(rows, key=lambda row: row.point)
     return sorted((_best(list(group)) for _, group in groups), key=lambda row: row.time_s)
 
 
 class _AxisValue(NamedTuple):
-    """Return the runs on the largest number of GPUs, for all points at which the key has this
-    value."""
+    """One value of a key, and the runs of all points that have this value.
+
+    The runs use the largest number of GPUs.
+    """
 
     key: str
     value: Any
@@ -113,7 +115,7 @@ def print_sweep(result: SweepResult) -> None:
         table.Column("value", "", [str(one.value) for one in axis]),
     ]
     gpus = max(row.gpus for row in result.rows)
-    print(f"\nThe fastest on {gpus} GPU{'s' if gpus > 1 else ''} with each value:\n")
+    print(f"\nThe fastest run on {gpus} GPU{'s' if gpus > 1 else ''} for each value:\n")
     print(table.plain([*names, *_columns([_best(one.rows) for one in axis])], groups))
     means = {
         mechanism: [one.mean_s(mechanism) for one in axis]
@@ -130,15 +132,15 @@ def print_sweep(result: SweepResult) -> None:
     print("\nThe points, the fastest first:\n")
     print(table.plain([*_point_columns(keys, shown), *_columns(shown)]))
     if len(points) > len(shown):
-        print(f"and {len(points) - len(shown)} more points are in the files of --json and --csv.")
+        print(f"The files of --json and --csv have {len(points) - len(shown)} more points.")
     for line in legend(row.mechanism for row in points):
         print(line)
     worst = max(row.max_error for row in result.rows)
-    print(f"\nAll runs verified; the largest relative error is {worst:.1e}.")
+    print(f"\nAll runs are verified; the largest relative error is {worst:.1e}.")
 
 
 def csv_text(result: SweepResult) -> str:
-    """Every run as a line, with one column for each axis."""
+    """Return every run as a line, with one column for each axis."""
     keys = list(result.rows[0].point)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

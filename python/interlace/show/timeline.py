@@ -1,6 +1,6 @@
 """Writes timelines in the Trace Event Format, which ui.perfetto.dev and chrome://tracing open.
 
-The format is described in "Trace Event Format", Google, 2016. Times are in microseconds.
+"Trace Event Format", Google, 2016, describes the format. Times are in microseconds.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ TRACKS = (
     "agent",
     "copy",
     "exchange",
-)  # all other tracks follow, in the order of their names
+)  # all other tracks follow, sorted by name
 
 
 def track_order(track: str) -> tuple[int, str]:
-    """The key that sorts tracks in the order of display."""
+    """Return the key that sorts tracks in the order of display."""
     return (TRACKS.index(track) if track in TRACKS else len(TRACKS), track)
 
 
 def lanes(events: Iterable[Event]) -> dict[str, list[Event]]:
     """Divide a device's events among lanes.
 
-    A lane is a track; events that overlap others of their track get a further lane, such as `copy
-    2`. The events of a lane are in order of time and do not overlap. The lanes are in the order of
+    A lane is a track. If events of a track overlap, the track gets a further lane, such as `copy
+    2`. The events of a lane are sorted by time and do not overlap. The lanes are in the order of
     display.
     """
     found: dict[tuple[tuple[int, str], int], list[Event]] = {}
@@ -52,10 +52,11 @@ def lanes(events: Iterable[Event]) -> dict[str, list[Event]]:
 
 
 def chrome_trace(study: Study, timelines: Timelines) -> str:
-    """The timelines as a trace: a process for each mechanism and device, a thread for each lane.
+    """Return the timelines as a trace.
 
-    Each mechanism also has a process with a counter for each link direction, which shows the
-    direction's use over the whole run. All mechanisms start at time 0 in the same trace.
+    Each mechanism and device is a process, and each lane is a thread. Each mechanism has one more
+    process, with a counter for each link direction. The counter shows how busy the direction is
+    over the whole run. All mechanisms start at time 0 in the same trace.
     """
     events: list[dict[str, Any]] = []
     process = 0
@@ -95,11 +96,10 @@ def chrome_trace(study: Study, timelines: Timelines) -> str:
 
 
 def program_trace(counted: Counted, words: Sequence[str]) -> str:
-    """The copying calls of a program, as a trace.
+    """Return the copying calls of a program as a trace.
 
-    The trace has the program's processes and threads.
-
-    A span is the time that a call of the driver took on the host. The copy itself can take longer.
+    The trace has the program's processes and threads. A span is the host's time in a call of the
+    driver. The copy itself can take longer.
     """
     events: list[dict[str, Any]] = []
     first_s = min((call.begin_s for call in counted.calls), default=0.0)
@@ -152,7 +152,7 @@ def _span(
 def _link_counters(process: int, name: str, seen: Inside) -> list[dict[str, Any]]:
     """Return a counter for each direction of a link.
 
-    It shows the percentage of each time bin in which the link was busy.
+    The counter shows how busy the direction is in each time bin, in percent.
     """
     events = [
         _named("process_name", process, 0, {"name": name}),
@@ -168,7 +168,7 @@ def _link_counters(process: int, name: str, seen: Inside) -> list[dict[str, Any]
                 "ts": round(seen.bin_s * index * 1e6, 6),
                 "args": {"busy %": round(100 * part, 2)},
             }
-            # A last value sets the counter to 0.
+            # The last value sets the counter to 0.
             for index, part in enumerate([*link.by_bin, 0.0])
         ]
     return events

@@ -1,4 +1,4 @@
-"""Draws a machine with characters: devices, links and routes."""
+"""Draws a machine with characters: its devices, links and routes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORDS = {
 
 
 def _number(value: float) -> str:
-    """A number with three digits, or with all digits before the point."""
+    """Return a number with three digits, or with all digits before the point."""
     if value == 0 or not math.isfinite(value):
         return "-" if not math.isfinite(value) else "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
@@ -39,7 +39,7 @@ def _number(value: float) -> str:
 
 
 def _table(*columns: str) -> Table:
-    """A table without frames. It stays readable in pipes and in narrow terminals."""
+    """Return a table without frames. It stays readable in pipes and in narrow terminals."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
     for at, column in enumerate(columns):
         table.add_column(column, justify="left" if at == 0 else "right", no_wrap=at > 0)
@@ -47,7 +47,7 @@ def _table(*columns: str) -> Table:
 
 
 def _matrix(title: str, rows: Sequence[str], columns: Sequence[str], cell: Any) -> Text:
-    """A matrix of short words.
+    """Return a matrix of short words.
 
     It is plain text, because sixteen columns leave no room for frames.
     """
@@ -105,7 +105,7 @@ def _draw_devices(console: Console, topology: Topology) -> None:
 
 
 def _switches(machine: Machine) -> str:
-    """The switches as text, such as "plx0-2 (150 ns)" for plx0, plx1 and plx2."""
+    """Return the switches as text, such as "plx0-2 (150 ns)" for plx0, plx1 and plx2."""
     families: dict[tuple[str, float], list[str]] = {}
     for switch in machine.switch:
         stem = switch.name.rstrip("0123456789")
@@ -135,7 +135,7 @@ def _draw_links(console: Console, machine: Machine) -> None:
 
 
 def _draw_routes(console: Console, topology: Topology) -> None:
-    """Return rows of the table. Equal routes share a row, which shows one of them as an example."""
+    """Return rows of the table. Equal routes share a row, which shows one of these routes."""
     shapes: dict[tuple[Any, ...], list[Route]] = {}
     for route in topology.routes.values():
         if route.start == "host":
@@ -178,7 +178,7 @@ def draw(topology: Topology, measured: Sequence[dict[str, Any]] | None, console:
         route = topology.routes.get((row, column))
         return _number(route.gb_per_s) if route else "-"
 
-    title = "GB/s in each direction, packet headers included, of the slowest link on the way"
+    title = "GB/s in each direction on the slowest link of the route, packet headers included"
     console.print(_matrix(title, rows, columns, rate), soft_wrap=True)
     _draw_links(console, machine)
     _draw_routes(console, topology)
@@ -188,16 +188,15 @@ def draw(topology: Topology, measured: Sequence[dict[str, Any]] | None, console:
         console.print()
         if topology.discovery.template_name:
             console.print(
-                "Figures that the driver does not report (cache latencies, sustained rates) come "
-                "from "
-                f"{topology.discovery.template_name}.",
+                "The driver does not report some figures (cache latencies, sustained rates). These "
+                f"figures come from {topology.discovery.template_name}.",
             )
         for remark in topology.discovery.remarks:
             console.print(Text(f"Note: {remark}"))
 
 
 def _draw_measured(console: Console, measured: Sequence[dict[str, Any]]) -> None:
-    """Return two matrices with the rate of every pair at the largest size."""
+    """Return two matrices with the rate of each pair at the largest size."""
     largest: dict[tuple[str, str], dict[str, Any]] = {}
     for row in measured:
         key = (device_name(row["from"]), device_name(row["to"]))
@@ -211,7 +210,7 @@ def _draw_measured(console: Console, measured: Sequence[dict[str, Any]]) -> None
     titles = {
         "gb_per_s": f"Measured: copy engine, {size / 1e6:g} MB from the row's "
         "device to the column's, in GB/s of payload",
-        "both_gb_per_s": "Measured: both directions at once, the sum in GB/s of payload",
+        "both_gb_per_s": "Measured: both directions at once; the sum of both, in GB/s of payload",
     }
     for field, title in titles.items():
         values = {key: row.get(field) for key, row in largest.items()}

@@ -48,7 +48,7 @@ def print_summary(name: str, it: dict[str, Any], foot: Sequence[str]) -> None:
     if runs:
         total = sum(count for _, count in runs)
         lines.append(
-            "Lengths of runs of bytes that are stored to a line of another GPU: "
+            "Lengths of the runs of bytes that instructions store to a line of another GPU: "
             + ", ".join(f"{100 * count / total:.0f} % up to {up_to} B" for up_to, count in runs)
             + "."
         )
@@ -76,10 +76,10 @@ def print_replay(name: str, machine: str, mechanism: str, it: dict[str, Any]) ->
     foot = [
         f"Time {it['time_s'] / time:.4g} {time_unit}; {it['accesses']:,} accesses of lines, "
         f"{it['remote_transactions']:,} remote transactions.",
-        f"All {it['instructions']:,} accesses of the file were replayed, "
-        f"{rate / 1e6:.2f} million accesses of lines in a second of CPU time.",
+        f"All {it['instructions']:,} accesses of the file were replayed: {rate / 1e6:.2f} million "
+        "accesses of lines in a second of CPU time.",
     ]
     if it["host_copies"]:
-        foot.append(f"{it['host_copies']:,} copies from or to the host were left out.")
+        foot.append(f"{it['host_copies']:,} copies from or to the host were not replayed.")
     head = f"{name}, stores by {mechanism}; simulated on {machine}"
     table.print_table(head, cut, [0] * len(moved), [""] * len(moved), foot)

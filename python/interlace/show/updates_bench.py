@@ -26,12 +26,15 @@ def _windows(row: UpdatesRow) -> str:
 def print_updates(results: UpdatesResults) -> None:
     name = results.machine["name"]
     if results.rows:
-        _print_gpu(results.rows, f"random 64-bit updates of a table in a GPU; measured on {name}")
+        _print_gpu(
+            results.rows, f"random 64-bit updates of a table in GPU memory; measured on {name}"
+        )
     if results.rows and results.host_rows:
         print()
     if results.host_rows:
         _print_host(
-            results.host_rows, f"random 64-bit updates of a table in the host; measured on {name}"
+            results.host_rows,
+            (f"random 64-bit updates of a table in host memory; measured on {name}"),
         )
 
 
@@ -57,16 +60,16 @@ def _print_gpu(rows: Sequence[UpdatesRow], head: str) -> None:
         table.Column("#wrong", "", [str(row.wrong) for row in rows]),
     ]
     foot = [
-        "limit: the rate at the memory's full bandwidth. Each level of bins writes and reads each "
-        "update's record once, and each round reads and writes the table once.",
-        "group, append, split, combine: each stage alone; append includes group.",
+        "limit: the rate if bins use the memory's full bandwidth. Each level of bins writes and "
+        "reads each update's record once, and each round reads and writes the table once.",
+        "group, append, split, combine: the rate of each stage alone; append includes group.",
         "windows: the number of bins in a pass; with two levels of bins, also the number of "
         "windows in a bin.",
         "passes: how often the updates of a round are produced; each pass applies the updates of "
         "one slice of the table.",
-        "look-ahead: the most updates that wait in bins, in millions. HPCC's limit of 1024 for "
-        "each process is not kept. HPCC's rules about the number of updates (four for each "
-        "element) and about errors are kept.",
+        "look-ahead: the most updates that wait in bins, in millions. HPCC allows only 1024 for "
+        "each process; this benchmark exceeds that limit. It keeps HPCC's rules about the number "
+        "of updates (four for each element) and about errors.",
         _verdict([row.wrong for row in rows]),
     ]
     table.print_table(head, columns, [0] * len(rows), [""] * len(rows), foot)
@@ -96,10 +99,10 @@ def _print_host(rows: Sequence[HostUpdatesRow], head: str) -> None:
         "bins: kernels send full bins over the link, and threads of the host apply them.",
         "stores, atomics: each update crosses the link by itself.",
         "host alone: all cores apply updates; each core fetches 64 elements ahead.",
-        "copies: the most that is possible if the whole table is copied to the GPU and back "
+        "copies: the highest possible rate if the whole table is copied to the GPU and back "
         "whenever the bins are full.",
-        "send: threads drop the updates that arrive. unpack: threads apply updates that have "
-        "arrived.",
+        "send: the rate if threads drop the updates that arrive. unpack: the rate if threads apply "
+        "updates that have arrived and nothing is sent.",
         _verdict([row.wrong for row in rows]),
     ]
     table.print_table(head, columns, [0] * len(rows), [""] * len(rows), foot)

@@ -1,4 +1,4 @@
-"""Prints the times of workloads, simulated beside measured."""
+"""Prints simulated times of workloads beside measured times."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ def print_workloads(of: WorkloadCalibration) -> None:
     ]
     order = list(SIZES)
     head = (
-        f"A warm iteration on one GPU of {of.machine}, simulated, beside {of.measured['machine']}, "
-        f"driver {of.measured['driver']}, CUDA {of.measured['cuda']}, {of.measured['date']}"
+        f"A warm iteration on one GPU of {of.machine}, simulated, compared with measurements on "
+        f"{of.measured['machine']}, driver {of.measured['driver']}, CUDA {of.measured['cuda']}, "
+        f"{of.measured['date']}"
     )
     worst = max(rows, key=lambda row: abs(row.ratio - 1))
     foot = [
         f"Mean error {100 * of.mean_error:.1f} %, worst {100 * of.worst_error:.1f} % "
         f"({worst.workload}, {worst.size}); geometric mean of the ratios {of.ratio:.2f}.",
-        "The columns show shares of the simulated time in which kernels run and nothing runs, and "
-        "the used shares of issue slots and of the memory's bandwidth.",
+        "The columns show shares of the simulated time: kernels run, or nothing runs. They also "
+        "show the used shares of the issue slots and of the memory's bandwidth.",
         *(f"Not compared: {it.workload}, {it.size}: {it.reason}" for it in of.not_compared),
     ]
     print_table(head, columns, [order.index(row.workload) for row in rows], [""] * len(rows), foot)
