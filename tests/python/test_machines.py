@@ -287,7 +287,7 @@ BAD: list[tuple[Edit, str]] = [
     ),
     (
         put("format = 1", 'format = 1\nname = "y"'),
-        "name is not a known key; the file's name is the machine's",
+        "name is not a known key; the name of the file is the name of the machine",
     ),
     (drop("title"), "title is missing"),
     (put("count = 4", "count = 0"), "gpu.count is 0; it must be at least 1"),

@@ -12,7 +12,7 @@ from interlace.machine.keys import Key
 from interlace.machine.schema import FORMAT, KEYS, Machine, Protocol
 from interlace.machine.validation import NO_SOURCES, machine_of
 
-# The keys of the machine itself. Links, switches and protocols have their own structs.
+# The keys of the machine itself. Links, switches and protocols have structs of their own.
 _OF_MACHINE = [
     key
     for key in KEYS
@@ -33,7 +33,7 @@ def _copy(owner: Any, table: str, made: Any) -> None:
 
 
 def to_core(machine: Machine, core: Any) -> Any:
-    """The C++ struct of a machine. `core` is the extension module."""
+    """Return the C++ struct of a machine. `core` is the extension module."""
     made = core.Machine()
     made.name = machine.name
     for key in _OF_MACHINE:
@@ -80,7 +80,8 @@ def _endpoint(core: Any, name: str, switches: Sequence[str]) -> Any:
 
 
 def from_core(made: Any, core: Any, where: str, sources: Any = NO_SOURCES) -> Machine:
-    """The description of a C++ machine from `discover`. It has one entry for each link.
+    """Return the description of a C++ machine that `discover` found. It has one entry for each
+    link.
 
     Raises UserError if the struct has a value that a file may not have. `where` names the machine's
     origin.
@@ -108,7 +109,7 @@ def from_core(made: Any, core: Any, where: str, sources: Any = NO_SOURCES) -> Ma
 
 
 def _given(made: Any, table: str) -> dict[str, Any]:
-    """The values of a struct that a machine file stores, by key. Unset values are left out."""
+    """Return the values of a struct that a machine file stores, by key. Leave out unset values."""
     values = {key.name: made[key.name] for key in _keys(table)}
     return {name: value for name, value in values.items() if value is not None}
 

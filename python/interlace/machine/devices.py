@@ -1,4 +1,4 @@
-"""The devices of a machine, and its links one by one."""
+"""The devices of a machine, and its single links."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Connection(NamedTuple):
 
 
 def gpu_names(machine: Machine) -> list[str]:
-    """The names of GPUs: gpu0, gpu1, ..."""
+    """Return the names of GPUs: gpu0, gpu1 and so on."""
     return [f"gpu{index}" for index in range(machine.gpu.count)]
 
 
 def device_names(machine: Machine) -> list[str]:
-    """All possible ends of a link: the GPUs, the switches and the host."""
+    """Return all possible ends of a link: the GPUs, the switches and the host."""
     return [*gpu_names(machine), *(switch.name for switch in machine.switch), "host"]
 
 
@@ -35,7 +35,9 @@ def _is_number(text: str) -> bool:
 
 
 def group(end: str, devices: Sequence[str]) -> list[str]:
-    """Return the devices for which a link's end stands. Empty if no such device exists."""
+    """Return the devices that the end of a link names. The list is empty if no such device
+    exists.
+    """
     if end in devices:
         return [end]
     if end.endswith("*"):
@@ -55,13 +57,16 @@ def group(end: str, devices: Sequence[str]) -> list[str]:
 
 
 def connections(machine: Machine) -> list[Connection]:
-    """The links of a machine, one by one, in the order of the file."""
+    """Return the single links of a machine, in the order of the file."""
     devices = device_names(machine)
     return [Connection(a, b, link) for link in machine.link for a, b in pairs(link, devices)]
 
 
 def pairs(link: Link, devices: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The pairs of devices that a link joins. If both ends are one group, each pair counts once."""
+    """Return the pairs of devices that a link joins.
+
+    If both ends are one group, each pair counts once.
+    """
     left, right = (group(end, devices) for end in link.ends)
     if link.ends[0] == link.ends[1]:
         return itertools.combinations(left, 2)
@@ -69,7 +74,7 @@ def pairs(link: Link, devices: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def reachable(start: str, neighbours: dict[str, set[str]]) -> set[str]:
-    """The devices that `start` can reach. GPUs do not forward messages."""
+    """Return the devices that `start` can reach. GPUs do not forward messages."""
     seen = {start}
     frontier = [start]
     while frontier:

@@ -17,20 +17,22 @@ RuleKind = Literal[
 class Key(NamedTuple):
     """A key: its type, and the range of its values."""
 
-    table: str  # such as "gpu.l2"; "" at the top of the file
+    table: str  # the table, such as "gpu.l2"; empty at the top of the file
     name: str
     type: Type
-    in_struct: float  # the value of the key's unit in bytes, picoseconds, hertz or bytes a second
+    # the factor from the key's unit to bytes, picoseconds, hertz or bytes a second
+    in_struct: float
     least: float = 0
     most: float = 0
     need: Need = "required"
     choices: tuple[str, ...] = ()
-    above_least: bool = False  # whether the value must be greater than `least`
-    stored: bool = True  # the form in the C++ struct
+    # whether the value must be greater than `least`, not only equal to it
+    above_least: bool = False
+    stored: bool = True  # whether the C++ struct has a member for the key
 
     @property
     def full(self) -> str:
-        """The key with its table, such as gpu.l2.size_KiB."""
+        """Return the key with its table, such as gpu.l2.size_KiB."""
         return f"{self.table}.{self.name}" if self.table else self.name
 
 
@@ -42,9 +44,9 @@ class KeyTable(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A rule about several keys. C++ compares the same values (src/machine/keys.hpp)."""
+    """A rule that concerns several keys. C++ compares the same values (src/machine/keys.hpp)."""
 
     kind: RuleKind
-    key: str  # such as "gpu.l2.size_KiB"
+    key: str  # a full name, such as "gpu.l2.size_KiB"
     others: tuple[str, ...] = ()
     times: float = 1

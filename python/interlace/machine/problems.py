@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 from interlace.machine.keys import Key, KeyTable
 from interlace.machine.schema import KEYS, TABLES
 
-LONGEST_VALUE = 40  # the most characters of a value that a sentence shows
+LONGEST_VALUE = 40  # a sentence shows at most this many characters of a value
 
 
 class Problem(NamedTuple):
-    """A problem: a sentence without the file's name, and the keys that the sentence is about."""
+    """A problem in a file: a sentence without the file's name, and the keys that it concerns."""
 
     sentence: str
     keys: tuple[str, ...] = ()
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """A hint at the most similar known word, as the end of a sentence."""
+    """Return a hint at the most similar known word, as the end of a sentence."""
     import difflib
 
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
@@ -29,19 +29,19 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 
 def there_are(names: Sequence[str]) -> str:
-    """The list of existing names, for an error about a name that does not exist."""
+    """Return the list of existing names, for an error about a name that does not exist."""
     return f"there are {', '.join(names)}" if names else "there is none"
 
 
 @cache
 def keys_of(table: str) -> dict[str, Key]:
-    """The keys of a table without its subtables, by name."""
+    """Return the keys of a table without its subtables, by name."""
     return {key.name: key for key in KEYS if key.table == table}
 
 
 @cache
 def tables_in(table: str) -> dict[str, KeyTable]:
-    """The tables directly below a table, by the last part of their names."""
+    """Return the tables directly below a table, by the last part of their names."""
     depth = f"{table}." if table else ""
     return {
         name: one
@@ -51,14 +51,14 @@ def tables_in(table: str) -> dict[str, KeyTable]:
 
 
 def problems_of(document: Mapping[str, Any]) -> Iterator[Problem]:
-    """The problems of a file's single keys. Unknown keys come first, missing keys last."""
+    """Return the problems of a file's single keys. Unknown keys come first, missing keys last."""
     yield from _problems_of_table("", document, "")
 
 
 def _problems_of_table(table: str, value: Any, where: str) -> Iterator[Problem]:
     """Return the problems of a table.
 
-    `where` is the table's name as sentences put it in front of a key's name.
+    Sentences put `where` in front of a key's name.
     """
     if not isinstance(value, dict):
         yield Problem(f"{where.rstrip('.: ')} must be a table, not {_kind(value)}", (table,))
@@ -127,7 +127,7 @@ def _shown(value: Any) -> str:
 
 
 def number_text(value: float) -> str:
-    """The text of a bound in a sentence, such as 1000000000 or 0.1."""
+    """Return the text of a bound in a sentence, such as 1000000000 or 0.1."""
     return f"{value:.12g}"
 
 
@@ -182,6 +182,6 @@ def _is_name(value: str) -> bool:
 
 
 def _choices(key: Key) -> str:
-    """The allowed values of a key with few values."""
+    """Return the allowed values of a key that has only a few."""
     *words, last = [f'"{it}"' if key.type == "choice" else it for it in key.choices]
     return f"{', '.join(words)} or {last}" if words else last

@@ -13,14 +13,17 @@ from interlace.machine.validation import machine_of, problems_between
 
 
 def parse_machine(text: str, name: str, where: str, *, sources: bool = False) -> Machine:
-    """Return the machine in the text of a file. `where` is the file's name in errors.
+    """Return the machine in the text of a file. Errors name the file by `where`.
 
     With `sources`, also read the comments.
     """
     document = toml_files.parse(text, where, "machine", FORMAT)
     for key in ("name", "sources"):
         if key in document:
-            raise UserError(f"{where}: {key} is not a known key; the file's name is the machine's")
+            raise UserError(
+                f"{where}: {key} is not a known key; the name of the file is the name of the "
+                "machine"
+            )
     machine = machine_of(document, name, where, _comments(text) if sources else {})
     for problem in problems_between(machine):
         raise UserError(f"{where}: {problem.sentence}")
@@ -28,7 +31,7 @@ def parse_machine(text: str, name: str, where: str, *, sources: bool = False) ->
 
 
 def load_machine(name_or_path: str | os.PathLike[str], *, sources: bool = False) -> Machine:
-    """Read a machine: `name_or_path` is the name of a shipped one or the path of a file.
+    """Read a machine. `name_or_path` is the name of a shipped machine or the path of a file.
 
     With `sources`, also read the comments, which takes several times as long.
     """
@@ -38,7 +41,7 @@ def load_machine(name_or_path: str | os.PathLike[str], *, sources: bool = False)
 def read_machine(
     name_or_path: str | os.PathLike[str], *, sources: bool = False
 ) -> tuple[Machine, str]:
-    """Like load_machine; also returns the text of the file."""
+    """Read a machine like `load_machine`. Also return the text of the file."""
     path = find_machine(os.fspath(name_or_path))
     text = toml_files.read_text(path, "machine")
     return parse_machine(text, path.stem, str(path), sources=sources), text
@@ -48,24 +51,27 @@ def read_machine(
 
 
 class _Comments:
-    """The comment of every key, from the key's line or from the lines directly above it."""
+    """The comment of each key.
+
+    It comes from the key's line or from the lines directly above.
+    """
 
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
         self.above: list[str] = []
-        self.first = True  # the section has no key yet
+        self.first = True  # no key of the section has been read yet
 
     def gap(self) -> None:
         """Note an empty line.
 
-        A comment above it belongs to no key; at the top, it belongs to the file.
+        A comment above an empty line belongs to no key. At the top, it belongs to the file.
         """
         if self.first and self.above:
             self.found[""] = " ".join(self.above)
         self.above = []
 
     def key(self, path: str, comment: str) -> None:
-        """Note a key or a table with the comment on its line."""
+        """Note a key or a table, with the comment on its line."""
         if self.first:
             self.gap()
         self.first = False
@@ -76,9 +82,9 @@ class _Comments:
 
 
 def _comments(text: str) -> dict[str, str]:
-    """The comments of a document that tomllib has read.
+    """Return the comments of a document that tomllib has read.
 
-    Empty if tomlkit cannot read the document.
+    The result is empty if tomlkit cannot read the document.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -92,7 +98,7 @@ def _comments(text: str) -> dict[str, str]:
 
 
 def _words(comment: str) -> str:
-    """The text of a comment, with single spaces and without number signs before it."""
+    """Return the text of a comment, with single spaces and without number signs."""
     return " ".join(comment.lstrip("# \t").split())
 
 

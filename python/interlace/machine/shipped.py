@@ -1,4 +1,7 @@
-"""The machine files that come with Interlace, and the search for one by name or path."""
+"""The machine files that come with Interlace, and the search for a machine file.
+
+The search takes a name or a path.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +12,27 @@ from interlace.machine.problems import did_you_mean, there_are
 
 
 def _folder() -> Path:
-    """The folder of the shipped descriptions. It is in the package, or in the checkout."""
+    """Return the folder of the shipped descriptions, which is in the package or in the checkout."""
     here = Path(__file__).resolve()
     packaged = here.parents[1] / "machines"
     return packaged if packaged.is_dir() else here.parents[3] / "machines"
 
 
 def shipped_machines() -> list[str]:
-    """The names of the descriptions that come with Interlace, in order."""
+    """Return the names of the descriptions that come with Interlace, sorted."""
     return sorted(path.stem for path in _folder().glob("*.toml"))
 
 
 def find_machine(name_or_path: str) -> Path:
-    """The file of a shipped machine or a path. Raises UserError if there is none."""
+    """Return the file of a shipped machine or of a path. Raise UserError if there is none."""
     path = Path(name_or_path)
     names = shipped_machines()
     try:
-        there = path.exists() or path.is_symlink()  # the reader reports a broken link
+        # if the path is a broken link, the reader reports it
+        there = path.exists() or path.is_symlink()
         if name_or_path and there and not (path.is_dir() and name_or_path in names):
             return path
-    except (OSError, ValueError):  # not a possible file name
+    except (OSError, ValueError):  # the text cannot be a file name
         pass
     if name_or_path in names:
         return _folder() / f"{name_or_path}.toml"

@@ -1,4 +1,4 @@
-"""Checks of a whole machine: each key by itself, keys that depend on each other, and links."""
+"""Checks a whole machine: each single key, keys that depend on each other, and links."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_SOURCES: Mapping[str, str] = {}
 
 
 def document_of(machine: Machine) -> dict[str, Any]:
-    """The keys of the machine's file, including those with default values."""
+    """Return the keys of the machine's file, including keys with default values."""
     document: dict[str, Any] = msgspec.to_builtins(machine)
     del document["name"], document["sources"]
     return document
@@ -30,7 +30,7 @@ def document_of(machine: Machine) -> dict[str, Any]:
 def machine_of(
     document: Mapping[str, Any], name: str, where: str, sources: Mapping[str, str] = NO_SOURCES
 ) -> Machine:
-    """Return a document's machine after a check of each single key. `validate` checks the rules.
+    """Return the machine in a document. Check each single key; `validate` checks the rules.
 
     Raises UserError with the first problem. `where` names the document's origin.
     """
@@ -41,12 +41,12 @@ def machine_of(
 
 
 def validate(machine: Machine) -> list[Problem]:
-    """The problems of a machine. Empty if the machine is valid."""
+    """Return the problems of a machine. There are none if the machine is valid."""
     return list(problems_of(document_of(machine))) or list(problems_between(machine))
 
 
 def problems_between(machine: Machine) -> Iterator[Problem]:
-    """Return the problems between keys. Every single key must be valid."""
+    """Return the problems between keys. The caller must have checked each single key."""
     found = False
     for problem in itertools.chain(_broken_rules(machine), _problems_of_tables(machine)):
         found = True
@@ -59,7 +59,7 @@ def problems_between(machine: Machine) -> Iterator[Problem]:
 
 
 class _Value:
-    """A key's value in the form that rules need."""
+    """A key's value in the forms that rules need."""
 
     def __init__(self, owner: Any, full: str, name: str) -> None:
         table, _, last = full.rpartition(".")
@@ -75,7 +75,7 @@ class _Value:
 
     @property
     def in_struct(self) -> float:
-        """The value in the unit of the C++ struct. Rules compare values in these units."""
+        """Return the value in the unit of the C++ struct. Rules compare values in these units."""
         return float(self.value * self.unit)
 
     @property
@@ -113,7 +113,7 @@ def _is_power_of_two(value: float) -> bool:
 
 
 def _broken(rule: Rule, key: _Value, others: list[_Value]) -> str:
-    """Return the rest of the sentence that names a broken rule. It is empty if the rule holds."""
+    """Return the rest of the sentence that names a broken rule, or nothing if the rule holds."""
     value = key.in_struct
     product = math.prod(other.in_struct for other in others)
     which = f"{others[0].name}, which is {others[0].text}" if others else ""

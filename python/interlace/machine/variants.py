@@ -1,4 +1,4 @@
-"""Machines with some keys changed, for sweeps."""
+"""Makes machines with some keys changed, for sweeps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlace.machine.validation import document_of, machine_of, problems_betwe
 
 
 def changed(machine: Machine, values: Mapping[str, Any], where: str) -> Machine:
-    """Return the machine with changed keys. `where` names the keys' origin in errors.
+    """Return the machine with changed keys. Errors name the keys' origin by `where`.
 
     A key is a key of machine files, such as gpu.l2.size_KiB or protocol.nvlink2.max_payload_bytes.
     link.latency_ns changes all links, link.PROTOCOL.latency_ns changes the links with this
@@ -31,7 +31,7 @@ def changed(machine: Machine, values: Mapping[str, Any], where: str) -> Machine:
 
 
 def _targets(document: dict[str, Any], key: str, where: str) -> tuple[list[dict[str, Any]], str]:
-    """The tables that have a key, and the last part of the key."""
+    """Return the tables that have a key, and the last part of the key."""
     table, *parts = key.split(".")
     if table not in ("gpu", "host", "protocol", "link", "switch") or not parts or "" in parts:
         raise UserError(
@@ -62,9 +62,10 @@ def _targets(document: dict[str, Any], key: str, where: str) -> tuple[list[dict[
 
 
 def _together(problems: Sequence[Problem], values: Mapping[str, Any]) -> str:
-    """Return a hint at keys that must change together, if the first problem is about several keys.
+    """Return a hint at keys that must change together.
 
-    Other problems about the same key add further keys.
+    The hint exists only if the first problem concerns several keys. Other problems about the same
+    key add further keys.
     """
     given = {_in_list(key): key for key in values}
     cause = next((key for key in problems[0].keys if key in given), None)
@@ -84,8 +85,7 @@ def _in_list(key: str) -> str:
 
 
 def _as_given(key: str, like: str) -> str:
-    """Return a key of schema.py as the user would name it for the same links, such as
-    link.nvlink2.copy_GB_per_s."""
+    """Return a key of schema.py in the user's form, such as link.nvlink2.copy_GB_per_s."""
     table = like.partition(".")[0]
     if table not in ("link", "switch", "protocol") or not key.startswith(f"{table}."):
         return key

@@ -16,7 +16,7 @@ _WIDTH = 100
 
 
 def machine_text(machine: Machine) -> str:
-    """The file of a machine, with the comments in `sources`.
+    """Return the text of a machine's file, with the comments in `sources`.
 
     Raises UserError if such a file could not be read again.
     """
@@ -35,15 +35,16 @@ def machine_text(machine: Machine) -> str:
 
 
 class _Writer:
-    """A document that grows at its end.
+    """A document to whose end the writer appends.
 
-    Text between two tables belongs to the first one; `last` is the end of the text.
+    Text between two tables belongs to the first of them. `last` is the table or document that holds
+    the end of the text.
     """
 
     def __init__(self, sources: dict[str, str], file: Container) -> None:
         self.sources = sources
         self.file = self.last = file
-        file.parsing(True)  # keep the order of keys, and empty lines
+        file.parsing(True)  # keep the order of keys, and keep empty lines
 
     def top(self, values: dict[str, Any]) -> None:
         """Add the keys that come before all tables."""

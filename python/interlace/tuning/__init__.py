@@ -1,1 +1,1 @@
-"""Searches for the fastest configuration, and the profiles that store it."""
+"""Searches for the fastest configurations, and keeps them in profiles."""

@@ -1,7 +1,7 @@
-"""Measures block profiles: the time of each way to move blocks of each size on this machine.
+"""Measures block profiles: how long each way to move blocks takes on this machine.
 
-Batches of blocks read the profile at their first batch (src/cuda/transfer/block_profile_file). They
-serve `interlace.copy_blocks`, `interlace run` and batches from C and C++.
+The first batch of blocks in a process reads the profile (src/cuda/transfer/block_profile_file).
+Batches serve `interlace.copy_blocks`, `interlace run`, and programs in C and C++.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from interlace.model.results import Head, provenance
 from interlace.runtime.blocks import copy_blocks
 from interlace.tuning import profiles
 
-FORMAT = 1  # the version of the format of block profiles
+FORMAT = 1  # the format version of block profiles
 DIRECTIONS = ("host-to-gpu", "gpu-to-host")
 WAYS = ("kernel", "driver-batch", "copies")
 SIZES = (512, 2048, *(4096 << 2 * step for step in range(6)))  # to 4 MiB
 MOST_BYTES = 128 * MIB  # of a batch
 MOST_BLOCKS = 1024
-SPREAD = 2  # places for each block, so that blocks are scattered
+SPREAD = 2  # The memory has this many places for each block, so that the blocks are scattered.
 REPEATS = 7
 
 
 class Time(msgspec.Struct, frozen=True):
-    """The time of a batch: start_ns + blocks * block_ps / 1000, in ns."""
+    """The time of a batch, in ns: start_ns + blocks * block_ps / 1000."""
 
     start_ns: int
     block_ps: int
 
 
 class Class(msgspec.Struct, frozen=True):
-    """The times of the ways to move blocks of one size."""
+    """The times of all ways to move blocks of one size."""
 
     bytes: int
-    # The time of each way, by its name. Ways that the driver does not have are missing.
+    # From a way's name to its time. Ways that the driver lacks are missing.
     ways: dict[str, Time]
 
 
@@ -58,38 +58,38 @@ class On(msgspec.Struct, frozen=True):
 
 
 class BlockProfile(Head, frozen=True, tag_field="kind", tag="interlace block profile"):
-    """The file of a block profile."""
+    """The content of a block profile's file."""
 
     machine: On
     repeats: int
-    directions: dict[str, list[Class]]  # for each direction, in ascending order of bytes
+    directions: dict[str, list[Class]]  # for each direction, sorted by bytes
 
 
 def default_path(model: str) -> Path:
-    """The file in which batches of blocks look for the profile of GPUs of this model."""
+    """Return the file in which batches of blocks look for the profile of GPUs of this model."""
     return profiles.folder() / f"blocks-{profiles.file_word(model)}.json"
 
 
 def batch_sizes(size: int) -> tuple[int, int]:
     """Return a small and a large number of blocks.
 
-    The times of both give the fixed cost and the cost of a block.
+    The times of the two batches give the fixed cost and the cost of each block.
     """
     large = min(max(MOST_BYTES // size, 2), MOST_BLOCKS)
     return min(16, large // 2), large
 
 
 def fitted(small: tuple[int, float], large: tuple[int, float]) -> Time:
-    """The time of a batch, from the blocks and seconds of two batches."""
+    """Return the time of a batch, fitted to the blocks and seconds of two batches."""
     block = max(large[1] - small[1], 0.0) / (large[0] - small[0])
     start = max(small[1] - small[0] * block, 0.0)
     return Time(round(1e9 * start), round(1e12 * block))
 
 
 class _Gpu:
-    """GPU 0, a stream, and memory on the host and on the GPU.
+    """GPU 0 with a stream, and memory on the host and on the GPU.
 
-    All come from the driver, without CUDA's runtime.
+    The driver provides all of these, without CUDA's runtime.
     """
 
     def __init__(self) -> None:
@@ -97,13 +97,13 @@ class _Gpu:
             self._driver: Any = ctypes.CDLL("libcuda.so.1")
         except OSError:
             raise UserError(
-                "this machine has no NVIDIA driver, and tune blocks measures a GPU"
+                "tune blocks measures a GPU, and this machine has no NVIDIA driver"
             ) from None
         self._call("cuInit", 0)
         count, context = ctypes.c_int(), ctypes.c_void_p()
         self._call("cuDeviceGetCount", ctypes.byref(count))
         if count.value == 0:
-            raise UserError("the driver sees no GPU, and tune blocks measures one")
+            raise UserError("tune blocks measures a GPU, and the driver finds none")
         name = ctypes.create_string_buffer(128)
         self._call("cuDeviceGetName", name, 127, 0)
         self.model = name.value.decode()
@@ -116,7 +116,7 @@ class _Gpu:
 
     @contextmanager
     def memory(self, size: int) -> Iterator[tuple[int, int]]:
-        """Addresses of page-locked memory and of memory on the GPU."""
+        """Return the addresses of page-locked memory and of memory on the GPU."""
         host, gpu = ctypes.c_void_p(), ctypes.c_uint64()
         self._call("cuMemHostAlloc", ctypes.byref(host), ctypes.c_size_t(size), 1)
         self._call("cuMemAlloc_v2", ctypes.byref(gpu), ctypes.c_size_t(size))
@@ -128,7 +128,10 @@ class _Gpu:
 
     @contextmanager
     def stream(self) -> Iterator[Any]:
-        """A stream in the form of PyTorch's: it names its device, so copy_blocks accepts it."""
+        """Return a stream in the form of PyTorch's streams.
+
+        It names its device, so copy_blocks accepts it.
+        """
         made = ctypes.c_void_p()
         self._call("cuStreamCreate", ctypes.byref(made), 1)
         try:
@@ -141,20 +144,20 @@ class _Gpu:
 
 
 def _scattered(chance: np.random.Generator, end: int, size: int, count: int) -> Any:
-    """Addresses of `count` blocks at random places of the memory at `end`."""
+    """Return the addresses of `count` blocks at random places in the memory at `end`."""
     return end + size * chance.permutation(SPREAD * MOST_BYTES // size)[:count]
 
 
 def _times(
     gpu: _Gpu, lists: tuple[Any, Any], size: int, stream: Any, repeats: int
 ) -> dict[str, float]:
-    """The median of the seconds of each way, from the call until all bytes have arrived."""
+    """Return the median seconds of each way, from the call until all bytes have arrived."""
     found: dict[str, list[float]] = {}
     for way in WAYS:
         try:
             if copy_blocks(*lists, sizes=size, stream=stream, only=way) == way:
                 found[way] = []
-        except UserError:  # the driver is too old for this way
+        except UserError:  # the driver is too old and lacks this way
             continue
         finally:
             gpu.wait(stream)

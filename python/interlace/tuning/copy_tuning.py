@@ -1,7 +1,7 @@
 """Measures copy profiles: the fastest way to copy messages of each size on this machine.
 
-The copy engine reads the machine's copy profile when it starts (src/plan/copy_profile). The engine
-serves `interlace.copy`, `interlace run`, `interlace.load` and copies from C and C++.
+The copy engine reads the machine's copy profile when the engine starts (src/plan/copy_profile). It
+serves `interlace.copy`, `interlace run`, `interlace.load`, and programs in C and C++.
 """
 
 from __future__ import annotations
@@ -24,48 +24,50 @@ from interlace.tuning import profiles
 from interlace.tuning.profiles import Machine
 from interlace.tuning.search import Candidate, Round, Search, tune_in_rounds
 
-FORMAT = 1  # the version of the format of copy profiles
+FORMAT = 1  # the format version of copy profiles
 DIRECT = "direct"
 EXECUTORS = ("streams", "graphs")
-# For each direction: a message that represents the direction, and the kinds of places that may
-# relay it.
+# From a direction to the message that represents it, and the kinds of places that may relay it.
 PAIRS = {"host-to-gpu": (HOST, 0), "gpu-to-host": (0, HOST), "gpu-to-gpu": (0, 1)}
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 LEAST_CHUNK = (
     32 << 10
-)  # the least bytes of a staged part; with smaller parts, the events take longer than the copies
-MOST_ROUNDS = 6  # the most rounds of finalists
+    # Staged parts have at least this many bytes. The events of smaller parts take longer than their
+    # copies.
+)
+MOST_ROUNDS = 6  # the largest number of rounds of finalists
 
 
 class Class(msgspec.Struct, frozen=True):
-    """The way to copy messages of at least this many bytes."""
+    """The picked way to copy messages that have at least `bytes` bytes."""
 
     bytes: int
     paths: str  # direct, gpus, host or gpus+host
-    chunks: int  # number of chunks of a staged part; 0: direct
+    chunks: int  # the number of chunks of a staged part; 0 means that there is no staged part
     executor: str  # auto, streams or graphs
     median_s: float
     spread_s: float
-    direct_s: float  # the median of one plain copy
+    direct_s: float  # the median time of one plain copy
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """All measurements of a size. A mechanism is `direct`, or an executor with its paths."""
+    """All measurements of one size. A mechanism is `direct`, or an executor with its paths."""
 
     bytes: int
     search: Search
 
 
 class Direction(msgspec.Struct, frozen=True):
-    """The messages of a direction."""
+    """The results of one direction."""
 
-    threshold_bytes: int | None  # shorter messages are one plain copy; None: all messages are one
-    classes: list[Class]  # classes from the threshold on, in ascending order
+    # shorter messages are one plain copy; None means that all messages are
+    threshold_bytes: int | None
+    classes: list[Class]  # classes from the threshold on, sorted by bytes
     measured: list[Measured]
 
 
 class CopyProfile(Head, frozen=True, tag_field="kind", tag="interlace copy profile"):
-    """The file of a copy profile."""
+    """The content of a copy profile's file."""
 
     machine: Machine
     warmup: int
@@ -74,7 +76,7 @@ class CopyProfile(Head, frozen=True, tag_field="kind", tag="interlace copy profi
 
 
 def default_path(machine: Machine) -> Path:
-    """The file in which the copy engine looks for the profile of this machine's GPUs."""
+    """Return the file in which the copy engine looks for the profile of this machine's GPUs."""
     return profiles.folder() / f"copy-{profiles.file_word(machine.key[1])}.json"
 
 
@@ -82,7 +84,7 @@ def default_path(machine: Machine) -> Path:
 
 
 def path_sets(direction: str, gpus: int) -> list[str]:
-    """The sets of kinds of places that can relay messages of a direction."""
+    """Return the sets of kinds of places that can relay messages of a direction."""
     ends = 2 if direction == "gpu-to-gpu" else 1
     others = ["gpus"] if gpus > ends else []
     if direction != "gpu-to-gpu":
@@ -103,7 +105,7 @@ def _space(direction: str, size: int, gpus: int) -> Any:
 
 
 def method_of(candidate: Candidate, gpus: int) -> str:
-    """The copier's settings for the candidate. They do not depend on the environment."""
+    """Return the copier's settings for the candidate. They do not depend on the environment."""
     if candidate.mechanism == DIRECT:
         return PLAIN
     executor, paths = candidate.mechanism.split()
@@ -166,7 +168,7 @@ def _chosen(size: int, search: Search) -> Class:
 
 
 def direction_of(searches: Sequence[tuple[int, Search]]) -> Direction:
-    """The measurements of ascending sizes, in the form that the copy engine needs."""
+    """Return the measurements, sorted by size, in the form that the copy engine needs."""
     classes = [_chosen(size, search) for size, search in searches]
     while classes and classes[0].paths == DIRECT:
         classes.pop(0)
@@ -178,7 +180,7 @@ def direction_of(searches: Sequence[tuple[int, Search]]) -> Direction:
 
 
 def label_of(mechanism: str, parameters: dict[str, int]) -> str:
-    """The name of a candidate, for people."""
+    """Return the name of a candidate in words."""
     if mechanism == DIRECT:
         return DIRECT
     executor, _, paths = mechanism.partition(" ")
@@ -188,13 +190,13 @@ def label_of(mechanism: str, parameters: dict[str, int]) -> str:
 def tune_copies(
     node: CudaNode, wanted: Sequence[str], sizes: Sequence[int], warmup: int, repeats: int
 ) -> CopyProfile:
-    """Measure the copy profile of a node, for every requested direction and size."""
+    """Measure the copy profile of a node, for each requested direction and size."""
     found: dict[str, Direction] = {}
     with progress(f"tuning copies on {node.machine_name}", 1, "rounds") as steps:
         for name in PAIRS:
             searches = []
             for size in sizes if name in wanted else []:
-                # The largest possible number of rounds, until the real one is known.
+                # The largest possible number of rounds, until the search knows the real number.
                 steps.expect(len(wanted) * len(sizes) * MOST_ROUNDS)
                 search = tune_in_rounds(
                     _measured_by(node, name, size, warmup, steps),

@@ -1,4 +1,4 @@
-"""Explains why a profile picks its configuration."""
+"""Explains why a profile picked its configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlace.tuning.search import Search, Tried
 
 
 def _outcome(tried: Tried, profile: Profile) -> str:
-    """The outcome of a candidate, as text."""
+    """Return the outcome of a candidate as text."""
     search = profile.search
     if tried is search.picked:
         return "picked"
@@ -71,8 +71,7 @@ def _verdict(profile: Profile) -> list[str]:
 
 
 def _left_out(search: Search) -> list[str]:
-    """Return the mechanism, the parameters and the reason of each candidate that was not
-    measured."""
+    """Return mechanism, parameters and reason of each candidate that was not measured."""
     found: dict[tuple[str, tuple[str, ...], str], list[Config]] = {}
     for it in search.candidates:
         if not it.samples:
@@ -89,7 +88,7 @@ def _left_out(search: Search) -> list[str]:
 
 
 def explain(profile: Profile, path: Path | None = None) -> None:
-    """Print the reasons why a profile picks its configuration."""
+    """Print the reasons why a profile picked its configuration."""
     search = profile.search
     shown = sorted(
         (it for it in search.candidates if it.samples),

@@ -1,7 +1,7 @@
 """Profiles: files of tuned configurations, with the measurements that led to each pick.
 
-A profile belongs to a machine, a workload with its sizes, and a number of GPUs. Later runs find
-the profile by these properties in the user's folder of profiles.
+A profile belongs to a machine, a workload with its sizes, and a number of GPUs. Later runs use
+these properties to find the profile in the user's folder of profiles.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from interlace.nodes.nodes import Node
 from interlace.tuning.search import Search, Tried
 from interlace.workloads import Workload
 
-FORMAT = 1  # the version of the format of profiles
+FORMAT = 1  # the format version of profiles
 KIND = "interlace profile"
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """The machine of a profile's measurements.
+    """The machine on which a profile was measured.
 
-    None means that such a machine lacks this property.
+    None means that the machine lacks the property.
     """
 
     node: str  # sim or cuda
     name: str
-    gpus: int  # number of GPUs in the machine
+    gpus: int  # the number of GPUs in the machine
     model: str | None  # the GPUs' model
     driver: str | None
     cuda: str | None
-    sha256: str | None  # hash of a described machine's file
+    sha256: str | None  # the hash of a described machine's file
 
     @classmethod
     def of(cls, node: Node) -> Machine:
-        """The machine of a node."""
+        """Return the machine of a node."""
         about = node.description()
         if node.name == "sim":
             text = json.dumps(about, sort_keys=True)
@@ -55,11 +55,13 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """The properties that identify a profile. The driver and the number of GPUs may change."""
+        """Return the properties that identify a profile. Driver and number of GPUs may differ."""
         return self.node, self.model or self.name
 
     def differences(self, other: Machine) -> list[str]:
-        """The differences between the profile's machine and this one, as parts of a sentence."""
+        """Return the differences between the profile's machine and another one, as parts of a
+        sentence.
+        """
         if self.node != other.node:
             return [f"it is of {self.name}, this is {other.name}"]
         found = []
@@ -81,9 +83,9 @@ class Subject(msgspec.Struct, frozen=True):
 
     kind: str
     data: str
-    gpus: int  # number of GPUs that took part
-    peers: int  # number of GPUs that receive from each GPU
-    elements: int  # number of elements of the region, which `boundaries` cut
+    gpus: int  # the number of GPUs that took part
+    peers: int  # the number of GPUs that receive from each GPU
+    elements: int  # the number of elements of the region, which `boundaries` divides
     element_bytes: int
     part_bytes: int  # bytes of the largest part that a GPU sends as a whole
     parameters: dict[str, bool | int | str]
@@ -110,7 +112,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class Picked(msgspec.Struct, frozen=True):
-    """A candidate's measurements in the profile."""
+    """The picked candidate, with its median and spread."""
 
     mechanism: str
     parameters: dict[str, int]
@@ -119,30 +121,30 @@ class Picked(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, tried: Tried) -> Picked:
-        """Return the first figures of a measured candidate."""
+        """Return the median and spread of a measured candidate."""
         assert tried.median_s is not None
         assert tried.spread_s is not None
         return cls(tried.mechanism, tried.parameters, tried.median_s, tried.spread_s)
 
     @property
     def config(self) -> Config:
-        """The parameters in the form that a study uses."""
+        """Return the parameters in the form that a study uses."""
         return Config.of(self.parameters)
 
     @property
     def label(self) -> str:
-        """The mechanism with its configuration."""
+        """Return the mechanism with its configuration."""
         return label(self.mechanism, self.config)
 
 
 class Profile(Head, frozen=True, tag_field="kind", tag=KIND):
-    """The file of a profile."""
+    """The content of a profile's file."""
 
     machine: Machine
     workload: Subject
     iterations: int
     warmup: int | None  # None for simulated runs
-    repeats: int  # number of samples of a candidate in a round
+    repeats: int  # the number of samples of a candidate in a round
     pick: Picked
     best_control: Picked | None
     search: Search
@@ -168,7 +170,9 @@ class Profile(Head, frozen=True, tag_field="kind", tag=KIND):
         )
 
     def best(self, mechanism: str) -> Config | None:
-        """The fastest configuration of a mechanism. None if the mechanism was not measured."""
+        """Return the fastest configuration of a mechanism, or None if the mechanism was not
+        measured.
+        """
         found = self.search.best(mechanism)
         return None if found is None else Config.of(found.parameters)
 
@@ -177,7 +181,7 @@ class Profile(Head, frozen=True, tag_field="kind", tag=KIND):
 
 
 def folder() -> Path:
-    """The user's folder of profiles. Raises UserError if the user's folders are unknown."""
+    """Return the user's folder of profiles. Raise UserError if the user has no known folder."""
     found = _known_folder()
     if found is None:
         raise UserError(
@@ -197,7 +201,7 @@ def _known_folder() -> Path | None:
 
 
 def default_path(machine: Machine, subject: Subject) -> Path:
-    """The file of the profile for a workload on a machine."""
+    """Return the file of the profile for a workload on a machine."""
     identity = json.dumps([machine.key, msgspec.to_builtins(subject)], sort_keys=True)
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
     words = (subject.kind, subject.data, f"{subject.gpus}x", machine.key[1])
@@ -205,7 +209,7 @@ def default_path(machine: Machine, subject: Subject) -> Path:
 
 
 def file_word(text: str) -> str:
-    """A part of a file name. src/plan/copy_profile.cpp uses the same rule for copy profiles."""
+    """Return a text as part of a file name. src/plan/copy_profile.cpp has the same rule."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:40].lower()
 
 
@@ -239,7 +243,7 @@ def load(path: Path, option: str) -> Profile:
 
 
 def _check(profile: Profile) -> None:
-    """Check what the types do not express. Raises ValueError."""
+    """Check the properties that types cannot express. Raise ValueError."""
     search = profile.search
     for index in (search.pick, search.best_control):
         if index is not None and not 0 <= index < len(search.candidates):
@@ -265,21 +269,23 @@ def _check(profile: Profile) -> None:
 
 
 class Use(msgspec.Struct, frozen=True):
-    """A profile in use, and the differences between its machine and this one."""
+    """A profile in use, with the differences between its machine and this machine."""
 
     path: Path
     profile: Profile
     differences: list[str]
 
     def sentence(self) -> str:
-        """A sentence that names the profile."""
+        """Return a sentence that names the profile."""
         on = f"on {self.profile.workload.gpus} GPUs"
         return f"Profile {self.path} ({on}): it picks {self.profile.pick.label}."
 
     def warning(
         self, remedy: str = "make it anew with interlace tune, or leave it out with --no-profile"
     ) -> str | None:
-        """A sentence about the differences, with a remedy. None if there are no differences."""
+        """Return a sentence about the differences, with a remedy; None if there are no
+        differences.
+        """
         if not self.differences:
             return None
         differences = "; ".join(self.differences)
@@ -290,9 +296,9 @@ class Use(msgspec.Struct, frozen=True):
 
 
 def find(node: Node, workload: Workload, gpus: int) -> Use | None:
-    """The user's profile for a workload on a number of this machine's GPUs.
+    """Return the user's profile for a workload on a number of this machine's GPUs.
 
-    None if there is none.
+    Return None if there is no such profile.
     """
     if _known_folder() is None:
         return None
@@ -307,7 +313,9 @@ def find(node: Node, workload: Workload, gpus: int) -> Use | None:
 
 
 def given(path: Path, profile: Profile, node: Node, workload: Workload) -> Use:
-    """The profile that the user named. Raises UserError unless it belongs to this workload."""
+    """Return the profile that the user named. Raise UserError unless it belongs to this
+    workload.
+    """
     subject = Subject.of(workload, profile.workload.gpus)
     return _use(path, profile, Machine.of(node), subject)
 

@@ -7,7 +7,8 @@
     tuned = interlace.tune_region("smoothing", measure, group, n, "float32")
     region = interlace.Region(group, n, "float32", **tuned.options)
 
-Profiles have the form of those of `interlace tune`. The ranks of a group agree on the profile.
+The profiles have the same form as the profiles of `interlace tune`. All ranks of a group use the
+same profile.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ TAG = b"tune_region "  # the first bytes of a message between ranks
 
 
 class TunedRegion(NamedTuple):
-    """The result of a search, which ran now or earlier."""
+    """The result of a search. The search ran just now, or in an earlier run."""
 
-    options: dict[str, Any]  # the fastest configuration, for interlace.Region
+    options: dict[str, Any]  # the fastest configuration, as arguments of interlace.Region
     path: Path  # the profile's file
 
     def explain(self) -> None:
@@ -49,7 +50,7 @@ class TunedRegion(NamedTuple):
 
 
 def region_options(candidate: Candidate | Tried | Picked) -> dict[str, Any]:
-    """The keyword arguments of interlace.Region for a candidate."""
+    """Return the keyword arguments of interlace.Region for a candidate."""
     given = dict(candidate.parameters)
     options: dict[str, Any] = {"mechanism": candidate.mechanism}
     if (bulk := given.pop("bulk_threads", None)) is not None:
@@ -59,10 +60,11 @@ def region_options(candidate: Candidate | Tried | Picked) -> dict[str, Any]:
 
 
 def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
-    """The results of `make` on all ranks, in order. If `make` raises on one rank, all ranks raise.
+    """Return the results of `make` on all ranks, in order. If `make` raises on a rank, all ranks
+    raise.
 
     A rank may raise before it makes a region while other ranks already gather for that region. The
-    gather of those ranks then fails. In that case all ranks gather again here.
+    gather of the other ranks then fails. In that case all ranks gather again here.
     """
     told: dict[str, Any]
     failed: Exception | None = None
@@ -83,7 +85,7 @@ def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
         if "failed" in one:
             raise failed or RuntimeError(f"rank {rank} failed: {one['failed']}")
     if refused := [one["refused"] for one in found if "refused" in one]:
-        # The region then reports only that another rank failed during its gather.
+        # The region's own error says only that another rank failed during its gather.
         raise UserError(next((why for why in refused if TAG.decode()[1:] not in why), refused[0]))
     return [one["made"] for one in found]
 
@@ -129,24 +131,18 @@ def tune_region(
     """Find the fastest mechanism of a region and its parameters, and keep them for later runs.
 
     The result is a profile in the user's folder of profiles. `name`, the GPUs, the sizes of the
-    region and the mechanisms identify it. If there is a profile, nothing is measured. If the
-    profile comes from another driver or from a computer with another number of GPUs, it is used
-    after a warning. All ranks of a group must call this function. The slowest rank's time counts.
+    region and the mechanisms identify it. If this profile already exists, nothing is measured. If
+    it comes from another driver or from a computer with another number of GPUs, a warning precedes
+    its use. All ranks of a group must call this function. The slowest rank's time counts.
 
-    Args:
-        name: The name of the program's work, which identifies the profile.
-        measure: A function of (candidate, repeats). It makes the region with
-            `region_options(candidate)`, runs the work `repeats` times and returns the seconds of
-            each run. It raises Impossible for a candidate that cannot run. A refused region counts
-            as impossible too.
-        group: The devices that hold the region.
-        shape: The region's shape.
-        dtype: The region's dtype.
-        boundaries: The region's boundaries.
-        mechanisms: The mechanisms that the kernels support, with or without bulk-copy.
-        repeats: The samples of a finalist in a round.
-        again: Measure although there is a profile.
-        tried: Lists of values by parameter, as in `tune_space`.
+    Args: name: The name of the program's work, which identifies the profile. measure: A function of
+        (candidate, repeats). It makes the region with `region_options(candidate)`, runs the work
+        `repeats` times and returns the seconds of each run. It raises Impossible for a candidate
+        that cannot run. A region that is refused also counts as impossible. group: The devices that
+        hold the region. shape: The region's shape. dtype: The region's dtype. boundaries: The
+        region's boundaries. mechanisms: The mechanisms that the kernels support, with or without
+        bulk-copy. repeats: How many samples a finalist gets in each round. again: Measure even if
+        there is a profile. tried: Lists of values by parameter, as in `tune_space`.
 
     Raises:
         UserError: An argument is wrong, or no candidate can be measured. An error of `measure` on
@@ -168,7 +164,7 @@ def tune_region(
     is_first = group.local_devices[0] == 0
 
     def prepared() -> tuple[str, bool] | None:
-        """Return rank 0's path of the profile, and whether the file exists."""
+        """Return rank 0's path of the profile, and whether this file exists."""
         nonlocal here, subject
         here = Machine.of(real_node(0, repeats, hint="regions need GPUs"))
         subject = _subject(name, group, shape, dtype, boundaries, mechanisms)

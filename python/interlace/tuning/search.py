@@ -25,7 +25,7 @@ class Impossible(Exception):  # noqa: N818 (an answer, not an error)
 
 
 class Candidate(NamedTuple):
-    """A mechanism, and its parameters by name: ranges, chunk_bytes, agent_threads, bulk_threads."""
+    """A mechanism and its parameters by name: ranges, chunk_bytes, agent_threads, bulk_threads."""
 
     mechanism: str
     parameters: dict[str, int]
@@ -36,10 +36,10 @@ class Round(NamedTuple):
 
     number: int  # the rounds' numbers begin at 1
     final: bool
-    candidates: list[Candidate]  # candidates in the order of their measurement
-    repeats: int  # the number of samples of each candidate to measure
-    measured: int  # number of candidates in all earlier rounds
-    expected: int  # number of candidates in all rounds, as far as it is known
+    candidates: list[Candidate]  # in the order in which they are measured
+    repeats: int  # how many samples of each candidate to measure
+    measured: int  # the number of candidates in all earlier rounds
+    expected: int  # the number of candidates in all rounds, as far as it is known
 
 
 class Samples(msgspec.Struct, frozen=True):
@@ -56,11 +56,12 @@ class Tried(msgspec.Struct, frozen=True):
     parameters: dict[str, int]
     control: bool
     finalist: bool
-    median_s: float | None  # median of the final rounds; if there are none, of all rounds
-    spread_s: float | None  # distance from the first to the third quartile
+    # the median over the final rounds, or over all rounds if there are no final rounds
+    median_s: float | None
+    spread_s: float | None  # the distance from the first to the third quartile
     samples: list[Samples]
-    dropped: str | None  # the reason why the candidate was dropped
-    dropped_round: int | None  # the candidate was dropped after this round
+    dropped: str | None  # why the candidate was dropped
+    dropped_round: int | None  # the round after which the candidate was dropped
 
 
 class Excluded(msgspec.Struct, frozen=True):
@@ -74,9 +75,9 @@ class Excluded(msgspec.Struct, frozen=True):
 class Search(msgspec.Struct, frozen=True):
     """The result of a search."""
 
-    pick: int  # an index of `candidates`
+    pick: int  # the index of the pick in `candidates`
     best_control: int | None
-    error_s: float  # how much faster than the best control the pick may be by chance
+    error_s: float  # by this many seconds the pick may be faster than the best control by chance
     control_unbeaten: bool  # true if the pick is a control although another median is lower
     rounds: int
     candidates: list[Tried]
@@ -84,11 +85,13 @@ class Search(msgspec.Struct, frozen=True):
 
     @property
     def picked(self) -> Tried:
-        """The fastest candidate."""
+        """Return the fastest candidate."""
         return self.candidates[self.pick]
 
     def best(self, mechanism: str) -> Tried | None:
-        """The fastest measured candidate of a mechanism. Finalists come before other candidates."""
+        """Return the fastest measured candidate of a mechanism. Finalists come before other
+        candidates.
+        """
         found = [it for it in self.candidates if it.mechanism == mechanism and it.samples]
         if mechanism == self.picked.mechanism:
             return self.picked
@@ -107,14 +110,12 @@ def tune_space(
 ) -> Any:
     """Make the candidates for a region from which a device sends at most `part_bytes` as a whole.
 
-    Args:
-        part_bytes: The bytes of the largest part that a device sends as a whole.
-        peers: The number of other devices that receive a part.
-        element_bytes: The size of an element in bytes.
-        mechanisms: The mechanisms to try. By default all that tuning tries.
-        tried: Lists of values by parameter: `ranges` (by default powers of 2 from 2 to 32),
-            `chunk_bytes` (4 KiB to 16 MiB), `agent_threads` (32 to 16384) and `bulk_threads` (by
-            default none), the threads of `polling` agents that copy in bulk.
+    Args: part_bytes: The bytes of the largest part that a device sends as a whole. peers: The
+        number of other devices that receive a part. element_bytes: The size of an element in bytes.
+        mechanisms: The mechanisms to try. By default all mechanisms that tuning tries. tried: Lists
+        of values by parameter: `ranges` (by default powers of 2 from 2 to 32), `chunk_bytes` (4 KiB
+        to 16 MiB), `agent_threads` (32 to 16384) and `bulk_threads` (by default none), the threads
+        of `polling` agents that copy in bulk.
 
     Raises:
         UserError: A value is not possible.
@@ -135,7 +136,7 @@ def tune_space(
 def _space(given: Any) -> Any:
     """Return a space for the compiled search.
 
-    `space` is such a space already, or {mechanism: {parameter: values}}.
+    `space` is either such a space or {mechanism: {parameter: values}}.
     """
     if not isinstance(given, Mapping):
         return given
@@ -158,14 +159,13 @@ def tune(
 ) -> Search:
     """Find the fastest candidate of a space.
 
-    Args:
-        measure: A function of (candidate, repeats) that returns `repeats` times in seconds. It
-            raises Impossible for a candidate that cannot run. A UserError counts as impossible too.
+    Args: measure: A function of (candidate, repeats) that returns `repeats` times in seconds. It
+        raises Impossible for a candidate that cannot run. A UserError counts as impossible too.
         space: The result of `tune_space`, or {mechanism: {parameter: values}}. `bulk-copy` and
-            `split` are the controls: one of them is picked unless another candidate is faster.
-        repeats: The samples of a finalist in a round.
-        most_rounds: The most rounds in which finalists are measured.
-        repeatable: Whether a candidate always takes exactly the same time.
+        `split` are the controls: one of them is picked unless another candidate is faster. repeats:
+        How many samples a finalist gets in each round. most_rounds: The largest number of rounds in
+        which finalists are measured. repeatable: Whether a candidate always takes exactly the same
+        time.
 
     Returns:
         The pick, with all its measurements.
@@ -204,7 +204,10 @@ def tune_in_rounds(
     most_rounds: int,
     repeatable: bool,
 ) -> Search:
-    """Like `tune`, but `measure` returns the seconds, or a reason, of each candidate of a round."""
+    """Search like `tune`, but measure a whole round in each call.
+
+    `measure` returns either the seconds or a reason for each candidate of the round.
+    """
 
     def call(given: Any) -> Sequence[Sequence[float] | str]:
         return measure(

@@ -1,6 +1,6 @@
 """Finds the fastest mechanism of a workload and its parameters by measurement.
 
-The result is a profile. Later studies use it automatically. Every run's result is verified.
+The result is a profile, which later studies use automatically. Every run's result is verified.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from interlace.tuning.profiles import Machine, Profile, Subject
 from interlace.tuning.search import Round, tune_in_rounds
 from interlace.workloads import Inputs, Workload
 
-MOST_ROUNDS = 8  # the most rounds of finalists
+MOST_ROUNDS = 8  # the largest number of rounds of finalists
 
 
 def _measured_by(
