@@ -98,5 +98,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion and `help(interlace)`."""
+    """Return only the public names, for completion and `help(interlace)`."""
     return sorted(__all__)

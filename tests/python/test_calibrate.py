@@ -186,7 +186,7 @@ def test_what_fails_is_named_and_the_rest_is_shown(
 def test_measured_rows_are_not_kept_twice(run: Run, tmp_path: Path) -> None:
     ran = run("calibrate", "--measured", SHIPPED, "--save-measured", tmp_path / "rows.json")
     assert ran.code == 2
-    assert "--save-measured keeps what is measured here; leave --measured out" in ran.err
+    assert "--save-measured keeps the rows that are measured here; leave --measured out" in ran.err
     same = tmp_path / "same.json"
     ran = run("calibrate", "--json", same, "--save-measured", same)
     assert ran.code == 2

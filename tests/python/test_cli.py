@@ -143,7 +143,7 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (
         [*STUDY, "--json", "{folder}/x", "--html", "{folder}/./x"],
-        "--html and --json are both {folder}/x; give two names",
+        "--html and --json are both {folder}/x; give two different names",
     ),
     ([*STUDY, "--json", "/dev/full"], "/dev/full cannot be written: No space left on device"),
     # numbers
@@ -371,21 +371,21 @@ def test_no_input_is_overwritten(run: Run, graph: Path, tmp_path: Path) -> None:
         ran = run(*words)
         assert (ran.code, ran.out) == (2, "")
         name = tmp_path / "link" if option == "--html" else graph
-        assert ran.err == f"interlace: --data and {option} are both {name}; give two names\n"
+        assert ran.err == f"interlace: --data and {option} are both {name}; give two different names\n"
     assert graph.read_bytes() == before
 
 
 def test_a_device_cannot_keep_runs(run: Run) -> None:
     ran = run("sweep", SWEEP, "--runs", "/dev/full")  # the file is a device whose bytes never end
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "interlace: /dev/full is not a regular file; give the name of one\n"
+    assert ran.err == "interlace: /dev/full is not a regular file; give the name of a regular file\n"
 
 
 @pytest.mark.usefixtures("core")
 def test_json_and_a_page_cannot_both_be_standard_output(run: Run, graph: Path) -> None:
     ran = run(*study_of(graph, "--json", "-", "--html", "-"))
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "interlace: --html and --json are both -; give two names\n"
+    assert ran.err == "interlace: --html and --json are both -; give two different names\n"
 
 
 @pytest.mark.parametrize(

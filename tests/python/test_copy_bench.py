@@ -166,7 +166,7 @@ def test_a_gpu_that_fails(cuda: FakeCuda, run: Run, tmp_path: Path) -> None:
         (("--methods", "fast"), "there is no method 'fast'"),
         (
             ("--methods", "nccl", "--patterns", "h2d,p2p"),
-            "--methods nccl: NCCL copies between GPUs, and h2d of --patterns has the host",
+            "--methods nccl: NCCL copies between GPUs, but h2d of --patterns uses the host",
         ),
         (("-b", "8M", "-e", "4M"), "--begin 8M is more than --end 4M"),
         (("-e", "32G"), "--end 32G: give at most 16G"),

@@ -118,7 +118,7 @@ def test_what_is_missing_is_said(
     assert (
         "nvshmem: not available: NVSHMEM needs a process for each GPU, but "
         "this command drives all GPUs from one process; use interlace study "
-        "for NVSHMEM, or bench/nvshmem_exchange.cpp to measure its puts."
+        "for NVSHMEM, or measure its puts with bench/nvshmem_exchange.cpp."
     ) in run("bench", "overlap", "--peers", 1, "-b", "1M", "--threads", 32).out.splitlines()
     assert cuda.nccl_files == found["nvidia.nccl"]
 

@@ -72,7 +72,7 @@ def test_it_is_among_the_defaults_where_processes_meet(
     cuda.gpus = 1
     ran = run("study", "pagerank", "--data", graph, "--mechanisms", NVSHMEM)
     assert ran.code == 2
-    assert "not available: NVSHMEM connects several GPUs, and there is only one" in ran.err
+    assert "not available: NVSHMEM connects several GPUs, and this computer has only one" in ran.err
 
 
 def test_processes_import_nothing_from_the_current_folder(

@@ -341,12 +341,12 @@ def test_bad_options(tmp_path: Path) -> None:
     both = str(tmp_path / "both")
     for arguments, said in [
         (["dgx3"], "there is no machine 'dgx3'"),
-        (["dgx-2", "--measure"], "--measure measures the machine that this runs on"),
+        (["dgx-2", "--measure"], "--measure measures this computer"),
         (["dgx-2", "--save", "/no/such/x.toml"], "--save /no/such/x.toml: there is no directory"),
         (["dgx-2", "--json", str(tmp_path)], "is a directory; give the name of a file"),
         (
             ["dgx-2", "--save", both, "--json", both],
-            f"--json and --save are both {both}; give two names",
+            f"--json and --save are both {both}; give two different names",
         ),
         (["nothing.toml", "--save", both], "nothing.toml: there is no such machine file"),
     ]:
@@ -361,7 +361,7 @@ def test_a_description_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     run("dgx-2", "--save", str(file))
     text = file.read_text()
-    with pytest.raises(UserError, match=r"MACHINE and --json are both .*; give two names"):
+    with pytest.raises(UserError, match=r"MACHINE and --json are both .*; give two different names"):
         run(str(file), "--json", str(file))
     assert file.read_text() == text
     run(str(file), "--save", str(file))

@@ -236,7 +236,7 @@ def test_wrong_options_are_refused(run: Run, tmp_path: Path, map_file: Path) -> 
     assert "is not a trace of Interlace" in error_of(run, "replay", trace, "-m", MACHINE)
     assert run("trace", "convert", trace, out, "--gpus", 1).code == 0
     assert "IN and OUT are both" in error_of(run, "convert", trace, trace, "--gpus", 1)
-    assert "is a trace of Interlace already" in error_of(run, "convert", out, trace)
+    assert "is already a trace of Interlace" in error_of(run, "convert", out, trace)
     assert "--gpus is for traces of other tools" in error_of(run, "info", out, "--gpus", 1)
     assert "--machine is missing" in error_of(run, "replay", out)
     assert "there are inline, " in error_of(run, "replay", out, "-m", MACHINE, "--mechanism", "x")

@@ -373,7 +373,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--repeats", "2"], "--repeats is for real GPUs; a simulated run always takes the same time, "
                          "so leave it out with --machine"),
     (["--out", "{folder}"], "--out {folder} is a directory; give the name of a file"),
-    (["--explain", "{folder}/x"], "--explain prints a profile that is there; leave WORKLOAD out"),
+    (["--explain", "{folder}/x"], "--explain prints a profile that exists; leave WORKLOAD out"),
     (["tune", "--explain", "{folder}/none"],
      "--explain {folder}/none cannot be read: No such file or directory"),
     (["tune", "--explain", "{graph}"], "--explain {graph} is not a profile"),

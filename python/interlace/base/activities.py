@@ -1,9 +1,9 @@
-"""Keeps the work and the waits of this process, which `interlace ps` shows.
+"""Records the work and the waits of this process, which `interlace ps` shows.
 
-From the first entry on, a thread of the process waits at a socket that only its user can open, and
-answers with all entries. The thread costs nothing while nobody asks. SIGQUIT prints the same to
-standard error, unless the program uses that signal itself. A process that cannot have a socket
-works all the same, but `interlace ps` does not show it.
+The first entry starts a thread, which waits at a socket that only its user can open. The thread
+answers with all entries. It costs nothing while nobody asks. SIGQUIT prints the same entries to
+standard error, unless the program itself uses that signal. A process that cannot have a socket
+still works, but `interlace ps` does not show it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from interlace.base.user_folder import own_folders
 FOLDER = "interlace-ps"
 ENDING = ".socket"
 ANSWER_BYTES = 1 << 20
-PATIENCE_S = 1.0  # the longest wait for a process that does not answer
+PATIENCE_S = 1.0  # at most this many seconds pass while waiting for a process that does not answer
 
 
 @dataclasses.dataclass
@@ -39,13 +39,13 @@ class Activity:
     """Something that a process does.
 
     Attributes:
-        what: What it is, such as "pagerank on hgx-h200-4".
-        since: When it began, in seconds since 1970.
+        what: The name of the work, such as "pagerank on hgx-h200-4".
+        since: When the work began, in seconds since 1970.
         done: The number of steps that are done.
-        steps: The number of all steps. 0: it has no steps.
-        unit: What a step is, such as "runs".
+        steps: The number of all steps, or 0 if the work has no steps.
+        unit: The name of the steps, such as "runs".
         last: When the last step was done, in seconds since 1970.
-        note: A remark; may be empty.
+        note: A remark, which may be empty.
     """
 
     what: str
@@ -63,10 +63,10 @@ class Activity:
 
 
 class _Told:
-    """All activities of this process, all its waits, and the thread that reports them.
+    """All activities and waits of this process, and the thread that reports them.
 
-    Entering and leaving take no lock: the garbage collector may end an activity at any moment, even
-    in the thread that reports.
+    Entering and leaving take no lock, because the garbage collector may end an activity at any
+    moment, even in the thread that reports.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class _Told:
         self.server: _Server | None = None
 
     def start(self) -> None:
-        """Start the server, once in a process."""
+        """Start the server, once in each process."""
         if self.server is None and self.starting.acquire(blocking=False):
             try:
                 with suppress(OSError, RuntimeError):
@@ -105,7 +105,7 @@ def _copied(entries: dict[int, Any]) -> list[Any]:
 def _described(describe: Callable[[], Activity]) -> Activity:
     try:
         return describe()
-    except Exception as error:  # one activity that fails must not hide the other activities
+    except Exception as error:  # the failure of one activity must not hide the others
         return Activity("unknown", note=f"{type(error).__name__}: {error}")
 
 
@@ -139,7 +139,7 @@ class _Server:
                 os.unlink(self._name, dir_fd=self._folder)
 
     def forget(self) -> None:
-        """Close the parent's sockets in a forked child."""
+        """Close the parent's sockets in a child process after a fork."""
         for one in (self._listener, self._asked, self._signalled):
             with suppress(OSError):
                 one.close()
@@ -170,12 +170,15 @@ class _Server:
             connection.sendall(json.dumps(self._answer()).encode())
 
     def _take_signal(self) -> None:
-        """Answer SIGQUIT from now on, unless the program uses that signal or the wake-up
-        descriptor itself."""
+        """Answer SIGQUIT from now on.
+
+        Do nothing if the program itself uses SIGQUIT or the wake-up descriptor.
+        """
         if threading.current_thread() is not threading.main_thread() or _is_caught(signal.SIGQUIT):
             return
-        # Python writes a byte when the signal comes, whatever the main thread does at that time.
-        # The socket stays open as long as the process lives, so the byte cannot reach another file.
+        # Python writes a byte to the wake-up descriptor when the signal comes, whatever the main
+        # thread does at that time. The socket stays open as long as the process lives, so the byte
+        # cannot reach another file.
         before = signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
         if before != -1:
             signal.set_wakeup_fd(before)
@@ -184,8 +187,10 @@ class _Server:
 
 
 def _is_caught(number: int) -> bool:
-    """Whether the program handles or ignores a signal, perhaps by a library that Python does not
-    know of."""
+    """Return whether the program handles or ignores a signal.
+
+    A library that Python does not know of may also handle it.
+    """
     if signal.getsignal(number) is not signal.SIG_DFL:
         return True
     with suppress(OSError), Path("/proc/self/status").open(encoding="ascii") as status:
@@ -204,7 +209,7 @@ _told = _Told()
 
 @contextmanager
 def shown(describe: Callable[[], Activity]) -> Iterator[None]:
-    """Show an activity to `interlace ps` while the block runs; a thread calls `describe`."""
+    """Show an activity in `interlace ps` while the block runs. A thread calls `describe`."""
     with _entered(_told.activities, describe):
         yield
 
@@ -228,9 +233,10 @@ def _entered(entries: dict[int, Any], entry: Any) -> Iterator[None]:
 
 
 def _after_fork() -> None:
-    """A forked child has no reporting thread.
+    """Forget the activities of the parent, because a child process has no reporting thread after a
+    fork.
 
-    It shows nothing until it makes an entry of its own.
+    The child shows nothing until it makes an entry of its own.
     """
     global _told
     if _told.server is not None:
@@ -248,7 +254,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def ask_all() -> list[dict[str, Any]]:
-    """Return the answers of all processes of this user that show something, by process number."""
+    """Return the answers of all of this user's processes that show something, by process number."""
     answers = {}
     for parent in own_folders(make=False):
         with suppress(OSError), ExitStack() as opened:
@@ -266,9 +272,9 @@ def ask_all() -> list[dict[str, Any]]:
 
 
 def _ask(folder: int, name: str, process: int) -> dict[str, Any] | None:
-    """The answer of a process; None if it has ended.
+    """Return the answer of a process, or None if the process has ended.
 
-    Removes the socket that a killed process left.
+    If a killed process left a socket, remove the socket.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE_S)
@@ -293,7 +299,9 @@ def _ask(folder: int, name: str, process: int) -> dict[str, Any] | None:
 
 
 def _received(connection: socket.socket) -> bytes:
-    """Everything that a process sends within PATIENCE_S. Raises OSError if it takes longer."""
+    """Return everything that a process sends within PATIENCE_S. Raise OSError if it takes
+    longer.
+    """
     end = time.monotonic() + PATIENCE_S
     text = b""
     while (left := end - time.monotonic()) > 0:
@@ -341,8 +349,10 @@ def _list(value: Any) -> list[Any]:
 
 
 def lines_of(answers: list[dict[str, Any]], now: float | None = None) -> list[str]:
-    """Return the activities and waits of processes as lines: a line for each process, followed
-    by the lines of its activities."""
+    """Return the activities and waits of processes as lines.
+
+    Each process has a line, followed by the lines of its activities.
+    """
     now = time.time() if now is None else now
     lines = []
     for answer in answers:
@@ -370,7 +380,7 @@ def _sentence(one: dict[str, Any], now: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time for people, such as "3 s", "2 min 5 s" or "1 h 4 min"."""
+    """Return a length of time in words, such as "3 s", "2 min 5 s" or "1 h 4 min"."""
     if not math.isfinite(seconds):
         return "an unknown time"
     whole = max(0, round(seconds))
@@ -385,7 +395,7 @@ def duration(seconds: float) -> str:
 
 
 def _place(undo: ExitStack) -> tuple[int, str]:
-    """Return a descriptor of the folder of sockets and the name of this process's socket in it."""
+    """Return a descriptor of the folder of sockets, and the name of this process's socket there."""
     for parent in own_folders():
         with suppress(OSError):
             with suppress(FileExistsError):
@@ -398,7 +408,7 @@ def _place(undo: ExitStack) -> tuple[int, str]:
 
 
 def _listen(listener: socket.socket, folder: int, name: str) -> None:
-    """Listen at a socket whose name appears only once it listens."""
+    """Listen at a socket. Its name appears only after the process listens."""
     hidden = f".{name}"
     with suppress(
         FileNotFoundError
@@ -410,6 +420,7 @@ def _listen(listener: socket.socket, folder: int, name: str) -> None:
 
 
 def _address(folder: int, name: str) -> str:
-    """Return a path of the socket that the system accepts, even if the folder's own path is too
-    long."""
+    """Return a path of the socket that the system accepts even if the folder's own path is too
+    long.
+    """
     return f"/proc/self/fd/{folder}/{name}"

@@ -12,16 +12,18 @@ OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 def allowed_cores() -> int:
-    """The cores that affinity and the quotas of control groups allow, at least one."""
+    """Return the number of cores that affinity and control groups allow. It is at least one."""
     allowed = len(os.sched_getaffinity(0))
     return max(1, math.ceil(min(allowed, _quota(CGROUPS, OWN_CGROUP))))
 
 
 def _quota(root: Path, own: Path) -> float:
-    """The least quota of the process's control group and of the groups around it, in cores."""
+    """Return the lowest quota of the process's control group and of the groups around it, in
+    cores.
+    """
     least = math.inf
     with suppress(OSError, ValueError):
-        # version 2 has one line, "0::/path"; version 1 has no such line
+        # control groups version 2 have one line, "0::/path"; version 1 has no such line
         lines = own.read_text(encoding="utf-8").splitlines()
         path = next((line[3:] for line in lines if line.startswith("0::")), "/")
         group = root / path.lstrip("/")

@@ -1,10 +1,10 @@
-"""Counts as words."""
+"""Writes counts as words."""
 
 from __future__ import annotations
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number and its noun: `1 vertex`, `2,000 vertices`.
+    """Return a number and its noun, such as `1 vertex` or `2,000 vertices`.
 
     Without `many`, the plural is `one` with an s.
     """

@@ -13,7 +13,7 @@ class UserError(Exception):
 
 
 class ModelError(RuntimeError):
-    """A kernel, a mechanism or the order of calls broke a promise of the model."""
+    """A kernel, a mechanism or an order of calls broke a promise of the model."""
 
 
 class DeviceError(RuntimeError):

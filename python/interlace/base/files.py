@@ -1,9 +1,9 @@
-"""Output files that are either complete or absent, and hashes of input files.
+"""Writes output files that are either complete or absent, and hashes input files.
 
-A part is a file that is being written. It gets its name once it is complete and on the disk. If
-the file system allows it, a part has no name until then, so a process that is killed leaves
-nothing. Otherwise a part has a hidden name and a lock. The next process that writes the same file
-removes the parts that no process has locked.
+A part is a file that is being written. It gets its name only after it is complete and on the disk.
+If the file system allows it, a part has no name until then, so a killed process leaves nothing.
+Otherwise a part has a hidden name and a lock. The next process that writes the same file removes
+all parts that no process has locked.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pathlib import Path
 
 from interlace.base.errors import UserError
 
-STDOUT = Path("-")  # the name of an output that means standard output
-MOST_RESULTS_BYTES = 64 << 20  # of a file that is read whole
+STDOUT = Path("-")  # as the name of an output: standard output
+MOST_RESULTS_BYTES = 64 << 20  # the largest size of a file that is read as a whole
 
 
 def check_writable(path: Path, option: str) -> None:
     """Raise UserError unless a file can be written at `path`, the value of `option`.
 
-    The check leaves no file. Writing may still fail later, for example if the disk is full.
+    The check leaves no file. Writing can still fail later, for example if the disk is full.
     """
     if path == STDOUT:
         return
@@ -56,9 +56,9 @@ def check_writable(path: Path, option: str) -> None:
 def check_outputs(
     outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None] | None = None
 ) -> None:
-    """Raise UserError unless all files that options name can be written and no two are the same.
+    """Raise UserError unless all files that options name can be written and are all different.
 
-    The files must also differ from `inputs`, the files that the command reads.
+    The files must also differ from `inputs`, which are the files that the command reads.
     """
     writes = {option: path for option, path in outputs.items() if path is not None}
     reads = {option: path for option, path in (inputs or {}).items() if path is not None}
@@ -66,11 +66,11 @@ def check_outputs(
         check_writable(path, option)
         for other, same in {**reads, **writes}.items():
             if (other in reads or other < option) and _are_one(path, same):
-                raise UserError(f"{other} and {option} are both {path}; give two names")
+                raise UserError(f"{other} and {option} are both {path}; give two different names")
 
 
 def _are_one(path: Path, other: Path) -> bool:
-    """Whether two paths name the same file, which need not exist."""
+    """Return whether two paths name the same file. The file need not exist."""
     try:
         return path.samefile(other)
     except OSError:
@@ -78,7 +78,10 @@ def _are_one(path: Path, other: Path) -> bool:
 
 
 def refuse_stdout(path: Path, option: str) -> None:
-    """Raise UserError if the name of a binary or growing file means standard output."""
+    """Raise UserError if the name means standard output.
+
+    The caller writes a binary file, or a file that grows.
+    """
     if path == STDOUT:
         raise UserError(f"{option} {path}: this file cannot be standard output; give a name")
 
@@ -86,13 +89,14 @@ def refuse_stdout(path: Path, option: str) -> None:
 def require_regular(path: Path) -> None:
     """Raise UserError if the path is a pipe or a device, which might never end."""
     if _is_special(path):
-        raise UserError(f"{path} is not a regular file; give the name of one")
+        raise UserError(f"{path} is not a regular file; give the name of a regular file")
 
 
 def read_results(path: Path, what: str) -> bytes:
-    """The bytes of a file of results, which is small.
+    """Return the bytes of a file of results, which is small.
 
-    Raises UserError if the file cannot be read or is none; `what` names it there.
+    Raises UserError if the file cannot be read or is not a regular file. `what` names the file in
+    the error.
     """
     require_regular(path)
     try:
@@ -107,7 +111,7 @@ def read_results(path: Path, what: str) -> bytes:
 
 
 def _target(path: Path) -> Path:
-    """The file to which a path leads. Raises OSError for links that lead in a circle."""
+    """Return the file to which a path leads. Raise OSError if links lead in a circle."""
     try:
         path.stat()
     except OSError as error:
@@ -117,7 +121,7 @@ def _target(path: Path) -> Path:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and its parents; raises UserError if that is impossible."""
+    """Make a folder and its parents. Raise UserError if that is impossible."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -142,7 +146,7 @@ class _Part:
             opened.pop_all()
 
     def _open(self) -> int:
-        # At no moment may the new file be readable by more people than the file that it replaces.
+        # At no moment may more people be able to read the new file than the file that it replaces.
         mode = 0o666 if self._old is None else stat.S_IMODE(self._old.st_mode) & 0o777
         if Path("/proc/self/fd").is_dir():
             try:
@@ -162,10 +166,13 @@ class _Part:
             self._name = name
             if os.fstat(descriptor).st_nlink:
                 return descriptor
-            os.close(descriptor)  # another process found the file before it was locked
+            # another process removed the file before this process had locked it
+            os.close(descriptor)
 
     def publish(self) -> None:
-        """Write the file to the disk, then give it its name. Replaces a file with this name."""
+        """Write the file to the disk, and then give it its name. It replaces a file with this
+        name.
+        """
         if self._old is not None:
             with contextlib.suppress(OSError):  # only root may change a file's owner
                 os.fchown(self.descriptor, self._old.st_uid, self._old.st_gid)
@@ -194,7 +201,7 @@ class _Part:
 
 
 PART_ENDS = ".interlace-part"
-MOST_LINKS = 40  # the most links that Linux follows
+MOST_LINKS = 40  # Linux follows at most this many links
 
 
 def _part_name(name: str) -> str:
@@ -204,27 +211,27 @@ def _part_name(name: str) -> str:
 def _beginning(name: str) -> str:
     """Return the text with which the names of a file's parts begin.
 
-    A name has at most 255 bytes.
+    It is short, because a name has at most 255 bytes.
     """
     return os.fsdecode(b"." + os.fsencode(name)[:80] + b".")
 
 
 def _lock(descriptor: int) -> None:
-    """Lock the part, to show that its writer lives.
+    """Lock the part, to show that its writer still runs.
 
-    A file system without locks keeps dead writers' parts.
+    If the file system has no locks, parts of dead writers stay.
     """
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _remove_dead_parts(folder: int, name: str) -> None:
-    """Remove the parts of a file that killed processes of this user left."""
+    """Remove the parts of a file that this user's killed processes left."""
     like = re.compile(rf"{re.escape(_beginning(name))}[0-9a-f]{{16}}{re.escape(PART_ENDS)}")
     try:
         with _readable(folder) as listed:
             names = os.listdir(listed)  # noqa: PTH208
-    except OSError:  # a folder may allow new files but not allow a list of its files
+    except OSError:  # a folder may allow new files and still not allow listing its files
         return
     for found in filter(like.fullmatch, names):
         with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
@@ -238,9 +245,9 @@ def _remove_dead_parts(folder: int, name: str) -> None:
 
 
 def _refuse_strange_link(path: Path) -> None:
-    """Raise UserError for a link that another user made in a folder where everybody may write.
+    """Raise UserError for another user's link in a folder where everybody may write.
 
-    Linux enforces the same rule if fs.protected_symlinks is set, but only for links through which a
+    With fs.protected_symlinks, Linux enforces the same rule, but only for links through which a
     file is written.
     """
     for _ in range(MOST_LINKS):
@@ -248,8 +255,8 @@ def _refuse_strange_link(path: Path) -> None:
             return
         if _is_strange(path.lstat(), path.parent.stat(), os.geteuid()):
             raise UserError(
-                f"{path} is a link that another user made in a folder for everybody; remove it, or "
-                "give another name"
+                f"{path} is a link that another user made in a folder where everybody may write; "
+                "remove the link, or give another name"
             )
         path = path.parent / path.readlink()
 
@@ -296,14 +303,14 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[int]:
-    """Yield the descriptor of a file that gets the name `path` if the block raises no exception.
+    """Yield the descriptor of a file that gets the name `path` after the block.
 
-    After that the file's name and contents are on the disk. The file keeps the permissions of a
-    file that it replaces. If the block raises, the path stays as it was. Raises UserError for an
+    After the block, the file's name and contents are on the disk. The file keeps the permissions of
+    a file that it replaces. If the block raises, the path stays as it was. Raises UserError for an
     OSError of the block or of the file system.
     """
     if _is_special(path):
-        raise UserError(f"{path} is not a regular file; give the name of one")
+        raise UserError(f"{path} is not a regular file; give the name of a regular file")
     try:
         _refuse_strange_link(path)
         part = _Part(_target(path))
@@ -317,11 +324,11 @@ def whole_file(path: Path) -> Iterator[int]:
 
 
 def write_all(contents: Mapping[Path, str]) -> None:
-    """Write every file that can be written, each as a whole or not at all.
+    """Write each file that can be written. A file is written as a whole or not at all.
 
-    A device, a pipe or standard output is written to directly. Raises UserError if a disk is full
-    or a path cannot be written. The error names all files that are missing; all other files are
-    written.
+    Output to a device, a pipe or standard output goes there directly. Raises UserError if a disk is
+    full or a path cannot be written. The error names all files that are missing. All other files
+    are written.
     """
     missing: list[str] = []
     broken: BrokenPipeError | None = None
@@ -350,7 +357,7 @@ def _write_text(descriptor: int, text: str) -> None:
 
 
 def show_and_write(show: Callable[[], None], texts: Mapping[Path, Callable[[], str]]) -> None:
-    """Call `show`, which prints, then write the files, even if printing failed.
+    """Call `show`, which prints, and then write the files, even if printing failed.
 
     If a file goes to standard output, `show` is not called.
 
@@ -377,7 +384,7 @@ def output_lost(error: OSError) -> UserError:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether the path is a device, a pipe or a socket, which a rename cannot replace."""
+    """Return whether the path is a device, a pipe or a socket, which a rename cannot replace."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -411,7 +418,7 @@ def _unwritable(path: Path, error: OSError | ValueError) -> UserError:
 
 
 def file_hash(path: Path) -> str:
-    """The SHA-256 of a file's bytes. Raises UserError if the file cannot be read."""
+    """Return the SHA-256 of a file's bytes. Raise UserError if the file cannot be read."""
     require_regular(path)
     try:
         with path.open("rb") as file:

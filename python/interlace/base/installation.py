@@ -1,5 +1,4 @@
-"""Finds files of this installation that are not Python modules, such as shared libraries and
-headers."""
+"""Finds files of this installation that are not Python modules, such as shared libraries."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from typing import Any
 
 
 def build() -> dict[str, Any]:
-    """The facts that the build wrote about itself. Empty if they are missing or damaged."""
+    """Return the facts that the build recorded. They are empty if they are missing or damaged."""
     file = installed("build.json")
     try:
         return dict(json.loads(file.read_text("utf-8"))) if file is not None else {}
@@ -19,7 +18,9 @@ def build() -> dict[str, Any]:
 
 
 def built() -> str:
-    """How the package was built: "with CUDA 13.0 for sm_90", or "without CUDA, since ..."."""
+    """Return how the package was built: "with CUDA 13.0 for sm_90", or "without CUDA, since
+    ...".
+    """
     return str(build().get("built", ""))
 
 
@@ -29,7 +30,7 @@ def built_without_cuda(how: str) -> str:
 
 
 def installed(name: str) -> Path | None:
-    """Return the path of a file that the build made or that is in the sources, or None.
+    """Return the path of a file that the build made or that the sources have, or None.
 
     Built files are next to the compiled modules. In an editable installation, the compiled modules
     and the sources are in different folders.

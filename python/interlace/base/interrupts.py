@@ -1,7 +1,7 @@
 """Remembers Ctrl-C.
 
 Python raises KeyboardInterrupt at any point of the program. A destructor or the callback of a weak
-reference drops the exception, and an import may turn it into an ImportError. Therefore this module
+reference drops the exception, and an import may turn it into an ImportError. This module therefore
 also records the signal, so that no Ctrl-C gets lost.
 """
 
@@ -53,11 +53,11 @@ def noted() -> Iterator[None]:
 
 
 def seen() -> bool:
-    """Whether Ctrl-C was pressed."""
+    """Return whether Ctrl-C was pressed."""
     return _noted
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt if an earlier one may have been dropped."""
+    """Raise KeyboardInterrupt if Python may have dropped an earlier KeyboardInterrupt."""
     if _noted:
         raise KeyboardInterrupt

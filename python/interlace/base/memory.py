@@ -12,7 +12,9 @@ OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
 def memory_bytes() -> int:
-    """The smallest of this machine's memory, the limits of the control groups, and the ulimit."""
+    """Return the smallest of the machine's memory, the limits of the control groups, and the
+    ulimit.
+    """
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), *_cgroup_limits()]
     for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
         soft, _ = resource.getrlimit(kind)
@@ -22,7 +24,7 @@ def memory_bytes() -> int:
 
 
 def _cgroup_limits() -> list[int]:
-    """The limits of this process's control group and of its parents, in versions 1 and 2."""
+    """Return the limits of this process's control group and of its parents, in versions 1 and 2."""
     try:
         lines = OWN_CGROUPS.read_text().splitlines()
     except OSError:
@@ -37,8 +39,8 @@ def _cgroup_limits() -> list[int]:
         else:
             continue
         place = root / group.lstrip("/")
-        # In a container, the process's own group can appear as the root. Its path then names
-        # folders that do not exist inside the container.
+        # In a container, the process's own group can appear as the root. The path of the group then
+        # names folders that do not exist inside the container.
         for folder in (place, *place.parents):
             with suppress(OSError, ValueError):  # "max" means no limit
                 found.append(int((folder / name).read_text()))

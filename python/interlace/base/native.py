@@ -22,7 +22,7 @@ def load_core() -> Any:
 
 
 def load_driver() -> Any:
-    """Load the module that loads and saves on GPUs. Raises UserError if that fails.
+    """Load the module that loads and saves on GPUs. Raise UserError if this fails.
 
     The module's functions need the NVIDIA driver, but no CUDA runtime.
     """
@@ -36,7 +36,7 @@ def load_driver() -> Any:
 
 
 def load_cuda() -> Any:
-    """Load the module that runs kernels on GPUs. Raises UserError if there is none."""
+    """Load the module that runs kernels on GPUs. Raise UserError if there is none."""
     try:
         return importlib.import_module("interlace._cuda")
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""The progress of a command."""
+"""Shows the progress of a command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from interlace.base.activities import Activity, shown
 
-FIRST_LINE_S = 30.0  # seconds between lines if there is no terminal
+FIRST_LINE_S = 30.0  # seconds between two lines if there is no terminal
 LINES_S = 30.0
 
 
@@ -31,7 +31,7 @@ class Steps:
 
 
 def say(line: str) -> None:
-    """Print a line to standard error. Fails silently if standard error is closed."""
+    """Print a line to standard error. Do nothing if standard error is closed."""
     with contextlib.suppress(OSError):
         print(line, file=sys.stderr, flush=True)
 
@@ -40,10 +40,8 @@ def say(line: str) -> None:
 def progress(what: str, steps: int, unit: str = "runs") -> Iterator[Steps]:
     """Show a bar with the remaining time on standard error.
 
-    Print lines if standard error is not a terminal.
-
-    The caller must call the yielded function once for each finished step. `interlace ps` shows it,
-    too.
+    If standard error is not a terminal, print lines instead. `interlace ps` shows the progress,
+    too. The caller must call the yielded function once for each finished step.
     """
     activity = Activity(what, steps=steps, unit=unit)
     with shown(lambda: activity), _printed(activity) as show:
@@ -85,7 +83,7 @@ def _printed(activity: Activity) -> Iterator[Callable[[], None]]:
 
 
 class _Lines:
-    """Long work prints a line at intervals."""
+    """Prints a line at intervals while long work runs."""
 
     def __init__(self, activity: Activity) -> None:
         self._activity = activity

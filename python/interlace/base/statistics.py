@@ -7,6 +7,6 @@ from collections.abc import Iterable
 
 
 def geometric_mean(values: Iterable[float]) -> float | None:
-    """The geometric mean of positive numbers. None if there are no numbers."""
+    """Return the geometric mean of positive numbers, or None if there are no numbers."""
     logarithms = [math.log(value) for value in values]
     return math.exp(sum(logarithms) / len(logarithms)) if logarithms else None

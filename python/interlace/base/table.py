@@ -1,4 +1,4 @@
-"""Tables for people. A terminal shows rules and colours; other outputs get plain aligned text.
+"""Prints tables. A terminal shows rules and colours; other outputs get plain aligned text.
 
 The header has the units. kB, MB and GB are 1e3, 1e6 and 1e9 bytes, and ms is 1e-3 s.
 """
@@ -15,16 +15,16 @@ from typing import NamedTuple
 from interlace.base.printable import printable
 
 UNKNOWN = "-"
-PAGE = 100  # width of a page of text in characters
-WRAPPED = 30  # the least width of a column of sentences
+PAGE = 100  # the width of a page of text, in characters
+WRAPPED = 30  # the smallest width of a column of sentences
 BEST = "bold green"  # the style of the fastest row
 
 
 class Column(NamedTuple):
-    """A column: its name and unit (two lines of header), its cells, and whether the cells are
-    numbers.
+    """A column of a table: its name, its unit and its cells.
 
-    A column with `wraps` may hold sentences, which break into lines on a narrow terminal.
+    The name and the unit are the two lines of the header. `number` says whether the cells are
+    numbers. A column with `wraps` may hold sentences, which break into lines on a narrow terminal.
     """
 
     name: str
@@ -35,14 +35,14 @@ class Column(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The number of characters of the widest cell or header."""
+        """Return the number of characters of the widest cell or header."""
         return max(map(len, (self.name, self.unit, *self.cells)))
 
 
 def scale(values: Iterable[float], units: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """The largest of `units` in which the largest value is at least 1.
+    """Return the largest of `units` in which the largest value is at least 1.
 
-    Units are (size, name), ascending.
+    `units` are pairs (size, name) in ascending order.
     """
     largest = max(values, default=0.0)
     fitting = [unit for unit in units if unit[0] <= largest]
@@ -73,12 +73,12 @@ def fixed(values: Sequence[float | None], digits: int = 4) -> list[str]:
 
 
 def percent(value: float | None) -> str:
-    """A share between 0 and 1 as a percentage."""
+    """Return a share between 0 and 1 as a percentage."""
     return UNKNOWN if value is None else str(round(100 * value))
 
 
 def terminal() -> bool:
-    """Whether standard output is a terminal."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -108,9 +108,9 @@ def print_table(
 
 
 def plain(cut: Sequence[Column], groups: Sequence[int] = ()) -> str:
-    """Aligned text: two lines of header, and a blank line between sections.
+    """Return aligned text: two lines of header, and a blank line between sections.
 
-    Columns move closer together if lines would otherwise be too long for a page of text.
+    The columns move closer together if lines are otherwise too long for a page of text.
     """
     cells, gaps = sum(column.width for column in cut), len(cut) - 1
     gap = " " if cells + gaps <= PAGE < cells + 2 * gaps else "  "
@@ -131,7 +131,7 @@ def _line(cut: Sequence[Column], cells: Sequence[str], gap: str) -> str:
 
 
 def _blocks(cut: Sequence[Column], width: int) -> list[list[Column]]:
-    """The columns, in blocks that fit on the terminal. Each block begins with the row's name.
+    """Return the columns in blocks that fit on the terminal. Each block begins with the row's name.
 
     If one block cannot hold all columns, the columns of bytes on the wire begin a block of their
     own.

@@ -1,4 +1,4 @@
-"""TOML files that people write. Errors name the file and the line."""
+"""Reads TOML files that people write. Errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interlace.base.errors import UserError
 from interlace.base.printable import printable
 
 MAX_FILE_BYTES = 1 << 20
-MAX_DEPTH = 100  # the deepest nesting of tables and lists
+MAX_DEPTH = 100  # tables and lists may nest this deep
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""  # a part of a key
 _LONG_KEY = re.compile(
     rf"(?:^|[\[{{,])[ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{MAX_DEPTH}}}", re.MULTILINE
@@ -23,7 +23,7 @@ _LONG_KEY = re.compile(
 def read_text(path: Path, what: str, most: int = MAX_FILE_BYTES) -> str:
     """Read the text of a regular UTF-8 file of at most `most` bytes.
 
-    `what` names the expected kind.
+    `what` names the expected kind of file in errors.
     """
     try:
         mode = path.stat().st_mode
@@ -51,7 +51,7 @@ def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
     deep = f"{where}: this is not a {what} file: too deeply nested"
     if _LONG_KEY.search(
         text
-    ):  # the memory that tomllib takes grows with the square of the number of parts of a key
+    ):  # the memory that tomllib needs grows with the square of the number of parts of a key
         raise UserError(deep)
     try:
         document = tomllib.loads(text)
@@ -62,7 +62,7 @@ def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
         raise UserError(f"{where}{place}: this is not TOML: {reason}") from error
     except RecursionError as error:
         raise UserError(deep) from error
-    except ValueError as error:  # Python reads numbers of at most 4300 digits
+    except ValueError as error:  # Python reads only numbers of at most 4300 digits
         raise UserError(f"{where}: this is not TOML: a number is too long") from error
     if _is_deep(document):
         raise UserError(deep)
@@ -74,8 +74,8 @@ def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
 
 
 def _line_of(error: tomllib.TOMLDecodeError, text: str) -> int | None:
-    """The line with the TOML error; None if it is unknown."""
-    line: int | None = getattr(error, "lineno", None)  # exists from Python 3.14 on
+    """Return the line with the TOML error, or None if it is unknown."""
+    line: int | None = getattr(error, "lineno", None)  # the attribute exists from Python 3.14 on
     if line is not None:
         return line
     import tomlkit
@@ -91,7 +91,7 @@ def _line_of(error: tomllib.TOMLDecodeError, text: str) -> int | None:
 
 
 def _control(value: Any) -> str | None:
-    """A key, or a text in the document, that contains a control character for terminals."""
+    """Return a key or a text of the document that contains a control character for terminals."""
     if isinstance(value, str):
         return None if printable(value) == value else value
     inner = [*value, *value.values()] if isinstance(value, dict) else value
@@ -100,7 +100,7 @@ def _control(value: Any) -> str | None:
 
 
 def _is_deep(document: dict[str, Any]) -> bool:
-    """Whether the document is nested too deeply for recursive functions."""
+    """Return whether the document is nested too deeply for recursive functions."""
     level: list[Any] = [document]
     for _ in range(MAX_DEPTH):
         values = (one.values() if isinstance(one, dict) else one for one in level)
@@ -110,7 +110,7 @@ def _is_deep(document: dict[str, Any]) -> bool:
 
 
 def parse(text: str, where: str, what: str, version: int) -> dict[str, Any]:
-    """The document, after a check that its `format` is `version`.
+    """Return the document after a check that its `format` is `version`.
 
     `where` names the file in errors.
     """

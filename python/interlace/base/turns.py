@@ -1,4 +1,5 @@
-"""Turns on the GPUs of this computer, so that commands do not disturb each other's timing.
+"""Lets commands take turns on this computer's GPUs, so that they do not disturb each other's
+timing.
 
 The lock is in the first folder that only its user may enter (user_folder.py).
 """
@@ -16,7 +17,7 @@ from interlace.base import activities
 from interlace.base.user_folder import is_own, own_folders
 
 LOCK = "interlace-gpus.lock"
-PATIENCE_S = 1.0  # seconds before a message says which command this one waits for
+PATIENCE_S = 1.0  # seconds until a message says which command the process waits for
 _told = False
 
 
@@ -24,8 +25,8 @@ _told = False
 def turn() -> Iterator[None]:
     """Wait until no other command of this user measures on the GPUs, and take the turn.
 
-    The kernel gives the turn back when a process dies. If no lock can be made, the function does
-    not wait.
+    When a process dies, the kernel releases its turn. If no lock can be made, the function does not
+    wait.
     """
     with ExitStack() as held:
         with suppress(OSError):
@@ -36,7 +37,7 @@ def turn() -> Iterator[None]:
 
 
 def _open_lock() -> int:
-    """The lock's file, in the first folder that belongs to this user alone. Raises OSError."""
+    """Open the lock's file in the first folder that belongs to this user alone. Raise OSError."""
     for folder in own_folders():
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         with suppress(OSError):
@@ -77,7 +78,7 @@ def _who(descriptor: int) -> str:
 def _say_who(descriptor: int) -> None:
     with suppress(OSError, AttributeError):
         print(
-            f"interlace: {_who(descriptor)} measures on the GPUs; waiting for it to end",
+            f"interlace: {_who(descriptor)} measures on the GPUs; this command waits for it to end",
             file=sys.stderr,
             flush=True,
         )

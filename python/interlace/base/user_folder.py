@@ -1,7 +1,7 @@
-"""Folders that only their user may enter. They hold what the processes of one user share.
+"""Finds folders that only their user may enter. They hold what one user's processes share.
 
-They do not depend on TMPDIR. The candidates are XDG_RUNTIME_DIR, /run/user/UID, /tmp/interlace-UID
-and ~/.cache/interlace. A folder is used only if it belongs to this user alone.
+The folders do not depend on TMPDIR. The candidates are XDG_RUNTIME_DIR, /run/user/UID,
+/tmp/interlace-UID and ~/.cache/interlace. A folder is used only if it belongs to this user alone.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ SHARED = Path("/tmp")
 
 
 def own_folders(*, make: bool = True) -> Iterator[int]:
-    """Yield a descriptor of each folder, the best first.
+    """Yield a descriptor of each folder, the best folder first.
 
-    The generator closes it when the caller asks for the next one.
+    The generator closes a descriptor when the caller asks for the next one.
 
     Args:
-        make: Make those folders that this program may make and that are missing.
+        make: Make missing folders that this program may make.
     """
     for place, ours in _places():
         with suppress(OSError), ExitStack() as opened:
             if ours and make:
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Another user could put a link in the place of our folder.
+            # Another user could put a link in place of the folder.
             flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if ours else 0)
             folder = os.open(place, flags)
             opened.callback(os.close, folder)
@@ -49,5 +49,5 @@ def _places() -> Iterator[tuple[Path, bool]]:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Whether a file belongs to this user and nobody else may use it."""
+    """Return whether a file belongs to this user and nobody else may use it."""
     return status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077

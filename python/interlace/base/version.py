@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def version() -> str:
-    """The version of Interlace."""
+    """Return the version of Interlace."""
     file = Path(__file__).resolve().parents[3] / "VERSION"
     if file.is_file():  # a checkout
         return file.read_text(encoding="utf-8").strip()

@@ -23,11 +23,11 @@ from interlace.base import interrupts
 
 Result = TypeVar("Result")
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_LOOK_S = 0.5  # seconds between checks for a Ctrl-C that Python dropped
+_LOOK_S = 0.5  # seconds between two checks for a Ctrl-C that Python dropped
 
 
 class WorkerLost(Exception):  # noqa: N818 (nothing went wrong in Python)
-    """A process ended without a result. `index` is the index of its work."""
+    """A process ended without a result. `index` is the index of its piece of work."""
 
     def __init__(self, index: int, exit_code: int | None) -> None:
         self.index = index
@@ -46,7 +46,7 @@ def run_all(
     jobs: int,
     on_start: Callable[[int], None] = lambda _: None,
 ) -> Iterator[tuple[int, Result]]:
-    """Do all work, `jobs` pieces at a time. Yields index and result as pieces end, in any order.
+    """Do all work, `jobs` pieces at a time. Yield index and result as pieces end, in any order.
 
     An exception in a piece of work is raised here. If the caller leaves the loop early, even by an
     exception, all processes are stopped.
@@ -58,13 +58,14 @@ def run_all(
         while True:
             interrupts.check()
             while len(running) < jobs and (index := next(waiting, None)) is not None:
-                sys.stdout.flush()  # else the child would print the buffered text, too
+                sys.stdout.flush()  # otherwise the child would print the buffered text again
                 sys.stderr.flush()
                 receiver, sender = context.Pipe(duplex=False)
                 process: BaseProcess = context.Process(
                     target=_work, args=(work[index], sender, os.getpid()), daemon=True
                 )
-                # If Ctrl-C came before the child ignores it, the child would print a traceback.
+                # If Ctrl-C came before the child ignores the signal, the child would print a
+                # traceback.
                 held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 try:
                     process.start()
@@ -107,8 +108,9 @@ def _receive(receiver: Connection, index: int, process: BaseProcess) -> Any:
 
 
 def _work(work: Callable[[], Result], sender: Connection, parent: int) -> None:
-    """The work of the child process."""
-    # Ctrl-C reaches the whole process group. Only the parent handles it, and stops the child.
+    """Do the work of the child process."""
+    # Ctrl-C reaches the whole process group. Only the parent handles it, and the parent stops the
+    # child.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with contextlib.suppress(OSError, AttributeError):
@@ -124,15 +126,17 @@ def _work(work: Callable[[], Result], sender: Connection, parent: int) -> None:
         message = ("error", _portable(error))
     try:
         sender.send(message)
-    except BrokenPipeError:  # the parent stopped listening
+    except BrokenPipeError:  # the parent no longer listens
         pass
     except OSError:
-        sys.exit(1)  # the parent reports this
+        sys.exit(1)  # the parent reports this exception
     sender.close()
 
 
 def _portable(error: Exception) -> Exception:
-    """The exception if the parent can unpickle it; otherwise another one with the same message."""
+    """Return the exception if the parent can unpickle it. Otherwise return one with the same
+    message.
+    """
     text = "".join(traceback.format_exception(error))
     try:
         pickle.loads(pickle.dumps(error))

@@ -37,15 +37,17 @@ def blocks_command(
     sizes: Annotated[str, list_option("--sizes", "Sizes of a block.", SIZES)] = SIZES,
     counts: Annotated[str, list_option("--blocks", "Blocks in each batch.", COUNTS)] = COUNTS,
     directions: Annotated[
-        str, list_option("--directions", "Of the bytes.", ",".join(DIRECTIONS))
+        str, list_option("--directions", "Directions of the copies.", ",".join(DIRECTIONS))
     ] = ",".join(DIRECTIONS),
     beside: Annotated[
         str | None,
         typer.Option(
             "--beside-kernels",
             metavar="LIST",
-            help="Also measure how much batches slow a kernel, for each of these "
-            "limits on a batch's thread blocks; 0: no limit.",
+            help=(
+                "Also measure how much batches slow a kernel down, with each of these limits on a "
+                "batch's thread blocks. 0 means no limit."
+            ),
         ),
     ] = None,
     repeats: Annotated[

@@ -1,4 +1,4 @@
-"""`interlace bench collective`: compares collectives as planned copies with NCCL's."""
+"""`interlace bench collective`: compares collectives that are planned copies with NCCL's."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def collective_command(
             f"--methods {PLAIN}: plain copies cannot make an {REDUCE}; name another method too"
         )
     if odd and REDUCE in wanted:
-        raise UserError(f"--begin {begin}: blocks of an {REDUCE} have a multiple of 4 bytes")
+        raise UserError(
+            f"--begin {begin}: the blocks of an {REDUCE} must have a multiple of 4 bytes"
+        )
     asked = whole("--gpus", gpus, 2)
     times = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     before = DEFAULT_WARMUP if (given := whole("--warmup", warmup, 1)) is None else given

@@ -1,4 +1,4 @@
-"""`interlace bench copy`: compares copies over several paths with plain copies, on GPUs."""
+"""`interlace bench copy`: compares copies over several paths with plain copies on GPUs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from interlace.study.relay_cost import RelayResults
 
 DEFAULT_LEAST, DEFAULT_MOST = "64K", "256M"
 DEFAULT_FACTOR = 4
-OSU_WINDOW = 64  # default of the OSU micro-benchmarks
+OSU_WINDOW = 64  # the default of the OSU micro-benchmarks
 METHODS_HELP = (
     f"Some of: {','.join(METHODS)}.  [default: {','.join(DEFAULT_METHODS)}, the last one only if "
     "it is installed]"
@@ -67,8 +67,8 @@ def copy_command(
         str | None,
         count_option(
             "--window",
-            "Messages that each pair of GPUs has in flight at a time. Each has its own stream; "
-            "NCCL sends them as one group.",
+            "Messages that each pair of GPUs has in flight at a time. Each message has a stream of "
+            "its own; NCCL sends the messages as one group.",
             1,
         ),
     ] = None,
@@ -83,17 +83,21 @@ def copy_command(
         bool,
         typer.Option(
             "--osu",
-            help="Print latency and bandwidth between two GPUs as the OSU micro-benchmarks do; the "
-            f"window is then {OSU_WINDOW} by default.",
+            help=(
+                "Print latency and bandwidth between two GPUs as the OSU micro-benchmarks do. The "
+                f"default window is then {OSU_WINDOW}."
+            ),
         ),
     ] = False,
     beside_kernels: Annotated[
         bool,
         typer.Option(
             "--beside-kernels",
-            help="Measure only how much relayed copies and kernels slow each other. Messages "
-            "go from the host to GPU 0, and all other GPUs but the last one relay "
-            "them. All GPUs but GPU 0 run a memory-bound kernel.",
+            help=(
+                "Measure only how much relayed copies and kernels slow each other down. Messages "
+                "go from the host to GPU 0. All other GPUs except the last one relay them. All "
+                "GPUs except GPU 0 run a memory-bound kernel."
+            ),
         ),
     ] = False,
     json_file: ResultsFile = None,
@@ -113,13 +117,14 @@ def copy_command(
         with_host = [name for name in (wanted or ()) if has_host(name)]
         if with_host:
             raise UserError(
-                f"--methods {NCCL}: NCCL copies between GPUs, and {', '.join(with_host)} of "
-                "--patterns has the host; name another method too, or patterns without it"
+                f"--methods {NCCL}: NCCL copies between GPUs, but {', '.join(with_host)} of "
+                "--patterns uses the host; name another method too, or only patterns without the "
+                "host"
             )
         wanted = wanted or [name for name in PATTERNS if not has_host(name)]
     if beside_kernels and (osu or any(one is not None for one in (patterns, methods, window))):
         raise UserError(
-            "--beside-kernels has one pattern and one method; leave --patterns, --methods, "
+            "--beside-kernels has only one pattern and one method; leave --patterns, --methods, "
             "--window and --osu out"
         )
     times = whole("--repeats", repeats, 1) or DEFAULT_REPEATS

@@ -34,7 +34,10 @@ def load_command(
     size: Annotated[
         str,
         typer.Option(
-            "--bytes", "-b", metavar="SIZE", help="The largest size of the file; 16G: all layers."
+            "--bytes",
+            "-b",
+            metavar="SIZE",
+            help=("The largest size of the file. With 16G it has all layers."),
         ),
     ] = DEFAULT_BYTES,
     device: Annotated[
@@ -42,7 +45,10 @@ def load_command(
         typer.Option(
             "--device",
             metavar="NAME",
-            help="cpu, cuda:0, or several: a share of the file to each.  [default: a GPU, or cpu]",
+            help=(
+                "cpu, cuda:0, or several GPUs, each of which gets a share of the file.  [default: "
+                "a GPU, or cpu]"
+            ),
         ),
     ] = None,
     folder: Annotated[
@@ -50,21 +56,22 @@ def load_command(
         typer.Option(
             "--folder",
             metavar="DIR",
-            help="The folder for the file.  [default: that of temporary files]",
+            help="The folder for the file.  [default: the folder for temporary files]",
         ),
     ] = None,
     places: Annotated[
         str | None,
         list_option(
-            "--place", f"Where the file is: {', '.join(PLACES)} (on the disk alone)", PLACES[0]
+            "--place", f"Where the file is: {', '.join(PLACES)} (only on the disk)", PLACES[0]
         ),
     ] = None,
     methods: Annotated[
-        str | None, list_option("--methods", f"Loaders, of: {', '.join(BY_NAME)}", "all")
+        str | None,
+        list_option("--methods", f"Loaders to measure, out of: {', '.join(BY_NAME)}", "all"),
     ] = None,
     cores: Annotated[
         str | None,
-        list_option("--cores", "Also measure interlace with this number of cores", "none"),
+        list_option("--cores", "Also measure interlace with this number of cores.", "none"),
     ] = None,
     threads: Annotated[
         str | None,
@@ -99,8 +106,8 @@ def load_command(
     """Compare interlace with all other installed loaders on a transformer's checkpoint.
 
     Each loader runs in a process of its own, and the loaders take turns. The bytes of each loader's
-    first load are verified. A loader that takes three times as long as the fastest one is repeated
-    once.
+    first load are verified. A loader that takes three times as long as the fastest loader is
+    measured only once more.
     """
     most = size_between("--bytes", size, LEAST, MOST)
     request = Request(
@@ -139,7 +146,7 @@ def _ring(slots: str | None, slot: str | None) -> tuple[int, int] | None:
     if count is None and size is None:
         return None
     if count is None or size is None:
-        raise UserError("--slots and --slot go together; give both or neither")
+        raise UserError("--slots and --slot go together; give both options or neither")
     if prod((count, size)) > reading.MOST_RING:
         raise UserError(f"--slots {count} --slot {slot}: give slots of at most 1 TiB in all")
     return count, size
@@ -162,5 +169,5 @@ def _cores(text: str | None) -> tuple[int, ...]:
     most = allowed_cores()
     for count in counts:
         if count is not None and count > most:
-            raise UserError(f"--cores {text}: there are {most} cores")
+            raise UserError(f"--cores {text}: this computer has {most} cores")
     return tuple(count for count in counts if count is not None)

@@ -69,7 +69,7 @@ def overlap_command(
         list_option(
             "--chunks",
             "Chunk sizes to try, for mechanisms that track chunks.",
-            "4K to 256M by factors of 4, those that the mechanism can take",
+            "4K to 256M by factors of 4, as far as the mechanism can use them",
         ),
     ] = None,
     threads: Annotated[
@@ -94,8 +94,7 @@ def overlap_command(
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """Measure how much of a transfer each mechanism hides beside a kernel that takes as long as
-    the transfer."""
+    """Measure how much of a transfer each mechanism hides beside a kernel of the same length."""
     if mechanisms is not None:
         mechanism_names("--mechanisms", mechanisms, measured=True)
     if peers is not None:
@@ -111,7 +110,7 @@ def overlap_command(
     )
     if (
         chunks is not None
-    ):  # every requested configuration has a row; if it is refused, the row has the reason
+    ):  # every requested configuration has a row; the row of a refused configuration has the reason
         tuning = replace(tuning, most_waits=None)
     asked = (
         whole("--epochs", epochs, 1) or DEFAULT_EPOCHS,

@@ -27,7 +27,7 @@ def park_command(
         ),
     ] = DEFAULT_BYTES,
     methods: Annotated[
-        str, typer.Option("--methods", metavar="LIST", help="Separated by commas.")
+        str, typer.Option("--methods", metavar="LIST", help="Methods, separated by commas.")
     ] = ",".join(METHODS),
     repeats: Annotated[
         str | None,
@@ -52,7 +52,7 @@ def park_command(
     """Compare interlace.park with a replica of vLLM's sleep mode and with torch_memory_saver.
 
     The tensors of a transformer leave the GPU and come back. Each method runs in a process of its
-    own; the bytes are verified after the last cycle.
+    own. The bytes are verified after the last cycle.
     """
     most = size_between("--bytes", size, LEAST, MOST)
     count = whole("--repeats", repeats, 1) or DEFAULT_REPEATS

@@ -35,8 +35,10 @@ def simulator_command(
     ] = False,
     json_file: ResultsFile = None,
 ) -> None:
-    """Measure, for each workload, how many accesses and remote transactions the simulator
-    handles in a second of CPU time."""
+    """Measure how many accesses and remote transactions the simulator handles in a CPU second.
+
+    Each workload has a row.
+    """
     runs = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     of_each = whole("--threads", threads, 1) or DEFAULT_THREADS
     if of_each > MOST_THREADS:

@@ -1,5 +1,4 @@
-"""`interlace bench updates`: compares random updates that are sorted into bins with plain
-atomics."""
+"""`interlace bench updates`: compares random updates by bins with random updates by atomics."""
 
 from __future__ import annotations
 
@@ -52,16 +51,19 @@ def updates_command(
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """Compare two ways to update random elements of large tables: sorting the updates into bins,
-    and plain atomics. Also measure the stages of the first way.
+    """Compare two ways to update random elements of large tables: bins and plain atomics.
 
-    The updates are those of HPCC's RandomAccess. After both methods have run the same updates, the
-    table is verified. For tables in host memory, the other ways are stores and atomics over the
-    link, and updates by the host itself.
+    The first way sorts the updates into bins. The command also measures the stages of this way. The
+    updates are those of HPCC's RandomAccess. The table is verified after both methods have run the
+    same updates. For tables in host memory, the other ways are stores and atomics over the link,
+    and updates by the host itself.
     """
     sizes, host_sizes = _sizes("--tables", tables), _sizes("--host-tables", host_tables)
     if not sizes and not host_sizes:
-        raise UserError("--tables none and --host-tables none leave nothing to measure")
+        raise UserError(
+            "--tables none and --host-tables none leave nothing to measure; give sizes to one of "
+            "them"
+        )
     times = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     each = whole("--updates", updates, 1) or DEFAULT_UPDATES
     if json_file is not None:

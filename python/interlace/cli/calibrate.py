@@ -41,15 +41,20 @@ def calibrate_command(
         typer.Option(
             "--save-measured",
             metavar="FILE",
-            help="Save the rows measured on this computer's GPUs in this file, for --measured.",
+            help=(
+                "Save the rows that are measured on this computer's GPUs in this file, for "
+                "--measured."
+            ),
         ),
     ] = None,
     workloads: Annotated[
         bool,
         typer.Option(
             "--workloads",
-            help="Compare the times of whole workloads on one GPU instead of rows. --measured and "
-            "--save-measured then name a file of measured workloads.",
+            help=(
+                "Compare the times of whole workloads on one GPU instead of rows. --measured and "
+                "--save-measured then name files of measured workloads."
+            ),
         ),
     ] = False,
     jobs: Jobs = None,
@@ -71,7 +76,7 @@ def calibrate_command(
     given, reasons, failed = (
         measure_here(rows) if measured is None else (read_measured(measured, known), {}, False)
     )
-    if save_measured is not None:  # write the file before the simulations, which take long
+    if save_measured is not None:  # write the file before the simulations, because they take long
         files.write_all({save_measured: json_text(given)})
     missing = f"not in {measured}"
     with failure_ends():
@@ -84,7 +89,9 @@ def calibrate_command(
 
 def _check_files(measured: Path | None, save_measured: Path | None, json_file: Path | None) -> None:
     if measured is not None and save_measured is not None:
-        raise UserError("--save-measured keeps what is measured here; leave --measured out")
+        raise UserError(
+            "--save-measured keeps the rows that are measured here; leave --measured out"
+        )
     outputs = {"--json": json_file, "--save-measured": save_measured}
     files.check_outputs(outputs, {"--measured": measured})
 
@@ -103,7 +110,8 @@ def _workloads(
             given, reasons = workload_calibration.measure_here(jobs)
         else:
             given, reasons = workload_calibration.read_measured(measured), {}
-        if save_measured is not None:  # write the file before the simulations, which take long
+        # write the file before the simulations, because they take long
+        if save_measured is not None:
             files.write_all({save_measured: json_text(given)})
         results = workload_calibration.compare(machine, given, reasons, jobs)
     texts = {} if json_file is None else {json_file: partial(json_text, results)}

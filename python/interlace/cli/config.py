@@ -58,7 +58,7 @@ def config_command(
         if json_file is not None:
             raise UserError("--json writes the list of variables; leave it out here")
         if prefix and (cflags or libs or kernel_libs or cuda_libs):
-            raise UserError("--prefix prints a folder for cmake; give it alone")
+            raise UserError("--prefix prints a folder for cmake; give it without other options")
         typer.echo(
             cmake_prefix()
             if prefix

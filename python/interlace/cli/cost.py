@@ -35,7 +35,9 @@ def cost_command(
         json_option("what is shown as JSON"),
     ] = None,
 ) -> None:
-    """Print the storage of simulated mechanisms' queues in a GPU, compared with its caches."""
+    """Print how much storage in a GPU the simulated mechanisms' queues need, compared with its
+    caches.
+    """
     if machine is None:
         raise UserError("cost needs a machine: a shipped one by name, or a .toml file")
     asked = whole("--gpus", gpus, 2)

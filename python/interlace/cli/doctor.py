@@ -24,9 +24,9 @@ def doctor_command(
 ) -> None:
     """Say what Interlace can do on this machine, feature by feature, and why some do not work.
 
-    It needs no GPU, and ends after 15 seconds even if a driver hangs. The exit code is 1 if
-    something is broken. A feature is broken if it is installed but does not work. A missing feature
-    is not broken.
+    The command needs no GPU, and ends after 15 seconds even if a driver hangs. The exit code is 1
+    if something is broken. A feature is broken if it is installed but does not work. A missing
+    feature is not broken.
     """
     if json_file is not None:
         check_writable(json_file, "--json")

@@ -13,7 +13,7 @@ from interlace.model.run import RunFailure
 
 @contextlib.contextmanager
 def failure_ends() -> Iterator[None]:
-    """End the command if a run fails, with one sentence on standard error and exit code 1."""
+    """If a run fails, end the command with one sentence on standard error and exit code 1."""
     try:
         yield
     except RunFailure as failure:

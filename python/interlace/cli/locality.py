@@ -40,8 +40,10 @@ def locality_command(
         str,
         typer.Option(
             "--times", metavar="N",
-            help="Factors on the sizes of inputs. 1: the inputs of MGPUSim, and ours for other "
-            "programs; 4: four times as large.",
+            help=(
+                "Factors on the sizes of inputs. 1 gives the inputs of MGPUSim, and our inputs for "
+                "other programs; 4 gives inputs that are four times as large."
+            ),
         ),
     ] = "1",
     pages: Annotated[
@@ -54,16 +56,19 @@ def locality_command(
         ),
     ] = None,
     blocks: Annotated[
-        str, typer.Option("--blocks", metavar="HOW", help="contiguous or round-robin.")
+        str, typer.Option("--blocks", metavar="HOW", help="How blocks are spread over GPUs: "
+                          "contiguous or round-robin.")
     ] = "contiguous",
     mechanism: Annotated[
         str,
         typer.Option(
             "--mechanism", "-m", metavar="LIST",
-            help="How remote loads are handled: direct, page-migration, griffin, bypass, "
-            "fine-grained, coalesced, rdma-cache, dualopt, dualopt-adaptive or dualopt-pages. "
-            "finepack packs stores; dualopt-finepack does both. finepack and dualopt-finepack "
-            "need packets that hold more than a line.",
+            help=(
+                "How remote loads are handled: direct, page-migration, griffin, bypass, "
+                "fine-grained, coalesced, rdma-cache, dualopt, dualopt-adaptive or dualopt-pages. "
+                "finepack packs stores; dualopt-finepack also handles loads as dualopt does. "
+                "finepack and dualopt-finepack need packets that hold more than a line."
+            ),
         ),
     ] = DIRECT,
     jobs: Annotated[
@@ -77,8 +82,10 @@ def locality_command(
         Path | None, json_option("what is shown as JSON")
     ] = None,
 ) -> None:  # fmt: skip
-    """Print how many loads of programs on shared pages are remote, and how much of each line
-    they use."""
+    """Print how many loads of programs on shared pages are remote.
+
+    Also print how much of each line these loads use.
+    """
     wanted = list(dict.fromkeys(programs or unified.PROGRAMS))
     for name in wanted:
         if name not in unified.PROGRAMS:

@@ -28,13 +28,12 @@ from interlace.cli.failures import warn
 READER_LEFT = 141  # 128 + SIGPIPE
 
 
-# Typer's message for an unknown command of a group.
+# the message of typer for an unknown command of a group
 _NO_COMMAND = re.compile(r"No such command '(.*?)'\.")
 
 
 class Command(NamedTuple):
-    """A command: the place of its function or the names of its subcommands, and its line in the
-    list."""
+    """A command: its line in the list, and where its function or its subcommands are."""
 
     module: str
     function: str
@@ -125,7 +124,7 @@ COMMANDS = {
 }
 
 
-# The second word of a command can select another command.
+# These second words select other commands.
 VARIANTS = {
     ("tune", "copy"): Command(
         "interlace.cli.tune_copy",
@@ -141,7 +140,7 @@ VARIANTS = {
 
 
 class _Stopped(Exception):  # noqa: N818
-    """Raised to end a command early, with this exit code."""
+    """This exception ends a command early, with this exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -149,7 +148,7 @@ class _Stopped(Exception):  # noqa: N818
 
 
 def commands() -> dict[str, Command]:
-    """The commands of this installation."""
+    """Return the commands of this installation."""
     return {name: it for name, it in COMMANDS.items() if importlib.util.find_spec(it.module)}
 
 
@@ -178,7 +177,7 @@ def _typer() -> typer.Typer:
 
 
 def _group(functions: Mapping[str, Callable[..., Any]]) -> typer.Typer:
-    """A command with subcommands."""
+    """Return a command with subcommands."""
     group = _typer()
 
     @group.callback(invoke_without_command=True)
@@ -192,7 +191,7 @@ def _group(functions: Mapping[str, Callable[..., Any]]) -> typer.Typer:
 
 
 def _app(wanted: str | None, variant: str | None = None) -> typer.Typer:
-    """The commands. Only the requested command, or its variant, is loaded."""
+    """Return the commands. Load only the requested command, or its variant."""
     app = _typer()
 
     @app.callback(invoke_without_command=True)
@@ -251,7 +250,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _stop(interrupts.INTERRUPTED)
     except Exception as error:
-        if interrupts.seen():  # the error took the place of a KeyboardInterrupt
+        if interrupts.seen():  # the error replaced a KeyboardInterrupt
             return _stop(interrupts.INTERRUPTED)
         if isinstance(error, UserError):
             return _complain(str(error))
@@ -266,8 +265,8 @@ def run(arguments: Sequence[str]) -> int:
         if not hasattr(error, "format_message"):  # errors of typer's parser have this method
             raise
         return _complain(_usage_sentence(error))
-    # Typer's own exit prints nothing. The code can also be that of the program that `interlace run`
-    # ran.
+    # Typer's own exit prints nothing. Its code can also be the code of a program under `interlace
+    # run`.
     if code == interrupts.INTERRUPTED and interrupts.seen():
         return _stop(interrupts.INTERRUPTED)
     return code if isinstance(code, int) else 0
@@ -294,9 +293,9 @@ def _stop(code: int) -> int:
 
 
 def _lost_output(error: OSError) -> OSError | None:
-    """The reason why standard output cannot be written, if `error` is about that.
+    """Return why standard output cannot be written, if `error` says so.
 
-    Typer prints help unbuffered.
+    Typer prints help unbuffered, so such an error can come from anywhere.
     """
     full = error.filename is None and error.errno == errno.ENOSPC
     return _unwritten() or (error if full else None)
@@ -312,9 +311,9 @@ def _unwritten() -> OSError | None:
 
 
 def _leave_output() -> None:
-    """Drop the text that standard output does not take.
+    """Drop the text that standard output does not accept.
 
-    Otherwise Python would report an error at its end.
+    Otherwise Python would report an error when it ends.
     """
     if _unwritten() is not None:
         null = os.open(os.devnull, os.O_WRONLY)
@@ -323,11 +322,10 @@ def _leave_output() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open every closed descriptor from 0 to 2.
+    """Open each closed descriptor from 0 to 2.
 
-    Otherwise the next opened file would get one of these numbers.
-
-    Text that is printed to a closed stream is dropped.
+    Otherwise the next opened file would get one of these numbers. Text that is printed to a closed
+    stream is dropped.
     """
     for number in range(3):
         try:
@@ -341,7 +339,7 @@ def _open_standard_streams() -> None:
 
 
 def main() -> None:
-    """The entry point of the command line."""
+    """Run the command line. This function is the entry point."""
     _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # the locale may lack a character of a file name

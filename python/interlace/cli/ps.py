@@ -16,10 +16,11 @@ def ps_command(
 ) -> None:
     """Say what your processes do on this computer, and what they wait for.
 
-    It lists commands of Interlace, programs under `interlace run`, and groups of regions.
-    For each it says when it began, how many steps are done, when the last step ended, and which
-    process it waits for. Run it in any terminal of the same user. A process that gets SIGQUIT (kill
-    -QUIT, or Ctrl-backslash) prints the same about itself and continues.
+    The command lists commands of Interlace, programs under `interlace run`, and groups of regions.
+    For each process it says when the process began, how many steps are done, when the last step
+    ended, and which process it waits for. Run the command in any terminal of the same user. A
+    process that gets SIGQUIT (kill -QUIT, or Ctrl-backslash) prints the same about itself and
+    continues.
     """
     if json_file is not None:
         check_writable(json_file, "--json")

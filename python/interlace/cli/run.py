@@ -1,6 +1,6 @@
 """`interlace run`: runs an unchanged program.
 
-The program's copies take several paths if that is faster. The program runs in the foreground. The
+The program's copies take several paths if this is faster. The program runs in the foreground. The
 dynamic linker loads libinterlace_preload.so before the program's own libraries.
 """
 
@@ -39,8 +39,10 @@ def run_command(
         bool,
         typer.Option(
             "--report",
-            help="List the places in the program that copy, the time "
-            "that each loses, and what to change there.",
+            help=(
+                "List the places in the program that copy, the time that each place loses, and "
+                "what to change there."
+            ),
         ),
     ] = False,
     timeline_file: Annotated[

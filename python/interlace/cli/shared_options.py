@@ -20,17 +20,17 @@ Results = TypeVar("Results", bound=msgspec.Struct)
 
 
 def list_option(name: str, what: str, default: str) -> Any:
-    """An option that takes a list, such as 2,4,8."""
+    """Return an option that takes a list, such as 2,4,8."""
     return typer.Option(name, metavar="LIST", help=f"{what}  [default: {default}]")
 
 
 def count_option(name: str, what: str, default: int, *short: str) -> Any:
-    """An option that takes one whole number."""
+    """Return an option that takes one whole number."""
     return typer.Option(name, *short, metavar="N", help=f"{what}  [default: {default}]")
 
 
 def json_option(what: str) -> Any:
-    """An option --json, whose help says that it writes `what`."""
+    """Return an option --json, whose help says that it writes `what`."""
     return typer.Option("--json", metavar="FILE", help=f"Write {what}; - is standard output.")
 
 
@@ -52,15 +52,18 @@ Jobs = Annotated[
         "--jobs",
         "-j",
         metavar="N",
-        help="Cores for simulations: one each; more if there are few.  [default: all]",
+        help=(
+            "Cores for simulations. Each simulation uses one core, or more if there are few "
+            "simulations.  [default: all]"
+        ),
     ),
 ]
 
 
 def profile_option(who: str) -> Any:
-    """The option --out: where to write a profile.
+    """Return the option --out, which says where to write a profile.
 
-    `who` names the programs that look for it in the user's folder.
+    `who` names the programs that look for the profile in the user's folder.
     """
     return typer.Option(
         "--out",
@@ -83,7 +86,7 @@ def result_texts(
     html_file: Path | None,
     page: Callable[[Results], str],
 ) -> dict[Path, Callable[[], str]]:
-    """The texts of the files that the options ask for."""
+    """Return the texts of the files that the options ask for."""
     texts: dict[Path, Callable[[], str]] = {}
     if json_file is not None:
         texts[json_file] = partial(json_text, results)

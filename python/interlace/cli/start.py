@@ -1,10 +1,10 @@
-"""The entry point: Ctrl-C ends the command with one line of output, even while modules are loaded.
+"""The entry point. Ctrl-C ends the command with one line, even while modules are being loaded.
 
-This module and its packages import only modules that Python has already loaded, so `main` answers
+This module and its packages import only modules that Python has already loaded. So `main` answers
 Ctrl-C as soon as Python has started. Before that, Python itself prints a traceback. The module
 `signal` would take longer to load than all of this module, because it imports `enum`.
 
-Without the packages that the command line needs, `interlace doctor` still says what is missing.
+If packages that the command line needs are missing, `interlace doctor` still says which.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import _signal  # type: ignore[import-not-found]  # built into Python; `signal` 
 import os
 import sys
 
-INTERRUPTED = 130  # as in interlace.base.interrupts, which takes long to import
+INTERRUPTED = 130  # the same as in interlace.base.interrupts, which takes long to import
 
 
 def _end(number: int, frame: object) -> None:  # noqa: ARG001
@@ -48,5 +48,5 @@ def main() -> None:
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     try:
         command_line()
-    except KeyboardInterrupt:  # Ctrl-C came while the command line did not handle it
+    except KeyboardInterrupt:  # Ctrl-C came while the command line could not handle it
         _end(_signal.SIGINT, None)

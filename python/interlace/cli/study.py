@@ -64,8 +64,11 @@ def study_command(
         bool,
         typer.Option(
             "--share-gpu",
-            help="Real GPUs: let several devices share a GPU if --gpus asks for more "
-            "GPUs than there are. Results are verified as always; times are those of a shared GPU.",
+            help=(
+                "Real GPUs: let several devices share a GPU if --gpus asks for more GPUs than "
+                "there are. Results are verified as always, but the times are those of a shared "
+                "GPU."
+            ),
         ),
     ] = False,
     mechanisms: Annotated[
@@ -73,8 +76,10 @@ def study_command(
         typer.Option(
             "--mechanisms",
             metavar="LIST",
-            help=f"Some of: {','.join(EVERY)}; {TUNED}: the mechanism that the profile "
-            f"picked.  [default: all that can run except {left_out_words()}]",
+            help=(
+                f"Some of: {','.join(EVERY)}; {TUNED} is the mechanism that the profile picked.  "
+                f"[default: all that can run except {left_out_words()}]"
+            ),
         ),
     ] = None,
     split: Annotated[
@@ -126,9 +131,11 @@ def study_command(
         bool,
         typer.Option(
             "--whole",
-            help="Simulated: simulate every iteration. By default, an iteration that "
-            "repeats earlier ones is computed but not simulated. Its "
-            "time is that of the two iterations before it.",
+            help=(
+                "Simulated: simulate every iteration. By default, an iteration that repeats "
+                "earlier iterations is computed but not simulated. It then takes as long as the "
+                "two iterations before it."
+            ),
         ),
     ] = False,
     jobs: Jobs = None,
@@ -137,8 +144,10 @@ def study_command(
         bool,
         typer.Option(
             "--inside",
-            help="Simulated: also print the traffic between GPUs, and how busy "
-            "links and GPUs are. --json FILE has it too.",
+            help=(
+                "Simulated: also print the traffic between GPUs, and how busy links and GPUs are. "
+                "The file of --json has the same data."
+            ),
         ),
     ] = False,
     html_file: Annotated[
@@ -182,8 +191,8 @@ def study_command(
     at_once = simulations_at_a_time(jobs)
     if machine is None and show_inside:
         raise UserError(
-            "--inside is for simulated machines; real GPUs do not show it, so leave it out or name "
-            "a machine with --machine"
+            "--inside is for simulated machines, because real GPUs do not show it; leave it out or "
+            "name a machine with --machine"
         )
     if machine is None and whole_run:
         raise UserError(
@@ -221,7 +230,7 @@ def study_command(
             sharing=asked_gpus[-1] if share_gpu else 0,
         )
     else:
-        # --inside shows the iterations that are simulated.
+        # --inside shows only the iterations that are simulated
         node = SimulatedNode(load_core(), machine, at_once, whole=whole_run or show_inside)
     with failure_ends():
         study, timelines = conduct(chosen, asked_inputs, node, request, at_once, warn)

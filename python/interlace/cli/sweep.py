@@ -28,8 +28,10 @@ def sweep_command(
         typer.Option(
             "--runs",
             metavar="FILE",
-            help="Keep finished runs in this file, and do not repeat the runs that it has.  "
-            "[default: FILE.runs.jsonl in this folder]",
+            help=(
+                "Keep finished runs in this file, and do not repeat runs that the file has.  "
+                "[default: FILE.runs.jsonl in this folder]"
+            ),
         ),
     ] = None,
     jobs: Jobs = None,

@@ -36,8 +36,10 @@ def topo_command(
         typer.Option(
             "--header",
             metavar="FILE.hpp",
-            help="Write a C++ header. Its function, which is named "
-            "after the file, returns the machine.",
+            help=(
+                "Write a C++ header with a function that returns the machine. The function has the "
+                "name of the file."
+            ),
         ),
     ] = None,
     json_file: Annotated[
@@ -47,17 +49,15 @@ def topo_command(
 ) -> None:
     """Draw a described machine, or discover this computer."""
     if measure and machine is not None:
-        raise UserError(
-            "--measure measures the machine that this runs on; leave out the machine's name"
-        )
+        raise UserError("--measure measures this computer; leave out the machine's name")
     if header is not None and not re.fullmatch(r"[a-z_]\w*\.hpp", header.name, re.ASCII):
         raise UserError(
-            f"--header {header}: the name becomes that of a C++ function; give NAME.hpp with a "
+            f"--header {header}: the file's name also names a C++ function; give NAME.hpp with a "
             "NAME of lower-case letters, digits and _"
         )
     check_outputs({"--save": save, "--header": header, "--json": json_file})
     described = None if machine is None else Path(machine)
-    # --save may name the machine's own file.
+    # --save may name the file that the machine was read from
     check_outputs({"--header": header, "--json": json_file}, {"MACHINE": described})
     topology = discover() if machine is None else describe(machine)
     measured = measure_links() if measure else None

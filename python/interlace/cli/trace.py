@@ -41,8 +41,10 @@ MapOption = Annotated[
     typer.Option(
         "--map",
         metavar="FILE",
-        help="For accel-sim and nvbit: a TOML file that says on which GPU "
-        "each address lies (docs/how-to/traces.md).",
+        help=(
+            "For accel-sim and nvbit: a TOML file that says which GPU owns each address "
+            "(docs/how-to/traces.md)."
+        ),
     ),
 ]
 GpusOption = Annotated[
@@ -63,8 +65,10 @@ ComponentOption = Annotated[
     typer.Option(
         "--component",
         metavar="NAME",
-        help="For mgpusim: a part of the names of the components that "
-        f"receive accesses.  [default: {COMPONENT}]",
+        help=(
+            "For mgpusim: only components whose names contain this text receive accesses.  "
+            f"[default: {COMPONENT}]"
+        ),
     ),
 ]
 
@@ -105,7 +109,9 @@ def info(
     foot = []
     if it["file_bytes"]:
         each = it["file_bytes"] / max(1, it["accesses"])
-        foot.append(f"{it['file_bytes']:,} bytes, {each:.1f} an access; every check sum is right.")
+        foot.append(
+            f"{it['file_bytes']:,} bytes, {each:.1f} for each access; every check sum is right."
+        )
     _deliver(partial(print_summary, str(path), it, foot), {"trace": it}, json_file)
 
 
@@ -121,12 +127,12 @@ def convert(
     """Convert a trace of Accel-Sim, NVBit's mem_trace or MGPUSim into a file of Interlace."""
     path = _existing("convert", file)
     if out is None:
-        raise UserError("trace convert needs two files: the one to read and the one to write")
+        raise UserError("trace convert needs two files: the file to read and the file to write")
     files.refuse_stdout(out, "OUT")
     files.check_outputs({"OUT": out, "--json": json_file}, {"IN": path, "--map": map_file})
     core = load_core()
     if is_ours(core, path):
-        raise UserError(f"{path} is a trace of Interlace already")
+        raise UserError(f"{path} is already a trace of Interlace")
     with failure_ends():
         found, lines, seconds = convert_foreign(
             core, path, Foreign(map_file, gpus, format_, component), out
@@ -168,7 +174,7 @@ def replay(
     files.check_outputs({"--json": json_file}, {"FILE": path, "--machine": Path(machine)})
     core = load_core()
     if not is_ours(core, path):
-        raise UserError(f"{path} is not a trace of Interlace; make one of it with trace convert")
+        raise UserError(f"{path} is not a trace of Interlace; convert it with trace convert")
     description = load_machine(machine)
     with failure_ends():
         it = replayed(core, path, description, mechanism)

@@ -1,6 +1,6 @@
 """`interlace tune`: finds a workload's fastest mechanism and parameters by measurement.
 
-The result is a profile. Later studies use it automatically. Every run's result is verified.
+The result is a profile, which later studies use automatically. Every run's result is verified.
 """
 
 from __future__ import annotations
@@ -81,9 +81,11 @@ def tune_command(
         typer.Option(
             "--mechanisms",
             metavar="LIST",
-            help=f"Some of: {','.join(TUNED)}, and simulated {','.join(TUNED_SIMULATED)}; "
-            f"{' and '.join(CONTROLS)} are always measured.  "
-            "[default: all]",
+            help=(
+                f"Some of: {','.join(TUNED)}, and on simulated machines also "
+                f"{','.join(TUNED_SIMULATED)}; {' and '.join(CONTROLS)} are always measured.  "
+                "[default: all]"
+            ),
         ),
     ] = None,
     split: Annotated[
@@ -117,7 +119,9 @@ def tune_command(
     repeats: Annotated[
         str | None,
         count_option(
-            "--repeats", "Real GPUs: samples that each round takes of a candidate.", DEFAULT_REPEATS
+            "--repeats",
+            ("Real GPUs: how many samples a candidate gets in each round."),
+            DEFAULT_REPEATS,
         ),
     ] = None,
     jobs: Jobs = None,
@@ -134,13 +138,14 @@ def tune_command(
 ) -> None:
     """Find a workload's fastest mechanism and parameters, and keep them for later runs.
 
-    Candidates are eliminated step by step, from a coarse grid to a fine one. bulk-copy and split
-    are never eliminated. The faster one is picked unless another candidate beats it. Every result
-    is verified. `interlace tune copy` tunes copies and has options of its own.
+    Candidates are eliminated step by step, from a coarse grid to a fine one. The mechanisms
+    bulk-copy and split are never eliminated. The faster of these two is picked unless another
+    candidate beats it. Every result is verified. `interlace tune copy` tunes copies and has options
+    of its own.
     """
     if explained is not None:
         if workload is not None:
-            raise UserError("--explain prints a profile that is there; leave WORKLOAD out")
+            raise UserError("--explain prints a profile that exists; leave WORKLOAD out")
         explain(profiles.load(explained, "--explain"), explained)
         return
     workload = known_workload("tune", workload)
@@ -174,8 +179,8 @@ def tune_command(
     asked = inputs_of(workload, given_inputs)
     if WORKLOADS[workload].updates_partitions(asked):
         raise UserError(
-            f"{workload} updates a partitioned array, whose mechanisms have nothing that tune "
-            "tries; compare them by interlace study"
+            f"{workload} updates a partitioned array, and tune has nothing to try for such "
+            "mechanisms; compare them with interlace study"
         )
     if out is not None:
         files.check_outputs({"--out": out}, asked.files())

@@ -25,7 +25,7 @@ def tune_blocks_command(
         profile_option("batches"),
     ] = None,
 ) -> None:
-    """Measure the ways to move batches of blocks on GPU 0, and save them for all later batches.
+    """Measure the ways to move batches of blocks on GPU 0, and save the result for later batches.
 
     The ways are one kernel, one batch call of the driver, and plain copies. A later batch takes the
     way with the shortest predicted time. Without a profile, the predictions come from measurements

@@ -40,7 +40,9 @@ def tune_copy_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Samples of a candidate in a round.", DEFAULT_REPEATS, "-n"),
+        count_option(
+            "--repeats", "How many samples a candidate gets in each round.", DEFAULT_REPEATS, "-n"
+        ),
     ] = None,
     warmup: Annotated[
         str | None,
@@ -53,9 +55,9 @@ def tune_copy_command(
 ) -> None:
     """Measure the fastest way to copy on this machine, and save it for all later copies.
 
-    For each direction and size, it measures one plain copy and copies over several paths: through
-    other GPUs, the host or both, by streams and by graphs, with several numbers of chunks. All
-    bytes are verified. If you leave a direction out, later copies in it are plain copies.
+    For each direction and size, the command measures one plain copy and copies over several paths:
+    through other GPUs, the host or both, on streams and in graphs, with several numbers of chunks.
+    All bytes are verified. Later copies in a direction that you leave out are plain copies.
     """
     wanted = names_of("--directions", directions, tuple(PAIRS), "direction")
     sizes = sizes_between(begin, end, factor, DEFAULT_FACTOR)

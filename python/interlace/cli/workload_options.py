@@ -1,4 +1,4 @@
-"""The options of workloads. They are the same for every command that runs a workload."""
+"""The options of workloads. All commands that run workloads have the same options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interlace.workloads import WORKLOADS, options_of_all
 from interlace.workloads.options import Taken, option_of
 
 # Commands receive this function instead of the options. It returns the options that the user gave,
-# keyed by field name. It raises UserError for a value that is not a number.
+# by field name. It raises UserError if a value is not a number.
 ReadInputs = Callable[[], Mapping[str, Any]]
 
 
@@ -50,7 +50,7 @@ def _read(values: Mapping[str, Any]) -> dict[str, Any]:
 def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
     """Replace a command's parameter `inputs` by the options of all workloads.
 
-    The command receives a ReadInputs, so it can check other options first.
+    The command receives a ReadInputs, so that it can check other options first.
     """
     options = {name: _parameter(name, taken) for name, taken in options_of_all().items()}
     hints = get_type_hints(command, include_extras=True)

@@ -1,4 +1,4 @@
-"""The inside of a simulated run: traffic between GPUs, use of links and activity of GPUs."""
+"""What happens inside a simulated run: traffic between GPUs, use of links, and activity of GPUs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import msgspec
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """All messages from one GPU to another. The simulator routes a message as a whole."""
+    """All messages from one GPU to another. A message is a unit that the simulator routes as a
+    whole.
+    """
 
     source: int = msgspec.field(name="from")
     to: int
@@ -17,12 +19,14 @@ class Pair(msgspec.Struct, frozen=True):
     packets: int
     payload_bytes: int
     protocol_bytes: int
-    mean_latency_s: float  # time from the request for the first link to the delivery
+    mean_latency_s: float  # from the request for the first link to the delivery
     max_latency_s: float
 
 
 class LinkUse(msgspec.Struct, frozen=True):
-    """One direction of a link with traffic, and the share of each time bin in which it was busy."""
+    """One direction of a link with traffic. It has the fraction of each time bin in which it was
+    busy.
+    """
 
     source: str = msgspec.field(name="from")
     to: str
@@ -33,13 +37,15 @@ class LinkUse(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The names of both ends."""
+        """Return the names of both ends."""
         return f"{self.source} -> {self.to}"
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """A GPU's activity: the shares that it used of the time, of its issue slots and of its
-    memory bandwidth."""
+    """The activity of a GPU.
+
+    The values are the used fractions of the time, of its issue slots and of its memory bandwidth.
+    """
 
     kernel: float
     copy: float
@@ -50,7 +56,7 @@ class Activity(msgspec.Struct, frozen=True):
 
 
 class Inside(msgspec.Struct, frozen=True):
-    """A whole run: its pairs of GPUs, its links in time bins, and its GPUs."""
+    """The inside of a whole run: its pairs of GPUs, its links by time bin, and its GPUs."""
 
     time_s: float
     bin_s: float
@@ -77,7 +83,9 @@ def inside_of(observed: dict[str, Any]) -> Inside:
 
 
 def matrix(inside: Inside, value: Callable[[Pair], float]) -> list[list[float | None]]:
-    """A value for each pair of GPUs, as [from][to]. None if the pair sent nothing."""
+    """Return a value for each pair of GPUs, as [from][to]. None means that the pair sent
+    nothing.
+    """
     count = len(inside.gpus)
     found: list[list[float | None]] = [[None] * count for _ in range(count)]
     for pair in inside.pairs:

@@ -1,9 +1,9 @@
-"""Computes the shortest possible time of a run's kernels: their bytes divided by the rate of the
-memory, or their operations divided by the rate of operations.
+"""Computes the shortest possible time of a run's kernels.
 
-The reference node counts the bytes and operations of each launch. A measurement on the GPU gives
-the rates of its memory and multiprocessors. No kernel can be faster, whatever the order of its
-accesses, unless data of an earlier launch is still in the L2.
+This time is the kernels' bytes divided by the rate of the memory, or their operations divided by
+the rate of operations. The reference node counts the bytes and operations of each launch. A
+measurement on the GPU gives the rates of its memory and multiprocessors. No kernel can be faster,
+in whatever order it accesses memory, unless data of an earlier launch is still in the L2.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ TOGETHER = "together"
 class Rates(msgspec.Struct, frozen=True):
     """The measured rates of a GPU. An operation is an instruction of one lane."""
 
-    read_bytes_per_s: float  # rate of reads from the GPU's own memory
+    read_bytes_per_s: float  # bytes a second that kernels read from the GPU's own memory
     write_bytes_per_s: float
     fp32_per_s: float
     fp64_per_s: float
     integer_per_s: float
-    together_per_s: float  # rate of operations of mixed kinds
+    together_per_s: float  # operations a second if all kinds are mixed
     cache_bytes: int  # size of the L2
 
 
 class Work(NamedTuple):
     """The bytes and operations of launches.
 
-    Bytes count only launches that touch more bytes than the L2 holds. Memory does not limit other
-    launches, because all their data may be in the L2.
+    Only launches that touch more bytes than the L2 holds count in the bytes. Memory does not limit
+    the other launches, because the L2 may hold all their data.
     """
 
     launches: int = 0
-    cached_launches: int = 0  # number of launches that touch no more bytes than the L2 holds
+    cached_launches: int = 0  # the number of launches that touch no more bytes than the L2 holds
     loaded_bytes: int = 0
     stored_bytes: int = 0
     fp32: int = 0
@@ -47,12 +47,13 @@ class Work(NamedTuple):
     special: int = 0
 
     def plus(self, other: Work) -> Work:
-        """The sum of this work and another."""
+        """Return the sum of this work and other work."""
         return Work(*(a + b for a, b in zip(self, other, strict=True)))
 
     def after(self, earlier: Work, more: int) -> Work:
-        """Return the work of a run that repeats the part after `earlier` this number of times
-        more."""
+        """Return the work of a longer run, which repeats the part after `earlier` this many times
+        more.
+        """
         return Work(*(b + more * (b - a) for a, b in zip(earlier, self, strict=True)))
 
     def memory_s(self, rates: Rates) -> float:
@@ -61,10 +62,11 @@ class Work(NamedTuple):
         return read + self.stored_bytes / rates.write_bytes_per_s
 
     def operations_s(self, rates: Rates) -> tuple[float, str]:
-        """The seconds that the operations need, and the kind that limits them, or TOGETHER.
+        """Return the seconds that the operations need, and the kind of operations that limits them.
 
-        Each kind of operation has its own units, and all kinds share the issue slots. Special
-        operations use units whose rates differ, so they count only for the issue slots.
+        Each kind of operation has its own units, and all kinds share the issue slots. The result is
+        TOGETHER if the issue slots limit the operations. Special operations use units with
+        different rates, so they count only for the issue slots.
         """
         every = self.fp32 + self.fp64 + self.integer + self.special
         needs = {
@@ -77,11 +79,13 @@ class Work(NamedTuple):
         return needs[kind], kind
 
 
-Works = Mapping[str, Work]  # the key is the name of a kernel or of a library call
+Works = Mapping[str, Work]  # from the name of a kernel or of a library call to its work
 
 
 def work_of(launches: Iterable[Mapping[str, Any]], cache_bytes: int) -> dict[str, Work]:
-    """The work of each kernel over all launches and devices, as the compiled module counted it."""
+    """Return the work of each kernel over all launches and devices, from the compiled module's
+    counts.
+    """
     found: dict[str, Work] = {}
     for one in launches:
         cached = one["touched_bytes"] <= cache_bytes
@@ -93,7 +97,7 @@ def work_of(launches: Iterable[Mapping[str, Any]], cache_bytes: int) -> dict[str
 
 
 class KernelLimit(msgspec.Struct, frozen=True):
-    """The bytes and operations of all launches of a kernel, or all calls of a library."""
+    """The bytes and operations of all launches of one kernel, or of all calls of one library."""
 
     name: str
     launches: int
@@ -103,27 +107,29 @@ class KernelLimit(msgspec.Struct, frozen=True):
     operations: dict[str, int]
     memory_s: float
     operations_s: float
-    by: str  # the limit of the kernel: MEMORY, a kind of operations, or TOGETHER
+    by: str  # what limits the kernel: MEMORY, a kind of operations, or TOGETHER
 
     @property
     def time_s(self) -> float:
-        """The longer of the two times."""
+        """Return the longer of the two times."""
         return max(self.memory_s, self.operations_s)
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """The shortest possible time of a run's kernels on one GPU, and that time as a share of the
-    run's time."""
+    """The shortest possible time of a run's kernels on one GPU.
 
-    time_s: float  # the longer of a kernel's two times, summed over kernels
-    reached: float  # time_s as a part of the run's time
+    It also has this time as a fraction of the run's time.
+    """
+
+    time_s: float  # the sum over all kernels of the longer of a kernel's two times
+    reached: float  # time_s as a fraction of the run's time
     memory_s: float
     operations_s: float
     kernels: list[KernelLimit]
 
     @property
     def by(self) -> str:
-        """The limit that most of the time comes from."""
+        """Return the limit that causes most of the time."""
         needs: dict[str, float] = {}
         for kernel in self.kernels:
             needs[kernel.by] = needs.get(kernel.by, 0.0) + kernel.time_s
@@ -131,7 +137,7 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 def limit_of(works: Works, rates: Rates, time_s: float) -> Limit | None:
-    """The limit of a run that takes this time. None for a run without kernels."""
+    """Return the limit of a run that takes this time, or None for a run without kernels."""
     kernels = []
     for name, work in works.items():
         memory = work.memory_s(rates)
@@ -162,11 +168,11 @@ def limit_of(works: Works, rates: Rates, time_s: float) -> Limit | None:
 
 
 def exchange_memory_s(works: Works, gpus: int, received_bytes: float, rates: Rates) -> float:
-    """Return the least seconds that a GPU's memory needs if all GPUs move the same number of bytes.
+    """Return the seconds that a GPU's memory needs at least in an exchange.
 
-    The function counts the bytes of the GPU's kernels, and the bytes that the GPU receives and
-    stores. It leaves out sent bytes, because they may come from the L2. The time is 0 if all data
-    that the launches touch fits in the L2.
+    All GPUs are assumed to move the same number of bytes. The function counts the bytes of the
+    GPU's kernels, and the bytes that the GPU receives and stores. It leaves out sent bytes, because
+    they may come from the L2. The time is 0 if the L2 holds all data that the launches touch.
     """
     if all(work.cached_launches == work.launches for work in works.values()):
         return 0.0

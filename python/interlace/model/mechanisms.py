@@ -1,4 +1,6 @@
-"""The mechanisms by which stores reach other GPUs, and the configurations to try for each."""
+"""The mechanisms that bring stores to other GPUs, and the configurations to try for each
+mechanism.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ ROW_OF = {row.name: row for row in ROWS}
 
 
 def _those(wanted: Callable[[Mechanism], bool]) -> tuple[str, ...]:
-    """The names of the matching rows, in the order of the table."""
+    """Return the names of the matching rows, in the order of the table."""
     return tuple(row.name for row in ROWS if wanted(row))
 
 
@@ -34,26 +36,28 @@ PEERS = _those(lambda row: row.peer)
 MECHANISMS = _those(lambda row: row.not_on_sim is None)  # mechanisms that run on simulated machines
 MEASURED = _those(lambda row: row.not_on_cuda is None)  # mechanisms that run on real GPUs
 SIMULATED = _those(lambda row: row.not_on_cuda is not None)  # mechanisms that run on no real GPU
-# The mechanisms of a study by default.
+# The default mechanisms of a study.
 DEFAULTS = _those(lambda row: row.by_default and not row.peer and not row.packs_updates)
-# The mechanisms that partitioned arrays have, and those of a study by default.
+# The mechanisms that partitioned arrays have. UPDATE_DEFAULTS are the default mechanisms of their
+# studies.
 OF_UPDATES = _those(
     lambda row: row.updates_owner or row.updates_partials or row.packs_updates or row.moves_packets
 )
 UPDATE_DEFAULTS = _those(lambda row: row.by_default and not row.peer and row.name in OF_UPDATES)
-# Mechanisms that combine contributions. Under these, an update must not replace the old value.
+# Mechanisms that combine contributions. With these mechanisms, an update must not replace the old
+# value.
 COMBINING = _those(lambda row: row.updates_partials)
 ONLY_UPDATES = _those(lambda row: row.packs_updates)  # mechanisms that regions do not have
 QUEUED = _those(lambda row: row.queues_stores)  # mechanisms with a queue of remote stores
 TRACKED = _those(lambda row: row.tracks_chunks)
-# On real GPUs these mechanisms' copies start after the kernels end, so both times are known.
+# On real GPUs the copies of these mechanisms start after the kernels end, so both times are known.
 BEHIND_KERNELS = _those(lambda row: row.copies_after_kernels)
 TUNED = _those(lambda row: row.tuned and row.not_on_cuda is None)
 TUNED_SIMULATED = _those(lambda row: row.tuned and row.not_on_cuda is not None)
 CONTROLS = _those(lambda row: row.control)
 OF_REGIONS = _those(lambda row: row.of_regions)
-# Mechanisms that the stores of a recorded trace can use, and mechanisms under which a trace is
-# recorded.
+# REPLAYED: mechanisms that can replay the stores of a recorded trace. RECORDED: mechanisms with
+# which a run can be recorded.
 REPLAYED = _those(lambda row: row.stores_to_readers)
 RECORDED = _those(
     lambda row: (
@@ -64,34 +68,34 @@ RECORDED = _those(
     )
 )
 
-# A suffix of the name of a mechanism that tracks chunks. A run with this suffix does everything but
-# the transfers. It shows what tracking and starting transfers cost, not a reachable speedup.
+# The suffix of a mechanism's name in a run without transfers. Such a run does everything else. It
+# shows the cost of tracking chunks and of starting transfers, not a speedup that can be reached.
 WITHOUT_TRANSFERS = "-without-transfers"
 
 NOT_AVAILABLE = ": not available: "  # text between the name of a library and the reason
 
-# The collectives of NCCL to try: for data that all GPUs receive, and for data that only some
-# receive.
+# The collectives of NCCL to try. The first list is for data that all GPUs receive, the second for
+# data that only some GPUs receive.
 COLLECTIVES = COLLECTIVE.tried
 RANGE_COLLECTIVES = ("send-receive",)
 # The collectives to try if one GPU owns all data. An all-gather would pad the parts of all other
 # GPUs.
 OWNER_COLLECTIVES = ("broadcast", "send-receive")
 
-BULK = AGENT_COPY.names[1]  # the way in which bulk_threads copy
+BULK = AGENT_COPY.names[1]  # how the threads of bulk_threads copy
 
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
-ELEMENT_BYTES = 4  # the size of float32, the type of every region of a workload
+ELEMENT_BYTES = 4  # the size of a float32, which is the type of every region of a workload
 
-# The real node refuses to wait for more than 256 chunks of a part. This number is lower, because a
-# part begins and ends with smaller chunks and so has a few chunks more.
+# The real node refuses to wait for more than 256 chunks of a part. This limit is lower, because a
+# part begins and ends with smaller chunks and so has a few more chunks.
 MOST_WAITS = 250
 
 
 def size_text(size: int) -> str:
-    """A number of bytes in the largest binary unit in which it is a whole number."""
+    """Return a number of bytes in the largest binary unit that gives a whole number."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if size >= unit and size % unit == 0:
             return f"{size // unit} {name}"
@@ -99,18 +103,22 @@ def size_text(size: int) -> str:
 
 
 def short_size(size: int) -> str:
-    """A number of bytes in the form of options, with the unit's first letter: 256K."""
+    """Return a number of bytes in the form of options: the number and the unit's first letter, as
+    in 256K.
+    """
     return size_text(size).replace(" ", "").removesuffix("B").removesuffix("i")
 
 
 def powers_tried(parameter: Parameter) -> tuple[int, ...]:
-    """The powers of 2 that a search tries."""
+    """Return the powers of 2 that a search tries."""
     first, last = parameter.tried
     return tuple(1 << k for k in range(first.bit_length() - 1, last.bit_length()))
 
 
 def left_out_words() -> str:
-    """The mechanisms that a study runs only if the user names them, for the help text."""
+    """Return the mechanisms that a study runs only if the user names them, as part of the help
+    text.
+    """
     rows = [row for row in ROWS if not row.by_default]
     plain = ", ".join(row.name for row in rows if row.only_if_named is None)
     reasons = (f"{row.name}, which {row.only_if_named}" for row in rows if row.only_if_named)
@@ -123,29 +131,29 @@ class Config(NamedTuple):
     ranges: int | None = None
     chunk_bytes: int | None = None
     agent_threads: int | None = None
-    variant: str | None = None  # one of the mechanism's named options
-    bulk_threads: int | None = None  # replaces agent_threads for agents that copy in bulk
+    variant: str | None = None  # one of the names that the mechanism offers
+    bulk_threads: int | None = None  # replaces agent_threads if the agents copy in bulk
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Config:
-        """The configuration that a row's fields describe."""
+        """Return the configuration that the fields of a row describe."""
         return cls(*(fields.get(name) for name in cls._fields))
 
     def given(self) -> dict[str, int | str]:
-        """The values of the parameters that the mechanism has, by name."""
+        """Return the values of the parameters that the mechanism has, by name."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     def arguments(self) -> tuple[int, int, int, str]:
-        """The arguments for compiled modules.
+        """Return the arguments for compiled modules.
 
-        Parameters that the mechanism lacks get valid values, too.
+        Parameters that the mechanism lacks also get valid values.
         """
         threads = self.bulk_threads or self.agent_threads or 32
         copy = BULK if self.bulk_threads is not None else ""
         return self.ranges or 1, self.chunk_bytes or MIB, threads, self.variant or copy
 
     def words(self, *, short: bool = False) -> str:
-        """The text for people. Empty if there are no parameters."""
+        """Return the configuration in words. The text is empty if there are no parameters."""
         found = []
         if self.ranges is not None:
             found.append(f"{self.ranges} ranges")
@@ -161,7 +169,7 @@ class Config(NamedTuple):
 
 
 def label(mechanism: str, config: Config, *, short: bool = False) -> str:
-    """A mechanism's name with its configuration."""
+    """Return a mechanism's name with its configuration."""
     words = config.words(short=short)
     return f"{mechanism} ({words})" if words else mechanism
 
@@ -173,15 +181,17 @@ class Tuning:
     ranges: tuple[int, ...]
     chunks: tuple[int, ...]
     threads: tuple[int, ...]
-    # The least chunk size for `copy-engine`, which pays for each wait. Smaller sizes are tried only
-    # if no larger size fits.
+    # The smallest chunk size for `copy-engine`, which pays for each wait. Smaller sizes are tried
+    # only if no larger size fits.
     least_copied: int = 256 * KIB
     most_waits: int | None = MOST_WAITS
     collectives: tuple[str, ...] = COLLECTIVES
-    bulk_agents: bool = False  # whether agents of `polling` also copy in bulk
+    bulk_agents: bool = False  # whether to try agents of `polling` that copy in bulk, too
 
     def space(self, mechanisms: Sequence[str], part_bytes: int, peers: int = 1) -> Any:
-        """The candidates for the compiled search, given the bytes of the largest part."""
+        """Return the candidates for the compiled search. `part_bytes` is the size of the largest
+        part.
+        """
         from interlace.base.native import load_core
 
         return load_core().tune_space(
@@ -198,7 +208,7 @@ class Tuning:
         )
 
     def configs(self, mechanism: str, part_bytes: int) -> list[Config]:
-        """The configurations to try, given the bytes of a device's largest part."""
+        """Return the configurations to try. `part_bytes` is the size of a device's largest part."""
         if mechanism == NCCL:
             return [Config(variant=name) for name in self.collectives]
         variants = ROW_OF[mechanism].variants

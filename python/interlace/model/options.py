@@ -1,4 +1,4 @@
-"""Values of command-line options. A wrong value raises UserError with one sentence."""
+"""Parses the values of command-line options. A wrong value raises UserError with one sentence."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def number(option: str, text: str | None) -> float | None:
 
 
 def _digits(text: str) -> list[int] | None:
-    """The numbers of a list. None if an element is not a whole number."""
+    """Return the numbers of a list, or None if an element is not a whole number."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and len(word) <= 9 for word in words):
         return None
@@ -53,7 +53,7 @@ def _digits(text: str) -> list[int] | None:
 
 
 def whole_numbers(option: str, text: str, what: str) -> list[int]:
-    """The numbers of a list such as 1,2,4, in ascending order, each once."""
+    """Return the numbers of a list such as 1,2,4 in ascending order, without repetitions."""
     found = _digits(text)
     if found is None:
         raise UserError(
@@ -66,13 +66,13 @@ def whole_numbers(option: str, text: str, what: str) -> list[int]:
 
 
 def size(text: str) -> int | None:
-    """The bytes of a size such as 256K. None if the text is not a size."""
+    """Return the bytes of a size such as 256K, or None if the text is not a size."""
     found = _SIZE.fullmatch(text.strip().upper())
     return int(found[1]) * _UNITS[found[2]] if found else None
 
 
 def byte_count(option: str, text: str) -> int:
-    """The bytes of a size: a whole number, or a number with a unit such as 256M."""
+    """Return the bytes of a size, which is a whole number or a number with a unit such as 256M."""
     found = size(text)
     if found is None and text.isascii() and text.isdigit() and len(text) <= 15:
         found = int(text)
@@ -84,7 +84,7 @@ def byte_count(option: str, text: str) -> int:
 
 
 def size_between(option: str, text: str, least: str, most: str) -> int:
-    """The bytes of one size such as 256M."""
+    """Return the bytes of one size such as 256M."""
     found = size(text)
     if found is None or not (size(least) or 0) <= found <= (size(most) or 0):
         raise UserError(f"{option} {text!r}: give a size from {least} to {most}, such as 256M")
@@ -92,7 +92,9 @@ def size_between(option: str, text: str, least: str, most: str) -> int:
 
 
 def chunk_sizes(option: str, text: str) -> tuple[int, ...]:
-    """The bytes of a list of sizes such as 64K,1M, in ascending order, each once."""
+    """Return the bytes of a list of sizes such as 64K,1M in ascending order, without
+    repetitions.
+    """
     found = {size(word) or 0 for word in text.split(",")}
     least, most = CHUNK_BYTES.commands
     if not all(least <= chunk <= most for chunk in found):
@@ -104,7 +106,7 @@ def chunk_sizes(option: str, text: str) -> tuple[int, ...]:
 
 
 def agent_threads(option: str, text: str) -> tuple[int, ...]:
-    """The numbers of a list such as 4096,16384, in ascending order, each once."""
+    """Return the numbers of a list such as 4096,16384 in ascending order, without repetitions."""
     found = _digits(text)
     warp, least, most = AGENT_THREADS.multiple, AGENT_THREADS.least, AGENT_THREADS.most
     if found is None or not all(n % warp == 0 and least <= n <= most for n in found):
@@ -118,7 +120,7 @@ def agent_threads(option: str, text: str) -> tuple[int, ...]:
 def refuse_simulated(option: str, names: Sequence[str], *, bound: bool) -> None:
     """Raise UserError for mechanisms that no real GPU runs.
 
-    `bound` allows the mechanism that is only a bound, because it is derived and does not run.
+    `bound` allows the bound. Real GPUs do not run it, but it is derived.
     """
     for name in names:
         if name in SIMULATED and not (bound and name == BOUND):
@@ -136,10 +138,10 @@ def mechanism_names(
     simulated: bool = False,
     more: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
-    """The names in a list such as bulk-copy,inline, in the order of EVERY and of `more`.
+    """Return the names in a list such as bulk-copy,inline, in the order of EVERY and of `more`.
 
-    With `measured`, only mechanisms of real GPUs; with `simulated`, only mechanisms of the
-    simulator.
+    `measured` allows only mechanisms that real GPUs run. `simulated` allows only mechanisms that
+    the simulator runs.
     """
     names = {word.strip() for word in text.split(",")}
     known = (*EVERY, *more)
@@ -160,7 +162,7 @@ MOST_BYTES = 16 << 30
 
 
 def names_of(option: str, text: str, known: Sequence[str], kind: str) -> list[str]:
-    """The names in a list, in the order of the known names."""
+    """Return the names in a list, in the order of the known names."""
     wanted = [word.strip() for word in text.split(",")]
     for word in wanted:
         if word not in known:
@@ -171,7 +173,7 @@ def names_of(option: str, text: str, known: Sequence[str], kind: str) -> list[st
 
 
 def sizes_between(least: str, most: str, factor: str | None, standard: int) -> list[int]:
-    """The sizes that --begin, --end and --factor give."""
+    """Return the sizes that --begin, --end and --factor give."""
     first, last = byte_count("--begin", least), byte_count("--end", most)
     step = whole("--factor", factor, 2) or standard
     if last > MOST_BYTES:

@@ -1,4 +1,4 @@
-"""The results of a study: its rows, and the file that holds them."""
+"""The results of a study: its rows, and the file that has them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from interlace.model.limits import Limit
 from interlace.model.mechanisms import Config, label
 from interlace.model.run import Event
 
-FORMAT = 1  # the version of the format of results files
-BENCHMARK_FORMAT = 1  # the version of the format of benchmark files
+FORMAT = 1  # the format version of results files
+BENCHMARK_FORMAT = 1  # the format version of benchmark files
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The head of a results file: its format, and its command, version, commit and date."""
+    """The head of a results file: format, command, version, commit and date."""
 
     format: int
     command: str
@@ -37,7 +37,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class WireRow(msgspec.Struct, frozen=True):
-    """Bytes on the wires of all devices in all iterations; None if unknown."""
+    """Bytes on the wires of all devices in all iterations. None means unknown."""
 
     useful: int | None
     protocol: int | None
@@ -45,36 +45,36 @@ class WireRow(msgspec.Struct, frozen=True):
 
 
 class Stores(msgspec.Struct, frozen=True):
-    """Stores of kernels to other devices, counted as kernels make them and as packets."""
+    """Stores of kernels to other devices, counted as stores of kernels and as packets."""
 
-    stores: int  # stores that inline sends as one packet each
+    stores: int  # stores as inline sends them, one packet for each
     bytes: int
-    sizes: list[int]  # number of stores of 1, 2 to 3, 4 to 7, ... 128 bytes
+    sizes: list[int]  # the numbers of stores of 1, 2 to 3, 4 to 7, ... 128 bytes
     packets: int
     wire_bytes: int
-    overwritten_bytes: int  # bytes that were stored again before they were sent
+    overwritten_bytes: int  # bytes that a later store overwrote before they were sent
     flushes: int
     subpackets: int
     subheader_bytes: int
-    reasons: dict[str, int]  # number of flushes for each reason
+    reasons: dict[str, int]  # the number of flushes for each reason
 
 
 class Sim(msgspec.Struct, frozen=True):
-    """The cost of a simulated row for the host: CPU seconds and MB (1e6 B) of its own process."""
+    """The host's cost of a simulated row: CPU seconds, and MB (1e6 B) of the row's own process."""
 
-    accesses: int  # pairs of a warp's instruction and a line
+    accesses: int  # pairs of a warp's instruction and a cache line
     remote_transactions: int
     cpu_s: float
     peak_rss_mb: float
-    stores: Stores | None = None  # None: kernels made no remote loads
-    # Iterations that were simulated. The others repeat the last two, and ran for their results.
-    # Unset: all were.
+    stores: Stores | None = None  # None if kernels made no remote loads
+    # How many iterations were simulated. The other iterations repeat the last two, and ran only for
+    # their results. It is unset if all iterations were simulated.
     timed_iterations: int | UnsetType = UNSET
     inside: Inside | UnsetType = UNSET
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """A measured row's repeats. NVLink counters are per run, and null if there is no NVML."""
+    """The repeats of a measured row. NVLink counters are per run, and null without NVML."""
 
     times_s: list[float]
     copy_s: float
@@ -83,7 +83,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class StudyRow(msgspec.Struct, frozen=True):
-    """A row of a study. Times are those of the whole run with all iterations."""
+    """A row of a study. Times cover the whole run with all iterations."""
 
     workload: str
     data: str
@@ -109,36 +109,37 @@ class StudyRow(msgspec.Struct, frozen=True):
 
     @property
     def short_label(self) -> str:
-        """The mechanism with its configuration, for a table."""
+        """Return the mechanism with its configuration, for a table."""
         return label(self.mechanism, Config.of(self.config), short=True)
 
     @property
     def inside(self) -> Inside | None:
-        """The inside of the run. None if it is not known."""
+        """Return the inside of the run, or None if it is not known."""
         return self.sim.inside or None if self.sim else None
 
 
 class Study(Head, frozen=True):
-    """A file of results."""
+    """The content of a study's results file."""
 
     driver: str | None
     machine: dict[str, Any]
     data: dict[str, Any]
     notes: list[str]
     rows: list[StudyRow]
-    candidates: list[StudyRow]  # configurations that were slower than the one in their row
+    # configurations that were slower than the configuration in their row
+    candidates: list[StudyRow]
 
 
 class Timelines(msgspec.Struct, frozen=True):
     """The first epochs of each row that has the most GPUs."""
 
     gpus: int
-    # A mechanism with its configuration, and its events from 0 s on.
+    # a mechanism with its configuration, and its events from 0 s on
     rows: list[tuple[str, list[Event]]]
 
 
 def without_inside(study: Study) -> Study:
-    """The study without the insides of its runs, which are long."""
+    """Return the study without the insides of its runs, which are long."""
 
     def short(row: StudyRow) -> StudyRow:
         if not row.sim:
@@ -153,7 +154,7 @@ def without_inside(study: Study) -> Study:
 
 
 class BenchmarkHead(msgspec.Struct):
-    """The head of a benchmark's results file, which also has the benchmark's name."""
+    """The head of a benchmark's results file. It also has the benchmark's name."""
 
     format: int
     benchmark: str
@@ -164,19 +165,19 @@ class BenchmarkHead(msgspec.Struct):
 
 
 class BenchmarkFile(BenchmarkHead):
-    """The head of a benchmark's results file, which also has the benchmark's name."""
+    """The head of a benchmark's results file. It also has the benchmark's name."""
 
     driver: str | None
     machine: dict[str, Any]
 
 
 def json_text(document: msgspec.Struct | Mapping[str, Any]) -> str:
-    """The file of results."""
+    """Return the text of the results file."""
     return json.dumps(msgspec.to_builtins(document), indent=2, allow_nan=False) + "\n"
 
 
 def provenance() -> dict[str, Any]:
-    """The origin of a results file: command, version, commit, date."""
+    """Return the origin of a results file: command, version, commit and date."""
     return {
         "command": shlex.join(["interlace", *sys.argv[1:]]),
         "version": version(),
@@ -186,7 +187,7 @@ def provenance() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Return the commit of this package's checkout, with -dirty if files were changed.
+    """Return the commit of this package's checkout, with -dirty if files have changed.
 
     A copy of a checkout has no git repository. INTERLACE_COMMIT names the commit of such a copy.
     """
@@ -206,7 +207,7 @@ def commit() -> str | None:
         return done.stdout.strip() if done.returncode == 0 else None
 
     top = ask("rev-parse", "--show-toplevel")
-    # An installed package may be inside another project's checkout.
+    # an installed package may lie inside the checkout of another project
     if not top or not (Path(top) / "python" / "interlace" / "model" / "results.py").is_file():
         return stated
     found = ask("rev-parse", "HEAD")

@@ -31,11 +31,11 @@ class Case(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The mechanism with its configuration."""
+        """Return the mechanism with its configuration."""
         return label(self.mechanism, self.config)
 
     def without_transfers(self) -> Case:
-        """The same run without its transfers."""
+        """Return the same case without its transfers."""
         return self._replace(mechanism=self.mechanism + WITHOUT_TRANSFERS)
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """Bytes on the wires of all devices in the whole run. None if unknown."""
+    """Bytes on the wires of all devices in the whole run. None means unknown."""
 
     useful: int | None = None
     protocol: int | None = None
@@ -54,12 +54,13 @@ class Counted(NamedTuple):
     """The reference node's counts of a run: its wire bytes and the work of its kernels."""
 
     wire: Wire
-    work: dict[str, Work]  # work of all devices, by the kernel's name
-    sent_bytes: list[float]  # for each exchange of an iteration, bytes summed over all iterations
+    work: dict[str, Work]  # from a kernel's name to its work on all devices
+    sent_bytes: list[float]  # for each exchange of an iteration: bytes, summed over all iterations
 
     def after(self, earlier: Counted, more: int) -> Counted:
-        """Return the counts of a run that repeats the part after `earlier` this number of times
-        more."""
+        """Return the counts of a longer run, which repeats the part after `earlier` this many times
+        more.
+        """
 
         def then(now: int | None, before: int | None) -> int | None:
             return None if now is None or before is None else now + more * (now - before)
@@ -78,7 +79,7 @@ class Counted(NamedTuple):
 
 
 def by_exchange(values: Sequence[float], iterations: int) -> list[float]:
-    """Sum the values of each exchange of an iteration over all iterations of a run.
+    """Return the sum over all iterations for each exchange of an iteration.
 
     If the iterations have different numbers of exchanges, return one sum over all exchanges.
     """
@@ -92,7 +93,7 @@ class Event(NamedTuple):
     """A bar of a timeline."""
 
     device: int
-    track: str  # kernel, copy or exchange
+    track: str  # one of: kernel, copy, exchange
     name: str
     start_s: float
     end_s: float
@@ -107,30 +108,30 @@ class Outcome:
     copy_s: float
     iterations: int
     timed_iterations: (
-        int  # the number of simulated iterations; all others repeat the last two of them
+        int  # how many iterations were simulated; all others repeat the last two of them
     )
-    warm_iteration_s: float  # sampled runs: the mean time of the iterations that repeat
+    warm_iteration_s: float  # for sampled runs: the mean time of the iterations that repeat
     residual: float
-    values: NDArray[np.float32]  # the replicas of the result on all devices
+    values: NDArray[np.float32]  # the result on all devices, one replica for each
     wire: Wire = field(default_factory=Wire)
     timeline: list[Event] = field(default_factory=list)
     inside: Inside | None = None  # only for simulated runs
     accesses: int = 0
     remote_transactions: int = 0
-    # Stores to other devices; only for simulated runs.
+    # Stores to other devices. Only simulated runs have them.
     stores: dict[str, Any] = field(default_factory=dict)
     cpu_s: float = 0.0
-    peak_rss_mb: float = 0.0  # peak of the run's process; MB = 1e6 bytes
+    peak_rss_mb: float = 0.0  # peak memory of the run's process; 1 MB is 1e6 bytes
     times_s: list[float] = field(default_factory=list)  # the times of a measured run's repeats
     raw_tx_bytes: float | None = None  # NVLink counters, averaged over the runs
     data_tx_bytes: float | None = None
-    # A sentence for each request that the run fulfilled in another way than asked.
+    # One sentence for each request that the run fulfilled in another way than the user asked.
     remarks: list[str] = field(default_factory=list)
-    # Work of each launch; only on the reference node.
+    # The work of each launch. Only the reference node counts it.
     work: list[dict[str, Any]] = field(default_factory=list)
     # Each list has a value for each exchange of an iteration, summed over iterations. On the
-    # reference node, it is the bytes that the exchange delivered. In measured runs with events, it
-    # is the time of the epoch before the exchange.
+    # reference node, the value is the number of bytes that the exchange delivered. In measured runs
+    # with events, the value is the time of the epoch before the exchange.
     sent_bytes: list[float] = field(default_factory=list)
     epoch_s: list[float] = field(default_factory=list)
 
@@ -177,7 +178,7 @@ class Outcome:
 
     @property
     def sampled(self) -> bool:
-        """Whether only the first iterations were simulated."""
+        """Return whether only the first iterations were simulated."""
         return self.timed_iterations < self.iterations
 
     def forget_values(self) -> None:
@@ -193,7 +194,7 @@ def _whole(value: float | None) -> int | None:
 
 @contextlib.contextmanager
 def core_errors(run: Case | str | None = None) -> Iterator[None]:
-    """Translate errors of a compiled module: UserError for bad input, RunFailure for all others."""
+    """Translate errors of a compiled module: bad input to UserError, all others to RunFailure."""
     where = f"{run}: " if run is not None else ""
     try:
         yield

@@ -23,12 +23,12 @@ from interlace.workloads import Workload
 
 CONNECT_S = 10
 POLL_S = 0.02
-LOOK_S = 5.0  # seconds between checks for silent workers
+LOOK_S = 5.0  # seconds between two checks for silent workers
 SILENT_S = 60.0  # a live worker sends its scheduler a message every few seconds
 
 
 def core_build() -> str:
-    """The SHA-256 of the compiled simulator.
+    """Return the SHA-256 of the compiled simulator.
 
     Simulators with the same hash give the same results.
     """
@@ -40,7 +40,7 @@ def core_build() -> str:
 
 
 class Job(NamedTuple):
-    """A run of a sweep. `point` names its place in the design space, for people."""
+    """A run of a sweep. `point` names its place in the design space in words."""
 
     machine: Machine
     case: Case
@@ -49,7 +49,7 @@ class Job(NamedTuple):
 
 @contextlib.contextmanager
 def named(job: Job) -> Iterator[None]:
-    """Add the point to an error's message."""
+    """Return the error with the point added to its message."""
     try:
         yield
     except (RunFailure, UserError) as error:
@@ -67,9 +67,8 @@ def _task(workload: Workload, job: Job, build: str) -> Outcome:
     """Make one run on a worker."""
     if core_build() != build:
         raise UserError(
-            "a worker has a different build of Interlace than this machine; install the same one "
-            "on "
-            "all of them"
+            "a worker has a different build of Interlace than this machine; install the same build "
+            "on all workers"
         )
     return simulate(workload, job)
 
@@ -79,9 +78,9 @@ def run_on_cluster(
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield each run's index and outcome as the run ends, in any order.
 
-    If the caller leaves the loop early, runs that have not begun are cancelled. `say` is called
-    with sentences about workers that do not answer. The scheduler and the workers must be trusted:
-    Dask unpickles the bytes that they send.
+    If the caller leaves the loop early, runs that have not begun are cancelled. `say` receives
+    sentences about workers that do not answer. The caller must trust the scheduler and the workers,
+    because Dask unpickles the bytes that they send.
     """
     client = _connect(address)
     try:
@@ -112,18 +111,20 @@ def run_on_cluster(
 
 
 class _Silence:
-    """Reports workers that have sent their scheduler nothing for a while, each worker once."""
+    """Reports workers that have sent their scheduler nothing for a while. It reports each worker
+    once.
+    """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._looked = -math.inf
         self._seen: dict[
             str, tuple[Any, float]
-        ] = {}  # for each worker, its own time and this process's time
+        ] = {}  # for each worker: its own time of the last message, and this process's time
         self._told: set[str] = set()
 
     def look(self, client: Any, now: float) -> None:
-        """Compare the times of the workers' last messages with those at the previous check."""
+        """Compare the times of the workers' last messages with the times at the previous check."""
         if now - self._looked < LOOK_S:
             return
         self._looked = now
@@ -135,8 +136,9 @@ class _Silence:
             elif now - since >= SILENT_S and worker not in self._told:
                 self._told.add(worker)
                 self._say(
-                    f"interlace: worker {worker} has sent nothing for {now - since:.0f} s; the "
-                    "sweep waits for its runs. Stop that worker, and others take them over"
+                    f"interlace: worker {worker} has sent nothing for {now - since:.0f} s, and the "
+                    "sweep waits for its runs. Stop this worker, and other workers take over its "
+                    "runs"
                 )
 
 
@@ -154,7 +156,7 @@ def _result(future: Any, job: Job) -> Outcome:
         raise RunFailure(f"{job.case}{job.point}: {reason}") from None
     if not isinstance(found, Outcome) or found.case != job.case:
         raise RunFailure(
-            f"{job.case}{job.point}: a worker sent something that is not a result of it"
+            f"{job.case}{job.point}: a worker sent something that is not a result of this run"
         )
     return found
 
@@ -164,12 +166,12 @@ def _connect(address: str) -> Any:
         distributed = importlib.import_module("distributed")
     except ImportError:
         raise UserError(
-            "--scheduler needs Dask, which is not installed; pip install distributed, here and "
+            "--scheduler needs Dask, which is not installed; run pip install distributed here and "
             "on the workers"
         ) from None
     logging.getLogger("distributed").setLevel(
         logging.CRITICAL
-    )  # distributed's log would repeat the errors that are raised below
+    )  # the log of distributed would repeat the errors that are raised below
     try:
         client = distributed.Client(address, timeout=CONNECT_S)
     except (OSError, ValueError, TypeError) as error:  # a timeout is an OSError

@@ -44,36 +44,38 @@ class Node:
     default_ranges: tuple[int, ...]  # the numbers of ranges to try by default
     default_chunks: tuple[int, ...]
     default_threads: tuple[int, ...]
-    bulk_agents: bool  # whether agents of `polling` may copy in bulk
+    bulk_agents: bool  # whether `polling` may use agents that copy in bulk
 
     def description(self) -> dict[str, Any]:
-        """The machine as the results file names it."""
+        """Return the machine as the results file describes it."""
         raise NotImplementedError
 
     def attempts(
         self, workload: Workload, cases: Sequence[Case]
     ) -> Iterator[tuple[Case, Outcome | UserError]]:
-        """Yield each case with its outcome, or with the reason why it was refused, in any order."""
+        """Yield each case with its outcome, or with the reason for its refusal, in any order."""
         raise NotImplementedError
 
     def outcomes(self, workload: Workload, cases: Sequence[Case]) -> Iterator[Outcome]:
-        """Yield each case with its outcome, in any order. Raises an error for the first refusal."""
+        """Yield each case with its outcome, in any order. Raise an error for the first refusal."""
         for _, found in self.attempts(workload, cases):
             if isinstance(found, UserError):
                 raise found
             yield found
 
     def runs(self, mechanism: str) -> bool:
-        """Whether this node runs the mechanism. If not, the mechanism's rows are derived."""
+        """Return whether this node runs the mechanism. If it does not, the mechanism's rows are
+        derived.
+        """
         raise NotImplementedError
 
     def default_mechanisms(
         self, defaults: tuple[str, ...] = DEFAULTS
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The default mechanisms that can run here, and notes about those that cannot.
+        """Return the default mechanisms that can run here, and notes about those that cannot.
 
-        `defaults` are the workload's default mechanisms. Only workloads that have the usual ones
-        are compared with other vendors' libraries.
+        `defaults` are the workload's default mechanisms. Other vendors' libraries are compared only
+        for workloads with the usual defaults.
         """
         return defaults, {}
 
@@ -82,7 +84,7 @@ class SimulatedNode(Node):
     """A described machine. Each run has a process of its own."""
 
     name = "sim"
-    # Simulations take long, and neighbouring values give similar results.
+    # Simulations take long, and neighbouring values give similar results, so few values are tried.
     default_ranges = (2, 8, 32)
     default_chunks = (64 * KIB, MIB)
     default_threads = (4096,)
@@ -98,7 +100,7 @@ class SimulatedNode(Node):
         self.machine_name = self.description_of.name
         self.gpus = self.description_of.gpu.count
         self.jobs = jobs
-        self.whole = whole  # whether iterations that repeat are simulated, too
+        self.whole = whole  # whether iterations that repeat are simulated as well
 
     def description(self) -> dict[str, Any]:
         plain: dict[str, Any] = msgspec.to_builtins(self.description_of)
@@ -119,8 +121,8 @@ class SimulatedNode(Node):
         yield from in_processes(work, cases, self.jobs)
 
 
-# The bytes of the exchange that measures the rate. They are so many that the start and the end
-# hardly count.
+# The bytes of the exchange that measures the rate. With so many bytes, the start and the end of the
+# exchange hardly count.
 RATE_BYTES = 64 * MIB
 RATE_REPEATS = 3
 
@@ -145,24 +147,24 @@ class CudaNode(Node):
         share_gpu: bool = False,
     ) -> None:
         self.cuda = cuda
-        self.share_gpu = share_gpu  # whether a GPU may stand for several devices
+        self.share_gpu = share_gpu  # whether one GPU may stand for several devices
         if share_gpu:  # the agents of all devices must fit on one GPU at the same time
             self.default_threads = (512,)
-        self.by_processes = by_processes  # true if runs may use a process for each GPU
+        self.by_processes = by_processes  # whether runs may use one process for each GPU
         self.info = info
         self.gpus = int(info["gpus"])
         self.driver = str(info["driver"])
         self.machine_name = f"{self.gpus}x {info['name']}" + (", shared" if share_gpu else "")
         self.warmup = warmup
         self.repeats = repeats
-        self.nccl: str | None = None  # NCCL's version, once it is loaded
+        self.nccl: str | None = None  # NCCL's version, as soon as NCCL is loaded
         self.rates: dict[
             int, dict[str, float]
-        ] = {}  # for each number of GPUs, the rates of copies and of stores
+        ] = {}  # from a number of GPUs to the rates of copies and of stores
         self.of_gpu: Rates | None = None  # set by the first measurement
         self.refusals: dict[
             str, str | None
-        ] = {}  # for each mechanism, the reason why it cannot run; filled on demand
+        ] = {}  # from a mechanism to the reason why it cannot run; filled when first needed
 
     def default_mechanisms(
         self, defaults: tuple[str, ...] = DEFAULTS
@@ -176,13 +178,15 @@ class CudaNode(Node):
         return tuple(name for name in EVERY if name in names), reasons
 
     def why_not(self, mechanism: str) -> str | None:
-        """The reason why this mechanism cannot run here, without a full stop. None if it can."""
+        """Return why this mechanism cannot run here, without a full stop, or None if it can."""
         from interlace.nodes import peers
 
         if mechanism in self.refusals:
             return self.refusals[mechanism]
         if self.share_gpu and mechanism in (NCCL, NVSHMEM):
-            return "it needs a GPU for each device, and --share-gpu lets devices share one"
+            return (
+                "it needs a GPU for each device, and --share-gpu lets several devices share a GPU"
+            )
         reason = peers.why_not(mechanism, self.cuda, self.gpus, self.by_processes)
         self.refusals[mechanism] = reason
         if mechanism == NCCL and reason is None:
@@ -197,14 +201,16 @@ class CudaNode(Node):
                 raise UserError(f"{option} {name}{NOT_AVAILABLE}{reason}")
 
     def exchange_rate(self, gpus: int) -> float:
-        """The bytes a second that each GPU sends while all GPUs send to all. Measured once."""
+        """Return the bytes a second that each GPU sends while all GPUs send to all. Measure this
+        once.
+        """
         if gpus not in self.rates:
             with turn(), core_errors(f"the exchange rate of {gpus} GPUs"):
                 self.rates[gpus] = self.cuda.measure_exchange_rate(gpus, RATE_BYTES, RATE_REPEATS)
         return max(self.rates[gpus].values())
 
     def gpu_rates(self) -> Rates:
-        """The rates of the first GPU's memory and multiprocessors. Measured once."""
+        """Return the rates of the first GPU's memory and multiprocessors. Measure them once."""
         if self.of_gpu is None:
             with turn(), core_errors("the rates of a GPU"):
                 self.of_gpu = Rates(**self.cuda.measure_device_rates(RATE_REPEATS))
@@ -223,7 +229,7 @@ class CudaNode(Node):
         }
 
     def shares(self, gpus: int) -> bool:
-        """Whether a GPU stands for several devices in a run on this number of devices."""
+        """Return whether a GPU stands for several devices in a run on this number of devices."""
         return self.share_gpu and gpus > self.gpus
 
     def runs(self, mechanism: str) -> bool:
@@ -251,8 +257,8 @@ class CudaNode(Node):
     def without_transfers(self, workload: Workload, outcome: Outcome) -> Outcome:
         """Repeat a run without its transfers, with the same number of iterations.
 
-        Replicas lack the values of other GPUs. Therefore no residual ends the run. The run's
-        values cannot be verified, and are freed.
+        The replicas lack the values of other GPUs. Therefore the residual does not end the run
+        early, and the values cannot be verified. The values are freed.
         """
         case = outcome.case.without_transfers()
         with turn():
@@ -270,11 +276,11 @@ class CudaNode(Node):
 
 
 def threads_of(case: Case, cores: int, simulations: int) -> int:
-    """The threads of this simulation.
+    """Return the number of threads of this simulation.
 
-    If there are fewer simulations than cores, they share the cores. A run on one GPU has one
-    thread, because with one GPU a second thread can only record ahead, and that makes some
-    workloads slower.
+    If there are fewer simulations than cores, the simulations share the cores. A run on one GPU has
+    one thread. With one GPU, a second thread can only record ahead, which makes some workloads
+    slower.
     """
     return 1 if case.gpus == 1 else max(1, cores // max(1, simulations))
 
@@ -308,12 +314,11 @@ def real_node(
 ) -> CudaNode:
     """Return this computer's GPUs.
 
-    If there is none, raise UserError, which suggests `hint` instead.
-
     With `by_processes`, mechanisms that need a process for each GPU may use one. With `sharing`,
-    this number of devices may share the GPUs if there are fewer GPUs.
+    this many devices may share the GPUs if there are fewer GPUs. If there is no GPU, raise
+    UserError, which suggests `hint` instead.
     """
-    if sharing:  # each stream of each device needs a hardware queue
+    if sharing:  # each stream of each device needs a hardware queue of its own
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     if hint is None:
         from interlace.machine.shipped import shipped_machines

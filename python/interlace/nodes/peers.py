@@ -1,4 +1,4 @@
-"""Finds libraries of other vendors for comparison, or the reason why a library cannot be used."""
+"""Finds other vendors' libraries for comparison, or the reason why a library cannot be used."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from interlace.model.run import core_errors
 
 
 def package_files(package: str, name: str) -> list[str]:
-    """The files with this name in the `lib` folder of a Python package.
+    """Return the files with this name in the `lib` folder of a Python package.
 
-    Empty if the package is missing.
+    The list is empty if the package is missing.
     """
     try:
         spec = importlib.util.find_spec(package)
@@ -28,19 +28,21 @@ def package_files(package: str, name: str) -> list[str]:
 
 
 def nccl_version(cuda: Any) -> str:
-    """Load NCCL into this process and return its version. Raises UserError if there is none."""
+    """Load NCCL into this process and return its version. Raise UserError if there is no NCCL."""
     with core_errors():
         return str(cuda.nccl_version(package_files("nvidia.nccl", "libnccl.so.2")))
 
 
 def nvshmem_files() -> list[str]:
-    """NVSHMEM's host library: the file in INTERLACE_NVSHMEM, or that of the Python package."""
+    """Return NVSHMEM's host library: the file in INTERLACE_NVSHMEM, or the Python package's
+    file.
+    """
     named = os.environ.get("INTERLACE_NVSHMEM")
     return [named] if named else package_files("nvidia.nvshmem", "libnvshmem_host.so.3")
 
 
 def why_not(mechanism: str, cuda: Any, gpus: int, by_processes: bool) -> str | None:
-    """The reason why a mechanism cannot run on this computer's GPUs, or None if it can.
+    """Return why a mechanism cannot run on this computer's GPUs, or None if it can.
 
     `by_processes` says whether the command can use a process for each GPU.
     """
@@ -59,11 +61,11 @@ def why_not(mechanism: str, cuda: Any, gpus: int, by_processes: bool) -> str | N
         if not by_processes:
             return (
                 "NVSHMEM needs a process for each GPU, but this command drives all GPUs from one "
-                "process; use interlace study for NVSHMEM, or bench/nvshmem_exchange.cpp to "
-                "measure its puts"
+                "process; use interlace study for NVSHMEM, or measure its puts with "
+                "bench/nvshmem_exchange.cpp"
             )
         if gpus < 2:
-            return "NVSHMEM connects several GPUs, and there is only one"
+            return "NVSHMEM connects several GPUs, and this computer has only one"
         from interlace.nodes import ranks
 
         return ranks.why_not(files)

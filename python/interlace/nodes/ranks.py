@@ -1,9 +1,9 @@
 """Runs a workload with a process for each GPU, as NVSHMEM requires.
 
 The caller writes the data into a folder and starts the processes: `python -m interlace.nodes.ranks
-FOLDER RANK`. Every process maps the data from the folder. Rank 0 writes into the folder what the
-other ranks need to connect to it. Each process writes its figures and its GPU's part of the result,
-and the caller combines them. If one process fails, the caller ends the others.
+FOLDER RANK`. Each process maps the data from the folder. Rank 0 writes a file into the folder that
+the other ranks need to connect to it. Each process writes its figures and its GPU's part of the
+result, and the caller combines them. If one process fails, the caller ends the others.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# -P: without it, files in the current folder could replace modules of the same name.
+# Without -P, files in the current folder could replace modules of the same name.
 COMMAND = (sys.executable, "-P", "-m", "interlace.nodes.ranks")
-START_S = 90  # seconds until all processes have connected
-RUN_S = 900  # seconds for the whole run
+START_S = 90  # seconds until all processes must have connected
+RUN_S = 900  # seconds that the whole run may take
 _LOOK_S = 0.02
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_USAGE = 2  # the exit code for bad input
+_USAGE = 2  # the exit code of a process with bad input
 _REMARK = (
-    "NVSHMEM {version}, a process for each GPU, multicast in the switches off; on streams and not "
-    "in a graph, so that short iterations contain some of the host's time"
+    "NVSHMEM {version} with a process for each GPU, without multicast in the switches. It runs on "
+    "streams and not in a graph, so short iterations contain some of the host's time"
 )
 
 
@@ -51,7 +51,7 @@ _REMARK = (
 
 
 def why_not(files: Sequence[str]) -> str | None:
-    """The reason, without a full stop, why processes cannot connect by NVSHMEM, or None.
+    """Return why processes cannot connect by NVSHMEM, without a full stop, or None if they can.
 
     `files` are the library's files.
     """
@@ -95,7 +95,7 @@ def measure(
 
 
 def _together(found: Sequence[dict[str, Any]], values: list[NDArray[np.float32]]) -> dict[str, Any]:
-    """Combine the results of all ranks. The time of the run is that of its slowest rank."""
+    """Combine the results of all ranks. The time of the run is the time of its slowest rank."""
     import numpy as np
 
     first = found[0]
@@ -124,7 +124,7 @@ def _together(found: Sequence[dict[str, Any]], values: list[NDArray[np.float32]]
 
 
 def _run(folder: Path, spec: dict[str, Any], what: str, limit_s: float) -> list[dict[str, Any]]:
-    """Start the processes of a spec, wait for their end, and return their results."""
+    """Start the processes of a run, wait for their end, and return their results."""
     (folder / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
     ranks = range(spec["ranks"])
     processes: list[subprocess.Popen[bytes]] = []
@@ -147,7 +147,7 @@ def _run(folder: Path, spec: dict[str, Any], what: str, limit_s: float) -> list[
             if time.monotonic() > until:
                 late = ", ".join(str(rank) for rank, code in enumerate(codes) if code is None)
                 raise RunFailure(
-                    f"{what}: after {limit_s:g} s the processes of GPU {late} still run"
+                    f"{what}: after {limit_s:g} s the processes of these GPUs still run: {late}"
                 )
             time.sleep(_LOOK_S)
     finally:
@@ -178,7 +178,7 @@ def _fail(folder: Path, what: str, rank: int, code: int | None) -> None:
 
 
 def _id(folder: Path, rank: int, cuda: Any, files: list[str]) -> bytes:
-    """The id that all ranks share. Rank 0 makes it, and the other ranks wait for it."""
+    """Return the id that all ranks share. Rank 0 makes it, and the other ranks wait for it."""
     path = folder / "id"
     if rank == 0:
         made = bytes(cuda.make_nvshmem_id(files))
@@ -229,7 +229,7 @@ def main(words: Sequence[str]) -> int:
     parent = os.getppid()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # Ctrl-C reaches the whole process group. Only the caller handles it, and it ends this
+    # Ctrl-C reaches the whole process group. Only the caller handles it, and the caller ends this
     # process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     folder, rank = Path(words[0]), int(words[1])
@@ -249,8 +249,7 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # This skips the interpreter's shutdown, because a library may wait there for a failed
-    # process.
+    # Skip the shutdown of the interpreter, because a library may wait there for a failed process.
     code = 1
     try:
         code = main(sys.argv[1:])
