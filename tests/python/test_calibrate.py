@@ -160,8 +160,8 @@ def test_two_gpus_give_the_rows_of_two(run: Run, tmp_path: Path, cuda: FakeCuda)
         assert (row.key in reasons) == (few or row.family == "wire bytes"), row.key
         if few:
             assert reasons[row.key] == f"needs {row.gpus} GPUs, and this computer has 2"
-    assert reasons["host to 3 GPUs"].startswith("takes 3 GPUs")
-    assert reasons["polling agent, 3 peers"].startswith("takes 4 GPUs")
+    assert reasons["host to 3 GPUs"].startswith("needs 3 GPUs")
+    assert reasons["polling agent, 3 peers"].startswith("needs 4 GPUs")
     assert "the driver has no NVLink counters on this computer" in ran.out
     assert "512 MiB to host, relayed by 4 GPUs" in reasons
 

@@ -371,14 +371,18 @@ def test_no_input_is_overwritten(run: Run, graph: Path, tmp_path: Path) -> None:
         ran = run(*words)
         assert (ran.code, ran.out) == (2, "")
         name = tmp_path / "link" if option == "--html" else graph
-        assert ran.err == f"interlace: --data and {option} are both {name}; give two different names\n"
+        assert (
+            ran.err == f"interlace: --data and {option} are both {name}; give two different names\n"
+        )
     assert graph.read_bytes() == before
 
 
 def test_a_device_cannot_keep_runs(run: Run) -> None:
     ran = run("sweep", SWEEP, "--runs", "/dev/full")  # the file is a device whose bytes never end
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "interlace: /dev/full is not a regular file; give the name of a regular file\n"
+    assert (
+        ran.err == "interlace: /dev/full is not a regular file; give the name of a regular file\n"
+    )
 
 
 @pytest.mark.usefixtures("core")

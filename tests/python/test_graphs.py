@@ -285,7 +285,9 @@ def test_files_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyP
         load_graph("nul\0.mtx")
 
     os.mkfifo(tmp_path / "pipe.el")
-    with pytest.raises(UserError, match=r"pipe\.el is not a regular file; give the name of a regular file"):
+    with pytest.raises(
+        UserError, match=r"pipe\.el is not a regular file; give the name of a regular file"
+    ):
         load_graph(tmp_path / "pipe.el")
     (tmp_path / "loop.el").symlink_to("loop.el")
     with pytest.raises(UserError, match="Too many levels of symbolic links"):

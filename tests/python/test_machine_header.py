@@ -130,7 +130,7 @@ def test_a_name_that_cannot_be_a_function(tmp_path: Path, name: str) -> None:
     done = interlace("topo", "4x-volta-nvlink2", "--header", tmp_path / name)
     assert done.returncode == 2
     assert done.stderr == (
-        f"interlace: --header {tmp_path / name}: the name becomes that of a C++ "
+        f"interlace: --header {tmp_path / name}: the file's name also names a C++ "
         "function; give NAME.hpp with a NAME of lower-case letters, digits and _\n"
     )
     assert not (tmp_path / name).exists()

@@ -361,7 +361,9 @@ def test_a_description_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     run("dgx-2", "--save", str(file))
     text = file.read_text()
-    with pytest.raises(UserError, match=r"MACHINE and --json are both .*; give two different names"):
+    with pytest.raises(
+        UserError, match=r"MACHINE and --json are both .*; give two different names"
+    ):
         run(str(file), "--json", str(file))
     assert file.read_text() == text
     run(str(file), "--save", str(file))

@@ -415,7 +415,7 @@ def _folders(facts: Answer) -> list[Finding]:
 
 
 def to_json(answers: Mapping[str, Answer], found: Iterable[Finding]) -> dict[str, Any]:
-    """Return the findings, and the facts behind them, as data."""
+    """Return the findings, and the facts that they come from, as data."""
     lines = list(found)
     return {
         "format": FORMAT,
