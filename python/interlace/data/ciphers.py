@@ -1,7 +1,7 @@
-"""Computes AES-256 of many blocks from its definition (FIPS 197). This is the reference of `aes`.
+"""Computes AES-256 of many blocks from its definition (FIPS 197), as the reference of `aes`.
 
-Bytes are elements of GF(2^8). This module multiplies them by adding logarithms; the program's
-kernel doubles and adds.
+Bytes are elements of GF(2^8). This module multiplies bytes by adding their logarithms. The
+program's kernel multiplies by doubling and adding.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MODULUS = 0x11B  # x^8 + x^4 + x^3 + x + 1
 
 
 def _powers() -> list[int]:
-    """The powers of 3, which generate all elements of the field except 0."""
+    """Return the powers of 3, which generate all elements of the field except 0."""
     found = [1]
     while len(found) < 255:
         value = found[-1] ^ (found[-1] << 1)
@@ -35,8 +35,10 @@ def _product(one: int, other: int) -> int:
 
 
 def _substitution(value: int) -> int:
-    """Section 5.1.1: take the inverse of the byte; then add bits i + 4 to i + 7 and a constant
-    to each bit i."""
+    """Return the substitution table of section 5.1.1.
+
+    Take the inverse of the byte. Then add bits i + 4 to i + 7 and a constant to each bit i.
+    """
     inverse = POWERS[-LOGARITHMS[value] % 255] if value else 0
     bits = [inverse >> i & 1 for i in range(8)]
     mixed = [sum(bits[(i + k) % 8] for k in (0, 4, 5, 6, 7)) & 1 for i in range(8)]
@@ -51,7 +53,7 @@ def _times(factor: int) -> Bytes:
 
 
 def _round_keys(key: Bytes) -> Bytes:
-    """Section 5.2: 16 bytes for each of ROUNDS + 1 round keys."""
+    """Return the round keys of section 5.2: 16 bytes for each of ROUNDS + 1 round keys."""
     words = [np.asarray(key[4 * i : 4 * i + 4]) for i in range(8)]
     constant = 1
     for i in range(8, 4 * (ROUNDS + 1)):

@@ -1,8 +1,7 @@
-"""Generates graphs that resemble published ones: of DNA electrophoresis, a web crawl and random
-points.
+"""Generates graphs that resemble published graphs.
 
-Random numbers are the upper bits of PCG64's output for the seed, so a graph is the same on every
-computer.
+The published graphs come from DNA electrophoresis, a web crawl and random points. Random numbers
+are the upper bits of PCG64's output for the seed, so a graph is the same on every computer.
 """
 
 from __future__ import annotations
@@ -21,28 +20,27 @@ from interlace.data.graphs import Graph, from_pairs
 LEAST_ROWS = 8
 MOST_ROWS = 2**31
 
-_SYMBOLS = 3  # number of symbols that a place of the chain can have
-_PARETO = 1.1  # exponent of a crawl's host sizes
-_LEAST_HOST = 16  # the least pages of a host
-_STRIPS = 2  # number of strips of the square
+_SYMBOLS = 3  # the number of symbols that a place of the chain can have
+_PARETO = 1.1  # the exponent of the power law of host sizes
+_LEAST_HOST = 16  # a host has at least this many pages
+_STRIPS = 2  # the number of strips of the square
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def cage(rows: int) -> Graph:
-    """A graph like the cage graphs of DNA electrophoresis (van Heukelum, Barkema and Bisseling,
-    2002).
+    """Return a graph like the cage graphs of DNA electrophoresis.
 
-    In the cage model a chain of links moves by hops of kinks along the chain and by changes of its
-    end. The matrix of the moves between the chain's states is structurally symmetric and has a
-    diagonal. Its rows have nearly equal lengths, which grow with the logarithm of the number of
-    rows: 13 entries for each of 11,397 rows in cage10, 16 for each of 130,228 in cage12, 18 for
-    each of 1,505,785 in cage14. Here a state is a string of three symbols, and row i stands for
-    the i-th string. A move exchanges two unequal symbols that are adjacent or have one symbol
-    between them, or changes the last symbol. Edges therefore span powers of three, as bands that
-    repeat at every scale.
+    The cage model is that of van Heukelum, Barkema and Bisseling, 2002. A chain of links moves:
+    kinks hop along the chain, and the end of the chain changes. The matrix of the moves between the
+    chain's states is structurally symmetric and has a diagonal. Its rows have nearly equal lengths.
+    The length grows with the logarithm of the number of rows: cage10 has 11,397 rows of 13 entries,
+    cage12 has 130,228 rows of 16, and cage14 has 1,505,785 rows of 18. Here a state is a string of
+    three symbols, and row i stands for the i-th string. A move exchanges two unequal symbols that
+    are adjacent or have one symbol between them, or changes the last symbol. Edges therefore span
+    powers of three, as bands that repeat at every scale.
 
-    Raises UserError for fewer than 8 rows or more than memory can hold.
+    Raises UserError for fewer than 8 rows, or for more rows than fit in memory.
     """
     _check("--cage", rows)
     length = 1
@@ -74,7 +72,7 @@ def cage(rows: int) -> Graph:
 
 
 def crawl(pages: int, seed: int = 1) -> Graph:
-    """A graph like a web crawl with pages in the order of their addresses.
+    """Return a graph like a web crawl whose pages are sorted by address.
 
     The pages of a host are consecutive, and the sizes of hosts follow a power law. A quarter of the
     pages have no links. Each other page draws a log-normal number of links, 30 on average;
@@ -84,12 +82,12 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     pages, 128, and so on up to the host, so the first pages of large folders are popular. One link
     in twenty goes to a popular page of any host.
 
-    Raises UserError for fewer than 8 pages, a negative seed, or more than memory can hold.
+    Raises UserError for fewer than 8 pages, a negative seed, or more pages than fit in memory.
     """
     _check("--crawl", pages, seed)
     _require_memory(pages, 30, f"--crawl {pages}")
     draw = _uniforms(seed)
-    # Draws sizes of hosts until all pages belong to a host.
+    # Draw sizes of hosts until all pages belong to a host.
     drawn = (1 - draw(pages // _LEAST_HOST + 1)) ** (-1 / _PARETO) * _LEAST_HOST
     drawn = np.minimum(drawn, pages / 16 + _LEAST_HOST)
     starts = np.concatenate([[0], np.cumsum(drawn.astype(np.int64))])
@@ -105,8 +103,8 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     first, size = starts[host[source]], sizes[host[source]]
     kind, scale, place = (draw(source.size) for _ in range(3))
 
-    # A distance from 1 to the host's size, in either direction. Each doubling is equally
-    # frequent.
+    # The distance is from 1 to the host's size, in either direction. Each doubling of the distance
+    # is equally frequent.
     away = (size**scale).astype(np.int64) * np.where(place < 0.5, -1, 1)
     near = first + (source - first + away) % size
     least = np.minimum(6, np.log2(size))
@@ -124,14 +122,15 @@ def crawl(pages: int, seed: int = 1) -> Graph:
 
 
 def rgg(vertices: int, seed: int = 1) -> Graph:
-    """A random geometric graph like rgg_n_2_* of the tenth DIMACS challenge.
+    """Return a random geometric graph like rgg_n_2_* of the tenth DIMACS challenge.
 
     Vertices are random points of a square. Two points that are nearer than 0.55 sqrt(ln n / n) have
     edges in both directions. Each point has 0.95 ln n edges on average, just enough to connect the
     graph. Vertices are numbered along the strips of the square, so nearly all edges are in a narrow
     band of the matrix.
 
-    Raises UserError for fewer than 8 vertices, a negative seed, or more than memory can hold.
+    Raises UserError for fewer than 8 vertices, a negative seed, or more vertices than fit in
+    memory.
     """
     _check("--rgg", vertices, seed)
     _require_memory(vertices, round(np.log(vertices)) + 4, f"--rgg {vertices}")
@@ -148,8 +147,8 @@ def rgg(vertices: int, seed: int = 1) -> Graph:
 class Model(NamedTuple):
     """A kind of graph: its name and its generator."""
 
-    make: Callable[[int, int], Graph]  # a function that makes a graph from a size and a seed
-    source: str  # the name of its data
+    make: Callable[[int, int], Graph]  # the function that makes a graph from a size and a seed
+    source: str  # the name of the graph's data
     seeded: bool
 
 
@@ -172,7 +171,7 @@ def _require_memory(rows: int, edges_a_row: int, what: str) -> None:
 
 
 def _uniforms(seed: int) -> Callable[[int], NDArray[np.float64]]:
-    """A function that draws n numbers in [0, 1)."""
+    """Return a function that draws n numbers in [0, 1)."""
     random = np.random.PCG64(seed)
 
     def draw(count: int) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """Reads, generates and cuts graphs for the workloads, and computes a reference PageRank.
 
 A graph is directed and has at most 2**32 vertices. It is stored by incoming edges, because a pull
-kernel reads these. Duplicate edges and self-loops count like any other edge.
+kernel reads incoming edges. Duplicate edges and self-loops count like any other edge.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ EDGE_LIST_SUFFIXES = (".txt", ".el", ".edges", ".tsv")
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MASK64 = 2**64 - 1
-_RMAT_CHUNK = 1 << 14  # number of edges; the temporaries of a chunk stay in the L2 cache
-_COUNT_CHUNK = 1 << 22  # number of edges; bounds the temporaries while degrees are counted
-_SPARSE_VERTICES = 1 << 20  # fewer vertices cost little, even if most have no edge
-_SPARSE_FACTOR = 100  # the most vertices for each one that has an edge
-_REFERENCE_LIMIT = 1000  # the most iterations of the reference
+_RMAT_CHUNK = 1 << 14  # edges in a chunk, so that its temporaries stay in the L2 cache
+_COUNT_CHUNK = 1 << 22  # edges in a chunk while degrees are counted, to bound the temporaries
+_SPARSE_VERTICES = 1 << 20  # so few vertices cost little, even if most of them have no edge
+_SPARSE_FACTOR = 100  # a graph may have at most this many vertices for each vertex with an edge
+_REFERENCE_LIMIT = 1000  # the reference makes at most this many iterations
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A directed graph by incoming edges (compressed sparse rows, one row per target).
+    """A directed graph, stored by incoming edges (compressed sparse rows, one row for each target).
 
     `columns[offsets[v]:offsets[v + 1]]` are the sources of the edges into vertex v, in ascending
     order. An edge that occurs twice is listed twice. Vertices are 0 .. rows - 1.
@@ -46,34 +46,34 @@ class Graph:
     name: str
     rows: int
     offsets: NDArray[np.int64]  # length: rows + 1
-    columns: NDArray[np.uint32]  # length: the number of edges
-    # Length: rows; the number of edges out of each vertex, with duplicates.
+    columns: NDArray[np.uint32]  # one entry for each edge
+    # The number of edges out of each vertex, with duplicates. It has one entry for each row.
     out_degree: NDArray[np.uint32]
-    weighted: bool = False  # whether the file has weights, which a Graph does not store
+    weighted: bool = False  # whether the graph's file has weights; a Graph does not store them
 
     @property
     def edges(self) -> int:
-        """The number of edges, including duplicates."""
+        """Return the number of edges, including duplicates."""
         return int(self.columns.size)
 
 
 class PagerankReference(NamedTuple):
     """The result of `pagerank_reference`."""
 
-    ranks: NDArray[np.float64]  # length: rows; the ranks sum to 1
+    ranks: NDArray[np.float64]  # one entry for each row; the ranks sum to 1
     iterations: int
-    residual: float  # the L1 norm of the last iteration's change
+    residual: float  # the L1 norm of the change in the last iteration
 
 
 def load_graph(path: str | os.PathLike[str]) -> Graph:
-    """Read a graph, in the format of the file's suffix.
+    """Read a graph. The suffix of the file's name says which format it has.
 
     - `.mtx`, `.mtx.gz`: Matrix Market, in coordinate format and square. The field is pattern, real
     or integer; the symmetry is general or symmetric. Entry (i, j) is the edge i -> j. Entries of a
     symmetric file off the diagonal are mirrored. Values are not used: an entry whose value is
     zero, negative or NaN is an edge.
-    - `.txt`, `.el`, `.edges`, `.tsv`, and each of them with `.gz`: a line holds source and target,
-    which count from 0, with blanks or tabs between them. Further columns, and text after a `#`,
+    - `.txt`, `.el`, `.edges`, `.tsv`, and each of them with `.gz`: a line holds a source and a
+    target, separated by blanks or tabs. Both count from 0. Further columns, and text after a `#`,
     are not read. The number of vertices is the largest number in the file plus one.
 
     Raises UserError if the file cannot be read, has an error (with the line's number), or has no
@@ -221,12 +221,13 @@ def rmat_edges(
 
 
 def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
-    """Cut rows into contiguous parts of nearly equal work. Part p is rows b[p] .. b[p + 1] - 1.
+    """Cut rows into contiguous parts of nearly equal work.
 
-    `offsets` are a graph's row offsets (rows + 1 numbers). The work of a row is its edges plus
-    one. The result has parts + 1 boundaries, which start with 0, end with rows and never descend.
-    With n parts, the work of each part is at most one n-th of the total plus the work of the
-    largest row. If there are at least as many rows as parts, no part is empty.
+    `offsets` are a graph's row offsets (rows + 1 numbers). The work of a row is its edges plus one.
+    The result b has parts + 1 boundaries, which start with 0, end with rows and never descend. Part
+    p has the rows b[p] .. b[p + 1] - 1. With n parts, the work of each part is at most one n-th of
+    the total plus the work of the largest row. If there are at least as many rows as parts, no part
+    is empty.
 
     Raises ValueError if parts is less than 1.
     """
@@ -239,7 +240,7 @@ def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
     spare = rows >= parts
     boundaries = [0]
     for part in range(1, parts):
-        ideal = total * part  # work in units of 1 / parts, so that it is exact
+        ideal = total * part  # the unit of work is 1 / parts, so that whole numbers are exact
         row = int(np.searchsorted(work, -(-ideal // parts)))
         if row > 0 and ideal - int(work[row - 1]) * parts < int(work[row]) * parts - ideal:
             row -= 1
@@ -253,16 +254,16 @@ def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
 def partition(offsets: NDArray[np.int64], parts: int) -> list[int]:
     """Cut rows into contiguous parts of nearly equal computation and communication.
 
-    The cut is that of `partition_by_edges`, unless some part would then send for longer than any
-    part computes. Each row's value is stored to every other part. A value on a link takes about as
-    long as an edge in memory: a link has a tenth of the memory's rate, and an edge takes a sector
-    of 32 bytes and its number. If a part would send for longer, the cut minimises the maximum of
-    work and stores over contiguous parts.
+    Each row's value is stored to every other part. A value on a link takes about as long as an edge
+    in memory: a link has a tenth of the memory's rate, and an edge takes a sector of 32 bytes and
+    its number. If no part of `partition_by_edges` sends for longer than the longest part computes,
+    the result is that cut. Otherwise the cut minimises, over all contiguous parts, the maximum of
+    work and stores.
 
     Raises ValueError if parts is less than 1.
     """
     even = partition_by_edges(offsets, parts)
-    rows, stores = len(offsets) - 1, parts - 1  # stores that each row costs
+    rows, stores = len(offsets) - 1, parts - 1  # the number of stores for each row
     work = np.asarray(offsets, dtype=np.int64) + np.arange(rows + 1, dtype=np.int64)
     most_work = int(np.diff(work[even]).max())
     most = max(most_work, stores * int(np.diff(even).max()))
@@ -281,7 +282,8 @@ def partition(offsets: NDArray[np.int64], parts: int) -> list[int]:
         last = cut(limit)[-2]
         return max(int(work[rows] - work[last]), stores * (rows - last)) <= limit
 
-    # The limit `low` is enough for every single row, and the limit `high` for all rows together.
+    # The limit `low` is enough for every single row. The limit `high` is enough for all rows
+    # together.
     low, high = max(int(np.diff(work).max()), stores), most
     while low < high:
         middle = (low + high) // 2
@@ -353,12 +355,14 @@ def _rmat_thresholds(scale: int, seed: int, a: float, b: float, c: float) -> tup
 
 
 def _needed_bytes(rows: int, edges: int) -> int:
-    """The bytes of memory that building a graph needs."""
+    """Return the bytes of memory that building a graph needs."""
     return 32 * edges + 32 * rows
 
 
 def _from_keys(name: str, rows: int, keys: NDArray[np.uint64]) -> Graph:
-    """Make a graph from edges that are packed as target << 32 | source. Sorts `keys` in place."""
+    """Make a graph from edges that are packed as target << 32 | source. This sorts `keys` in
+    place.
+    """
     keys.sort()
     columns = np.empty(keys.size, dtype=np.uint32)
     degree = np.zeros(rows, dtype=np.int64)
@@ -424,7 +428,7 @@ def _in_order_of_edges(
 
 
 def _sound(weights: Any) -> NDArray[np.bool_]:
-    """Return a mask of the weights that an edge of a path may have."""
+    """Return a mask of the weights that are allowed: not negative, and finite in float32."""
     return np.asarray((weights >= 0) & (weights <= float(np.finfo(np.float32).max)))
 
 
@@ -436,7 +440,7 @@ def _unsound(file: Path, number: int, shown: str) -> UserError:
 
 
 class _EdgeList(NamedTuple):
-    """The edges of a file, in its order."""
+    """The edges of a file, in the order of the file."""
 
     sources: NDArray[np.int64]
     targets: NDArray[np.int64]
@@ -463,21 +467,22 @@ def _load_edge_list(
 def _refuse_gaps(
     file: Path, rows: int, sources: NDArray[np.int64], targets: NDArray[np.int64], first: int
 ) -> None:
-    """Refuse vertex numbers with large gaps. In such a graph almost no vertex has an edge."""
+    """Refuse vertex numbers with large gaps, because almost no vertex then has an edge."""
     if rows <= _SPARSE_VERTICES or 2 * sources.size * _SPARSE_FACTOR > rows:
         return
     used = np.unique(np.concatenate([sources, targets])).size
     raise UserError(
-        f"{file}: vertices are numbered up to {rows - 1 + first:,}, but only {used:,} of "
-        f"them have an edge; number these from {first} to {used - 1 + first:,}, without gaps."
+        f"{file}: vertices are numbered up to {rows - 1 + first:,}, but only {used:,} of them have "
+        f"an edge; number the vertices that have edges from {first} to {used - 1 + first:,}, "
+        "without gaps."
     )
 
 
 def _fast_edge_list(data: bytes, columns: int | None) -> _EdgeList | None:
     """Return the edges, read by numpy, or None if numpy found an error.
 
-    `columns` is 3 if every line has a weight, 2 if no line may have a third column, and None if
-    lines may have one.
+    `columns` is 3 if every line has a weight, 2 if no line may have a third column, and None if a
+    line may have a third column.
     """
     kinds: Any = [("source", np.int64), ("target", np.int64), ("weight", np.float64)]
     try:
@@ -506,7 +511,8 @@ def _fast_edge_list(data: bytes, columns: int | None) -> _EdgeList | None:
 def _scan_edge_list(file: Path, data: bytes, columns: int | None, first: int) -> _EdgeList:
     """Return the edges, read line by line. This is slow, but an error names the line.
 
-    `columns` is that of `_fast_edge_list`. `first` is the number of the line with the first edge.
+    `columns` has the same meaning as in `_fast_edge_list`. `first` is the number of the line with
+    the first edge.
     """
     sources, targets, weights = array("q"), array("q"), array("d")
     for number, line in _content_lines(data):

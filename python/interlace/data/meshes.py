@@ -2,8 +2,9 @@
 
 The points of a mesh form a cube, and each point has several unknowns. A point is coupled with its
 neighbours in all directions and with itself: 27 points, or fewer at the surface. A row of the
-matrix has an entry for each unknown of each of these points, like the rows of flow problems. HV15R
-of the SuiteSparse Collection has 140 entries in a row; five unknowns of 27 points are 135 entries.
+matrix has an entry for each unknown of each of these points, as in flow problems. Five unknowns of
+27 points are 135 entries. HV15R of the SuiteSparse Collection, a flow problem, has 140 entries in a
+row.
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ def _pattern(side: int) -> csr_array:
 
 
 def mesh_graph(side: int) -> Graph:
-    """The graph of a cube's matrix.
+    """Return the graph of a cube's matrix.
 
-    Each entry is an edge, so edges go in both directions and to themselves.
+    Each entry of the matrix is an edge. The graph therefore has edges in both directions, and from
+    each vertex to itself.
     """
     found = _pattern(side)
     offsets = found.indptr.astype(np.int64)
@@ -59,7 +61,7 @@ def mesh_graph(side: int) -> Graph:
 
 
 def mesh_ratings(side: int, seed: int) -> Ratings:
-    """Ratings at the entries of a cube's matrix. `ratings.on_pattern` makes their values."""
+    """Return ratings at the entries of a cube's matrix. `ratings.on_pattern` makes their values."""
     pattern = _pattern(side).tocoo()
     entries = pattern.row.astype(np.int64), pattern.col.astype(np.int64)
     return on_pattern(f"mesh-ratings-{side}", rows_of(side), *entries, seed)

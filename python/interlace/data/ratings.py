@@ -21,7 +21,8 @@ from interlace.base.errors import UserError
 from interlace.data import reading
 from interlace.data.graphs import Graph
 
-MOST_ROWS = 2**27 - 1  # most users or items: kernels index the numbers of all factors with 32 bits
+# there are at most this many users or items, because kernels index all factors with 32 bits
+MOST_ROWS = 2**27 - 1
 _SOLVED_AT_ONCE = 4096
 _PREDICTED_AT_ONCE = 1 << 18
 
@@ -39,12 +40,12 @@ class Side:
 
     @property
     def rows(self) -> int:
-        """The number of users or of items."""
+        """Return the number of users or of items."""
         return len(self.offsets) - 1
 
     @cached_property
     def row_of(self) -> NDArray[np.int64]:
-        """The row of each rating."""
+        """Return the row of each rating."""
         return np.repeat(np.arange(self.rows, dtype=np.int64), np.diff(self.offsets))
 
 
@@ -58,7 +59,7 @@ class Ratings:
 
     @property
     def count(self) -> int:
-        """The number of ratings."""
+        """Return the number of ratings."""
         return int(self.users.values.size)
 
 
@@ -83,12 +84,13 @@ def load_ratings(path: str | os.PathLike[str]) -> Ratings:
 def generate(users: int, items: int, ratings: int, seed: int = 1) -> Ratings:
     """Generate random ratings from 1 to 5.
 
-    A few users and items have many ratings. Of n users or items, a rating belongs to number
-    floor(n * u**3), so the first eighth has half of all ratings. Each user has a vector p of two
-    hidden numbers in -1 .. 1, and each item has such a vector q. A rating is 3 + p . q + noise in
-    -0.5 .. 0.5. All random numbers are uniform and come from the upper 24 bits of PCG64's output
-    for the seed. Their order is: u for the users of all ratings, u for their items, the noise, the
-    users' hidden numbers, the items' hidden numbers.
+    A few users and items have many ratings: with n users or items, a rating belongs to number
+    floor(n * u**3), where u is random. So the first eighth of the users has half of all ratings.
+    Each user has a vector p of two hidden numbers in -1 .. 1, and each item has such a vector q. A
+    rating is 3 + p . q + noise in -0.5 .. 0.5. All random numbers are uniform and come from the
+    upper 24 bits of PCG64's output for the seed. They are drawn in this order: u for the users of
+    all ratings, u for the items of all ratings, the noise, the users' hidden numbers, the items'
+    hidden numbers.
     """
     what = f"{ratings} ratings"
     reading.require_memory(_needed_bytes(users, items, ratings), what, "number of them")
@@ -157,12 +159,11 @@ def factorise(
     iterations: int,
     renew: Callable[[Side, Floats, Floats], Floats],
 ) -> tuple[Floats, Floats]:
-    """Run iterations.
+    """Factorise the ratings in iterations.
 
-    Each iteration computes new users' factors from the items' factors, then new items' factors.
-
-    `renew(side, own, other)` returns the new factors of a side. The result has the type of the
-    initial factors.
+    Each iteration first computes new factors of the users from the items' factors, and then new
+    factors of the items. `renew(side, own, other)` returns the new factors of a side. The result
+    has the type of the initial factors.
     """
     users, items = start
     for _ in range(iterations):
@@ -172,8 +173,10 @@ def factorise(
 
 
 def by_equations(damping: float) -> Callable[[Side, Floats, Floats], Floats]:
-    """Alternating least squares: for each row of n ratings, solve (Y^T Y + damping n I) x = Y^T
-    r."""
+    """Factorise by alternating least squares.
+
+    For each row of n ratings, solve (Y^T Y + damping n I) x = Y^T r.
+    """
 
     def renew(side: Side, own: Floats, other: Floats) -> Floats:
         rank = own.shape[1]
@@ -198,7 +201,10 @@ def by_equations(damping: float) -> Callable[[Side, Floats, Floats], Floats]:
 def by_gradient(
     damping: float, rate: float, steps: int
 ) -> Callable[[Side, Floats, Floats], Floats]:
-    """Gradient steps: x + rate * (mean of (r - x . y) y - damping * x) for each row."""
+    """Factorise by gradient steps.
+
+    A step is x + rate * (mean of (r - x . y) y - damping * x) for each row.
+    """
 
     def renew(side: Side, own: Floats, other: Floats) -> Floats:
         kind = own.dtype
@@ -217,7 +223,7 @@ def by_gradient(
 
 
 def predictions(side: Side, own: Floats, other: Floats) -> Floats:
-    """The product of the two factors of each rating."""
+    """Return the product of the two factors of each rating."""
     found = np.empty(side.values.size, dtype=own.dtype)
     for first in range(0, found.size, _PREDICTED_AT_ONCE):
         part = slice(first, first + _PREDICTED_AT_ONCE)
@@ -226,7 +232,7 @@ def predictions(side: Side, own: Floats, other: Floats) -> Floats:
 
 
 def rmse(ratings: Ratings, users: Floats, items: Floats) -> float:
-    """The root of the mean squared error of the predicted ratings."""
+    """Return the root of the mean squared error of the predicted ratings."""
     wide = predictions(ratings.users, users.astype(np.float64), items.astype(np.float64))
     return float(np.sqrt(np.mean((ratings.users.values - wide) ** 2)))
 
@@ -237,7 +243,9 @@ def _uniform(random: np.random.PCG64, count: int) -> NDArray[np.float64]:
 
 
 def _needed_bytes(users: int, items: int, ratings: int) -> int:
-    """The bytes of memory for ratings, factors of 32 numbers, and the references for them."""
+    """Return the bytes for the ratings, for factors of 32 numbers, and for the references of
+    both.
+    """
     return 72 * ratings + 32 * 24 * (users + items)
 
 
@@ -251,7 +259,7 @@ def from_entries(
 ) -> Ratings:
     """Make ratings from arrays of users, items and values.
 
-    The ratings of a row are sorted by the other index.
+    The ratings of a user are sorted by item, and the ratings of an item by user.
     """
 
     def side(rows: int, row: NDArray[np.int64], other: NDArray[np.int64]) -> Side:

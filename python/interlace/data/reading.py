@@ -1,4 +1,4 @@
-"""Functions of all loaders. They read bytes and Matrix Market files, and check memory."""
+"""Functions that all loaders use. They read bytes and Matrix Market files, and check memory."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from interlace.base import files
 from interlace.base.errors import UserError
 from interlace.base.memory import memory_bytes as memory_bytes
 
-_PIECE = 1 << 20  # number of bytes that are read at a time
+_PIECE = 1 << 20  # bytes that are read at a time
 _BANNER = b"%%matrixmarket"
-_ENTRY_BYTES = 256  # more bytes than the line of an entry takes, even with comments
+_ENTRY_BYTES = 256  # longer than the line of any entry, even with comments
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 
 
@@ -44,7 +44,8 @@ def read(file: Path) -> bytes:
         raise UserError(f"{file} is cut off (its gzip stream does not end); get it anew.") from None
     except gzip.BadGzipFile as error:
         raise UserError(
-            f"{file} is not a sound gzip file ({error}); get it anew, or rename it if it is plain."
+            f"{file} is not a sound gzip file ({error}); get it anew, or remove .gz from its name "
+            "if it is not packed."
         ) from None
     except zlib.error as error:
         raise UserError(f"{file} has a damaged gzip stream ({error}); get it anew.") from None
@@ -54,7 +55,7 @@ def read(file: Path) -> bytes:
 
 
 def _read_all(file: Path, stream: gzip.GzipFile | io.BufferedReader) -> bytes:
-    """Read all bytes of a stream. Raises UserError if an unpacked file is too large."""
+    """Read all bytes of a stream. Raise UserError if an unpacked file is too large."""
     pieces: list[bytes] = []
     size, most = 0, None
     while piece := stream.read(_PIECE):
@@ -71,9 +72,9 @@ def _read_all(file: Path, stream: gzip.GzipFile | io.BufferedReader) -> bytes:
 
 
 def _most_bytes(beginning: bytes) -> int:
-    """Return the most bytes that a Matrix Market file with this head can have.
+    """Return how many bytes a Matrix Market file with this head can have at most.
 
-    There is no bound if the head is not complete.
+    There is no bound if the head is incomplete.
     """
     if beginning[: len(_BANNER)].lower() != _BANNER:
         return sys.maxsize
@@ -115,12 +116,12 @@ class Header:
     entries: int
     pattern: bool
     symmetric: bool
-    line: int  # number of the line with the sizes; lines count from 1
-    end: int  # number of bytes up to and including the line with the sizes
+    line: int  # the number of the line with the sizes; lines count from 1
+    end: int  # the number of bytes up to and including the line with the sizes
 
     @property
     def stored(self) -> int:
-        """An upper bound of the number of entries.
+        """Return an upper bound of the number of entries.
 
         Off-diagonal entries of a symmetric matrix count twice.
         """
@@ -132,13 +133,13 @@ class Entries(NamedTuple):
 
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
-    values: NDArray[np.float64]  # 1 if the file has no values
+    values: NDArray[np.float64]  # 1 for each entry if the file has no values
 
 
 def matrix_market_header(
     file: Path, data: bytes, use: str, fields: Sequence[str], *, square: bool = True
 ) -> Header:
-    """Return the head of a coordinate file. `use` names the matrix in messages.
+    """Return the head of a file in coordinate format. `use` names the matrix in messages.
 
     Unless `square` is set, the matrix must be stored as general.
     """
@@ -188,11 +189,12 @@ def matrix_market_entries(
 ) -> Entries:
     """Return the entries after the head. Entries of a symmetric matrix are mirrored.
 
-    Raises UserError, with the line's number, if the file has an error. Also raises it if the
+    Raises UserError, with the line's number, if the file has an error. Also raises UserError if the
     process does not have the `needed` bytes of memory.
     """
-    # "1 1\n" is the shortest entry. A file with fewer bytes than its entries need is truncated, and
-    # the reader must not trust the number of entries.
+    # The shortest entry is "1 1\
+    # ". A file with fewer bytes than its entries need is cut off, and the reader must not trust the
+    # number of entries.
     if 4 * header.entries > len(data) - header.end + 1:
         _scan_matrix_market(file, data, header)
     require_memory(needed, str(file), noun)
@@ -273,9 +275,9 @@ def _scan_matrix_market(file: Path, data: bytes, header: Header) -> Entries:
 
 
 def find_value(data: bytes, header: Header, wanted: Callable[[float], bool]) -> tuple[int, float]:
-    """The line of the first entry whose value is `wanted`, and the value.
+    """Return the line of the first entry whose value is `wanted`, and the value.
 
-    There must be such an entry.
+    The caller must know that such an entry exists.
     """
     stream = io.BytesIO(data)
     stream.seek(header.end)
@@ -296,5 +298,5 @@ def _is_entry(words: list[bytes]) -> bool:
 
 
 def is_integer(word: bytes) -> bool:
-    """Whether a word of a file can be an integer."""
+    """Return whether a word of a file can be an integer."""
     return len(word) <= 20 and _INTEGER.fullmatch(word) is not None

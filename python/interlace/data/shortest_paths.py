@@ -1,4 +1,4 @@
-"""Shortest paths: weights of a graph's edges, and reference results for the distances."""
+"""Computes shortest paths: the weights of a graph's edges, and reference results for distances."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from interlace.data.graphs import Graph, load_with_weights
 
 
 def seeded_weights(edges: int, seed: int) -> NDArray[np.float32]:
-    """Return weights above 0 and up to 1, in the order of a graph's edges.
+    """Return weights from above 0 up to 1, in the order of a graph's edges.
 
-    The weight is (u + 1) / 2**24, where u is the upper 24 bits of PCG64's output for the seed.
+    A weight is (u + 1) / 2**24, where u is the upper 24 bits of PCG64's output for the seed.
     """
     drawn = np.random.PCG64(seed).random_raw(edges) >> np.uint64(40)
     return (drawn.astype(np.float32) + np.float32(1)) * np.float32(2**-24)
@@ -22,10 +22,8 @@ def seeded_weights(edges: int, seed: int) -> NDArray[np.float32]:
 def load_weighted(file: Path, seed: int) -> tuple[Graph, NDArray[np.float32], bool]:
     """Read a graph and the weights of its edges.
 
-    The third result says whether the file has the weights.
-
-    If the file has no weights, the edges get seeded ones. Raises UserError like
-    `load_with_weights`.
+    The third result says whether the file has the weights. If it has none, the edges get weights
+    from the seed. Raises UserError like `load_with_weights`.
     """
     graph, weights = load_with_weights(file)
     if weights is None:
@@ -36,9 +34,10 @@ def load_weighted(file: Path, seed: int) -> tuple[Graph, NDArray[np.float32], bo
 def bellman_ford(
     graph: Graph, weights: NDArray[np.float32], source: int, iterations: int
 ) -> NDArray[np.float64]:
-    """Return the shortest lengths of paths with a limited number of edges, or infinity.
+    """Return the lengths of the shortest paths with a limited number of edges.
 
-    Computes in float64. A step relaxes all edges.
+    The length is infinity if there is no such path. The computation uses float64. A step relaxes
+    all edges.
     """
     lengths = weights.astype(np.float64)
     rows = np.flatnonzero(np.diff(graph.offsets))
@@ -50,21 +49,23 @@ def bellman_ford(
         closer = distance.copy()
         closer[rows] = np.minimum(closer[rows], least)
         if np.array_equal(closer, distance):
-            break  # the distances no longer change, so no later step changes them
+            break  # if the distances no longer change, no later step changes them
         distance = closer
     return distance
 
 
 def dijkstra(graph: Graph, weights: NDArray[np.float32], source: int) -> NDArray[np.float64]:
-    """Return the lengths of shortest paths from the source, in float64. No path: infinity."""
+    """Return the lengths of shortest paths from the source in float64; infinity if there is no
+    path.
+    """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra as search
 
     if graph.edges == 0:
         return bellman_ford(graph, weights, source, 0)
     targets = np.repeat(np.arange(graph.rows, dtype=np.int64), np.diff(graph.offsets))
-    # Keep only the shortest of several edges between the same two vertices, because scipy may add
-    # up such entries.
+    # Of several edges between the same two vertices, keep only the shortest. scipy may otherwise
+    # add up such entries.
     first = np.ones(graph.edges, dtype=bool)
     first[1:] = (targets[1:] != targets[:-1]) | (graph.columns[1:] != graph.columns[:-1])
     starts = np.flatnonzero(first)

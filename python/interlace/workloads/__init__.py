@@ -1,7 +1,7 @@
 """The applications of studies: their inputs, their runs on a node, and their references.
 
-Every module of this package with a named subclass of Workload is a workload. So is every class that
-another package names in the entry point group `interlace.workloads`.
+Each module of this package that has a named subclass of Workload is a workload. Other packages name
+their workloads in the entry point group `interlace.workloads`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SHIPPED: dict[str, type[Workload]] = _in_order(_workloads())
 class _AllWorkloads(MutableMapping[str, type[Workload]]):
     """The workloads by their names.
 
-    The result includes workloads of other packages. Those packages are loaded only when needed,
+    This includes the workloads of other packages. Those packages are loaded only when needed,
     because their modules import this package.
     """
 
@@ -61,7 +61,7 @@ class _AllWorkloads(MutableMapping[str, type[Workload]]):
 
     @property
     def unusable(self) -> dict[str, str]:
-        """The reasons why workloads of other packages cannot be used."""
+        """Return why workloads of other packages cannot be used, by name."""
         return self._found[1]
 
     def __getitem__(self, name: str) -> type[Workload]:
@@ -84,7 +84,7 @@ WORKLOADS = _AllWorkloads()
 
 
 def check_workload(name: str) -> None:
-    """Raise UserError for a workload that does not exist, or that cannot be used."""
+    """Raise UserError if a workload does not exist or cannot be used."""
     if name in WORKLOADS:
         return
     if name in WORKLOADS.unusable:
@@ -93,12 +93,12 @@ def check_workload(name: str) -> None:
 
 
 def options_of_all() -> dict[str, Taken]:
-    """Every option that a workload takes, by its field's name."""
+    """Return every option that some workload takes, by field name."""
     return options({name: workload.takes for name, workload in WORKLOADS.items()})
 
 
 def inputs_of(workload: str, given: Mapping[str, Any]) -> Inputs:
-    """Make a workload's inputs from options, which are keyed by field name.
+    """Make a workload's inputs from options, which are given by field name.
 
     Raises UserError for options that this workload does not take, and for invalid combinations.
     """

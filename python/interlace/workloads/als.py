@@ -37,10 +37,10 @@ RANKS = (16, 32)
 METHODS = ("als", "sgd")
 DEFAULT_LAMBDA = 0.05
 DEFAULT_RATE = 0.05
-STEPS = 1  # gradient steps of sgd in an epoch
+STEPS = 1  # the number of gradient steps of sgd in an epoch
 
 FLOAT32_ROUNDING = 2.0**-24
-# If a warp computes a row, a lane adds up this number of ratings: a third of a part.
+# If a warp computes a row, each of its lanes adds up this many ratings, a third of a part.
 MOST_ADDED = 171
 
 
@@ -86,8 +86,8 @@ class Als(Workload):
         self.rate = DEFAULT_RATE if inputs.rate is None else inputs.rate
         self.start = start_factors(ratings, self.rank, 1 if inputs.seed is None else inputs.seed)
         self.start_rmse = rmse(ratings, *self.start)
-        self.rmse: float | None = None  # the reference's error, once it is known
-        self._condition = 1.0  # the worst condition number so far of a row's equations
+        self.rmse: float | None = None  # the reference's error, as soon as it is known
+        self._condition = 1.0  # the worst condition number of a row's equations so far
 
     @classmethod
     def check_data(cls, inputs: AlsInputs) -> None:
@@ -206,8 +206,10 @@ class Als(Workload):
         )
 
     def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:
-        """For each side: the factors of a GPU's own rows, and the factors that its rows of the
-        other side read."""
+        """Return what a GPU holds for each side.
+
+        It holds the factors of its own rows, and the factors that its rows of the other side read.
+        """
         if self.subscribe == "all":
             return super().held(case, device)
         import numpy as np
@@ -225,7 +227,7 @@ class Als(Workload):
         return (np.concatenate(rows)[:, None] * self.rank + numbers).ravel()
 
     def renewal(self) -> Callable[[Side, Floats, Floats], Floats]:
-        """Return the function by which the reference computes new factors of a side."""
+        """Return the function with which the reference computes new factors of a side."""
         from interlace.data import ratings
 
         if self.method == "als":
@@ -240,8 +242,8 @@ class Als(Workload):
         renew = self.renewal()
 
         def watched(side: Side, own: Floats, other: Floats) -> Floats:
-            # No eigenvalue of Y^T Y exceeds the sum of the squared norms of its n factors. The term
-            # lambda n I adds lambda n to each eigenvalue.
+            # No eigenvalue of Y^T Y is larger than the sum of the squared norms of its n factors.
+            # The term lambda n I adds lambda n to each eigenvalue.
             longest = float((other**2).sum(axis=1).max())
             self._condition = max(self._condition, 1 + longest / self.damping)
             return renew(side, own, other)
@@ -258,8 +260,8 @@ class Als(Workload):
                 f"{self.start_rmse:.3g} to {self.rmse:.3g}); give a smaller {what}"
             )
         values = np.concatenate([side.ravel() for side in found])
-        # One system of equations gives all numbers of a factor, so errors are relative to the
-        # largest number.
+        # One system of equations gives all numbers of a factor. So errors are relative to the
+        # largest number of the factor.
         largest = np.concatenate([np.abs(side).max(axis=1) for side in found])
         return Reference(values, np.repeat(largest, self.rank))
 
@@ -271,7 +273,7 @@ class Als(Workload):
         largest = super().verify(outcome)
         gpus = outcome.case.gpus
         users = self.ratings.users.rows
-        owned = [  # each factor comes from the GPU that computed it
+        owned = [  # each factor comes from the GPU that computed the factor
             outcome.values[gpu][before + begin : before + end]
             for side, before in ((self.ratings.users, 0), (self.ratings.items, users * self.rank))
             for gpu, (begin, end) in enumerate(pairwise(self._cut(side, gpus)))
@@ -286,18 +288,19 @@ class Als(Workload):
         return largest
 
     def _most_added(self) -> int:
-        """The most ratings that a lane adds up one after another."""
+        """Return how many ratings a lane adds up one after another at most."""
         if self.kernel != "lane-per-row":
             return MOST_ADDED
         sides = (self.ratings.users, self.ratings.items)
         return max(int((side.offsets[1:] - side.offsets[:-1]).max()) for side in sides)
 
     # A sum of products adds at most _most_added ratings one after another. Independent roundings
-    # partly cancel: n roundings add up to about sqrt(n) roundings. Solving a row's equations
-    # multiplies this error by at most their condition number. An epoch is a projection, so earlier
-    # errors keep about their size, and the epoch adds its own errors. The errors of several epochs
-    # also partly cancel. A gradient step neither enlarges errors nor hides them. A lost or late
-    # transfer causes a far larger error: an old factor is wrong by its change in the iteration.
+    # partly cancel: the sum of n roundings is about as large as sqrt(n) roundings. Solving a row's
+    # equations multiplies this error by at most the condition number of the equations. An epoch is
+    # a projection, so it keeps the size of earlier errors and adds its own errors. The errors of
+    # several epochs also partly cancel. A gradient step neither enlarges errors nor hides them. A
+    # lost or late transfer causes a far larger error: an old factor is wrong by its whole change in
+    # the iteration.
     def allowed_error(self) -> float:
         epochs = 2 * self.iterations
         chain = math.sqrt(self._most_added() + self.rank)

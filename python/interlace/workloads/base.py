@@ -31,38 +31,43 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_ITERATIONS = 1_000_000
-TOLERANCE_LIMIT = 1000  # the most iterations if only a tolerance is given
+TOLERANCE_LIMIT = 1000  # the largest number of iterations if only a tolerance is given
 
 
 class Reference(NamedTuple):
-    """The expected result of a run in float64, and the value to which each element's error is
-    relative."""
+    """The expected result of a run in float64.
+
+    `magnitude` has the value to which the error of each element is relative.
+    """
 
     values: NDArray[np.float64]
     magnitude: NDArray[np.float64]
 
 
 class Workload(ABC):
-    """An application with its data. A new workload is a subclass in its own module of this package.
+    """An application with its data. A new workload is a subclass in a module of its own in this
+    package.
 
     The class declares its inputs and its computation. Running, measuring, counting and verifying
     are the same for all workloads.
     """
 
     name: ClassVar[str]
-    place: ClassVar[int] = 100  # order in lists; workloads with equal places are sorted by name
+    place: ClassVar[int] = 100  # place in lists; workloads with equal places are sorted by name
     summary: ClassVar[str]
-    takes: ClassVar[type[Inputs]]  # the class of its options
-    values_are: ClassVar[str]  # the plural name of a device's result; `element` names one element
+    takes: ClassVar[type[Inputs]]  # the class of the workload's options
+    # what a device's result consists of, in the plural; `element` names one of them
+    values_are: ClassVar[str]
     element: ClassVar[str]
     largest_tolerance: ClassVar[float] = math.inf
-    kernels: ClassVar[tuple[str, ...]] = ()  # alternative kernels, the default first
+    kernels: ClassVar[tuple[str, ...]] = ()  # the names of the kernels; the first is the default
     subscribes: ClassVar[tuple[str, ...]] = (
         "all",
         "needed",
-    )  # the choices of --subscribe, if the workload has it
+    )  # the choices of --subscribe, if the workload has this option
     only_updates: ClassVar[bool] = False  # whether all runs update partitioned arrays
-    shows_phases: ClassVar[bool] = False  # whether a study prints the time of its copies alone
+    # whether a study prints the time of the workload's copies alone
+    shows_phases: ClassVar[bool] = False
 
     def __init__(self, data_name: str, source: str, inputs: Inputs) -> None:
         self.data_name = data_name
@@ -84,7 +89,7 @@ class Workload(ABC):
     def check_data(cls, inputs: Any) -> None:
         """Raise UserError for invalid inputs, before anything is read.
 
-        `inputs` are an instance of the class in `takes`.
+        `inputs` is an instance of the class in `takes`.
         """
 
     @classmethod
@@ -95,15 +100,18 @@ class Workload(ABC):
     @property
     @abstractmethod
     def size(self) -> str:
-        """The size of the data as text."""
+        """Return the size of the data as text."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Counts of the data and the workload's parameters, for the results file."""
+        """Return counts of the data and the workload's parameters, for the results file."""
 
     @abstractmethod
     def boundaries(self, gpus: int) -> Sequence[int]:
-        """GPU g owns elements [boundaries[g], boundaries[g + 1])."""
+        """Return the boundaries of the parts.
+
+        GPU g owns the elements from boundaries[g] up to boundaries[g + 1], without the last.
+        """
 
     def largest_part(self, gpus: int) -> int:
         """Return the bytes of the largest part that a GPU sends as a whole. No chunk is larger."""
@@ -112,21 +120,23 @@ class Workload(ABC):
 
     @classmethod
     def updates_partitions(cls, inputs: Inputs) -> bool:  # noqa: ARG003
-        """Whether runs with these inputs update partitioned arrays, and have no regions."""
+        """Return whether runs with these inputs update partitioned arrays and have no regions."""
         return cls.only_updates
 
     @classmethod
     def defaults(cls, inputs: Inputs) -> tuple[str, ...]:
-        """The mechanisms of a study by default."""
+        """Return the default mechanisms of a study."""
         return UPDATE_DEFAULTS if cls.updates_partitions(inputs) else DEFAULTS
 
     def refuses(self, mechanism: str) -> str | None:
-        """Return why the workload cannot run under a mechanism, as text that follows the
-        mechanism's name. None if it can."""
+        """Return why the workload cannot run with a mechanism, or None if it can.
+
+        The text follows the mechanism's name.
+        """
         if self.has_updates and mechanism == NVSHMEM:
             return (
-                "updates by atomics of its device library alone, which is linked into kernels when "
-                "they are compiled; a study loads NVSHMEM when it runs, so take nccl or packed"
+                "updates only with the atomics of its device library, which is linked into kernels "
+                "when they are compiled; a study loads NVSHMEM when it runs, so take nccl or packed"
             )
         if self.has_updates and mechanism not in OF_UPDATES:
             return f"moves regions, and {self.name} updates a partitioned array"
@@ -136,36 +146,38 @@ class Workload(ABC):
 
     @property
     def collectives(self) -> tuple[str, ...]:
-        """The NCCL collectives that can deliver the workload's regions."""
+        """Return the NCCL collectives that can deliver the workload's regions."""
         only_some = self.has_updates or self.subscribe == "needed"
         return RANGE_COLLECTIVES if only_some else COLLECTIVES
 
     @property
     def subscribers(self) -> str:
-        """Say who receives a value, for `parameters`."""
+        """Return who receives a value, for `parameters`."""
         return "readers" if self.subscribe == "needed" else "everybody"
 
     @abstractmethod
     def arguments(self) -> tuple[Any, ...]:
-        """The data, in the form that the compiled modules take."""
+        """Return the data in the form that the compiled modules take."""
 
     @abstractmethod
     def reference(self, iterations: int) -> Reference:
-        """The expected result after a number of iterations."""
+        """Return the expected result after a number of iterations."""
 
     @abstractmethod
     def allowed_error(self) -> float:
-        """The relative error that rounding explains."""
+        """Return the relative error that rounding explains."""
 
     def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:  # noqa: ARG002
-        """The elements, in ascending order, whose result a device has under every mechanism."""
+        """Return the elements whose result a device has with every mechanism, in ascending
+        order.
+        """
         return slice(None)
 
     # --- the same for all workloads ---
 
     @classmethod
     def function(cls) -> str:
-        """The function of the compiled modules that runs the workload."""
+        """Return the function of the compiled modules that runs the workload."""
         return "run_" + cls.name.replace("-", "_")
 
     @classmethod
@@ -187,7 +199,7 @@ class Workload(ABC):
             raise UserError(f"--tolerance {inputs.tolerance:g}: give {wanted}")
 
     def facts(self) -> dict[str, Any]:
-        """The data and the parameters, for the results file."""
+        """Return the data and the parameters, for the results file."""
         return {
             "name": self.data_name,
             "source": self.source,
@@ -210,7 +222,7 @@ class Workload(ABC):
     ) -> Outcome:
         """Run a compiled module.
 
-        The arguments of the node come before and after those of the workload.
+        The arguments are `before`, the workload's arguments and `after`, in this order.
         """
         import numpy as np
 
@@ -229,16 +241,17 @@ class Workload(ABC):
         return Outcome.of(case, result)
 
     def _compiled(self, module: Any) -> Any:
-        """The run function, from Interlace's module or from the workload's own library."""
+        """Return the run function, from Interlace's module or from the workload's own library."""
         found = getattr(module, self.function(), None)
         if found is not None:
             return found
         return library_of(self.name, type(self).__module__, module).run
 
     def limits(self) -> tuple[int, float]:
-        """Return what compiled modules need: the most iterations, and the residual that ends a run.
+        """Return the limits that compiled modules need.
 
-        0: no residual ends it.
+        They are the largest number of iterations, and the residual that ends a run. 0 means that no
+        residual ends the run.
         """
         return self.iterations, self.tolerance or 0.0
 
@@ -253,10 +266,10 @@ class Workload(ABC):
         cut_like_gpus: bool = False,
         threads: int = 1,
     ) -> Outcome:
-        """Run on a simulated machine, with `threads` threads. `record`: a trace file to write.
+        """Run on a simulated machine with `threads` threads. `record` names a trace file to write.
 
-        Unless `whole`, a run whose iterations repeat simulates only the first ones. With
-        `cut_like_gpus`, blocks are cut for the threads of the machine's GPUs, as on real GPUs.
+        Unless `whole` is set, a run whose iterations repeat simulates only the first iterations.
+        With `cut_like_gpus`, blocks are cut for the threads of the machine's GPUs, as on real GPUs.
         """
         named: dict[str, Any] = {} if record is None else {"record": str(record)}
         if not whole:
@@ -279,7 +292,7 @@ class Workload(ABC):
     ) -> Outcome:
         """Run on the real GPUs. `iterations` replaces the workload's limit.
 
-        `share_gpu` allows a GPU to stand for several devices.
+        With `share_gpu`, one GPU may stand for several devices.
         """
         most, tolerance = self.limits()
         limits = (most if iterations is None else iterations, tolerance)
@@ -292,8 +305,8 @@ class Workload(ABC):
         `cache_bytes` is the size of the L2 of the GPU whose limit is computed.
         """
 
-        # All iterations except the first and the last access the same places. The counts of a long
-        # run therefore follow from runs with 2 and 3 iterations.
+        # All iterations except the first and the last access the same places. So the counts of a
+        # long run follow from the counts of runs with 2 and 3 iterations.
         def counted(n: int) -> Counted:
             outcome = self._run(core, case, ("host", None), (n, 0.0))
             return Counted(outcome.wire, work_of(outcome.work, cache_bytes), outcome.sent_bytes)
@@ -303,7 +316,9 @@ class Workload(ABC):
         return counted(3).after(counted(2), iterations - 3)
 
     def accepts(self, error: float, iterations: int) -> bool:
-        """Whether a result with this error passed its verification, or would have passed it."""
+        """Return whether a result with this error passed its verification, or would have passed
+        it.
+        """
         if iterations > self.limits()[0]:
             return False
         if error > self.allowed_error():
@@ -316,7 +331,9 @@ class Workload(ABC):
         return self._references[iterations]
 
     def verify(self, outcome: Outcome) -> float:
-        """The largest error among all devices' results. Raises RunFailure if it is too large."""
+        """Return the largest error in the results of all devices. Raise RunFailure if it is too
+        large.
+        """
         import numpy as np
 
         case = outcome.case
@@ -359,7 +376,8 @@ class Workload(ABC):
 
 
 def _default_iterations(inputs: type[Inputs]) -> int:
-    """Return the default if no number was given, and the maximum for an input that is not a
-    number."""
+    """Return the default if no number was given. For an input that is no number, return the
+    maximum.
+    """
     default = declared(inputs)["iterations"].option.default
     return default if isinstance(default, int) else MAX_ITERATIONS

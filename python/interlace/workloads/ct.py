@@ -1,8 +1,8 @@
 """Model-based iterative reconstruction of a tomograph's slice, float32.
 
-An image has size x size pixels of side 1, row 0 at the top, its centre at the origin and y upwards.
-The rays of an angle t, a * 180 / angles degrees, are x cos(t) + y sin(t) = b - (detectors - 1) / 2
-for b = 0 .. detectors - 1. Scans are arrays of angles by detectors.
+An image has size x size pixels of side 1. Row 0 is at the top, the centre is the origin, and y
+points upwards. Angle a is t = a * 180 / angles degrees. Its ray b, from 0 to detectors - 1, is the
+line x cos(t) + y sin(t) = b - (detectors - 1) / 2. Scans are arrays of angles by detectors.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ DEFAULT_ANGLES = 64
 DEFAULT_SUBSETS = 4
 DEFAULT_SMOOTHING = 0.01
 
-RAYS_OF_A_BLOCK = 128  # a part of the rays consists of whole blocks
+RAYS_OF_A_BLOCK = 128  # parts of the rays consist of whole blocks of this size
 FLOAT32_ROUNDING = 2.0**-24
-STRIPS_AT_A_TIME = 16  # a ray's sum is added up in groups of this many strips
-# The roundings of a position in a tile: two steps of up to 45 bins, each up to 2**-19.
+STRIPS_AT_A_TIME = 16  # the sum along a ray is formed in groups of this many strips
+# The largest rounding error of a position in a tile: two steps of up to 45 bins, each up to 2**-19.
 POSITION_ROUNDINGS = 64
 
 
@@ -77,7 +77,7 @@ class Ct(Workload):
         super().__init__(f"shepp-logan-{scan.size}", source, inputs)
         self.scan = scan
         self.smoothing = DEFAULT_SMOOTHING if inputs.smoothing is None else inputs.smoothing
-        self.cost: float | None = None  # the reference's cost, once it is known
+        self.cost: float | None = None  # the reference's cost, as soon as it is known
 
     @classmethod
     def check_data(cls, inputs: CtInputs) -> None:
@@ -107,7 +107,7 @@ class Ct(Workload):
 
     @staticmethod
     def _shape(inputs: CtInputs) -> tuple[int, int, int, int]:
-        """The size, the angles, the detectors and the subsets."""
+        """Return the size, the angles, the detectors and the subsets."""
 
         size = DEFAULT_SIZE if inputs.size is None else inputs.size
         angles = DEFAULT_ANGLES if inputs.angles is None else inputs.angles
@@ -186,17 +186,21 @@ class Ct(Workload):
         return largest
 
     # Errors are relative to the image's largest pixel. A step changes a pixel by the mean of (y - a
-    # . x) / |a| over the rays that cross the pixel, and a . x / |a| is a mean of pixels. A ray adds
-    # up two products for each strip, first within groups of 16 strips, then over the groups. A
-    # pixel adds up two products for each angle of the subset. Independent roundings partly cancel:
-    # n of them add up to about sqrt(n). Positions are rounded, too. A ray's length in a pixel
-    # depends on its distance from the centre. The sum of the changes of this length over all
-    # distances is twice the longest length. On average over the angles, the relative error of
-    # lengths is therefore that of positions. A step minimises a surrogate above the objective, so
-    # earlier errors keep about their size. The step adds its own errors, which partly cancel over
-    # the steps in the same way. Four times this bound is above the largest error of very many
-    # pixels. The error of a lost or late transfer is far larger: an old pixel is wrong by its
-    # change in the step, and a ray through it by that times the step from ray to image.
+    # . x) / |a| over the rays that cross the pixel, and a . x / |a| is itself a mean of pixels. A
+    # ray adds up two products for each strip, first within groups of 16 strips and then over the
+    # groups. A pixel adds up two products for each angle of the subset. Independent roundings
+    # partly cancel: the sum of n roundings is about as large as sqrt(n) roundings.
+    #
+    # Positions are rounded, too. The length of a ray in a pixel depends on the ray's distance from
+    # the pixel's centre. Over all distances, the changes of this length sum to twice the longest
+    # length. On average over the angles, the relative error of lengths is therefore the relative
+    # error of positions.
+    #
+    # A step minimises a surrogate above the objective, so it keeps the size of earlier errors. It
+    # adds its own errors, which partly cancel over the steps in the same way. Four times this bound
+    # is above the largest error of very many pixels. A lost or late transfer causes a far larger
+    # error: an old pixel is wrong by its change in the step, and a ray through this pixel is wrong
+    # by that change times the step from ray to image.
     def allowed_error(self) -> float:
         scan = self.scan
         of_ray = 2 * STRIPS_AT_A_TIME + scan.size / STRIPS_AT_A_TIME
@@ -211,11 +215,11 @@ MOST_SIZE = 8192  # pixels a side
 MOST_DETECTORS = 4 * MOST_SIZE
 MOST_RAYS = 2**31 - 1
 
-# An image stands for 24 cm. Level 1 attenuates by 1 a cm. Level 0.2 is brain, which attenuates as
-# water does.
+# An image stands for 24 cm. Level 1 attenuates by 1 a cm. Level 0.2 is brain tissue, which
+# attenuates like water.
 SIDE_CM = 24.0
 
-_BAND = 64  # rows of pixels, or rays, that fit in a cache
+_BAND = 64  # rows of pixels, or rays, that fit in a cache at a time
 _ENTRY_BYTES = 12  # bytes of an entry of the system's matrix
 
 
@@ -254,23 +258,23 @@ class Scan:
     size: int
     angles: int
     detectors: int
-    subsets: int  # divides `angles`; subset s has the angles s, s + subsets, ...
-    beta: float  # strength of the prior
+    subsets: int  # a divisor of `angles`; subset s has the angles s, s + subsets and so on
+    beta: float  # the strength of the prior
     measured: NDArray[np.float32]  # y
     weights: NDArray[np.float32]  # w
-    curvature: NDArray[np.float32]  # d, size by size
+    curvature: NDArray[np.float32]  # the curvature d of each pixel, size by size
 
     @cached_property
     def system(self) -> System:
-        """The projector of this scan."""
+        """Return the projector of this scan."""
         return System(self.size, self.angles, self.detectors)
 
 
 class Reconstruction(NamedTuple):
     """The result of `reconstruct`."""
 
-    image: NDArray[np.float64]  # size by size
-    cost: float  # for each subset before its last step: the sum of w (y - a . x)^2 over all rays
+    image: NDArray[np.float64]  # size by size pixels
+    cost: float  # for each subset before its last step: the sum over all rays of w (y - a . x)^2
 
 
 def least_detectors(size: int) -> int:
@@ -284,10 +288,12 @@ def least_detectors(size: int) -> int:
 
 
 def generate(size: int, angles: int, detectors: int, subsets: int, smoothing: float) -> Scan:
-    """A scan of the Shepp-Logan phantom: exact line integrals of its ellipses, without noise.
+    """Return a scan of the Shepp-Logan phantom: exact line integrals of its ellipses, without
+    noise.
 
-    A ray's weight is the share of photons that pass. The prior's strength beta is `smoothing` times
-    the mean curvature of the measurements. Raises UserError if there is not enough memory.
+    A ray's weight is the fraction of photons that pass through the phantom. The prior's strength
+    beta is `smoothing` times the mean curvature of the measurements. Raises UserError if there is
+    not enough memory.
     """
     import numpy as np
 
@@ -309,7 +315,7 @@ def generate(size: int, angles: int, detectors: int, subsets: int, smoothing: fl
 
 
 def direction(angle: int, angles: int) -> tuple[float, float]:
-    """The cosine and the sine of an angle; they are exact at 0 and 90 degrees."""
+    """Return the cosine and the sine of an angle. They are exact at 0 and 90 degrees."""
     if 2 * angle == angles:
         return 0.0, 1.0
     turn = math.pi * angle / angles
@@ -317,7 +323,9 @@ def direction(angle: int, angles: int) -> tuple[float, float]:
 
 
 def phantom(size: int) -> NDArray[np.float64]:
-    """The Shepp-Logan phantom: a pixel is the sum of the levels of the ellipses that contain it."""
+    """Return the Shepp-Logan phantom. A pixel is the sum of the levels of the ellipses around
+    it.
+    """
     import numpy as np
 
     centres = (2 * np.arange(size) + 1) / size - 1
@@ -332,7 +340,7 @@ def phantom(size: int) -> NDArray[np.float64]:
 
 
 def phantom_scan(size: int, angles: int, detectors: int) -> NDArray[np.float64]:
-    """Line integrals of the phantom's ellipses, in closed form; the unit is levels times pixels."""
+    """Return line integrals of the phantom's ellipses in closed form, in levels times pixels."""
     import numpy as np
 
     half = size / 2
@@ -352,7 +360,7 @@ def phantom_scan(size: int, angles: int, detectors: int) -> NDArray[np.float64]:
 
 
 def neighbours(size: int) -> NDArray[np.int64]:
-    """The number of existing neighbours of each pixel, at most four."""
+    """Return how many neighbours each pixel has, at most four."""
     import numpy as np
 
     inner = np.full(size, 2)
@@ -363,9 +371,11 @@ def neighbours(size: int) -> NDArray[np.int64]:
 
 
 def data_curvature(size: int, weights: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return, for each pixel j, the sum over all rays of a(j) w |a|. |a| is a ray's length in
-    the image. a(j), its length in the pixel, is a trapezoid function of its distance from the
-    pixel's centre."""
+    """Return the curvature of the data term for each pixel j.
+
+    It is the sum over all rays of a(j) w |a|. |a| is a ray's length in the image, and a(j) is its
+    length in the pixel. a(j) is a trapezoid function of the ray's distance from the pixel's centre.
+    """
     import numpy as np
 
     angles, detectors = weights.shape
@@ -395,7 +405,7 @@ def data_curvature(size: int, weights: NDArray[np.float32]) -> NDArray[np.float6
 def _chords(
     size: int, distance: NDArray[np.float64], cosine: float, sine: float
 ) -> NDArray[np.float64]:
-    """The lengths of an angle's rays inside the image."""
+    """Return the lengths of an angle's rays inside the image."""
     import numpy as np
 
     half = size / 2
@@ -412,12 +422,11 @@ def _chords(
 
 
 class System:
-    """The matrix of a tomograph, made by Siddon's method an angle at a time.
+    """The matrix of a tomograph. Siddon's method makes it, one angle at a time.
 
-    R. L. Siddon, "Fast calculation of the exact radiological path for a three-dimensional CT
-    array", Medical Physics 12 (1985) 252-255, in two dimensions: The sorted crossings of a ray with
-    the lines of the grid cut the ray into pieces. The middle of a piece shows in which pixel the
-    piece lies.
+    The method is that of R. L. Siddon, "Fast calculation of the exact radiological path for a
+    three-dimensional CT array", Medical Physics 12 (1985) 252-255, in two dimensions. The lines of
+    the grid cut a ray into pieces. The middle of a piece shows in which pixel the piece lies.
     """
 
     def __init__(self, size: int, angles: int, detectors: int) -> None:
@@ -429,7 +438,9 @@ class System:
         self._room = reading.memory_bytes() // 4
 
     def matrices(self, chosen: range) -> Iterator[csr_array]:
-        """The rows of these angles, detectors by pixels each, made several at a time."""
+        """Yield the rows of these angles, detectors by pixels for each angle. Several are made at a
+        time.
+        """
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for angle, matrix in zip(chosen, pool.map(self._kept_or_made, chosen), strict=True):
                 size = _ENTRY_BYTES * matrix.nnz
@@ -457,13 +468,15 @@ class System:
     def _pieces(
         self, distance: NDArray[np.float64], cosine: float, sine: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-        """For an angle: the number of pieces of each ray, and the pixel and the length of each
-        piece."""
+        """Return the pieces of an angle's rays.
+
+        The result has the number of pieces of each ray, and the pixel and the length of each piece.
+        """
         import numpy as np
 
         size, half = self.size, self.size / 2
         lines = np.arange(size + 1) - half
-        # A ray is the points distance * (cosine, sine) + along * (-sine, cosine).
+        # The points of a ray are distance * (cosine, sine) + along * (-sine, cosine).
         crossings = []
         if sine != 0:
             crossings.append((distance[:, np.newaxis] * cosine - lines) / sine)
@@ -480,7 +493,7 @@ class System:
 
 
 def reconstruct(scan: Scan, iterations: int) -> Reconstruction:
-    """Iterations from 0 in float64; src/workload/ct.hpp describes the method."""
+    """Make iterations from 0 in float64. src/workload/ct.hpp describes the method."""
     import numpy as np
 
     size = scan.size
@@ -504,7 +517,7 @@ def reconstruct(scan: Scan, iterations: int) -> Reconstruction:
 
 
 def _differences(image: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sum of each pixel's differences from its neighbours."""
+    """Return the sum of each pixel's differences from its neighbours."""
     import numpy as np
 
     total = np.zeros_like(image)

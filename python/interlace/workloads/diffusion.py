@@ -1,7 +1,8 @@
 """The heat equation and the inviscid Burgers' equation on a grid, float32.
 
-A grid is an array [planes][rows][columns]. In two dimensions a plane has one row. The outermost
-points repeat beyond the edges. src/workload/diffusion.hpp describes the schemes.
+A grid is an array [planes][rows][columns]. In two dimensions a plane has one row. Beyond the edges,
+the grid continues with copies of its outermost points. src/workload/diffusion.hpp describes the
+schemes.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ DEFAULT_DIMENSIONS = 3
 
 FLOAT32_ROUNDING = 2.0**-24
 STAGES = 3
-# The number of independent roundings of a point in a stage. Each is about as large as the rounding
-# of the result. A dimension has three: its sum, its factor and its addition. Burgers' equation has
-# five fluxes in each direction instead of the sum.
+# The number of independent roundings of a point in a stage. Each of these roundings is about as
+# large as the rounding of the result. The heat equation has three in each dimension: a sum, a
+# factor and an addition. Burgers' equation has five fluxes in each direction instead of the sum.
 ROUNDINGS_OF_A_DIMENSION = {"heat": 8, "burgers": 30}
 
 
@@ -77,7 +78,7 @@ class Diffusion(Slabs):
 
     @staticmethod
     def _asked(inputs: DiffusionInputs) -> tuple[int, int, str]:
-        """The size, the dimensions and the equation that the options ask for."""
+        """Return the size, the dimensions and the equation that the options ask for."""
         dimensions = DEFAULT_DIMENSIONS if inputs.dimensions is None else inputs.dimensions
         size = DEFAULT_SIZE.get(dimensions, 0) if inputs.size is None else inputs.size
         return size, dimensions, inputs.equation or "heat"
@@ -111,12 +112,12 @@ class Diffusion(Slabs):
         values = solve(self.start, iterations).ravel()
         return Reference(values, np.full(values.size, self.start.speed))
 
-    # Errors are relative to the largest value at the start, which later values hardly exceed. A
-    # stage's roundings are independent and partly cancel: n of them add up to about sqrt(n). The
-    # method is stable, so a stage does not enlarge earlier errors. Errors that Burgers' equation
-    # carries into a front stay there. Four times this bound is above the largest error of very many
-    # points. The error of a lost or late transfer is far larger: an old plane is wrong by its
-    # change in a stage.
+    # Errors are relative to the largest value at the start, because later values hardly exceed it.
+    # The roundings of a stage are independent and partly cancel: the sum of n roundings is about as
+    # large as sqrt(n) roundings. The method is stable, so a stage does not enlarge earlier errors.
+    # Errors that Burgers' equation carries into a front stay there. Four times this bound is above
+    # the largest error of very many points. A lost or late transfer causes a far larger error: an
+    # old plane is wrong by its change in a stage.
     def allowed_error(self) -> float:
         dimensions = sum(n > 1 for n in self.start.values.shape)
         a_stage = 4 + dimensions * ROUNDINGS_OF_A_DIMENSION[self.start.equation]
@@ -126,9 +127,9 @@ class Diffusion(Slabs):
 # --- the data and the reference ------------------------------------------------------------------
 
 EQUATIONS = ("heat", "burgers")
-HALO = {"heat": 2, "burgers": 3}  # planes of a halo
+HALO = {"heat": 2, "burgers": 3}  # the number of planes in a halo
 MOST_POINTS = 2**31 - 1
-_MODES = 8  # number of waves in the initial sum
+_MODES = 8  # the number of waves in the sum at the start
 _TINY = 1e-6  # keeps WENO's weights finite
 
 
@@ -143,12 +144,12 @@ class Start:
 
     @property
     def plane(self) -> int:
-        """The number of points in a plane."""
+        """Return the number of points in a plane."""
         return int(self.values[0].size)
 
     @property
     def halo(self) -> int:
-        """The number of neighbouring points that a part needs on each side."""
+        """Return how many neighbouring points a part needs on each side."""
         return HALO[self.equation] * self.plane
 
 
@@ -157,9 +158,10 @@ def generate(side: int, dimensions: int, equation: str, seed: int = 1) -> Start:
 
     Each wave has 1 to 4 periods along a side, and the largest value is about 1.
 
-    Random numbers are the upper 24 bits of PCG64's output for the seed: for each wave, the numbers
-    of periods along the dimensions, its phase and its height. The step is 0.3 / dimensions for
-    heat, a third of what is stable, and 0.4 / (dimensions max |u|) for Burgers' equation.
+    Random numbers are the upper 24 bits of PCG64's output for the seed. They give, for each wave,
+    the numbers of periods along the dimensions, the phase and the height. The step of the heat
+    equation is 0.3 / dimensions, a third of the largest stable step. The step of Burgers' equation
+    is 0.4 / (dimensions max |u|).
     """
     import numpy as np
 
@@ -195,7 +197,7 @@ def solve(start: Start, steps: int) -> Grid:
 
 
 def change(start: Start, u: Grid) -> Grid:
-    """The change of u in a step of Euler's method."""
+    """Return the change of u in one step of Euler's method."""
     import numpy as np
 
     total = np.zeros_like(u)

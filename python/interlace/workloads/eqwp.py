@@ -1,7 +1,7 @@
 """Propagation of seismic waves in an elastic, layered medium, float32.
 
-The scheme is that of src/workload/eqwp.hpp: a staggered grid, fourth order in space. Velocities are
-an array [planes][x, y, z][rows][columns].
+src/workload/eqwp.hpp describes the scheme: a staggered grid, of fourth order in space. Velocities
+are an array [planes][x, y, z][rows][columns].
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ DEFAULT_SIZE = 32
 
 FLOAT32_ROUNDING = 2.0**-24
 EPOCHS = 2  # a step has an epoch for stresses and an epoch for velocities
-# The roundings of a value in an epoch: three differences of seven, a sum, a factor, an addition.
+# The number of roundings of a value in an epoch: seven for each of three differences, a sum, a
+# factor and an addition.
 ROUNDINGS = 24
 
 
@@ -79,7 +80,7 @@ class Eqwp(Slabs):
         return {"points": len(self.start.velocity) ** 3}
 
     def arguments(self) -> tuple[Any, ...]:
-        # The three components of a plane in sequence form a plane with three times the rows.
+        # A plane has its three components in sequence, like a plane with three times as many rows.
         planes, components, rows, columns = self.start.velocity.shape
         flat = self.start.velocity.reshape(planes, components * rows, columns)
         return flat, self.start.medium, self.kernel
@@ -91,11 +92,11 @@ class Eqwp(Slabs):
         largest = float(np.abs(self.start.velocity).max())
         return Reference(values, np.full(values.size, largest))
 
-    # Errors are relative to the largest velocity at the start, because waves spread from there. An
-    # epoch's roundings are independent and partly cancel: n of them add up to about sqrt(n). An
-    # epoch does not change the energy of earlier errors. Four times this bound is above the largest
-    # error of very many values. The error of a lost or late transfer is far larger: an old plane is
-    # wrong by its change in a step.
+    # Errors are relative to the largest velocity at the start, because waves spread from there. The
+    # roundings of an epoch are independent and partly cancel: the sum of n roundings is about as
+    # large as sqrt(n) roundings. An epoch does not change the energy of earlier errors. Four times
+    # this bound is above the largest error of very many values. A lost or late transfer causes a
+    # far larger error: an old plane is wrong by its change in a step.
     def allowed_error(self) -> float:
         return 4 * FLOAT32_ROUNDING * math.sqrt(EPOCHS * self.iterations * ROUNDINGS)
 
@@ -103,12 +104,13 @@ class Eqwp(Slabs):
 # --- the data and the reference ------------------------------------------------------------------
 
 COMPONENTS = 3
-HALO = 2  # planes of a halo
+HALO = 2  # the number of planes in a halo
 MOST_VALUES = 2**31 - 1
 _LAYERS = ((1500.0, 1800.0), (2500.0, 2100.0), (4000.0, 2500.0), (6000.0, 2700.0))
-_COURANT = 0.4  # Courant number of the fastest wave; stable up to 0.495 (6 / 7 over the root of 3)
+# Courant number of the fastest wave; the limit of stability is 0.495 (6 / 7 over the root of 3)
+_COURANT = 0.4
 _PULSES = 48
-_WIDTH = 2.5  # width of a pulse, in points
+_WIDTH = 2.5  # the width of a pulse, in points
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,12 +122,12 @@ class Start:
 
     @property
     def plane(self) -> int:
-        """The number of values in a plane."""
+        """Return the number of values in a plane."""
         return int(self.velocity[0].size)
 
     @property
     def halo(self) -> int:
-        """The number of neighbouring values that a part needs on each side."""
+        """Return how many neighbouring values a part needs on each side."""
         return HALO * self.plane
 
 
@@ -135,8 +137,8 @@ def generate(side: int, seed: int = 1) -> Start:
     From top to bottom, P waves travel at 1500, 2500, 4000 and 6000 m/s, and densities are 1800,
     2100, 2500 and 2700 kg/m^3: sediments above crystalline rock. S waves are slower than P waves by
     a factor of sqrt(3). A pulse is a Gaussian around a random point, in a random direction. The
-    largest velocity is 1 m/s. Random numbers are the
-    upper 24 bits of PCG64's output for the seed, six for each pulse.
+    largest velocity is 1 m/s. Random numbers are the upper 24 bits of PCG64's output for the seed.
+    Each pulse takes six of them.
     """
     import numpy as np
 
@@ -145,7 +147,8 @@ def generate(side: int, seed: int = 1) -> Start:
     reading.require_memory(300 * side**3, f"a grid of {side} points a side", "grid")
     layer = np.arange(side) * len(_LAYERS) // side
     p_speed, density = np.array(_LAYERS)[layer].T
-    lame_2 = density * p_speed**2 / 3  # mu, and lambda: S waves are slower by the root of 3
+    # both mu and lambda have this value, because S waves are slower than P waves by the root of 3
+    lame_2 = density * p_speed**2 / 3
     step = _COURANT / p_speed.max()  # dt / dx
     medium = np.column_stack([lame_2 * step, lame_2 * step, step / density]).astype(np.float32)
     random = (np.random.PCG64(seed).random_raw(_PULSES * 6) >> np.uint64(40)) / 2.0**24

@@ -1,4 +1,4 @@
-"""The shared parts of workloads on graphs: options, generated graphs, parts for the GPUs."""
+"""The code that workloads on graphs share: options, generated graphs, and parts for the GPUs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from interlace.data.graphs import Graph
 
-PUSH = "push"  # the kernel that goes over out-edges and updates the vertices at their ends
+PUSH = "push"  # the kernel that follows out-edges and updates the vertices at their ends
 
-# Two lists of fields of Inputs: those that select a model of interlace.data.graph_models, and all
-# that select a graph.
+# Fields of Inputs. The first list selects a model of interlace.data.graph_models. The second list
+# has all fields that select a graph.
 MODELS = ("cage", "crawl", "rgg")
 GRAPHS = ("data", "rmat", *MODELS)
 
@@ -69,7 +69,7 @@ class GraphInputs(ModelInputs):
 
 
 def check_one(inputs: Inputs, names: tuple[str, ...]) -> str | None:
-    """Return the one field of these that was given. Raises UserError if two were given."""
+    """Return the one field of these that was given. Raise UserError if two were given."""
     given = [name for name in names if getattr(inputs, name) is not None]
     if len(given) > 1:
         first, second = (option_of(name) for name in given[:2])
@@ -78,7 +78,7 @@ def check_one(inputs: Inputs, names: tuple[str, ...]) -> str | None:
 
 
 def check_model(inputs: ModelInputs) -> None:
-    """Raise UserError for a size that no model has."""
+    """Raise UserError for a size that no model can have."""
     from interlace.data.graph_models import LEAST_ROWS, MOST_ROWS
 
     for name in MODELS:
@@ -90,7 +90,9 @@ def check_model(inputs: ModelInputs) -> None:
 
 
 def model_graph(inputs: ModelInputs) -> tuple[Graph, str, str] | None:
-    """The graph of the selected model, with its name and source. None if no model is selected."""
+    """Return the graph of the selected model, its name and its source; None if no model is
+    selected.
+    """
     from interlace.data.graph_models import MODELS as MADE
 
     name = next((name for name in MODELS if getattr(inputs, name) is not None), None)
@@ -103,7 +105,7 @@ def model_graph(inputs: ModelInputs) -> tuple[Graph, str, str] | None:
 
 
 def generated_graph(inputs: GraphInputs, cuda: Any | None) -> tuple[Graph, str, str]:
-    """The graph, its name and its source. With `cuda`, the GPU generates R-MAT graphs."""
+    """Return the graph, its name and its source. With `cuda`, the GPU generates R-MAT graphs."""
     from interlace.data import graphs
 
     made = model_graph(inputs)
@@ -118,7 +120,7 @@ def generated_graph(inputs: GraphInputs, cuda: Any | None) -> tuple[Graph, str, 
     source = f"R-MAT, scale {inputs.rmat}, edge factor {factor}, seed {seed}"
     if cuda is None:
         return graphs.rmat(inputs.rmat, factor, seed), name, source
-    graphs.rmat_edges(inputs.rmat, 0, 0, seed)  # checks scale and seed
+    graphs.rmat_edges(inputs.rmat, 0, 0, seed)  # this call checks scale and seed
     if not 1 <= factor < graphs.MAX_VERTICES:
         raise UserError(f"--edge-factor {factor}: give a number from 1 to 2**32 - 1")
     with core_errors():
@@ -143,7 +145,7 @@ class GraphWorkload(Workload):
 
     @property
     def counts(self) -> str:
-        """The numbers of vertices and edges as text."""
+        """Return the numbers of vertices and edges as text."""
         vertices = counted(self.graph.rows, "vertex", "vertices")
         return f"{vertices}, {counted(self.graph.edges, 'edge')}"
 
@@ -165,8 +167,10 @@ class GraphWorkload(Workload):
 
     @cached_property
     def out_edges(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.intp]]:
-        """Return the graph sorted by out-edges: offsets, columns, and the place of each edge
-        among the in-edges."""
+        """Return the graph sorted by out-edges.
+
+        The result has offsets, columns, and the place of each edge among the in-edges.
+        """
         import numpy as np
 
         graph = self.graph
@@ -185,7 +189,9 @@ class GraphWorkload(Workload):
         return cut(self.graph.offsets, gpus)
 
     def rows_of_columns(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-        """The offsets of rows and their columns, in the form for the compiled modules."""
+        """Return the offsets of rows and the rows' columns, in the form for the compiled
+        modules.
+        """
         import numpy as np
 
         if self.has_updates:

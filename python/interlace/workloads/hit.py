@@ -1,8 +1,8 @@
 """Homogeneous isotropic turbulence in a periodic box, pseudo-spectral, float32.
 
-src/workload/hit.hpp describes the equations and the scheme. A side of the box has n points and
-length 2 pi. Coefficients of the velocity are complex arrays [x, y, z][kz][ky][kx], divided by n**3.
-Wavenumbers are in the order of numpy.fft, with kx = 0 .. n / 2.
+src/workload/hit.hpp describes the equations and the scheme. A side of the box has n points and the
+length 2 pi. The coefficients of the velocity are complex arrays [x, y, z][kz][ky][kx], divided by
+n**3. Wavenumbers have the order of numpy.fft, and kx runs from 0 to n / 2.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEFAULT_SIZE = 32
 
 FLOAT32_ROUNDING = 2.0**-24
 COMPLEX_BYTES = 8
-FIELDS = 6  # fields in the larger transpose
+FIELDS = 6  # the number of fields in the larger transpose
 STAGES = 2
 
 
@@ -54,7 +54,7 @@ class Hit(Slabs):
     def __init__(self, start: Start, source: str, inputs: HitInputs) -> None:
         super().__init__(f"turbulence-{start.side}", source, inputs, start.velocity, halo=0)
         self.start = start
-        self.energy: float | None = None  # the reference's energy, once there is one
+        self.energy: float | None = None  # the reference's energy, as soon as it is known
 
     @classmethod
     def check_data(cls, inputs: HitInputs) -> None:
@@ -92,8 +92,8 @@ class Hit(Slabs):
         return COMPLEX_BYTES * FIELDS * planes * planes * (self.start.side // 2 + 1)
 
     def arguments(self) -> tuple[Any, ...]:
-        # A plane is the components and kz of one ky in sequence, with two floats for each complex
-        # number.
+        # A plane has the components and all kz of one ky, in sequence. A complex number has two
+        # floats.
         flat = self.start.velocity.reshape(self.start.side, 3 * self.start.side, -1)
         return flat, self.start.viscosity, self.start.step, self.kernel
 
@@ -107,12 +107,12 @@ class Hit(Slabs):
 
     # Errors are relative to the largest coefficient. A transform of n^3 numbers rounds each number
     # log2(n^3) times. These roundings are independent. Spread over all coefficients, they are far
-    # below the largest one. A stage makes two transforms in sequence, with a product between them
-    # and a projection after them, about ten roundings each. A stage adds these errors times the
-    # step's share of the change, and a few roundings of the old value. Roundings partly cancel: n
-    # of them add up to about sqrt(n). Four times this bound is above the largest error of very many
-    # numbers. The error of a lost or late transfer is far larger: a block of an old transpose is
-    # wrong by the change of all its waves in a stage.
+    # below the largest coefficient. A stage makes two transforms in sequence, with a product
+    # between them and a projection after them: about ten roundings each. A stage adds these errors
+    # times the step's share of the change, and a few roundings of the old value. Roundings partly
+    # cancel: the sum of n roundings is about as large as sqrt(n) roundings. Four times this bound
+    # is above the largest error of very many numbers. A lost or late transfer causes a far larger
+    # error: a block of an old transpose is wrong by the change of all its waves in a stage.
     def allowed_error(self) -> float:
         of_transforms = 2 * 3 * math.log2(self.start.side)
         return 4 * FLOAT32_ROUNDING * math.sqrt(STAGES * self.iterations * (of_transforms + 10))
@@ -121,7 +121,7 @@ class Hit(Slabs):
 # --- the data and the reference ------------------------------------------------------------------
 
 MOST_SIDE = 640
-_PEAK = 3.0  # wavenumber with the most energy
+_PEAK = 3.0  # the wavenumber with the most energy
 _COURANT = 0.5
 
 
@@ -132,7 +132,7 @@ class Start:
     side: int
     velocity: NDArray[np.float32]  # [ky][x, y, z][kz][kx][re, im]
     viscosity: float
-    step: float  # the time of a step
+    step: float  # the duration of a step
 
 
 def generate(side: int, seed: int = 1) -> Start:
@@ -140,8 +140,8 @@ def generate(side: int, seed: int = 1) -> Start:
 
     The velocity's energy at wavenumber k is proportional to k^4 exp(-2 (k / 3)^2). The function
     takes white noise from the upper 24 bits of PCG64's output for the seed, scales the noise to
-    this spectrum, and keeps the divergence-free part. The viscosity is 1 / side. A step is half the
-    time in which the largest velocity crosses the distance between neighbouring points.
+    this spectrum, and keeps the divergence-free part. The viscosity is 1 / side. The largest
+    velocity takes two steps from a point to the neighbouring point.
     """
     import numpy as np
 
@@ -155,7 +155,7 @@ def generate(side: int, seed: int = 1) -> Start:
     square = (k**2).sum(axis=0)
     shape = np.sqrt(square) * np.exp(
         -square / _PEAK**2
-    )  # divide by k^2, because a shell has about k^2 coefficients
+    )  # divided by k^2, because a shell has about k^2 coefficients
     modes = _project(modes * shape, k) * _kept(k, side)
     points = np.fft.irfftn(modes, s=(side,) * 3, axes=(1, 2, 3))
     scale = 1 / np.sqrt((points**2).mean())
@@ -187,7 +187,7 @@ def evolve(start: Start, steps: int) -> NDArray[np.float64]:
 
 
 def energy(modes: NDArray[np.floating]) -> float:
-    """Half the mean square of a velocity in the layout of `Start.velocity`."""
+    """Return half the mean square of a velocity in the layout of `Start.velocity`."""
     import numpy as np
 
     squares = (modes.astype(np.float64) ** 2).sum(axis=(0, 1, 2, 4))
@@ -196,7 +196,9 @@ def energy(modes: NDArray[np.floating]) -> float:
 
 
 def _wavenumbers(side: int) -> NDArray[np.float64]:
-    """The wavenumbers kx, ky, kz of each coefficient. The wavenumber side / 2 is positive."""
+    """Return the wavenumbers kx, ky, kz of each coefficient. The wavenumber side / 2 is
+    positive.
+    """
     import numpy as np
 
     index = np.arange(side)
@@ -206,7 +208,10 @@ def _wavenumbers(side: int) -> NDArray[np.float64]:
 
 
 def _kept(k: NDArray[np.float64], side: int) -> NDArray[np.bool_]:
-    """Whether a coefficient is below two thirds of the wavenumbers and is not the mean."""
+    """Return whether each coefficient is kept.
+
+    A coefficient is kept if it is below two thirds of the wavenumbers and is not the mean.
+    """
     import numpy as np
 
     kept: NDArray[np.bool_] = (3 * np.abs(k) < side).all(axis=0) & (k != 0).any(axis=0)

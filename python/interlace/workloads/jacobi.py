@@ -135,14 +135,14 @@ class Jacobi(Workload):
 
         return Reference(*jacobi_reference(self.system, iterations))
 
-    # An element's error is relative to the sum of the magnitudes of its terms, so values that
-    # cancel are compared too. A row adds 2 K products to b, rounds the reciprocal of its diagonal
-    # and multiplies by it. These are 2 K + 3 independent roundings, which partly cancel: n of them
-    # add up to about sqrt(n). An iteration shrinks earlier errors at least by the factor
-    # `dominance`, so all errors add up to at most 1 / (1 - dominance) times the error of one
-    # iteration. Four times this bound is above the largest error of very many rows. The error of a
-    # lost or late transfer is far larger: an old value is wrong by its change in the iteration, and
-    # A(i, j) / A(i, i) of that error enters a row.
+    # An element's error is relative to the sum of the magnitudes of its terms, so that values that
+    # cancel are also compared. A row adds 2 K products to b, rounds the reciprocal of its diagonal
+    # and multiplies by it. These are 2 K + 3 independent roundings, which partly cancel: the sum of
+    # n roundings is about as large as sqrt(n) roundings. An iteration shrinks earlier errors at
+    # least by the factor `dominance`. So all errors add up to at most 1 / (1 - dominance) times the
+    # error of one iteration. Four times this bound is above the largest error of very many rows. A
+    # lost or late transfer causes a far larger error: an old value is wrong by its change in the
+    # iteration, and A(i, j) / A(i, i) of this error enters a row.
     def allowed_error(self) -> float:
         rest = 1 - self.system.dominance
         passes = min(self.iterations, 1 / rest) if rest > 0 else self.iterations
@@ -162,23 +162,26 @@ class BandedSystem:
     """The system A x = b. `diagonals[half_bandwidth + k, i]` is A(i, i + k), and 0 outside."""
 
     name: str
-    diagonals: NDArray[np.float32]  # 2 half_bandwidth + 1 by rows
+    diagonals: NDArray[np.float32]  # 2 half_bandwidth + 1 diagonals by rows
     right: NDArray[np.float32]
 
     @property
     def rows(self) -> int:
-        """The number of unknowns."""
+        """Return the number of unknowns."""
         return int(self.right.size)
 
     @property
     def half_bandwidth(self) -> int:
-        """The distance of the outermost diagonal from the main diagonal."""
+        """Return the distance of the outermost diagonal from the main diagonal."""
         return len(self.diagonals) // 2
 
     @cached_property
     def dominance(self) -> float:
-        """Return the largest ratio, over the rows, of the sum of a row's off-diagonal magnitudes
-        to its diagonal."""
+        """Return the dominance, which is below 1 if the matrix is diagonally dominant.
+
+        It is the largest ratio over the rows of the sum of a row's off-diagonal magnitudes to its
+        diagonal.
+        """
         return float(
             (_other_magnitudes(self.diagonals) / self.diagonals[self.half_bandwidth]).max()
         )
@@ -188,17 +191,17 @@ class JacobiReference(NamedTuple):
     """The result of `jacobi_reference`."""
 
     x: NDArray[np.float64]
-    magnitude: NDArray[np.float64]  # x if A and b have their magnitudes
+    magnitude: NDArray[np.float64]  # the result if A and b had the magnitudes of their entries
 
 
 def load_banded(path: str | os.PathLike[str], seed: int = 1) -> BandedSystem:
-    """Read the matrix of a system. The right-hand side is that of `generate` for the seed.
+    """Read the matrix of a system. The right-hand side is the same as in `generate` with this seed.
 
     `.mtx`, `.mtx.gz`: Matrix Market coordinate, field real or integer, symmetry general or
     symmetric, square. Entries at the same place are added.
 
-    Raises UserError when the file cannot be read, is broken (with the line's number), is not banded
-    or not diagonally dominant.
+    Raises UserError if the file cannot be read or has an error (with the line's number), or if the
+    matrix is not banded or not diagonally dominant.
     """
     from interlace.data import reading
 
@@ -218,10 +221,9 @@ def generate(rows: int, half_bandwidth: int, seed: int = 1) -> BandedSystem:
     """Return a random system that resembles those of finite elements.
 
     All off-diagonal entries are negative, uniform in -1 .. 0. The right-hand side is uniform in 0.5
-    .. 1.5. Both use the upper 24 bits
-    of PCG64's output for the seed: diagonal by diagonal from the lowest, then the right-hand side.
-    The main diagonal is the sum of its row's other magnitudes over DOMINANCE, or 1 if that sum is
-    0.
+    .. 1.5. Both use the upper 24 bits of PCG64's output for the seed: first all diagonals, beginning
+    with the lowest, and then the right-hand side. An entry of the main diagonal is the sum of its
+    row's other magnitudes divided by DOMINANCE, or 1 if this sum is 0.
     """
     import numpy as np
 
@@ -279,7 +281,7 @@ def _off_diagonal(system: BandedSystem) -> dia_matrix:
 
 
 def _inside(rows: int, k: int) -> slice:
-    """The rows in which diagonal k is inside the matrix."""
+    """Return the rows in which diagonal k is inside the matrix."""
     return slice(max(0, -k), rows - max(0, k))
 
 
@@ -291,7 +293,7 @@ def _uniform(random: np.random.PCG64, count: int) -> NDArray[np.float32]:
 
 
 def _other_magnitudes(diagonals: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The sum of each row's off-diagonal magnitudes."""
+    """Return the sum of each row's off-diagonal magnitudes."""
     import numpy as np
 
     half = len(diagonals) // 2
@@ -303,7 +305,7 @@ def _other_magnitudes(diagonals: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def _needed_bytes(rows: int, half_bandwidth: int) -> int:
-    """The bytes of memory that a system and its float64 reference need."""
+    """Return the bytes of memory that a system and its float64 reference need."""
     return (2 * half_bandwidth + 1) * rows * 12 + 40 * rows
 
 
@@ -331,8 +333,8 @@ def _load(file: Path, name: str, data: bytes, seed: int) -> BandedSystem:
     if half > MAX_HALF_BANDWIDTH:
         raise UserError(
             f"{file} is not banded: entry ({entries.rows[farthest] + 1}, "
-            f"{entries.columns[farthest] + 1}) lies {half} diagonals from the main one, at most "
-            f"{MAX_HALF_BANDWIDTH} are possible; reorder its rows and columns or take another "
+            f"{entries.columns[farthest] + 1}) is {half} diagonals away from the main one, and at "
+            f"most {MAX_HALF_BANDWIDTH} are possible; reorder its rows and columns or take another "
             "matrix."
         )
     reading.require_memory(_needed_bytes(header.rows, half), str(file), "matrix")
@@ -362,5 +364,5 @@ def _check_dominance(file: Path, diagonals: NDArray[np.float32]) -> None:
         raise UserError(
             f"{file} is not diagonally dominant: row {row + 1} has {diagonal[row]:g} on the "
             f"diagonal and needs more than {others[row]:g}, the sum of its other entries' "
-            f"magnitudes; take another matrix."
+            "magnitudes; take another matrix."
         )

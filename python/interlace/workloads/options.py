@@ -1,4 +1,4 @@
-"""Options of workloads. Each is declared once, as the type of a field of a workload's inputs.
+"""Options of workloads. An option is declared once, as the type of a field of a workload's inputs.
 
 The command line, the tables [options] of sweep files and the help follow from these types:
 
@@ -19,11 +19,11 @@ from interlace.base.errors import UserError
 
 
 class Option(NamedTuple):
-    """An option's letter in the help, and its help text."""
+    """An option of a workload: its letter in the help, and its help text."""
 
     metavar: str
-    help: str  # the text, without the names of the workloads that have the option
-    default: object = None  # None: the help does not mention a default
+    help: str  # the help text, without the names of the workloads that have the option
+    default: object = None  # None means that the help mentions no default
     short: str | None = None
 
 
@@ -40,26 +40,28 @@ Kernel = Annotated[
     str | None,
     Option(
         "NAME",
-        "the kernel; all kernels of a workload do the same work, but "
-        "differ in which values they store side by side",
+        "the kernel; all kernels of a workload do the same work, but they differ in which values "
+        "they store side by side",
     ),
 ]
 Subscribe = Annotated[
     str | None,
     Option(
         "all|needed",
-        "send values to all GPUs, or only to those that read them: a store goes to the readers of "
-        "its value, a copy moves one range that contains all values that a GPU reads",
+        "send values to all GPUs, or only to the GPUs that read them; then a store goes to the "
+        "readers of its value, and a copy moves one range with all values that a GPU reads",
         "all",
     ),
 ]
-Iterations = Annotated[int | None, Option("N", "iterations, or with -t at most", 10, short="-n")]
+Iterations = Annotated[
+    int | None, Option("N", "number of iterations; with -t, the largest number", 10, short="-n")
+]
 Tolerance = Annotated[
     float | None,
     Option(
         "T",
-        "iterate until the residual is at most T: the sum of all changes, or the root of the sum "
-        "of their squares",
+        "iterate until the residual is at most T; the residual is the sum of all changes, or the "
+        "root of the sum of their squares",
         short="-t",
     ),
 ]
@@ -67,7 +69,7 @@ Tolerance = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """The options of a workload's input and its run; None means not given.
+    """The options of a workload's input and of its run. None means that an option was not given.
 
     Each field is the option of the same name. A workload declares its own inputs in a subclass.
     """
@@ -76,11 +78,11 @@ class Inputs:
     tolerance: Tolerance = None
 
     def given(self) -> list[str]:
-        """The names of the fields that were given."""
+        """Return the names of the fields that were given."""
         return [one.name for one in fields(self) if getattr(self, one.name) is not None]
 
     def files(self) -> dict[str, Path]:
-        """The files that were given, by option."""
+        """Return the files that were given, by option."""
         values = {option_of(name): getattr(self, name) for name in self.given()}
         return {option: value for option, value in values.items() if isinstance(value, Path)}
 
@@ -92,19 +94,19 @@ class Inputs:
 
 
 def option_of(name: str) -> str:
-    """The option of a field."""
+    """Return the option of a field."""
     return "--" + name.rstrip("_").replace("_", "-")
 
 
 class Declared(NamedTuple):
     """A field of a workload's inputs."""
 
-    kind: type  # int, float, str, bool or Path
+    kind: type  # one of: int, float, str, bool, Path
     option: Option
 
 
 def declared(inputs: type[Inputs]) -> dict[str, Declared]:
-    """The fields of a workload's inputs by their names."""
+    """Return the fields of a workload's inputs by name."""
     hints = get_type_hints(inputs, include_extras=True)
     found = {}
     for one in fields(inputs):
@@ -124,7 +126,7 @@ class Taken(NamedTuple):
     """An option, with the help text of each workload that takes it."""
 
     kind: type
-    by: dict[str, Option]  # the option by the workload's name
+    by: dict[str, Option]  # from a workload's name to its option
 
     def help(self, workloads: int) -> str:
         """Return the help text. `workloads` is the number of all workloads."""
@@ -154,7 +156,7 @@ class Taken(NamedTuple):
 
 
 def options(takers: Mapping[str, type[Inputs]]) -> dict[str, Taken]:
-    """Every option by its field's name; `classes` are the workloads by name."""
+    """Return every option by field name. `classes` are the workloads by name."""
     found: dict[str, Taken] = {}
     for workload, inputs in takers.items():
         for name, (kind, option) in declared(inputs).items():

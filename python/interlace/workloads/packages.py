@@ -27,8 +27,10 @@ GROUP = "interlace.workloads"
 def installed_workloads(
     shipped: Mapping[str, type[Workload]],
 ) -> tuple[dict[str, type[Workload]], dict[str, str]]:
-    """Return the usable workloads of other packages by name, and the reasons why the rest cannot
-    be used."""
+    """Return the usable workloads of other packages, and why the others cannot be used.
+
+    Both results are sorted by name.
+    """
     found: dict[str, type[Workload]] = {}
     unusable: dict[str, str] = {}
     for entry in sorted(entry_points(group=GROUP)):
@@ -38,7 +40,7 @@ def installed_workloads(
         except Exception as error:
             why = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
             unusable[entry.name] = (
-                f"the package {package} has this workload, but it cannot be used: {why}"
+                f"the package {package} has this workload, but the workload cannot be used: {why}"
             )
         else:
             found[entry.name] = workload

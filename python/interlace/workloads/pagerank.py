@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 DEFAULT_DAMPING = 0.85
 
 # The largest relative error of a rank. float32 rounds by 6e-8 (2**-24). Up to 256 lanes add up a
-# row, so even 10**5 edges make a chain of only 400 additions. These roundings partly cancel and add
-# up to about 20 roundings. (If a warp has the row, 10**4 edges make such a chain.) An iteration
-# passes on at most the damping factor of earlier errors. At 0.85 this adds up to 7 times the error
-# of one iteration: 8e-6 at worst, and 1e-6 usually. The error of a lost or late transfer is far
-# larger: one old value changes a rank by the value's change in the iteration.
+# row, so even 10**5 edges are a chain of only 400 additions. (If one warp has the row, 10**4 edges
+# are such a chain.) The roundings of a chain partly cancel and add up to about 20 roundings. An
+# iteration passes on at most the damping factor of earlier errors. With 0.85 this adds up to 7
+# times the error of one iteration: at worst 8e-6, and usually 1e-6. A lost or late transfer causes
+# a far larger error: an old value changes a rank by its own change in the iteration.
 MAX_RELATIVE_ERROR = 1e-5
 
 FLOAT32_ROUNDING = 2.0**-24
@@ -101,7 +101,7 @@ class Pagerank(GraphWorkload):
         if not self.has_updates:
             return MAX_RELATIVE_ERROR
         # Pushed ranks are added one by one. The roundings of m additions add up to about sqrt(m)
-        # roundings. Twice that bounds the largest of many sums, and all iterations together add up
-        # to 7 times the error of one.
+        # roundings. Twice this number bounds the largest of many sums. All iterations together add
+        # up to 7 times the error of one iteration.
         most = int((self.graph.offsets[1:] - self.graph.offsets[:-1]).max(initial=1))
         return max(MAX_RELATIVE_ERROR, 14 * FLOAT32_ROUNDING * math.sqrt(most))

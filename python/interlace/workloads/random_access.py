@@ -21,13 +21,13 @@ DEFAULT_SIZE = 1 << 20
 LARGEST_SIZE = 1 << 26
 UPDATES_AN_ENTRY = 4
 DEFAULT_ITERATIONS = 4
-LANE_ENTRIES = 32  # entries of the table for each lane that makes updates
+LANE_ENTRIES = 32  # the table has this many entries for each lane that makes updates
 HPCC_LOOK_AHEAD = 1024  # updates that HPCC allows a process to hold back
 OPERATIONS = ("xor", "store")
 
 POLYNOMIAL = 7  # x^2 + x + 1, what x^64 becomes
 WORD = (1 << 64) - 1
-PIECES = (22, 21, 21)  # bits of an entry in each of the three numbers of a result
+PIECES = (22, 21, 21)  # a result has three numbers; each has this many bits of an entry
 
 
 def _times_x(word: int) -> int:
@@ -56,7 +56,7 @@ def _product(a: int, b: int) -> int:
 
 
 def _times(words: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
-    """Multiply words by a factor, with a table for each byte of a word."""
+    """Multiply words by a factor, with one table for each byte of a word."""
     import numpy as np
 
     bits = [factor]
@@ -72,7 +72,7 @@ def _times(words: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
 
 
 def sequence(count: int) -> NDArray[np.uint64]:
-    """The words of the first updates: x to the powers 1 to `count`."""
+    """Return the words of the first updates: x to the powers 1 to `count`."""
     import numpy as np
 
     words = np.array([2], dtype=np.uint64)
@@ -101,7 +101,7 @@ class RandomAccessInputs(Inputs):
 
 
 class RandomAccess(UpdateWorkload):
-    """Random updates of a table of 64-bit words; four updates an entry."""
+    """Random updates of a table of 64-bit words. There are four updates for each entry."""
 
     name = "random-access"
     place = 50
@@ -154,12 +154,12 @@ class RandomAccess(UpdateWorkload):
 
     @property
     def look_ahead(self) -> int:
-        """The updates of all GPUs between two exchanges."""
+        """Return the number of updates of all GPUs between two exchanges."""
         return self.updates // self.iterations
 
     @property
     def rule(self) -> str:
-        """Which limit of updates between exchanges the runs keep."""
+        """Say which limit of updates between exchanges the runs keep."""
         kept = "within" if self.look_ahead <= HPCC_LOOK_AHEAD else "beyond"
         return f"{self.look_ahead:,} between exchanges, {kept} HPCC's {HPCC_LOOK_AHEAD:,}"
 
@@ -185,7 +185,8 @@ class RandomAccess(UpdateWorkload):
     def arguments(self) -> tuple[Any, ...]:
         import numpy as np
 
-        # The word before a lane's first update; the lane makes the next ones of the sequence.
+        # The word before a lane's first update. The lane itself makes the next words of the
+        # sequence.
         each = self.updates // self.lanes
         starts = np.array([1], dtype=np.uint64)
         while starts.size < self.lanes:

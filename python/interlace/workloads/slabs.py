@@ -1,4 +1,4 @@
-"""The shared parts of workloads on grids that are cut into slabs of planes."""
+"""The code that workloads on grids share. The grids are cut into slabs of planes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def cut_planes(planes: int, values: int, gpus: int) -> Sequence[int]:
-    """The boundaries of parts with equal numbers of planes.
+    """Return the boundaries of parts with equal numbers of planes.
 
     `plane` is the number of values in a plane.
     """
@@ -24,14 +24,17 @@ def cut_planes(planes: int, values: int, gpus: int) -> Sequence[int]:
 
 
 class Slabs(Workload):
-    """A fixed number of steps on a generated grid. A device has its own planes and a halo."""
+    """A workload with a fixed number of steps on a generated grid.
+
+    A device has its own planes and a halo.
+    """
 
     def __init__(
         self, data_name: str, source: str, inputs: Inputs, grid: NDArray[Any], halo: int
     ) -> None:
         super().__init__(data_name, source, inputs)
         self.planes, self.plane = len(grid), int(grid[0].size)
-        self.halo = halo  # the number of values beyond each side of a part that the part needs
+        self.halo = halo  # how many values a part needs beyond each of its sides
 
     @classmethod
     def check_data(cls, inputs: Any) -> None:

@@ -54,7 +54,7 @@ class Sssp(GraphWorkload):
     ) -> None:
         super().__init__(graph, data_name, source, inputs)
         self.weights = weights
-        # The seed of the weights, if they are seeded.
+        # The seed of the weights if they come from a seed.
         self.seed = 1 if inputs.seed is None else inputs.seed
         if inputs.source is not None and not 0 <= inputs.source < graph.rows:
             raise UserError(
@@ -63,8 +63,7 @@ class Sssp(GraphWorkload):
         self.start = int(graph.out_degree.argmax()) if inputs.source is None else inputs.source
         self.to_the_end = inputs.iterations is None
         if self.to_the_end:
-            # No shortest path has more edges than this. One further iteration finds that nothing
-            # changes.
+            # No shortest path has more edges. One more iteration finds that nothing changes.
             self.iterations = min(graph.rows, MAX_ITERATIONS)
         self._longest = 0 if self.to_the_end else self.iterations
 
@@ -90,7 +89,8 @@ class Sssp(GraphWorkload):
         graph, weights, own = paths.load_weighted(inputs.data, seed)
         if own:
             inputs.refuse(
-                ("seed",), f"is for graphs without weights, {inputs.data} has weights; leave it out"
+                ("seed",),
+                (f"is for graphs without weights, and {inputs.data} has weights; leave it out"),
             )
         source = str(inputs.data) if own else f"{inputs.data}, weights of seed {seed}"
         return cls(graph, weights, graph.name, source, inputs)
@@ -125,7 +125,9 @@ class Sssp(GraphWorkload):
         )
 
     def limits(self) -> tuple[int, float]:
-        """Return the most iterations, and a tolerance that ends a run when nothing changes."""
+        """Return the largest number of iterations, and a tolerance that ends a run without
+        changes.
+        """
         return self.iterations, NONE_CHANGED if self.to_the_end else 0.0
 
     def reference(self, iterations: int) -> Reference:
@@ -139,10 +141,10 @@ class Sssp(GraphWorkload):
         return Reference(distances, distances)
 
     # A distance is the sum of a path's non-negative float32 weights. Each addition rounds by at
-    # most 2**-24 of the sum, and minima are exact. After k iterations paths have at most k edges. A
-    # distance in float32 therefore differs from the one in float64 by at most k / 2**24 in either
-    # direction, because each computation could also choose the path of the other. After a lost or
-    # late transfer the distance is that of another path, or infinite.
+    # most 2**-24 of the sum, and minima are exact. After k iterations a path has at most k edges. A
+    # distance in float32 therefore differs from the distance in float64 by at most k / 2**24. This
+    # is true in both directions, because each computation could also choose the other's path. After
+    # a lost or late transfer the distance is the length of another path, or infinite.
     def allowed_error(self) -> float:
         # The factor 2 also covers terms of higher order.
         return self._longest * FLOAT32_ROUNDING * 1.01

@@ -1,4 +1,4 @@
-"""The shared parts of workloads whose kernels update a partitioned array."""
+"""The code that workloads share whose kernels update a partitioned array."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_ELEMENTS = 1 << 26
 
 
 class UpdateWorkload(Workload):
-    """A workload that updates a partitioned array. A GPU has the elements that it owns."""
+    """A workload that updates a partitioned array. A GPU holds the elements that it owns."""
 
     only_updates = True
 
@@ -29,7 +29,7 @@ class UpdateWorkload(Workload):
         cut = self.boundaries(case.gpus)
         return slice(cut[device], cut[device + 1])
 
-    # Results are exact: integers, or numbers whose sums are exact in any order.
+    # Results are exact, because they are integers or numbers whose sums are exact in any order.
     def allowed_error(self) -> float:
         return 0.0
 
@@ -43,21 +43,22 @@ class DealtInputs(Inputs):
         float | None,
         Option(
             "S",
-            "exponent of the Zipf law by which some elements are updated more often; 0: all alike",
+            "exponent of the Zipf law by which some elements are updated more often; with 0, all "
+            "are equally frequent",
             DEFAULT_SKEW,
         ),
     ] = None
 
     @property
     def seed_or_default(self) -> int:
-        """The seed of the generated items."""
+        """Return the seed of the generated items."""
         return DEFAULT_SEED if self.seed is None else self.seed
 
 
 def check_items(
     inputs: DealtInputs, option: str, items: int, exact: int, *, verb: str, noun: str, beyond: str
 ) -> None:
-    """Refuse a number of items, of which results are exact up to ``exact`` in all iterations."""
+    """Refuse too many items. Results are exact up to `exact` of them in all iterations."""
     if items < 1:
         raise UserError(f"{option} {items}: give a number of at least 1")
     times = inputs.iterations or DEFAULT_ITERATIONS
