@@ -164,7 +164,10 @@ FLAT = np.arange(4, dtype=np.int64)
         ({"dst_rows": [1, 2], "src_rows": [1]}, "the two sides have 1 and 2 blocks"),
         ({"dst_rows": np.zeros(2, np.float32)}, "the dst_rows are float32; give an array of int32"),
         ({"src": WIDE}, "a row of the destination has 64 bytes and a row of the source 128"),
-        ({"src": np.zeros((ROWS, BYTES), np.int8)}, "the destination is uint8 and the source int8"),
+        (
+            {"src": np.zeros((ROWS, BYTES), np.int8)},
+            "the destination is uint8 and the source is int8",
+        ),
         ({"dst": np.zeros((ROWS, BYTES), np.uint8)}, "both arrays are in the host's memory"),
         ({"src": bytearray(64)}, "the source has no rows"),
         ({"dst": FLAT, "src": FLAT[:2], "sizes": 4}, "the lists of a batch have 2 and 4 numbers"),

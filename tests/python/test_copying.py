@@ -643,7 +643,7 @@ READ_ONLY = values()
     [
         ({3: tensor(3, 72)}, {}, "has 4 outputs and 3 inputs; give one of both for each GPU"),
         ({}, {1: values()}, "input 1 is in the host's memory; all_"),
-        ({}, {2: tensor(1)}, "output 2 is on GPU 2 and input 2 on GPU 1; each GPU has its two at"),
+        ({}, {2: tensor(1)}, "output 2 is on GPU 2 and input 2 is on GPU 1; put both arrays"),
         ({2: tensor(0, 72)}, {2: tensor(0)}, "inputs 0 and 2 are both on GPU 0; all_"),
         ({}, {1: tensor(1, 12)}, "input 1 has 48 bytes and input 0 96; give arrays of one size"),
         ({1: tensor(1, 72, "int32")}, {}, "output 1 is int32 and input 0 float32; all_"),

@@ -63,7 +63,7 @@ def test_what_cannot_be_saved_or_loaded(tmp_path: Path) -> None:
     def load(values: dict[str, Any]) -> None:
         dcp.load(values, storage_reader=plug_in.InterlaceReader(str(tmp_path)), no_dist=True)
 
-    with pytest.raises(dcp.CheckpointException, match="'text' is no tensor"):
+    with pytest.raises(dcp.CheckpointException, match="'text' is not a tensor"):
         save({"text": "abc"})
     with pytest.raises(UserError, match=r"there is no \*.safetensors in the folder"):
         plug_in.InterlaceReader(str(tmp_path)).read_metadata()

@@ -357,7 +357,7 @@ def test_what_numpy_has_not(tmp_path: Path) -> None:
     ("tensor", "message"),
     [
         (np.zeros((3, 4))[:, 1], "tensor 'x' is not contiguous"),
-        (np.zeros(3, ">i4"), "a safetensors file has no >i4"),
+        (np.zeros(3, ">i4"), "a safetensors file cannot hold NumPy's >i4"),
         (np.zeros(3, "complex128"), "a safetensors file has no <c16 (complex128)"),
         (np.array([object()]), "a safetensors file has no |O (object)"),
         ([1.0, 2.0], "tensor 'x' is a list; give tensors of PyTorch, CuPy or NumPy"),
@@ -394,7 +394,7 @@ def test_files_that_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "is not a text" in refusal(save, tensors, file, metadata={"a": 1})
     assert "metadata is a list; give texts by name" in refusal(save, tensors, file, metadata=[1])
     key = {"interlace.crc32c": ""}
-    assert "is what checksums=True writes" in refusal(save, tensors, file, metadata=key)
+    assert "is reserved for checksums=True" in refusal(save, tensors, file, metadata=key)
     free = os.statvfs(tmp_path)
     little = os.statvfs_result((*free[:4], 0, *free[5:]))
     monkeypatch.setattr(os, "statvfs", lambda _path: little)
@@ -445,4 +445,7 @@ def test_tensors_of_pytorch(tmp_path: Path) -> None:
     assert "sparse_coo" in refusal(interlace.save, {"x": torch.eye(3).to_sparse()}, ours)
     assert "resolve_conj" in refusal(interlace.save, {"x": tensors["C64"].conj()}, ours)
     if not torch.cuda.is_available():
-        assert refusal(interlace.load, ours, "cuda") == "'cuda' is not there: there is no GPU here"
+        assert (
+            refusal(interlace.load, ours, "cuda")
+            == "'cuda' does not exist; there is no GPU on this computer"
+        )

@@ -235,7 +235,7 @@ def test_memory_that_the_caller_brings() -> None:
     [
         (Tensor((4,), 64, contiguous=False), Tensor((4,), 128), "the front is not contiguous"),
         (Tensor((4, 5), 64), exported((4, 5), (4, 16)), "the back is not contiguous"),
-        (Tensor((4,), 64), Tensor((5,), 128), "differ in shape or dtype"),
+        (Tensor((4,), 64), Tensor((5,), 128), "must have one shape and one dtype"),
         (Tensor((4,), 64), [Tensor((4,), 128)] * 2, "1 fronts and 2 backs for 1 devices"),
         (np.zeros(4), Tensor((4,), 128), "the front is a ndarray; give a tensor"),
     ],
@@ -302,7 +302,7 @@ def test_what_a_group_waits_for_is_shown_as_long_as_there_is_the_group(
     (answer,) = activities.ask_all()
     (one,) = answer["activities"]
     assert one["what"] == "a group of 4 devices, of which this process has 0, 1"
-    assert [line.partition("; the last call was ")[0] for line in one["note"].splitlines()] == [
+    assert [line.partition("; its last call was ")[0] for line in one["note"].splitlines()] == [
         "a: device 0 has begun 1 epochs and exchanged 0",
         "a: device 1 has begun 1 epochs and exchanged 1",
         "region 1: device 0 has begun 0 epochs and exchanged 0",

@@ -167,8 +167,16 @@ def test_a_header_that_lies(document: Any, data: int, message: str) -> None:
     [
         (b"", 0, "it ends after 0 bytes, within the 8 bytes"),
         (b"\2\0\0", 3, "it ends after 3 bytes"),
-        (struct.pack("<Q", 2**63), 100, f"would be {2**63} bytes long; 100000000 are allowed"),
-        (struct.pack("<Q", 93), 100, "is cut: its header is 93 bytes long, and 92 bytes are there"),
+        (
+            struct.pack("<Q", 2**63),
+            100,
+            f"would have {2**63} bytes, and at most 100000000 are allowed",
+        ),
+        (
+            struct.pack("<Q", 93),
+            100,
+            "is cut off: its header has 93 bytes, but only 92 bytes are there",
+        ),
     ],
 )
 def test_a_length_that_lies(prefix: bytes, file_bytes: int, message: str) -> None:

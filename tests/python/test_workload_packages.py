@@ -160,8 +160,13 @@ def test_libraries_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("gone.hpp", None, "gone.hpp: No such file or directory"),
-        ("Rod.hpp", "", "Rod.hpp: a workload's header is NAME.hpp, of lower-case letters and _"),
-        ("rod.h", "", "rod.h: a workload's header is NAME.hpp"),
+        (
+            "Rod.hpp",
+            "",
+            "Rod.hpp: give a header with the name NAME.hpp, where NAME has lower-case letters and "
+            "_",
+        ),
+        ("rod.h", "", "rod.h: give a header with the name NAME.hpp"),
         ("rod.hpp", "struct rod {};", "rod.hpp: there is no struct rod_problem"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Interlace inside other programs: each module is a plug-in for one of them.
+"""Plug-ins that use Interlace inside other programs. Each module serves one program.
 
 A module imports the program that it plugs into. Therefore only that program and its users import
 the module.

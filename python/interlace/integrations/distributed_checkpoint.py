@@ -1,4 +1,4 @@
-"""PyTorch's distributed checkpoint (DCP), read and written by Interlace.
+"""Reads and writes PyTorch's distributed checkpoints (DCP) with Interlace.
 
     from torch.distributed import checkpoint
     from interlace.integrations.distributed_checkpoint import InterlaceReader, InterlaceWriter
@@ -44,7 +44,7 @@ from interlace.runtime.safetensors_header import BITS, Entry
 
 
 class InterlaceReader(hf_storage.HuggingFaceStorageReader):
-    """Reads a checkpoint. Each rank reads the bytes of its own shards, straight to their places."""
+    """Reads a checkpoint. Each rank reads the bytes of its own shards directly to their places."""
 
     def read_metadata(self) -> Any:
         """Say which tensors the folder has, and which file has each part of a tensor."""
@@ -90,7 +90,7 @@ class InterlaceReader(hf_storage.HuggingFaceStorageReader):
         files = open_each(map(Path, per_file))
         filled: list[
             tuple[Any, Any, Any]
-        ] = []  # each entry: the item, its tensor, and the place of the tensor's bytes
+        ] = []  # each entry has the item, its tensor, and the place of the tensor's bytes
         segments: list[Segment] = []
         gpus: set[int] = set()
         for number, (file, items) in enumerate(zip(files, per_file.values(), strict=True)):
@@ -138,11 +138,12 @@ def _write(path: Path, name: str, items: list[Any], planner: Any) -> list[Any]:
         fqn = item.index.fqn
         if item.type == WriteItemType.BYTE_IO:
             raise UserError(
-                f"{path}: {fqn!r} is no tensor, and safetensors files hold only tensors"
+                f"{path}: {fqn!r} is not a tensor, and safetensors files hold only tensors"
             )
         if fqn in tensors:
             raise UserError(
-                f"{path}: this rank has several parts of tensor {fqn!r}; a file has one"
+                f"{path}: this rank has several parts of tensor {fqn!r}, and a file can have only "
+                "one"
             )
         tensor = planner.resolve_data(item).detach().contiguous()
         tensors[fqn] = tensor
@@ -193,7 +194,7 @@ def _size_of(parts: list[Any]) -> Any:
 
 
 def _place_of(target: Any) -> Any:
-    """Contiguous memory for the bytes of a target: the target's own memory, if that is possible."""
+    """Return contiguous memory for the bytes of a target: if possible, the target's own memory."""
     if target.is_contiguous() and target.device.type in ("cpu", "cuda"):
         return target
     on_gpu = target.device.type == "cuda"
@@ -203,7 +204,7 @@ def _place_of(target: Any) -> Any:
 def _segments(
     file: File, number: int, entries: dict[str, Entry], item: Any, place: Any, tensor: int
 ) -> list[Segment]:
-    """The bytes of the file for an item of a plan, and their destination."""
+    """Return the bytes of the file for an item of a plan, and their destination."""
     entry = entries[item.storage_index.fqn]
     index = tuple(
         slice(begin, begin + size)
@@ -217,8 +218,8 @@ def _segments(
     wanted = getattr(torch, tensor_memory.TORCH[entry.dtype])
     if place.dtype != wanted or list(place.shape) != list(item.lengths):
         raise UserError(
-            f"{file.name}: tensor {entry.name!r} is {wanted} of shape {list(item.lengths)}, and "
-            f"the tensor to load into has {place.dtype} of shape {list(place.shape)}"
+            f"{file.name}: tensor {entry.name!r} is {wanted} of shape {list(item.lengths)}, but "
+            f"the tensor to load into is {place.dtype} of shape {list(place.shape)}"
         )
     part = slices.part_of(index, entry.shape, width, gap=1)
     begin = file.header.data_begin + entry.begin

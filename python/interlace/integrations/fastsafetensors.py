@@ -1,4 +1,4 @@
-"""fastsafetensors: a copier with the name "interlace".
+"""A copier for fastsafetensors, with the name "interlace".
 
 import interlace.integrations.fastsafetensors
 
@@ -39,15 +39,17 @@ class InterlaceCopier(CopierInterface):
         self._ranges = validated_byte_ranges(self.metadata, byte_ranges)
 
     def set_chunk(self, byte_ranges: Any, names: Any, allocation_size: int | None = None) -> None:
-        """Read only these ranges, which hold the named tensors, and allocate memory only for
-        them."""
+        """Read only these ranges, and allocate memory only for them.
+
+        The ranges hold the named tensors.
+        """
         self._ranges = validated_byte_ranges(self.metadata, byte_ranges)
         self._names = names
         self._allocation = validated_chunk_allocation_size(self._ranges, allocation_size)
 
     @classmethod
     def chunk_transient_multiplier(cls, paths: list[str]) -> int:  # noqa: ARG003
-        """Return the factor from a chunk's bytes to the device memory that it takes."""
+        """Return the device memory that a chunk takes, divided by the chunk's bytes."""
         return 1
 
     @classmethod
@@ -68,7 +70,7 @@ class InterlaceCopier(CopierInterface):
         buffer = self.framework.alloc_tensor_memory(size, self.device)
         try:
             if self.device.type != DeviceType.CPU:
-                # The allocator may return memory that earlier work of this thread's stream still
+                # The allocator may return memory that earlier work in this thread's stream still
                 # uses.
                 self.framework.synchronize_current_stream(self.device)
             self._pool = ThreadPoolExecutor(1, "interlace-reader")

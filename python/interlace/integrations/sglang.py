@@ -1,4 +1,4 @@
-"""SGLang: `SGLANG_PLUGINS=interlace python -m sglang.launch_server ...`.
+"""The plug-in for SGLang: `SGLANG_PLUGINS=interlace python -m sglang.launch_server ...`.
 
 SGLang calls `register` in every process (entry point `sglang.srt.plugins`). SGLang also loads
 plug-ins that the user did not name. Therefore this plug-in changes nothing unless SGLANG_PLUGINS
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 NAME = "interlace"
-# SGLang uses one of these readers for a list of files.
+# SGLang reads a list of files with one of these functions.
 READERS = (
     "sglang.srt.model_loader.weight_utils.buffered_multi_thread_safetensors_weights_iterator",
     "sglang.srt.model_loader.weight_utils.safetensors_weights_iterator",

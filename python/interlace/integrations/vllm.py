@@ -1,4 +1,4 @@
-"""vLLM: `vllm serve MODEL --load-format interlace --sleep-mode-backend interlace`.
+"""The plug-in for vLLM: `vllm serve MODEL --load-format interlace --sleep-mode-backend interlace`.
 
 vLLM calls `register` in every process (entry point `vllm.general_plugins`).
 """
@@ -20,7 +20,7 @@ def register() -> None:
     from vllm.model_executor.model_loader import register_model_loader
 
     register_model_loader(LOAD_FORMAT)(_loader())
-    with suppress(ImportError, ValueError):  # an older vLLM, or a second call
+    with suppress(ImportError, ValueError):  # vLLM is older, or this is a second call
         from vllm.device_allocator.sleep_mode_backend import SleepModeBackendFactory
 
         SleepModeBackendFactory.register_backend(
@@ -45,7 +45,7 @@ def _loader() -> type[Any]:
 
         def __init__(self, load_config: Any) -> None:
             own = copy.copy(load_config)
-            own.load_format = "safetensors"  # vLLM's loader finds the files in this way
+            own.load_format = "safetensors"  # vLLM's loader finds the files in the same way
             super().__init__(own)
 
         def _get_weights_iterator(self, source: Any) -> Iterator[tuple[str, Any]]:
@@ -60,7 +60,8 @@ def _loader() -> type[Any]:
             )
             if not use_safetensors:
                 return super()._get_weights_iterator(source)  # type: ignore[no-any-return]
-            if self.counter_before_loading_weights == 0.0:  # vLLM logs how long weights took
+            # vLLM logs how long loading the weights took
+            if self.counter_before_loading_weights == 0.0:
                 self.counter_before_loading_weights = time.perf_counter()
             unused = source.is_unused_weight
 

@@ -1,12 +1,11 @@
-"""Moves vLLM's key-value cache to and from host memory: an offloading spec that copies with
-Interlace.
+"""Moves vLLM's key-value cache to and from host memory.
 
     --kv-transfer-config '{"kv_connector": "OffloadingConnector", "kv_role": "kv_both",
       "kv_connector_extra_config": {"spec_name": "InterlaceSpec", "cpu_bytes_to_use": 64000000000,
         "spec_module_path": "interlace.integrations.vllm_offload"}}'
 
-vLLM decides which blocks move, and when. Each of its batches is one call of
-`interlace.copy_blocks`.
+This offloading spec copies with Interlace. vLLM decides which blocks move, and when. A batch of
+vLLM is one call of `interlace.copy_blocks`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class InterlaceSpec(CPUOffloadingSpec):  # type: ignore[misc]
     """vLLM's offloading to host memory, with the copies of Interlace."""
 
     def create_worker(self, kv_caches: Any) -> Any:
-        """Make vLLM's worker. vLLM's own copies move memory that is not page-locked."""
+        """Make vLLM's worker. Memory that is not page-locked is moved by vLLM's own copies."""
         worker = super().create_worker(kv_caches)
         region = worker._mmap_region
         if region is None or region.is_pinned:

@@ -1,8 +1,9 @@
-"""vLLM's sleep mode: `vllm serve MODEL --enable-sleep-mode --sleep-mode-backend interlace`.
+"""The backend for vLLM's sleep mode.
 
-vLLM's own allocator maps and unmaps the memory. Interlace moves the contents, which takes most of
-the time. The contents go to page-locked memory. Several threads touch this memory first, and it is
-kept for the next sleep.
+Start vLLM with `vllm serve MODEL --enable-sleep-mode --sleep-mode-backend interlace`. vLLM's own
+allocator maps and unmaps the memory. Interlace moves the contents, which takes most of the time.
+The contents go to page-locked memory. Several threads touch this memory first. It is kept for the
+next sleep.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class InterlaceBackend(CuMemBackend):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        # The sleeping allocations, by address, and their contents.
+        # The sleeping allocations by address, with their contents.
         self._kept: list[tuple[dict[int, Any], Contents]] = []
 
     def suspend(self, level: int = 1) -> None:
@@ -42,13 +43,14 @@ class InterlaceBackend(CuMemBackend):  # type: ignore[misc]
         allocator.sleep(offload_tags=())
 
     def resume(self, tags: list[str] | None = None) -> None:
-        """Map the memory of these tags, or of all, and bring its contents back."""
+        """Map the memory of these tags, or of all tags, and bring its contents back."""
         self._state = "RESUMING"
         allocator = CuMemAllocator.get_instance()
         allocator.wake_up(tags)
         there = allocator.pointer_to_data
         for asleep, contents in self._kept:
-            # If memory was freed in the meantime, another owner or nobody has it.
+            # The memory may have been freed in the meantime. Then another owner has it, or nobody
+            # has.
             for address in [at for at, data in asleep.items() if there.get(at) is not data]:
                 del asleep[address]
             awake = [address for address, data in asleep.items() if not data.is_asleep]

@@ -1,4 +1,4 @@
-"""The weights of a model, for programs that serve models with PyTorch."""
+"""Streams the weights of a model, for programs that serve models with PyTorch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from interlace.runtime.streaming import stream
 def stream_weights(
     files: list[str], only: Callable[[str], bool] | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the tensors of files, on PyTorch's current GPU or, without a GPU, in host memory."""
+    """Yield the tensors of files, on PyTorch's current GPU or, if there is no GPU, in host
+    memory.
+    """
     device = f"cuda:{torch.cuda.current_device()}" if torch.cuda.is_available() else "cpu"
     ordered = sorted(files, key=_natural)
     return stream(ordered, device, framework="torch", only=only)

@@ -1,4 +1,4 @@
-"""Tensors that are read in the background, batch by batch, and handed out as they arrive."""
+"""Reads tensors in the background, batch by batch, and hands them out as they arrive."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from interlace.runtime.checkpoint_files import File
 from interlace.runtime.read_errors import naming_tensors
 from interlace.runtime.reading import How, Wanted
 
-BATCH = 128 << 20  # bytes of a batch; a larger tensor is a batch of its own
+BATCH = 128 << 20  # bytes of a batch; a tensor that is larger is a batch of its own
 
 
 class Arrivals:
     """Hands out each wanted tensor once.
 
-    The object keeps the files open. GPU memory is allocated in the stream that is current in the
-    allocating call: the constructor, or with a bound also `next` and `take`.
+    The object keeps the files open. It allocates GPU memory in the stream that is current in the
+    allocating call. This call is the constructor or, with a bound, also `next` and `take`.
 
-    A batch has one allocation on each device, which lives as long as one of its tensors. `ahead`
-    bounds the bytes of this memory beyond the tensors that the caller holds. A single larger batch
-    may exceed the bound. None: no bound.
+    A batch has one allocation on each device. The allocation lives as long as one of its tensors.
+    `ahead` bounds the bytes of this memory beyond the tensors that the caller holds. A single batch
+    that is larger may exceed the bound. None means that there is no bound.
     """
 
     def __init__(
@@ -41,10 +41,12 @@ class Arrivals:
         self._batch_of = {
             one.entry.name: number for number, batch in enumerate(self._batches) for one in batch
         }
-        self._arriving: dict[int, dict[str, Any]] = {}  # tensors that were not handed out, by batch
+        # the tensors of each batch that were not handed out yet
+        self._arriving: dict[int, dict[str, Any]] = {}
         self._sizes = {one.entry.name: one.entry.end - one.entry.begin for one in wanted}
         self._begun = 0  # the number of batches whose reads have begun
-        # For each batch, the bytes of its memory that no tensor of the caller holds.
+        # For each batch: the bytes of its memory that do not belong to tensors that the caller
+        # holds.
         self._held: dict[int, int] = {}
         self._taken: set[str] = set()
         self._files = list(files)
@@ -59,8 +61,9 @@ class Arrivals:
             raise
 
     def _begin_batches(self, until: int = -1) -> None:
-        """Begin to read as many batches as the bound allows, but at least all batches up to
-        `until`."""
+        """Begin to read as many batches as the bound allows, and at least all batches up to
+        `until`.
+        """
         while self._begun < len(self._batches):
             batch = self._batches[self._begun]
             size = self._bytes_of(self._begun)
@@ -77,7 +80,9 @@ class Arrivals:
         return sum(self._sizes[one.entry.name] for one in self._batches[number])
 
     def next(self) -> tuple[str, Any] | None:
-        """Return the tensor whose read began first, and wait for it; None after the last tensor."""
+        """Return the tensor whose read began first, and wait for it. Return None after the last
+        tensor.
+        """
         self._check_open()
         self._begin_batches()
         if not self._arriving:
@@ -101,7 +106,7 @@ class Arrivals:
         with naming_tensors(self._files):
             self._reader.wait(number)
         tensor = self._arriving[number].pop(name)
-        # Callers usually drop the previous tensor when they get this one. The memory of earlier
+        # Callers usually drop the previous tensor when they get the next one. The memory of earlier
         # batches is then free, so their bytes no longer count.
         self._held = {n: size for n, size in self._held.items() if n in self._arriving}
         if not self._arriving[number]:
@@ -131,7 +136,10 @@ class Arrivals:
 
 
 def _batches(wanted: Sequence[Wanted], most: int) -> Iterator[list[Wanted]]:
-    """Yield the wanted tensors in their order, in batches of at most `most` bytes or one tensor."""
+    """Yield the wanted tensors in order, in batches of at most `most` bytes.
+
+    A larger tensor is a batch of its own.
+    """
     batch: list[Wanted] = []
     size = 0
     for one in wanted:

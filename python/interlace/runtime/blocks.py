@@ -1,4 +1,4 @@
-"""Batches of blocks: thousands of small pieces of memory that one call copies.
+"""Copies batches of blocks: thousands of small pieces of memory, all copied by one call.
 
     interlace.copy_blocks(on_gpu, pinned, dst_rows=rows, src_rows=slots)
     interlace.copy_blocks(addresses_on_gpu, addresses_in_host_memory, sizes=4096)
@@ -20,7 +20,7 @@ from interlace.runtime import copying
 from interlace.runtime.copying import Array
 from interlace.runtime.regions import stream_number
 
-WAYS = ("nothing", "kernel", "driver-batch", "copies", "staged")  # interlace_blocks_way
+WAYS = ("nothing", "kernel", "driver-batch", "copies", "staged")  # values of interlace_blocks_way
 PAGEABLE = ("refuse", "stage")
 NUMBERS = {"int64": 8, "uint64": 8, "int32": 4, "uint32": 4}
 NUMPY_NUMBERS = {np.dtype(name): width for name, width in NUMBERS.items()}
@@ -50,7 +50,7 @@ class _Blocks(ctypes.Structure):
     )
 
 
-# Makes the bytes of a _Blocks. Passing bytes to the library takes half the time of passing a
+# Makes the bytes of a _Blocks. Passing bytes to the library takes half as long as passing a
 # structure of ctypes.
 _MEMBERS = struct.Struct("@PNPNN PNPNN PNN iIii")
 assert _MEMBERS.size == ctypes.sizeof(_Blocks)
@@ -73,8 +73,8 @@ def _numbers(given: Any, which: str) -> _Numbers:
     if isinstance(given, np.ndarray):
         flags, width = given.flags, NUMPY_NUMBERS.get(given.dtype)
         if width is not None and flags.c_contiguous:
-            # Getting the address through the buffer protocol takes a quarter of the time of the
-            # array's interface.
+            # The buffer protocol gives the address in a quarter of the time that the array's
+            # interface takes.
             if flags.writeable:
                 memory: Any = given
                 address = ctypes.addressof(_Nothing.from_buffer(memory))
@@ -119,7 +119,7 @@ def copy_blocks(
 ) -> str:
     """Copy many blocks between the host's memory and a GPU, or inside a GPU, by one call.
 
-    The call enqueues the batch in the way that is predicted to be the fastest: one kernel that
+    The call enqueues the batch in the way that has the shortest predicted time: one kernel that
     reads or writes the host's memory over the link, one batch of the driver, or plain copies. With
     several GPUs, kernels on other GPUs can copy parts of a large batch over their links. The host
     does not wait, and spends no time in Python for each block. The batch runs after all
@@ -127,26 +127,24 @@ def copy_blocks(
     destinations overlap, each byte comes from one of their blocks. A stream that is being captured
     receives the batch as a node of its graph.
 
-    Args:
-        dst: The destination. With `sizes`: an array of addresses (int64 or uint64, in the host's
-            memory). Else an array whose rows, along the first dimension, are the blocks.
-        src: The source, in the same form. Rows have the same number of bytes as those of `dst`.
-        dst_rows: The row of `dst` for each block: an array of int32 or int64, or a list. None: rows
-            0, 1, 2 and so on. If both lists are on the GPU, the GPU reads them when the batch runs,
-            and rows outside of the array are not detected.
-        src_rows: The row of `src` for each block.
-        sizes: The bytes of each block: a number, or an array of int64. Only with addresses.
+    Args: dst: The destination. With `sizes`, it is an array of addresses (int64 or uint64, in the
+        host's memory). Otherwise it is an array whose rows, along the first dimension, are the
+        blocks. src: The source, in the same form. Its rows have as many bytes as the rows of `dst`.
+        dst_rows: The row of `dst` for each block: an array of int32 or int64, or a list. None means
+        rows 0, 1, 2 and so on. If both lists are on the GPU, the GPU reads them when the batch
+        runs, and rows outside of the array are not detected. src_rows: The row of `src` for each
+        block. sizes: The bytes of each block: a number, or an array of int64. Only with addresses.
         stream: As for `copy`. None is the current stream of the GPU in its array's framework. With
-            addresses, None is PyTorch's current stream if PyTorch is imported, and otherwise the
-            default stream.
-        most_thread_blocks: The most thread blocks of a kernel, which bounds the multiprocessors
-            that it takes. 0: the fewest that are as fast as more.
-        pageable: "refuse" raises UserError for host memory that is not page-locked. "stage" copies
-            it through page-locked memory; the call then waits.
-        only: "kernel", "driver-batch" or "copies": take this way, to compare. None: the fastest.
+        addresses, None is PyTorch's current stream if PyTorch is imported, and otherwise the
+        default stream. most_thread_blocks: The kernel has at most this many thread blocks, which
+        bounds the multiprocessors that it takes. 0 means the smallest number that is as fast as any
+        larger one. pageable: "refuse" raises UserError for host memory that is not page-locked.
+        "stage" copies it through page-locked memory; the call then waits. only: "kernel",
+        "driver-batch" or "copies" makes the call take this way, for comparisons. None means the
+        fastest way.
 
-    Returns:
-        The way: "kernel", "driver-batch", "copies", "staged", or "nothing" for an empty batch.
+    Returns: The way that the call took: "kernel", "driver-batch", "copies" or "staged"; "nothing"
+        for an empty batch.
 
     Raises:
         UserError: The arrays and lists do not fit, a block lies outside of its array or allocation,
@@ -168,7 +166,7 @@ def copy_blocks(
         raise UserError(f"most_thread_blocks is {most_thread_blocks}; give 0 or more")
     if only is not None and only not in WAYS[1:4]:
         raise UserError(f"there is no way {only!r}; there are {', '.join(WAYS[1:4])}")
-    # The last members of _Blocks.
+    # these are the last members of _Blocks
     how = most_thread_blocks, pageable == "stage", 0 if only is None else WAYS.index(only)
     if sizes is not None:
         if dst_rows is not None or src_rows is not None:
@@ -179,7 +177,8 @@ def copy_blocks(
         raise UserError("the destination is read-only")
     if to.dtype and source.dtype and to.dtype != source.dtype:
         raise UserError(
-            f"the destination is {to.dtype} and the source {source.dtype}; a copy converts nothing"
+            f"the destination is {to.dtype} and the source is {source.dtype}; give arrays of one "
+            "dtype, because a copy converts nothing"
         )
     counts = _rows_of(dst, "destination"), _rows_of(src, "source")
     rows = [
@@ -201,8 +200,8 @@ def copy_blocks(
     stride, other = to.bytes // max(counts[0], 1), source.bytes // max(counts[1], 1)
     if stride != other:
         raise UserError(
-            f"a row of the destination has {stride} bytes and a row of the source {other}; give "
-            "rows of one size"
+            f"a row of the destination has {stride} bytes and a row of the source has {other}; "
+            "give rows of one size"
         )
     if to.gpu is None and source.gpu is None:
         raise UserError("both arrays are in the host's memory; one has to be on a GPU")

@@ -1,4 +1,4 @@
-"""Opens the files of a checkpoint: a file, several files, or a folder, maybe with an index.
+"""Opens the files of a checkpoint: a file, several files, or a folder, which may have an index.
 
 An index is a JSON file with the name `*.safetensors.index.json`. Its `weight_map` says which file
 of its folder has which tensor.
@@ -22,13 +22,13 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 class _Opened:
-    """A file that closes when its last reference goes.
+    """A file that is closed when its last reference goes away.
 
-    A Ctrl-C at any point therefore leaves no open file.
+    Therefore a Ctrl-C at any point leaves no open file.
     """
 
     def __init__(self, path: Path) -> None:
-        # opening a pipe that has no writer would wait otherwise
+        # without this flag, opening a pipe that has no writer would wait
         self.file = open(  # noqa: SIM115
             path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | OPEN)
         )
@@ -47,7 +47,7 @@ class File(NamedTuple):
 
     @property
     def descriptor(self) -> int:
-        """The number of the open file."""
+        """Return the descriptor of the open file."""
         return self.opened.file.fileno()
 
 
@@ -59,7 +59,7 @@ def close_files(files: Iterable[File]) -> None:
 
 class _Index(NamedTuple):
     path: Path
-    files: Mapping[str, Path]  # the file of each tensor, by the tensor's name
+    files: Mapping[str, Path]  # from a tensor's name to its file
 
 
 def open_files(paths: Paths) -> list[File]:
@@ -133,13 +133,12 @@ def _open(path: Path) -> File:
         prefix = _pread(descriptor, safetensors_header.PREFIX, 0)
         length = safetensors_header.header_bytes_of(str(path), prefix, status.st_size)
         text = _pread(descriptor, length, safetensors_header.PREFIX)
-        with suppress(
-            OSError
-        ):  # makes the kernel read further ahead, which helps when several threads read one file
+        # The kernel then reads further ahead, which helps when several threads read one file.
+        with suppress(OSError):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:  # a zero byte in the name
+    except ValueError as error:  # the name has a zero byte
         raise UserError(f"{str(path)!r} cannot be read: {error}") from None
     return File(opened, str(path), safetensors_header.parse(str(path), text, status.st_size))
 

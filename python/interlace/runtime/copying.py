@@ -7,8 +7,9 @@
     interlace.all_reduce(outputs, inputs)
 
 Arrays may come from PyTorch, CuPy, NumPy, or any other library with `__cuda_array_interface__`,
-DLPack or the buffer protocol. The promises of interlace/copy.hpp about order, captures and memory
-are valid here, too: this module calls libinterlace.so, as C programs do (interlace/copy.h).
+DLPack or the buffer protocol. This module calls libinterlace.so, as C programs do
+(interlace/copy.h). The promises of interlace/copy.hpp about order, captures and memory are
+therefore valid here, too.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ from interlace.base.installation import installed
 from interlace.runtime.regions import stream_number
 
 SHARED_OBJECT = "libinterlace.so"
-DEFAULT_STREAMS = (0, 1, 2)  # numbers of default streams; each GPU has its own
+# the numbers of the default streams; each GPU has its own default streams
+DEFAULT_STREAMS = (0, 1, 2)
 
 # Constants of interlace/copy.h.
 ABI = 4
-INVALID = (1, 2, 3)  # results for errors of the caller: an argument, a setting, no GPU
+INVALID = (1, 2, 3)  # results for errors of the caller: a wrong argument, a wrong setting, no GPU
 OUT_OF_MEMORY = 5
 CURRENT_GPU = -1
 PAGE_LOCKED, PAGEABLE, MANAGED = -1, -2, -3
@@ -54,7 +56,7 @@ class _Statistics(ctypes.Structure):
 
 @cache
 def open_library() -> Any:
-    """Return the library. Each caller declares the types of the functions that it calls."""
+    """Return the library. A caller declares the types of the functions that it calls."""
     file = installed(SHARED_OBJECT)
     if file is None:
         raise UserError(
@@ -130,7 +132,7 @@ def check(library: Any, result: int) -> None:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Call a function of the library by its name; raises the error that it reports."""
+    """Call a function of the library by name. Raise the error that the function reports."""
     library = _library()
     check(library, getattr(library, name)(*arguments))
 
@@ -141,10 +143,11 @@ class Array(NamedTuple):
     address: int
     bytes: int
     gpu: int | None
-    dtype: str  # "" for bytes without a dtype
+    dtype: str  # empty for bytes without a dtype
     framework: str
     writable: bool
-    stream: int | None = None  # the stream in which its owner works, if the owner says so
+    # the stream in which the owner of the array works, if the owner says so
+    stream: int | None = None
     width: int = 1  # bytes of an element, for arrays on a GPU
 
 
@@ -251,7 +254,7 @@ def array_of(array: Any, which: str) -> Array:
                 f"the {which} has a __cuda_array_interface__ that is wrong: {error}"
             ) from None
     if hasattr(array, "__dlpack_device__"):
-        if int(array.__dlpack_device__()[0]) == 1:  # the array is in the host's memory
+        if int(array.__dlpack_device__()[0]) == 1:  # then the array is in the host's memory
             return _of_host(np.from_dlpack(array), which)
         for name in ("torch", "cupy"):
             module: Any = sys.modules.get(name)
@@ -281,13 +284,14 @@ def gpu_of_stream(stream: Any) -> int | None:
     device = getattr(stream, "device", None)  # PyTorch's streams have a device
     index = getattr(device, "index", None)
     if not isinstance(index, int):
-        # CuPy's streams have this; CuPy gives a negative number if it does not know the GPU.
+        # CuPy's streams have this attribute. CuPy gives a negative number if it does not know the
+        # GPU.
         index = getattr(stream, "device_id", None)
     return index if isinstance(index, int) and index >= 0 else None
 
 
 def current_stream(array: Array) -> int:
-    """The current stream of the array's framework, on the array's GPU."""
+    """Return the current stream of the array's framework on the array's GPU."""
     if array.framework == "torch":
         return int(sys.modules["torch"].cuda.current_stream(array.gpu).cuda_stream)
     if array.framework == "cupy":
@@ -298,7 +302,7 @@ def current_stream(array: Array) -> int:
 
 
 class _Event:
-    """A point in a stream, after all work that is enqueued so far."""
+    """A point in a stream, after all work that has been enqueued so far."""
 
     def __init__(self, library: Any, number: int, gpu: int) -> None:
         self._library = library
@@ -326,21 +330,21 @@ def _is_capturing(library: Any, number: int, gpu: int) -> bool:
 
 # --- the host's memory ----------------------------------------------------------------------------
 
-# Frameworks reuse freed page-locked memory at once, even if a copy still uses it.
-_kept: list[tuple[_Event, Any]] = []  # arrays that copies use until the event
+# Frameworks reuse freed page-locked memory at once, even while a copy still uses it.
+_kept: list[tuple[_Event, Any]] = []  # the arrays that copies use until the event has happened
 _kept_lock = threading.Lock()
 
 
 def _keep(event: _Event, array: Any) -> None:
     with _kept_lock:
-        _kept.append((event, array))  # keep the array first, because the next steps may fail
+        _kept.append((event, array))  # keep the array first, because the next steps can fail
         _kept[:] = [one for one in _kept if not one[0].done()]
 
 
 def keep_until_done(arrays: list[Any], stream: int, gpu: int) -> None:
     """Keep host memory alive until all work that is on the stream now is complete.
 
-    Nothing is kept for a captured stream: its arrays must live as long as the graph.
+    For a captured stream, nothing is kept alive. Its arrays must live as long as the graph.
     """
     library = _library()
     if not arrays or _is_capturing(library, stream, gpu):
@@ -371,14 +375,15 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
     """Copy an array's bytes to another array. At least one of the two is on a GPU.
 
     The call enqueues the copy and returns; the host does not wait. The copy runs after all earlier
-    work of its stream and before all later work. Without `stream`, this holds for the current
-    streams of both arrays' frameworks if the arrays are on two GPUs. Autograd does not record the
-    copy.
+    work of its stream and before all later work. Without `stream`, the stream is the current stream
+    of the frameworks. If the arrays are on two GPUs, the copy is ordered in this way with the
+    current streams of both. Autograd does not record the copy.
 
     A stream that is being captured receives the copy as nodes of its graph. Both arrays must then
-    live as long as the graph. Of two current streams, the captured one alone orders the copy.
-    Otherwise Interlace keeps host memory alive until a later call finds that the copy has ended.
-    For GPU memory, the framework's rules about other streams apply (Tensor.record_stream).
+    live as long as the graph. If there are two current streams, only the captured stream orders the
+    copy. Without a capture, Interlace keeps host memory alive until a later call finds that the
+    copy has ended. For GPU memory, the framework's rules about other streams apply
+    (Tensor.record_stream).
 
     Args:
         dst: The destination: a contiguous, writable array of PyTorch, CuPy or NumPy, or any object
@@ -468,7 +473,9 @@ def _same_stream(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[Array], list[Array]]:
-    """The arrays of a collective. Each GPU has one array to send and one to receive."""
+    """Return the arrays of a collective. Each GPU has one array to send and one array to
+    receive.
+    """
     given = list(outputs), list(inputs)
     if len(given[0]) != len(given[1]) or not given[0]:
         raise UserError(
@@ -493,8 +500,8 @@ def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[Array], li
             raise UserError(f"output {k} is read-only")
         if output.gpu != source.gpu:
             raise UserError(
-                f"output {k} is on GPU {output.gpu} and input {k} on GPU {source.gpu}; each GPU "
-                "has its two at one place of the lists"
+                f"output {k} is on GPU {output.gpu} and input {k} is on GPU {source.gpu}; put both "
+                "arrays of a GPU at the same place of their lists"
             )
         if source.gpu in first_on:
             raise UserError(
@@ -515,15 +522,15 @@ def _collect(
 ) -> None:
     """Call the library's collective.
 
-    It is ordered with `stream`, or with all current streams if there is none. `of` holds the
-    arguments that describe the arrays; the first is their size.
+    The collective is ordered with `stream` or, without `stream`, with all current streams. `of` has
+    the arguments that describe the arrays. The first of them is the size of the arrays.
     """
     if of[0] == 0:
         return
     library = _library()
     first = to[0]
     assert first.gpu is not None
-    others: list[tuple[int, int]] = []  # other streams with which the collective is ordered
+    others: list[tuple[int, int]] = []  # the other streams with which the collective is ordered
     if stream is None:
         main = (current_stream(first), first.gpu)
         for array in (*to, *sent):
@@ -564,10 +571,10 @@ def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
 
     The call enqueues the copies and returns; the host does not wait. Without `stream`, the copies
     run after all earlier work of the current streams of all arrays' frameworks, and before all
-    later work. With `stream`, this holds for that stream alone; tell PyTorch that the stream uses
-    the arrays (Tensor.record_stream). A stream that is being captured receives the copies as nodes
-    of its graph. If there are several current streams, only the first output's stream then orders
-    the copies.
+    later work. With `stream`, only this stream orders the copies. In that case tell PyTorch that
+    the stream uses the arrays (Tensor.record_stream). A stream that is being captured receives the
+    copies as nodes of its graph. If there are several current streams, only the first output's
+    stream then orders the copies.
 
     Args:
         outputs: A list with a contiguous array on each GPU, each with `len(inputs)` times the bytes
@@ -644,20 +651,16 @@ def all_reduce(outputs: Any, inputs: Any, op: str = "sum", stream: Any = None) -
 
     Elements are combined in the order of the list. The results have the same bits on all GPUs and
     in every run. Sums of 16-bit floats are added in float32 and rounded once. Integer sums wrap.
-    The min or max of a number and a NaN is the number. Parts wait in staging memory, which
+    The min or max of a number and a NaN is the number. Received parts wait in staging memory, which
     INTERLACE_COPY_STAGING limits. Ordering and capture are as in `all_gather`.
 
-    Args:
-        outputs: A list with a contiguous array on each GPU, of the inputs' size. An output may be
-            its GPU's input, and overlaps no other array.
-        inputs: A list with a contiguous array on each GPU, in the same order and with the same
-            dtype and size: float32, float64, float16, bfloat16, int32 or int64.
-        op: "sum", "min" or "max".
-        stream: As for `all_gather`.
+    Args: outputs: A list with a contiguous array on each GPU, of the inputs' size. An output may be
+        its GPU's input. It must not overlap any other array. inputs: A list with a contiguous array
+        on each GPU, in the same order and with the same dtype and size: float32, float64, float16,
+        bfloat16, int32 or int64. op: "sum", "min" or "max". stream: As for `all_gather`.
 
-    Raises:
-        UserError: As for `all_gather`. Also if this installation was built without nvcc.
-        DeviceError: The driver failed.
+    Raises: UserError: The reasons are those of `all_gather`, or this installation was built without
+        nvcc. DeviceError: The driver failed.
 
     Example::
 

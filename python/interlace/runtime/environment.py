@@ -16,7 +16,7 @@ from interlace.model.results import Head
 from interlace.model.run import core_errors
 from interlace.runtime import preload
 
-FORMAT = 1  # the version of the JSON file's format
+FORMAT = 1  # the format version of the JSON file
 PREFIX = "INTERLACE_"
 DEFAULT, ENVIRONMENT = "default", "environment"
 
@@ -25,65 +25,69 @@ class Variable(NamedTuple):
     """An environment variable that users may set."""
 
     used_by: str
-    default: str | None  # None: no value, or the meaning describes the default
+    default: str | None  # None means that there is no default, or that the meaning describes it
     meaning: str
-    check: Callable[[str], None] = lambda _: None  # raises UserError for an invalid value
+    # this function raises UserError for an invalid value
+    check: Callable[[str], None] = lambda _: None
 
 
 def _library_file(name: str, value: str) -> None:
-    # A name without a slash is valid: the loader searches all library folders for it.
+    # A name without a slash is valid, because the loader searches all library folders for it.
     if "/" in value and not Path(value).is_file():
         raise UserError(f"{name}={value!r} is not a file; give a library, or leave it unset")
 
 
 def _absolute(name: str, value: str) -> None:
     if not Path(value).is_absolute():
-        raise UserError(f"{name}={value!r} is not an absolute path; give one, or leave it unset")
+        raise UserError(
+            f"{name}={value!r} is not an absolute path; give an absolute path, or leave the "
+            "variable unset"
+        )
 
 
-# Variables that other files read. The compiled module has the variables of copies, and preload.py
-# those of `interlace run`.
+# Variables that other files read. The compiled module knows the variables of copies, and preload.py
+# knows those of `interlace run`.
 OTHERS = {
     "INTERLACE_CUFFT": Variable(
         "study hit",
         None,
-        "cuFFT's libcufft.so.12; unset: the one that the dynamic linker finds, else that of the "
-        "CUDA toolkit",
+        "cuFFT's libcufft.so.12; unset: the file that the dynamic linker finds, otherwise the CUDA "
+        "toolkit's file",
         partial(_library_file, "INTERLACE_CUFFT"),
     ),
     "INTERLACE_NCCL": Variable(
         "mechanism nccl",
         None,
-        "NCCL's libnccl.so.2; unset: the loaded one, else that of the Python package, else the "
-        "one that the dynamic linker finds",
+        "NCCL's libnccl.so.2; unset: the file that is already loaded, otherwise the Python "
+        "package's file, otherwise the file that the dynamic linker finds",
         partial(_library_file, "INTERLACE_NCCL"),
     ),
     "INTERLACE_NVSHMEM": Variable(
         "mechanism nvshmem",
         None,
-        "NVSHMEM's libnvshmem_host.so.3; unset: that of the Python package",
+        "NVSHMEM's libnvshmem_host.so.3; unset: the Python package's file",
         partial(_library_file, "INTERLACE_NVSHMEM"),
     ),
     "INTERLACE_CUDA": Variable(
         "quickstart, pip install",
         "AUTO",
-        "ON, OFF, or AUTO: the build has CUDA where an nvcc of CUDA 13 is found",
+        "ON, OFF, or AUTO: with AUTO the build has CUDA if it finds an nvcc of CUDA 13",
     ),
     "INTERLACE_COMMIT": Variable(
-        "files of results", None, "the commit that result files name if git does not know it"
+        "files of results", None, "the commit that files of results name if git does not know it"
     ),
     "CXX": Variable("build-workload", "g++", "the C++ compiler, with options"),
     "CUDA_VISIBLE_DEVICES": Variable(
         "everything on GPUs",
         None,
-        "the GPUs that the process may use; other GPUs do not relay copies either",
+        "the GPUs that the process may use; no other GPU relays copies",
     ),
     "CUDA_DEVICE_MAX_CONNECTIONS": Variable(
         "the number of devices that share a GPU",
         None,
-        "hardware queues that a process has on a GPU, 1 to 32; unset: 8, and 32 for --share-gpu",
+        "hardware queues of a process on a GPU, 1 to 32; unset: 8, but 32 for --share-gpu",
     ),
-    "NO_COLOR": Variable("tables", None, "if it is set to any value, tables have no colours"),
+    "NO_COLOR": Variable("tables", None, "if this is set to any value, tables have no colours"),
     "XDG_CONFIG_HOME": Variable(
         "profiles",
         "~/.config",
@@ -91,9 +95,10 @@ OTHERS = {
         partial(_absolute, "XDG_CONFIG_HOME"),
     ),
     "XDG_RUNTIME_DIR": Variable(
-        "what uses the folder: regions of several processes, and measurements",
+        "regions of several processes, and measurements",
         "/tmp",
-        "the folder for sockets by which processes meet, and for the lock of measurements",
+        "the folder for the sockets over which processes find each other, and for the lock of "
+        "measurements",
     ),
 }
 # `interlace run` sets these for its own library.
@@ -138,13 +143,13 @@ class Setting(msgspec.Struct, frozen=True):
     name: str
     used_by: str
     value: str | None
-    source: str  # default or environment
+    source: str  # where the value comes from: default or environment
     default: str | None
     meaning: str
 
 
 class Settings(Head, frozen=True):
-    """The JSON file with all settings."""
+    """The content of the JSON file with all settings."""
 
     variables: list[Setting]
 
@@ -156,7 +161,7 @@ def settings_of(known: Mapping[str, Variable], environment: Mapping[str, str]) -
     """
     found, wrong = [], []
     for name, variable in known.items():
-        value = environment.get(name) or None  # an empty variable counts as not set
+        value = environment.get(name) or None  # an empty variable counts as unset
         if value is not None:
             try:
                 variable.check(value)
@@ -178,7 +183,9 @@ def settings_of(known: Mapping[str, Variable], environment: Mapping[str, str]) -
 
 
 def unknown_names(known: Mapping[str, Variable], environment: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each set variable whose name resembles one of ours but is unknown."""
+    """Return a sentence for each unknown variable that is set and resembles a variable of
+    Interlace.
+    """
     told = []
     for name in sorted(environment):
         if not name.startswith(PREFIX) or name in known or name in INTERNAL:
@@ -191,7 +198,9 @@ def unknown_names(known: Mapping[str, Variable], environment: Mapping[str, str])
 
 
 def compiler_words(*, flags: bool, libraries: bool, kernels: bool, gpus: bool) -> str:
-    """Return flags for compilers: for the headers, libinterlace.so, or libraries of kernels."""
+    """Return flags for compilers: for the headers, for libinterlace.so, or for libraries of
+    kernels.
+    """
     words = []
     if flags:
         words.append(f"-I{_file('include/interlace/copy.h').parents[1]}")

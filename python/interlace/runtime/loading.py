@@ -51,35 +51,31 @@ def load(
     """Load the tensors of safetensors files.
 
     Several threads read the files, from the page cache or the disk. Bytes for GPUs go through a
-    ring of page-locked memory, and over the links of other GPUs where that is faster. The call
-    waits for the GPUs' current streams first, and returns when all bytes have arrived.
+    ring of page-locked memory. They also go over the links of other GPUs if this is faster. The
+    call first waits for the GPUs' current streams. It returns when all bytes have arrived.
 
-    Args:
-        paths: A file, several files, or a folder. The files of a folder are those that its index
-            (`*.safetensors.index.json`) names; without an index, all `*.safetensors`.
-        device: "cpu", "cuda:1" or the like, or a mapping from prefixes of names to devices, such as
-            {"model.layers.0": "cuda:0", "model": "cuda:1", "": "cpu"}. The longest matching prefix
-            counts.
-        framework: "torch" (the default if it is installed), "cupy" (GPUs only) or "numpy" (host
-            only). CuPy and NumPy have no BF16, F8 and F4.
-        threads: The number of reading threads. By default one for each core, 32 at most.
-        pin_memory: Page-lock the tensors in host memory (torch only).
-        verify: Compare the bytes with the checksums that `save` wrote.
-        progress: A function that this thread calls now and then with (bytes so far, bytes in all).
-        ring: The number of slots of page-locked memory, and the bytes of a slot. By default what
-            suits the cores and the GPUs. The ring is kept for later calls.
-        max_host_bytes: The most bytes of page-locked memory that the call may use, in place of
-            `ring`. Threads wait where there is too little.
-        max_device_bytes: The most bytes of each GPU that the call may use beyond the tensors: for
-            their alignment, for what the framework's allocator rounds up, and for relayed copies.
-            Copies are not relayed if fewer than INTERLACE_COPY_STAGING are left for that.
-        direct: Read what the page cache does not have around it (GPUs only). It then keeps what it
-            has, and a later load is not faster. Where that is impossible, the page cache is used,
-            with a warning.
+    Args: paths: A file, several files, or a folder. If a folder has an index
+        (`*.safetensors.index.json`), the call loads the files that the index names. Otherwise it
+        loads all `*.safetensors`. device: "cpu", "cuda:1" or the like, or a mapping from prefixes
+        of names to devices, such as {"model.layers.0": "cuda:0", "model": "cuda:1", "": "cpu"}. The
+        longest matching prefix counts. framework: "torch" (the default if it is installed), "cupy"
+        (GPUs only) or "numpy" (host only). CuPy and NumPy have no BF16, F8 and F4. threads: The
+        number of reading threads. By default one for each core, 32 at most. pin_memory: Page-lock
+        the tensors in host memory (torch only). verify: Compare the bytes with the checksums that
+        `save` wrote. progress: A function that this thread calls now and then with (bytes so far,
+        bytes in all). ring: The number of slots of page-locked memory, and the bytes of a slot. The
+        default suits the cores and the GPUs. The ring is kept for later calls. max_host_bytes: The
+        most bytes of page-locked memory that the call may use. It replaces `ring`. Threads wait if
+        there is too little memory. max_device_bytes: The most bytes of each GPU that the call may
+        use beyond the tensors: for their alignment, for what the framework's allocator rounds up,
+        and for relayed copies. If fewer bytes than INTERLACE_COPY_STAGING are left for relayed
+        copies, no copy is relayed. direct: Read bytes that are not in the page cache without
+        putting them there (GPUs only). A later load is then not faster. If direct reads are
+        impossible, the call warns and uses the page cache.
 
-    Returns:
-        A dictionary from names to tensors. The tensors of a device are views of allocations of
-        about 512 MiB in the framework's current stream. The last tensor of one frees it.
+    Returns: A dictionary from names to tensors. The tensors of a device are views of allocations of
+        about 512 MiB, which are made in the framework's current stream. An allocation is freed with
+        its last tensor.
 
     Raises:
         UserError: A file is damaged or missing; the message names the file and the tensor.
@@ -135,7 +131,7 @@ def _read(files: list[File], devices: Devices, pin_memory: bool, how: How) -> di
 
 
 def _checksums(file: File) -> dict[str, str]:
-    """Return the checksums of the tensors, which the file's metadata states."""
+    """Return the checksums of the tensors, which the file's metadata has."""
     text = file.header.metadata.get(CHECKSUMS)
     if text is None:
         raise UserError(
@@ -147,7 +143,7 @@ def _checksums(file: File) -> dict[str, str]:
         names = {entry.name for entry in file.header.tensors}
         if isinstance(found, dict) and set(found) == names:
             return found
-    raise UserError(f"{file.name}: its metadata, {CHECKSUMS}, is not a checksum for each tensor")
+    raise UserError(f"{file.name}: {CHECKSUMS} in its metadata is not a checksum for each tensor")
 
 
 def _compare(files: list[File], wanted: list[dict[str, str]], found: dict[str, int]) -> None:
@@ -156,7 +152,7 @@ def _compare(files: list[File], wanted: list[dict[str, str]], found: dict[str, i
             if stated[entry.name] != f"{found[entry.name]:08x}":
                 raise UserError(
                     f"{file.name}: tensor {entry.name!r} is damaged: its CRC-32C is "
-                    f"{found[entry.name]:08x}, and {stated[entry.name]} was saved"
+                    f"{found[entry.name]:08x}, but {stated[entry.name]} was saved"
                 )
 
 
@@ -172,8 +168,8 @@ def save(
 ) -> None:
     """Save tensors of PyTorch, CuPy or NumPy to a safetensors file.
 
-    The file gets its name once it is complete and on the disk. If the call fails, the path stays as
-    it was. The call waits for the current streams of the tensors' GPUs first.
+    The call first waits for the current streams of the tensors' GPUs. The file gets its name after
+    it is complete and on the disk. If the call fails, the path stays as it was.
 
     Args:
         tensors: A mapping from names to contiguous tensors, which may be on several GPUs. If
@@ -215,8 +211,8 @@ def save(
     head, entries = safetensors_header.lay_out(specs, texts)
     if len(head) - safetensors_header.PREFIX > safetensors_header.MOST_BYTES:
         raise UserError(
-            f"the header of {path} would be {len(head)} bytes long; "
-            f"{safetensors_header.MOST_BYTES} are allowed"
+            f"the header of {path} would have {len(head)} bytes, and at most "
+            f"{safetensors_header.MOST_BYTES} are allowed; save fewer tensors in one file"
         )
     gpus = {(source.framework, source.gpu) for source in sources.values() if source.gpu is not None}
     segments = []
@@ -259,11 +255,13 @@ def _metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
     texts = dict(metadata or {})
     for key, text in texts.items():
         if not isinstance(key, str) or not isinstance(text, str):
-            raise UserError(f"metadata {key!r} is not a text with a text")
+            raise UserError(
+                f"metadata {key!r} is not a text, or its value is not; give texts by name"
+            )
         _check_text("metadata", key)
         _check_text(f"metadata {key!r}", text)
     if CHECKSUMS in texts:
-        raise UserError(f"metadata {CHECKSUMS!r} is what checksums=True writes")
+        raise UserError(f"metadata {CHECKSUMS!r} is reserved for checksums=True; give another name")
     return texts
 
 
@@ -275,7 +273,7 @@ def _check_text(what: str, text: str) -> None:
 
 
 def _write(path: Path, size: int, fill: Callable[[int, str], None]) -> None:
-    """Make a file of `size` bytes, which `fill` writes.
+    """Make a file of `size` bytes. `fill` writes the bytes.
 
     Afterwards the file is complete or absent.
     """
@@ -288,8 +286,8 @@ def _write(path: Path, size: int, fill: Callable[[int, str], None]) -> None:
         room = os.statvfs(folder)
         if room.f_frsize * room.f_bavail < size:
             raise UserError(
-                f"{path} cannot be written: it takes {size} bytes, and "
-                f"{room.f_frsize * room.f_bavail} are free in {folder}"
+                f"{path} cannot be written: it needs {size} bytes, and "
+                f"{room.f_frsize * room.f_bavail} bytes are free in {folder}"
             )
     with whole_file(path) as descriptor:
         os.ftruncate(descriptor, size)

@@ -6,7 +6,7 @@
     interlace.resume("weights")  # captured graphs and pointers are valid again
 
 A pool of PyTorch or CuPy allocates through libinterlace.so (interlace/park.h), which maps physical
-memory to addresses that stay reserved. The promises of that header hold here too.
+memory to addresses that stay reserved. The promises of this header are valid here, too.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class _Range(ctypes.Structure):
 
 
 class ParkReport(NamedTuple):
-    """The amount that a call of `park` or `resume` moved."""
+    """What a call of `park` or `resume` moved."""
 
-    bytes: int  # bytes of contents
-    gpu_bytes: int  # physical memory that the GPUs got back, or that came back
-    locked_bytes: int  # host memory that was page-locked anew
+    bytes: int  # the bytes of the contents
+    gpu_bytes: int  # the physical memory that the GPUs got back, or that the pools got back
+    locked_bytes: int  # the host memory that this call page-locked
     seconds: float
 
 
@@ -71,8 +71,8 @@ class PoolState(NamedTuple):
     allocations: int
     bytes: int  # the bytes of all allocations
     parked: bool
-    place: str | None  # the place of parked contents: "host", "gpu:1" or "drop"
-    host_bytes: int  # page-locked memory that the contents occupy
+    place: str | None  # where parked contents are: "host", "gpu:1" or "drop"
+    host_bytes: int  # the page-locked memory that the contents occupy
 
 
 @cache
@@ -116,10 +116,11 @@ def _encoded(name: object) -> bytes:
 
 # --- pools of frameworks --------------------------------------------------------------------------
 
-# The frameworks' pools, by name and GPU.
+# The pools of the frameworks, by name and GPU.
 _torch_pools: dict[str, dict[int, Any]] = {}
 _cupy_pools: dict[str, dict[int, Any]] = {}
-_names: dict[str, None] = {}  # names of all pools of this module, in the order of creation
+# the names of all pools of this module, in the order of their creation
+_names: dict[str, None] = {}
 
 
 @cache
@@ -130,8 +131,8 @@ def _torch_allocator() -> Any:
         "interlace_park_torch_allocate",
         "interlace_park_torch_free",
     )
-    # A pool of PyTorch does not own its allocator. At the end of the process it can outlive this
-    # module.
+    # A pool of PyTorch does not own its allocator, and at the end of the process it can outlive
+    # this module.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
     return made
 
@@ -170,8 +171,8 @@ def _use_cupy_pool(name: str, gpu: int) -> Any:
 def parkable(name: str, device: Device = "cuda", *, framework: str | None = None) -> Iterator[None]:
     """Allocate this thread's tensors in a pool that can be parked.
 
-    Contexts can be nested: the innermost pool gets the memory. A name can be used again, also for
-    another GPU; the pool then has memory on both.
+    Contexts can be nested. Then the innermost pool gets the memory. A name can be used again. If it
+    is used for another GPU, the pool has memory on both GPUs.
 
     Args:
         name: The name of the pool.
@@ -182,7 +183,7 @@ def parkable(name: str, device: Device = "cuda", *, framework: str | None = None
     Raises:
         UserError: The pool is parked. Resume it before it gets more memory.
 
-    The pool lasts until the process ends; PyTorch keeps freed memory in it for later tensors.
+    The pool lasts until the process ends. PyTorch keeps freed memory in the pool for later tensors.
     PyTorch refuses pools while `expandable_segments` is on. Tensors that other threads make, such
     as those of a backward pass, do not go to the pool.
 
@@ -255,7 +256,7 @@ def _pools(what: Any) -> list[str]:
 
 
 def _without_contents(name: str) -> list[int]:
-    """Return the segments that PyTorch keeps for later tensors although no tensor uses them."""
+    """Return the segments that PyTorch keeps for later tensors and that no tensor uses now."""
     return [
         int(segment["address"])
         for pool in _torch_pools.get(name, {}).values()
@@ -286,13 +287,11 @@ def park(what: Any, to: str = "host", *, keep_pool: bool = True) -> ParkReport:
     free. The addresses stay reserved. Until `resume`, no work may use the tensors, and no graph
     that uses them may be launched.
 
-    Args:
-        what: The name of a pool, or tensors. All pools that have one of the tensors are parked as
-            a whole, with all other tensors in them.
-        to: "host" (page-locked memory), "gpu:1" (free memory of another GPU), or "drop": the
-            contents are undefined after `resume`.
-        keep_pool: Keep the page-locked memory for later parks after the pool has resumed. False
-            gives it back to the system then.
+    Args: what: The name of a pool, or tensors. All pools that have one of the tensors are parked as
+        a whole, with all other tensors in them. to: "host" (page-locked memory), "gpu:1" (free
+        memory of another GPU), or "drop". After "drop", the contents are undefined after `resume`.
+        keep_pool: Whether to keep the page-locked memory for later parks after the pool has
+        resumed. With False, the system gets the memory back.
 
     Raises:
         UserError: There is no such pool, or it is parked already.
@@ -336,7 +335,7 @@ def park(what: Any, to: str = "host", *, keep_pool: bool = True) -> ParkReport:
 
 
 def resume(what: Any) -> ParkReport:
-    """Make the physical memory of parked pools again and bring their contents back.
+    """Give parked pools physical memory again and bring their contents back.
 
     The call returns when the contents are in place.
 
@@ -401,7 +400,7 @@ class Contents:
     """
 
     def __init__(self, ranges: Iterable[tuple[int, int, int]]) -> None:
-        """Copy the contents of ranges, each (address, bytes, GPU)."""
+        """Copy the contents of ranges. A range is (address, bytes, GPU)."""
         self._library = _library()
         self._contents = ctypes.c_void_p()
         given = [_Range(*one) for one in ranges]
@@ -416,7 +415,7 @@ class Contents:
         self.report = _sum([report])
 
     def restore(self, addresses: Iterable[int]) -> ParkReport:
-        """Copy the contents of ranges back. Each address must be that of a kept range."""
+        """Copy the contents of ranges back. Each address must be the address of a kept range."""
         wanted = list(addresses)
         report = _Report()
         array = (ctypes.c_void_p * len(wanted))(*wanted)

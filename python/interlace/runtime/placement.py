@@ -1,4 +1,4 @@
-"""The device of each tensor of a checkpoint."""
+"""Decides the device of each tensor of a checkpoint."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class Devices:
                 gpus[prefix] = tensor_memory.current_gpu(self.framework)
             elif gpu is not None and not 0 <= gpu < count:
                 are = "is 1 GPU" if count == 1 else f"are {count} GPUs" if count else "is no GPU"
-                raise UserError(f"{by_prefix[prefix]!r} is not there: there {are} here")
+                raise UserError(
+                    f"{by_prefix[prefix]!r} does not exist; there {are} on this computer"
+                )
         self._gpus = gpus
 
     def of(self, file: str, name: str) -> int | None:
@@ -40,8 +42,8 @@ class Devices:
         while prefix not in self._gpus:
             if not prefix:
                 raise UserError(
-                    f"{file}: the mapping has no device for tensor {name!r}; add a device for it, "
-                    "or for '', which stands for all other tensors"
+                    f"{file}: the mapping has no device for tensor {name!r}; add a device for its "
+                    "name, or for '', which stands for all other tensors"
                 )
             prefix = prefix.rpartition(".")[0]
         return self._gpus[prefix]

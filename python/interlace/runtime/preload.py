@@ -1,8 +1,9 @@
 """The library that takes over a program's copies: its environment variables and its counts.
 
-The library counts the copies that it took over or passed through in a file that all processes of
-the program share (src/preload/counters.hpp). If requested, the file also has the program's call
-sites and a list of its calls. This module reads the file after the program's end.
+The library counts the copies that it took over and the copies that it passed to the driver. The
+counts are in a file that all processes of the program share (src/preload/counters.hpp). If
+requested, the file also has the program's call sites and a list of its calls. This module reads the
+file after the program's end.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 from interlace.base.errors import UserError
 from interlace.base.installation import installed
 
-FORMAT = 2  # the version of the JSON file's format
+FORMAT = 2  # the format version of the JSON file
 LIBRARY = "libinterlace_preload.so"
 
 
@@ -27,23 +28,27 @@ class Setting(NamedTuple):
 
     standard: str
     meaning: str
-    words: tuple[str, ...] = ()  # the valid values; empty: the value is a size
+    words: tuple[str, ...] = ()  # the valid values; if there are none, the value is a size
 
 
 SETTINGS = {
     "INTERLACE_PRELOAD_THRESHOLD": Setting("2M", "copies of fewer bytes are never taken over"),
     "INTERLACE_PRELOAD_AFTER": Setting(
-        "256M", "bytes that eligible copies move before the engine starts"
+        "256M",
+        (
+            "bytes that copies must have moved before the engine starts; only copies count that "
+            "the engine could take over"
+        ),
     ),
     "INTERLACE_PRELOAD_START": Setting(
         "background",
-        "whether copies wait while the engine starts; never: it does not start",
+        "whether copies wait while the engine starts; with never, it does not start",
         ("background", "wait", "never"),
     ),
     "INTERLACE_PRELOAD_BLOCKS": Setting(
         "auto",
-        "the most multiprocessors that the kernel for a batch of small blocks takes; 0: batches "
-        "are not taken over; auto: as few as fill the link",
+        "the most multiprocessors that the kernel for a batch of small blocks takes; 0: no batch "
+        "is taken over; auto: as few as fill the link",
     ),
 }
 MOST_BLOCKS = 1024
@@ -99,8 +104,8 @@ def preload_library() -> Path:
 
 MAGIC = b"ILPRELD2"
 SLOTS = 1024
-SITES = 512  # the number of call sites for which a report has room
-CALLS = 65536  # the number of calls for which a timeline has room
+SITES = 512  # a report has room for this many call sites
+CALLS = 65536  # a timeline has room for this many calls
 NAMES_AT = 4096
 SLOTS_AT = 8192
 SLOT_BYTES = 4096
@@ -130,8 +135,10 @@ class Tally(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """The predicted time of the copies that were taken over, and the predicted time of the same
-    copies as plain copies."""
+    """The predicted time of the copies that were taken over.
+
+    `direct_s` is the predicted time of the same copies as plain copies.
+    """
 
     direction: str
     predicted_s: float
@@ -145,17 +152,17 @@ class SiteTally(NamedTuple):
     memory: str
     copies: int
     bytes: int
-    host_s: float  # the host's time in the driver's function
+    host_s: float  # the time that the host spent in the driver's function
 
 
 class Site(NamedTuple):
     """A place in the program that copies.
 
-    If only a sample of its calls was recorded, its counts are estimates.
+    If the library recorded only a sample of the calls, the counts are estimates.
     """
 
     process: int
-    function: str  # the driver's function
+    function: str  # the driver's function that was called
     module: str  # the library (or the program) that calls the driver or the CUDA runtime
     symbol: str
     outer_module: str  # the library (or the program) that calls `module`
@@ -164,7 +171,7 @@ class Site(NamedTuple):
     taken_over_bytes: int
     sizes: dict[
         int, int
-    ]  # numbers of copies, by their size in bytes rounded down to a power of two
+    ]  # from a size in bytes, rounded down to a power of two, to the number of copies
     tallies: list[SiteTally]
 
 
@@ -183,7 +190,7 @@ class Call(NamedTuple):
 
 
 class Process(NamedTuple):
-    """A program of a process (before or after an exec) that copied on GPUs."""
+    """A program that ran in a process and copied on GPUs. An exec starts another program."""
 
     process: int
     name: str
@@ -192,7 +199,7 @@ class Process(NamedTuple):
     note: str
     tallies: list[Tally]
     gains: list[Gain]
-    batches: int = 0  # batches that were taken over
+    batches: int = 0  # the batches that were taken over
 
 
 class Counted(NamedTuple):
@@ -201,10 +208,10 @@ class Counted(NamedTuple):
     loaded: int
     saw_driver: int
     claimed: int
-    taken_over: list[str]  # the names of these outcomes
+    taken_over: list[str]  # the names of the outcomes in `tallies`
     processes: list[Process]
     sites: list[Site] = []  # noqa: RUF012 - nothing changes it
-    lost_sites: int = 0  # the number of call sites for which there was no room
+    lost_sites: int = 0  # the number of call sites for which the file had no room
     calls: list[Call] = []  # noqa: RUF012
     lost_calls: int = 0
 
@@ -229,8 +236,8 @@ class Counted(NamedTuple):
 def make_counters(file: Path, *, sites: int = 0, calls: int = 0) -> None:
     """Make the file of counters, with disk space for all its bytes.
 
-    Raises OSError. The program maps the file. If the disk became full before every page had its
-    space, SIGBUS would kill the program.
+    The program maps the file. If the disk became full before every page had its space, SIGBUS would
+    kill the program. Raises OSError.
     """
     with file.open("wb") as out:
         out.write(HEADER.pack(MAGIC, SLOTS, 0, 0, 0, sites, 0, calls, 0))
@@ -240,7 +247,7 @@ def make_counters(file: Path, *, sites: int = 0, calls: int = 0) -> None:
 
 
 class _Names(NamedTuple):
-    """The words that the numbers in the file stand for."""
+    """The words for the numbers in the file."""
 
     directions: list[str]
     taken_over: list[str]

@@ -21,10 +21,10 @@ from interlace.base.errors import UserError
 from interlace.base.printable import printable
 from interlace.runtime.preload import COUNTERS, Counted, make_counters, read_counters
 
-NOT_EXECUTABLE = 126  # exit codes that shells use
+NOT_EXECUTABLE = 126  # the exit codes that shells use
 NOT_FOUND = 127
 PASSED_ON = ("SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH")
-FROM_TERMINAL = ("SIGINT", "SIGQUIT")  # the terminal sends these signals to the program, too
+FROM_TERMINAL = ("SIGINT", "SIGQUIT")  # the terminal also sends these signals to the program
 
 
 class _Signals:
@@ -35,7 +35,7 @@ class _Signals:
 
     def __init__(self) -> None:
         self.child: subprocess.Popen[bytes] | None = None
-        self.early: list[int] = []  # signals that came before the program started
+        self.early: list[int] = []  # the signals that came before the program started
         self.before: dict[int, Any] = {}
 
     def __enter__(self) -> _Signals:
@@ -61,7 +61,7 @@ class _Signals:
             self._pass_on(number, None)
 
     def wait(self, child: subprocess.Popen[bytes]) -> int:
-        """Wait for the program's end, and return its code as Popen has it.
+        """Wait for the program's end, and return its code in the form of Popen.
 
         A signal that arrives just before a wait begins does not interrupt that wait, and Python
         runs the handler only after the wait. Therefore each signal also writes a byte to a pipe,
@@ -94,7 +94,7 @@ class _Signals:
 
 
 def find_program(name: str, environment: Mapping[str, str]) -> tuple[str | None, int, str]:
-    """Return the path that a shell would execute; otherwise the shell's exit code and the reason.
+    """Return the path that a shell would execute, or else the shell's exit code and the reason.
 
     The path contains a slash, because a name without a slash would be looked up in PATH again.
     """
@@ -130,7 +130,7 @@ def run_program(
 ) -> tuple[int, str | None]:
     """Run a program to its end.
 
-    Return the exit code that a shell gives, and the reason if it did not start.
+    Return the exit code that a shell gives. If the program did not start, also return the reason.
     """
     with _Signals() as signals:
         try:
@@ -146,9 +146,9 @@ class Ended(NamedTuple):
     """The end of a program that ran with the preload library."""
 
     code: int  # the exit code, as in a shell
-    failed: str  # the reason if it did not start; otherwise empty
+    failed: str  # why the program did not start; otherwise empty
     elapsed_s: float
-    counted: Counted | None  # None if it did not start
+    counted: Counted | None  # None if the program did not start
 
 
 def run_counted(
@@ -156,7 +156,7 @@ def run_counted(
 ) -> Ended:
     """Run a program to its end with the library loaded first, and read the library's counters.
 
-    `sites` and `calls` are the most call sites and calls that the library lists.
+    The library lists at most `sites` call sites and `calls` calls.
     """
     try:
         folder = Path(tempfile.mkdtemp(prefix="interlace-run-"))
@@ -183,7 +183,7 @@ def run_counted(
         counted = read_counters(counters) if failed is None else None
         return Ended(code, failed or "", elapsed_s, counted)
     finally:
-        # Neither call may open a descriptor, because the process may have none left.
+        # Neither call may open a descriptor, because the process may have no descriptor left.
         with suppress(OSError):
             (folder / "counters").unlink(missing_ok=True)
             folder.rmdir()

@@ -1,8 +1,8 @@
 """Reads tensors of open files into the host's memory and onto GPUs.
 
-Threads read a file, from the page cache or the disk, into a ring of page-locked memory. From there
-the copy engine (interlace/copy.hpp) copies it to the GPUs, also over the links of other GPUs.
-Bytes for the host's memory are read directly to their place.
+Threads read a file, from the page cache or the disk, into a ring of page-locked memory. The copy
+engine (interlace/copy.hpp) copies the bytes from there to the GPUs, also over the links of other
+GPUs. Bytes for the host's memory are read directly to their place.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from interlace.runtime.checkpoint_files import File
 from interlace.runtime.safetensors_header import BITS, Entry
 
 Progress = Callable[[int, int], None]
-# File, offset in the file, bytes, address, GPU or -1, and the number of the tensor.
+# A segment: file, offset in the file, bytes, address, GPU (-1 for the host), number of the tensor.
 Segment = tuple[int, int, int, int, int, int]
 
-MOST_THREADS = 32  # the default limit, because more threads are not faster than the links
+MOST_THREADS = 32  # the default limit of threads; more threads are not faster than the links
 MOST_NAMED_THREADS = 1024
-ALIGNMENT = 256  # alignment of a tensor; a smaller tensor is aligned to its size
-# About the bytes of an allocation. Threads read into one while the driver makes the next one.
+ALIGNMENT = 256  # the alignment of a tensor; a tensor that is smaller is aligned to its size
+# The approximate bytes of an allocation. Threads read into an allocation while the driver makes the
+# next one.
 BLOCK = 512 << 20
-# The number of allocations that are made ahead of the one that is complete. The copies in the ring
-# go on while the driver makes one allocation, but not while it makes many.
+# How many allocations are made ahead of the newest complete allocation. The copies in the ring go
+# on while the driver makes one allocation, but not while it makes many.
 LEAD = 2
-LEAST_SLOT, MOST_RING = 4096, 1 << 40  # least bytes of a slot, and most bytes of all slots
+# the smallest size of a slot, and the largest size of all slots together
+LEAST_SLOT, MOST_RING = 4096, 1 << 40
 
 
 class How(NamedTuple):
@@ -39,10 +41,12 @@ class How(NamedTuple):
     threads: int
     checksums: bool = False
     progress: Progress | None = None
-    ring: tuple[int, int] | None = None  # None: a ring that suits the machine
-    most_host: int | None = None  # the most bytes of that ring; None: no bound
-    direct: bool = False  # for GPUs: read bytes that are not in the page cache around it
-    most_device: int | None = None  # the most bytes on a GPU beyond the tensors; None: no bound
+    ring: tuple[int, int] | None = None  # None means a ring that suits the machine
+    most_host: int | None = None  # the ring has at most this many bytes; None means no bound
+    # for GPUs: read bytes that are not in the page cache without putting them there
+    direct: bool = False
+    # the most bytes on a GPU beyond the tensors; None means no bound
+    most_device: int | None = None
 
 
 def threads_of(asked: int | None) -> int:
@@ -269,10 +273,10 @@ def reader_of(files: Sequence[File], wanted: Sequence[Wanted], how: How) -> Any:
 
 
 def _warn(problem: str) -> None:
-    """Say why reads went through the page cache although the caller asked for direct reads."""
+    """Warn that reads went through the page cache although the caller asked for direct reads."""
     if problem:
         warnings.warn(
-            f"files are not read around the page cache ({problem}); it was used",
+            f"files could not be read around the page cache ({problem}); the page cache was used",
             RuntimeWarning,
             stacklevel=5,
         )
@@ -286,7 +290,7 @@ def begin(
     *,
     pin_memory: bool = False,
 ) -> list[Any]:
-    """Begin to read a batch. Return its tensors, which are complete once the batch has arrived.
+    """Begin to read a batch. Return its tensors. They are complete after the batch has arrived.
 
     The tensors of a device are views of one allocation in the framework's current stream.
     """
@@ -308,7 +312,7 @@ def begin(
             place = -1 if gpu is None else gpu
             segments.append((file, where, size, memory.address + offset, place, number))
             tensors[number] = memory.tensor(offset, size, entry.dtype, entry.shape)
-        if gpu is not None:  # earlier work may still use the memory
+        if gpu is not None:  # earlier work may still use this memory
             tensor_memory.synchronize(framework, gpu)
     reader.add(segments)
     return tensors
@@ -317,7 +321,7 @@ def begin(
 def allocated(
     framework: str, size: int, gpu: int | None, file: str, first: Entry, *, pinned: bool = False
 ) -> tensor_memory.Memory:
-    """Allocate memory for the tensors of a file from `first` on.
+    """Allocate memory for `first` and the tensors after it in a file.
 
     Raises DeviceError if there is too little.
     """
@@ -328,13 +332,13 @@ def allocated(
             raise
         where = "the host's memory" if gpu is None else f"the memory of GPU {gpu}"
         raise DeviceError(
-            f"{file}: tensor {first.name!r} and those after it need {size} bytes, which "
+            f"{file}: tensor {first.name!r} and the tensors after it need {size} bytes, which "
             f"{where} does not have: {str(error).splitlines()[0] if str(error) else 'it is full'}"
         ) from None
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    # PyTorch raises a RuntimeError if the host's memory is full.
+    # PyTorch raises a RuntimeError if the host's memory is full
     named = isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__
     return named or (isinstance(error, RuntimeError) and "alloc" in str(error))
 
@@ -354,7 +358,9 @@ def move(
     gpus: set[int],
     how: How,
 ) -> list[int]:
-    """Read or write segments of files (descriptor, name). Return the checksums asked for."""
+    """Read or write segments of files, which are pairs (descriptor, name). Return the requested
+    checksums.
+    """
     report = _report(how, sum(segment[2] for segment in segments))
     if gpus:
         transfer = getattr(load_driver(), f"{way}_segments")

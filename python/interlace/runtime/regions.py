@@ -1,8 +1,8 @@
 """Regions for your own kernels: PyTorch, Triton, CuPy, Numba.
 
-A region is an array of which several GPUs hold a replica. In an epoch each device reads the front
-buffer and writes its part of the back buffer. The exchange sends the parts to the other devices
-and swaps the buffers:
+A region is an array. Several GPUs hold a replica of it. In an epoch each device reads the front
+buffer and writes its part of the back buffer. The exchange sends the parts to the other devices and
+swaps the buffers:
 
     group = interlace.Group.local()        # all GPUs
     ranks = interlace.Region(group, (n,), "float32", mechanism="bulk-copy")
@@ -11,12 +11,12 @@ and swaps the buffers:
         ...                                # kernels in stream[d] write ranks.back(d)[begin:end]
         ranks.exchange(d, stream[d])
 
-The promises of C++ about calls, memory, graphs and deadlines (interlace/region.hpp) are valid
-here, too.
+interlace/region.hpp states promises about calls, memory, graphs and deadlines. They are valid here,
+too.
 
 A stream is a torch.cuda.Stream, a cupy.cuda.Stream, any object with `__cuda_stream__`, or the
-number of a cudaStream_t. None is CUDA's default stream. PyTorch and CuPy use it as their current
-stream unless your program sets another one, so pass torch.cuda.current_stream(device) to be sure.
+number of a cudaStream_t. None is CUDA's default stream. It is the current stream of PyTorch and
+CuPy unless your program sets another stream. To be sure, pass torch.cuda.current_stream(device).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5}
 
 
 def stream_number(stream: object) -> int:
-    """The number of a stream's cudaStream_t; None is the default stream."""
+    """Return the number of a stream's cudaStream_t. None is the default stream."""
     if stream is None:
         return 0
     if isinstance(stream, int) and not isinstance(stream, bool):
@@ -59,7 +59,7 @@ def stream_number(stream: object) -> int:
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         return int((protocol() if callable(protocol) else protocol)[1])
-    for name in ("cuda_stream", "ptr"):  # PyTorch's name, then CuPy's
+    for name in ("cuda_stream", "ptr"):  # the first name is PyTorch's, the second CuPy's
         if isinstance(number := getattr(stream, name, None), int):
             return number
     raise UserError(
@@ -69,7 +69,7 @@ def stream_number(stream: object) -> int:
 
 
 def dtype_name(dtype: object) -> str:
-    """The name of a dtype of NumPy or PyTorch, such as "float32" or "bfloat16"."""
+    """Return the name of a dtype of NumPy or PyTorch, such as "float32" or "bfloat16"."""
     text = str(dtype)
     if text.startswith("torch."):
         return text.removeprefix("torch.")
@@ -86,7 +86,7 @@ def dtype_name(dtype: object) -> str:
 
 
 def element_bytes_of(dtype: object) -> int:
-    """The bytes of an element."""
+    """Return the bytes of an element."""
     return _kind_and_bits(dtype_name(dtype))[1] // 8
 
 
@@ -145,7 +145,7 @@ class DeviceArray:
 
 
 def _gather_of(communicator: Any, rank: int | None, size: int | None) -> tuple[AllGather, int, int]:
-    """The all-gather of a communicator, with its rank and size."""
+    """Return the all-gather of a communicator, with its rank and size."""
     module = getattr(type(communicator), "__module__", "") or ""
     name = getattr(communicator, "__name__", "")
     if name == "torch.distributed" or module.startswith("torch"):
@@ -181,18 +181,16 @@ class Group:
     def __init__(self, made: Any, gather: AllGather | None = None) -> None:
         self._group = made
         self._gather = gather
-        self._calls: list[_Calls] = []  # the calls of each region, counted
+        self._calls: list[_Calls] = []  # the calls of each region
         _show(self)
 
     @classmethod
     def local(cls, ordinals: Sequence[int] | None = None, *, deadline: float = 10.0) -> Group:
         """Make a group of GPUs that this process drives.
 
-        Args:
-            ordinals: Device d is GPU `ordinals[d]`. By default every visible GPU is a device. One
-                GPU may stand for several devices, as in `[0, 0]`: docs/how-to/shared-gpu.md
-                describes the rules of such a program.
-            deadline: The most seconds of every wait on a device.
+        Args: ordinals: Device d is GPU `ordinals[d]`. By default every visible GPU is a device. One
+            GPU may stand for several devices, as in `[0, 0]`: docs/how-to/shared-gpu.md describes
+            the rules of such a program. deadline: The seconds after which a wait on a device fails.
 
         Raises:
             UserError: An ordinal names no GPU, two GPUs lack peer access, or there is no GPU.
@@ -219,18 +217,15 @@ class Group:
 
         The processes run on one computer as one user.
 
-        Args:
-            all_gather: The initialised module `torch.distributed`, one of its process groups, a
-                communicator of mpi4py, or a function from this rank's bytes to the list of all
-                ranks' bytes.
-            rank: This process's rank. Required only if `all_gather` is a function.
-            size: The number of processes. Required only if `all_gather` is a function.
-            ordinal: The GPU of this process. By default GPU `rank`.
-            deadline: The most seconds of every wait on a device. If processes share a GPU, the
-                deadline is multiplied by the number of processes on it.
+        Args: all_gather: The initialised module `torch.distributed`, one of its process groups, a
+            communicator of mpi4py, or a function from this rank's bytes to the list of all ranks'
+            bytes. rank: This process's rank. Required only if `all_gather` is a function. size: The
+            number of processes. Required only if `all_gather` is a function. ordinal: The GPU of
+            this process. By default GPU `rank`. deadline: The seconds after which a wait on a
+            device fails. If processes share a GPU, the deadline is multiplied by the number of
+            processes on the GPU.
 
-        Raises:
-            UserError: The arguments of the ranks do not fit together, on all ranks.
+        Raises: UserError: The arguments of the ranks do not fit together. All ranks raise.
             DeviceError: The driver or the operating system failed on a rank.
 
         Example::
@@ -268,11 +263,11 @@ class Group:
         self._group.check()
 
     def waits(self) -> str:
-        """Return the chunk for which a stream of this process waits now, as a sentence.
+        """Return a sentence about the chunk for which a stream of this process waits now.
 
-        The sentence names the device, the region, the chunk, its counter and its target. It is
-        empty if no stream is known to wait. Any thread may call this function. It takes 200 ms at
-        most. Streams that replay graphs are not seen.
+        The sentence names the device, the region, the chunk, its counter and its target. The
+        sentence is empty if no stream is known to wait. Any thread may call this function. The call
+        takes at most 200 ms. It does not see streams that replay graphs.
 
         Raises:
             DeviceError: The driver failed.
@@ -295,8 +290,7 @@ class Group:
 
 
 class _Calls:
-    """The number of calls of begin and of exchange that each device of this process has made for
-    a region."""
+    """Counts a region's calls of begin and of exchange for each device of this process."""
 
     def __init__(self, region: str, devices: Sequence[int]) -> None:
         self.region = region
@@ -308,7 +302,7 @@ class _Calls:
         ago = duration(time.time() - self.last)
         return [
             f"{self.region}: device {device} has begun {self.begun[device]} epochs and exchanged "
-            f"{self.exchanged[device]}; the last call was {ago} ago"
+            f"{self.exchanged[device]}; its last call was {ago} ago"
             for device in self.begun
         ]
 
@@ -377,13 +371,13 @@ def _count(value: object, what: str, least: int = 0, most: int = (1 << 63) - 1) 
 
 
 def lengths_of(shape: object) -> tuple[int, ...]:
-    """The shape of a region."""
+    """Return the shape of a region."""
     lengths = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     return tuple(_count(n, "a length of a region's shape") for n in lengths)
 
 
 def boundaries_of(boundaries: Sequence[int]) -> list[int]:
-    """The boundaries of the devices' parts. Empty if parts are equal."""
+    """Return the boundaries of the devices' parts. The list is empty if all parts are equal."""
     return [_count(b, f"boundaries[{k}]") for k, b in enumerate(boundaries)]
 
 
@@ -396,7 +390,7 @@ def _text(value: object, what: str) -> str:
 def _ranges(
     of_owner: Sequence[tuple[int, int, Sequence[int]]], owner: int, devices: int
 ) -> list[tuple[int, int, int]]:
-    """The begin, end and receivers (as a bit mask) of the ranges of a device's part."""
+    """Return the ranges of a device's part: begin, end, and receivers as a bit mask."""
     where = f"of subscribers[{owner}]"
     return [
         (
@@ -410,10 +404,9 @@ def _ranges(
 
 @contextlib.contextmanager
 def _told_to_all(group: Group) -> Iterator[None]:
-    """Run the block.
+    """Run the block, and tell other ranks about its error.
 
-    If it raises, report this rank's error to all other ranks, because they wait for this rank to
-    make the region.
+    The other ranks wait for this rank to make the region, so they must learn of an error.
     """
     try:
         yield
@@ -426,8 +419,10 @@ def _told_to_all(group: Group) -> Iterator[None]:
 def _replicas(
     fronts: Sequence[Any], backs: Sequence[Any], devices: int
 ) -> tuple[list[tuple[int, int]], tuple[int, ...], str]:
-    """Return a pair of addresses (front, back) for each device, and the shape and dtype of all
-    buffers."""
+    """Return a pair of addresses (front, back) for each device.
+
+    Also return the shape and dtype of all buffers.
+    """
     if len(fronts) != devices or len(backs) != devices:
         raise UserError(
             f"{len(fronts)} fronts and {len(backs)} backs for {devices} devices of this process"
@@ -439,7 +434,9 @@ def _replicas(
         alike |= {(m.shape, m.dtype) for m in pair}
         memory.append((pair[0].pointer, pair[1].pointer))
     if len(alike) != 1:
-        raise UserError(f"fronts and backs differ in shape or dtype: {sorted(alike)}")
+        raise UserError(
+            f"fronts and backs must have one shape and one dtype; these differ: {sorted(alike)}"
+        )
     return memory, *alike.pop()
 
 
@@ -449,26 +446,20 @@ class Region:
     All ranks of a group must make their regions in the same order with equal arguments. The buffers
     start with 0xff in every byte.
 
-    Args:
-        group: The devices that hold the region.
-        shape: The shape of the array, on every device.
+    Args: group: The devices that hold the region. shape: The shape of the array, on every device.
         dtype: The dtype: a name such as "float32" or "bfloat16", or a dtype of NumPy or PyTorch.
         mechanism: "bulk-copy", "inline", "polling" or "copy-engine" (docs/reference/mechanisms.md).
-            Under "polling" and "copy-engine" the kernels publish the chunks that they wrote,
-            through `counters` and `chunks`.
-        boundaries: Device d writes elements [boundaries[d], boundaries[d + 1]) of the flattened
-            array. By default the parts are equal.
+        With "polling" and "copy-engine" the kernels publish the chunks that they wrote, through
+        `counters` and `chunks`. boundaries: Device d writes the elements from boundaries[d] up to,
+        but not including, boundaries[d + 1] of the flattened array. By default the parts are equal.
         subscribers: `subscribers[d]` lists (begin, end, devices) for the ranges of device d's part
-            that only some devices receive, in elements of the flattened array. By default every
-            device receives everything.
-        chunk_bytes: The size of a chunk in bytes, under "polling" and "copy-engine".
-        agent_threads: The threads of the agent of "polling".
-        agent_copy: "vectors", or "bulk" for agents that copy with cp.async.bulk through shared
-            memory. A bulk agent takes 64 KiB of shared memory for each 32 threads; 4096 threads
-            suffice on H200.
-        checks: The debug mode. The exchange checks the notes of kernels (`stored_by`,
-            `published_by`).
-        name: A name for error messages.
+        that only some devices receive, in elements of the flattened array. By default every device
+        receives everything. chunk_bytes: The size of a chunk in bytes, for "polling" and
+        "copy-engine". agent_threads: The threads of the agent of "polling". agent_copy: "vectors",
+        or "bulk" for agents that copy with cp.async.bulk through shared memory. A bulk agent takes
+        64 KiB of shared memory for each 32 threads; 4096 threads suffice on H200. checks: Whether
+        to use the debug mode, in which the exchange checks the notes of kernels (`stored_by`,
+        `published_by`). name: A name for error messages.
 
     Raises:
         UserError: An argument is wrong on some rank. All ranks raise.
@@ -509,7 +500,7 @@ class Region:
         _memory: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.group = group
-        self._tensors: object = None  # a reference that keeps the caller's tensors alive
+        self._tensors: object = None  # this reference keeps the caller's tensors alive
         self._checks = checks
         with _told_to_all(group):
             self.shape = lengths_of(shape)
@@ -535,13 +526,9 @@ class Region:
     def over(cls, group: Group, front: Any, back: Any, **options: Any) -> Region:
         """Make a region from the caller's tensors, which keep their contents.
 
-        Args:
-            group: The devices that hold the region.
-            front: The front buffer. A list with a tensor for each device if the process has
-                several.
-            back: The back buffer, likewise. Fronts and backs have one shape and one dtype. They are
-                contiguous, aligned to 16 bytes and do not overlap. The region keeps them alive.
-            options: The other arguments of `Region`.
+        Args: group: The devices that hold the region. front: The front buffer. If the process has
+            several devices, a list with a tensor for each device.
+        back: The back buffer, in the same form. options: The other arguments of `Region`.
 
         Raises:
             UserError: A tensor does not fit.
@@ -564,7 +551,7 @@ class Region:
         return made
 
     def part(self, device: int) -> tuple[int, int]:
-        """Return (begin, end): the device writes these elements of the flattened array."""
+        """Return (begin, end). The device writes these elements of the flattened array."""
         begin, end = self._region.part(device)
         return int(begin), int(end)
 
@@ -572,22 +559,26 @@ class Region:
         return DeviceArray(pointer, shape, dtype, self.group.ordinal(device), self)
 
     def front(self, device: int) -> DeviceArray:
-        """The buffer that the device reads in the current epoch; between epochs, in the next one.
+        """Return the buffer that the device reads in the current epoch or, between epochs, in the
+        next epoch.
 
         Each exchange swaps front and back, so call this function again in every epoch.
         """
         return self._array(device, self._region.front(device), self.shape, self.dtype)
 
     def back(self, device: int) -> DeviceArray:
-        """The buffer in which the device writes its part. Call this function in every epoch."""
+        """Return the buffer in which the device writes its part. Call this function in every
+        epoch.
+        """
         return self._array(device, self._region.back(device), self.shape, self.dtype)
 
     def backs(self, device: int) -> list[int]:
-        """The addresses of all devices' backs for kernels on `device`, under "inline"."""
+        """Return the addresses of all devices' backs, for kernels on `device` with "inline"."""
         return [int(p) for p in self._region.backs(device)]
 
     def begin(self, device: int, stream: object = None) -> None:
-        """Begin an epoch, before the kernels that write the back. Enqueues, and does not wait.
+        """Begin an epoch, before the kernels that write the back. The call enqueues and does not
+        wait.
 
         Raises:
             ModelError: The device has already begun this epoch.
@@ -598,7 +589,7 @@ class Region:
         self._calls.last = time.time()
 
     def exchange(self, device: int, stream: object = None) -> None:
-        """End an epoch, after the kernels that write the back. Enqueues, and does not wait.
+        """End an epoch, after the kernels that write the back. The call enqueues and does not wait.
 
         Work that follows in the stream sees the parts of all devices in the front.
 
@@ -611,7 +602,9 @@ class Region:
         self._calls.last = time.time()
 
     def chunks(self, device: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The (begin, end) of each chunk of the device's part, in elements: shape (n, 2)."""
+        """Return (begin, end) of each chunk of the device's part, in elements. The shape is (n,
+        2).
+        """
         return np.array(self._region.chunks(device), dtype=np.int64).reshape(-1, 2)
 
     def _table(self, device: int, name: str, columns: int, dtype: str) -> DeviceArray:
@@ -620,26 +613,30 @@ class Region:
         return self._array(device, self._region.table(device)[name], shape, dtype)
 
     def chunks_on(self, device: int) -> DeviceArray:
-        """The chunks in the device's memory, as rows of int64: begin, end and an internal word."""
+        """Return the chunks in the device's memory, as rows of int64: begin, end and an internal
+        word.
+        """
         return self._table(device, "chunks", 3, "int64")
 
     def counters(self, device: int) -> DeviceArray:
-        """The 64-bit counters of the chunks in the device's memory, for kernels that publish.
+        """Return the chunks' 64-bit counters in the device's memory, for kernels that publish.
 
         After a barrier of its block, one thread adds the number of elements of chunk c that the
         block has stored to counters[c], with release ordering at GPU scope. In Triton:
         tl.debug_barrier(), then tl.atomic_add(counters + c, n, sem="release", scope="gpu"). In an
-        epoch each element counts once. Counters are never reset. Under "copy-engine" a kernel must
+        epoch each element counts once. Counters are never reset. With "copy-engine" a kernel must
         also set `flags` (include/interlace/region.hpp, region::table).
         """
         return self._table(device, "counters", 1, "int64")
 
     def flags(self, device: int) -> DeviceArray:
-        """The 32-bit words for which streams wait under "copy-engine", one for each chunk."""
+        """Return the 32-bit words for which streams wait with "copy-engine", one word for each
+        chunk.
+        """
         return self._table(device, "flags", 1, "int32")
 
     def launches(self, device: int) -> DeviceArray:
-        """The number of finished epochs: one 64-bit word in the device's memory."""
+        """Return the number of finished epochs, as one 64-bit word in the device's memory."""
         return self._array(device, self._region.table(device)["launches"], (1,), "int64")
 
     def _notes(self, device: int, which: int) -> DeviceArray:
@@ -651,7 +648,8 @@ class Region:
         return self._array(device, self._region.notes(device)[which], (end - begin,), "int32")
 
     def stored_by(self, device: int) -> DeviceArray:
-        """The notes of stores in the debug mode: an int32 for each element of the device's part.
+        """Return the notes of stores in the debug mode: an int32 for each element of the device's
+        part.
 
         A kernel that stores element begin + i of the flattened array writes its block's number plus
         1 to word i. The exchange reports every element that has a note here or in `published_by`
@@ -664,7 +662,10 @@ class Region:
         return self._notes(device, 0)
 
     def published_by(self, device: int) -> DeviceArray:
-        """Like `stored_by`, but for the block that adds the element to its chunk's counter."""
+        """Return notes like those of `stored_by`.
+
+        They name the block that adds the element to its chunk's counter.
+        """
         return self._notes(device, 1)
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ FRAMEWORKS = {
     "cupy": "cupy",
 }
 BACKENDS = ("mmap", "pread")
-FEW_BYTES = 4 << 20  # up to this size in bytes, one thread reads as fast as several
+FEW_BYTES = 4 << 20  # up to this many bytes, one thread reads as fast as several
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -40,7 +40,7 @@ _Result = TypeVar("_Result")
 def _as_safetensors_raises(
     function: Callable[_Arguments, _Result],
 ) -> Callable[_Arguments, _Result]:
-    """Make a UserError that is also a SafetensorError, if the program has imported safetensors."""
+    """Make a UserError also a SafetensorError if the program has imported safetensors."""
 
     @functools.wraps(function)
     def call(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
@@ -66,7 +66,7 @@ def _both(theirs: type[Exception]) -> type[UserError]:
 
 
 class _MissingFileError(UserError, FileNotFoundError):
-    """Raised if a file does not exist."""
+    """The file does not exist."""
 
     __str__ = UserError.__str__
 
@@ -83,14 +83,12 @@ class safe_open:  # noqa: N801
     """Open a safetensors file, or a folder of them, to read single tensors and parts of them.
 
     The interface is that of `safetensors.safe_open`. If a program has imported safetensors, errors
-    are of its class SafetensorError and of UserError. Every read checks that the file has not
-    changed its size, and every header is checked as in `load`.
+    are both a SafetensorError and a UserError. Every read checks that the size of the file has not
+    changed. Every header is checked as in `load`.
 
-    Args:
-        filename: A file, or a folder as for `load`.
-        framework: "pt" (also "torch") or "np" (also "numpy"); "cupy" for GPUs.
-        device: "cpu", "cuda", "cuda:1", or the number of a GPU.
-        backend: "mmap" or "pread". Both read in the same way.
+    Args: filename: A file, or a folder as for `load`. framework: "pt" (also "torch") or "np" (also
+        "numpy"); "cupy" for GPUs. device: "cpu", "cuda", "cuda:1", or the number of a GPU. backend:
+        "mmap" or "pread". Both names have the same effect.
 
     Raises:
         UserError: The file is damaged, or an argument is not valid.
@@ -148,13 +146,13 @@ class safe_open:  # noqa: N801
 
     @_as_safetensors_raises
     def keys(self) -> list[str]:
-        """The names of all tensors, sorted."""
+        """Return the names of all tensors, sorted."""
         self._check_open()
         return sorted(self._places)
 
     @_as_safetensors_raises
     def offset_keys(self) -> list[str]:
-        """The names of all tensors, in the order of the file."""
+        """Return the names of all tensors, in the order of the file."""
         self._check_open()
         return list(self._places)
 
@@ -162,7 +160,7 @@ class safe_open:  # noqa: N801
     def metadata(self) -> dict[str, str] | None:
         """The strings in the header's metadata.
 
-        For a folder, only the strings that all its files have in common.
+        For a folder, return only the strings that all its files have in common.
         """
         self._check_open()
         first, *others = (file.header.metadata for file in self._files)
@@ -175,7 +173,7 @@ class safe_open:  # noqa: N801
 
     @_as_safetensors_raises
     def get_tensor_meta(self, name: str) -> TensorMeta:
-        """The properties of a tensor that the header states. Reads no data."""
+        """Return the properties of a tensor that the header states. This reads no data."""
         _, entry = self._place(name)
         return TensorMeta(entry.dtype, list(entry.shape), (entry.begin, entry.end))
 
@@ -208,11 +206,10 @@ class safe_open:  # noqa: N801
     ) -> PrefetchLoader:
         """Start to load tensors to a GPU in the background.
 
-        Args:
-            plan: The tensors to load. A value is None for a whole tensor, or a slice with step 1 of
-                its first dimension. None loads all tensors.
-            device: The GPU; by default the one of this file.
-            threads: The number of reading threads. By default one for each core, 32 at most.
+        Args: plan: A mapping from the names of the tensors to load to None or a slice. None loads
+            the whole tensor. A slice selects rows of the first dimension, with step 1. If the plan
+            itself is None, all tensors are loaded. device: The GPU. By default the GPU of this
+            file. threads: The number of reading threads. By default one for each core, 32 at most.
 
         Returns:
             A loader that hands out each tensor once, even after this file is closed.
@@ -227,7 +224,7 @@ class safe_open:  # noqa: N801
         reading.refuse_unknown(self._framework, self._files, wanted)
         gpu = Devices(where, self._framework).of(self._name, "")
         wanted = [one._replace(gpu=gpu) for one in wanted]
-        # as in safetensors, any number is allowed, and no more threads start than there is work for
+        # As in safetensors, any number is allowed. No more threads start than there is work for.
         most = min(threads, MOST_NAMED_THREADS) if isinstance(threads, int) else threads
         how = How(threads_of(most))
         return PrefetchLoader(Arrivals(self._files, wanted, self._framework, how), wanted)
@@ -330,11 +327,11 @@ def _how(size: int) -> How:
 
 
 class TensorSlice:
-    """A tensor that reads only what an index selects, and gaps of less than 4 KiB between the
-    selected bytes.
+    """A tensor that reads only the bytes that an index selects.
 
-    An index is like `[2:5, ..., 0]`: slices with positive steps, whole numbers, and an ellipsis. A
-    bound beyond the tensor is an error.
+    It also reads gaps of less than 4 KiB between these bytes. An index is like `[2:5, ..., 0]`:
+    slices with positive steps, whole numbers, and an ellipsis. A bound beyond the tensor is an
+    error.
     """
 
     def __init__(self, file: safe_open, number: int, entry: Entry) -> None:
@@ -345,11 +342,11 @@ class TensorSlice:
         return self._file._read_part(self._number, self._entry, index)
 
     def get_shape(self) -> list[int]:
-        """The shape of the whole tensor."""
+        """Return the shape of the whole tensor."""
         return list(self._entry.shape)
 
     def get_dtype(self) -> str:
-        """The dtype, as the header names it."""
+        """Return the dtype, as the header names it."""
         return self._entry.dtype
 
 
@@ -365,7 +362,7 @@ class PrefetchLoader:
         self._names = [one.entry.name for one in wanted]
 
     def names(self) -> list[str]:
-        """The names of all tensors of the loader, in the order of the file."""
+        """Return the names of all tensors of the loader, in the order of the file."""
         return list(self._names)
 
     def __len__(self) -> int:

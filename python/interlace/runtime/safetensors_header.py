@@ -1,9 +1,9 @@
 """Reads headers of safetensors files strictly, and writes them.
 
-A file is 8 bytes with the length of the header (little-endian), then the header, then the data.
-The header is a JSON object. It has one object for each tensor, with dtype, shape and data_offsets
-from the beginning of the data. Its key `__metadata__` is an object of strings. Tensors fill the
-data without holes and without overlap. The rules are those of the format's description
+A file begins with 8 bytes that have the length of the header (little-endian). The header and the
+data follow. The header is a JSON object. It has one object for each tensor, with dtype, shape and
+data_offsets from the beginning of the data. Its key `__metadata__` is an object of strings. Tensors
+fill the data without holes and without overlap. The rules are those of the format's description
 (https://github.com/huggingface/safetensors, README).
 """
 
@@ -18,11 +18,11 @@ from interlace.base.memory import memory_bytes
 from interlace.base.native import load_core
 
 PREFIX = 8  # bytes before the header
-MOST_BYTES = 100_000_000  # the most bytes of a header
-NEEDED = 7  # bytes of memory for each byte of a header
+MOST_BYTES = 100_000_000  # a header has at most this many bytes
+NEEDED = 7  # bytes of memory that each byte of a header needs
 METADATA = "__metadata__"
 
-# The bits of an element of each dtype. In a file, tensors of the last dtype come first.
+# From a dtype to the bits of an element. In a file, tensors of the last dtype come first.
 BITS = {
     "BOOL": 8,
     "F4": 4,
@@ -50,7 +50,7 @@ BITS = {
 
 
 class Entry(NamedTuple):
-    """A tensor. Its bytes are [begin, end) of the data."""
+    """A tensor. Its bytes in the data are those from `begin` up to, but not including, `end`."""
 
     name: str
     dtype: str  # a key of BITS
@@ -60,11 +60,11 @@ class Entry(NamedTuple):
 
 
 class Header(NamedTuple):
-    """The contents of a header. The tensors follow each other without gaps."""
+    """The content of a header. The tensors follow each other without gaps."""
 
     tensors: tuple[Entry, ...]
     metadata: dict[str, str]
-    data_begin: int  # the data's offset in the file
+    data_begin: int  # the offset of the data in the file
 
 
 def header_bytes_of(file: str, prefix: bytes, file_bytes: int) -> int:
@@ -77,7 +77,7 @@ def header_bytes_of(file: str, prefix: bytes, file_bytes: int) -> int:
     length = int.from_bytes(prefix[:PREFIX], "little")
     if length > MOST_BYTES:
         raise UserError(
-            f"{file} is not a safetensors file: its header would be {length} bytes long; "
+            f"{file} is not a safetensors file: its header would have {length} bytes, and at most "
             f"{MOST_BYTES} are allowed"
         )
     if length > 1 << 20 and NEEDED * length > memory_bytes():
@@ -87,8 +87,8 @@ def header_bytes_of(file: str, prefix: bytes, file_bytes: int) -> int:
         )
     if length > file_bytes - PREFIX:
         raise UserError(
-            f"{file} is cut: its header is {length} bytes long, and {file_bytes - PREFIX} bytes "
-            "are there"
+            f"{file} is cut off: its header has {length} bytes, but only {file_bytes - PREFIX} "
+            "bytes are there"
         )
     return length
 
@@ -104,14 +104,16 @@ def parse(file: str, text: bytes, file_bytes: int) -> Header:
 
 
 def bytes_of(dtype: str, shape: Sequence[int]) -> int:
-    """The bytes of a tensor. Raises UserError if they are not whole, or too many for 64 bits."""
+    """Return the bytes of a tensor. Raise UserError if they are not whole, or too many for 64
+    bits.
+    """
     return int(load_core().tensor_bytes(list(shape), (dtype, BITS[dtype])))
 
 
 def lay_out(
     tensors: Mapping[str, tuple[str, Sequence[int]]], metadata: Mapping[str, str]
 ) -> tuple[bytes, tuple[Entry, ...]]:
-    """Return the first bytes of a file with these tensors (dtype, shape), and each tensor's place.
+    """Return the header of a file with these tensors (dtype, shape), and each tensor's place.
 
     Tensors with wide elements come first, and the header is padded, so that each tensor is aligned
     to its elements. Equal arguments give equal bytes.

@@ -1,4 +1,4 @@
-"""Reads the indexes of checkpoints that have several files, strictly.
+"""Strictly reads the indexes of checkpoints that have several files.
 
 An index is a JSON object. Its `weight_map` is an object: the keys are names of tensors, and the
 values are names of files in the index's folder. All other keys of the index are ignored.
@@ -22,7 +22,7 @@ SNAPSHOTS, BLOBS = "snapshots", "blobs"
 
 
 def read(path: Path) -> dict[str, Path]:
-    """Return the file of each tensor, by the tensor's name. Raises UserError with the index's name.
+    """Return the file of each tensor, by the tensor's name. Raise UserError, which names the index.
 
     Every file must be a regular file in the index's folder, a link to such a file, or a link
     within a download cache.
@@ -35,7 +35,7 @@ def read(path: Path) -> dict[str, Path]:
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
     if len(text) > MOST_BYTES:
-        raise UserError(f"{path} has more than {MOST_BYTES} bytes that an index may have")
+        raise UserError(f"{path} has more than the {MOST_BYTES} bytes that an index may have")
     try:
         named = load_core().parse_index(text)
     except UserError as error:
@@ -49,7 +49,7 @@ def _opener(path: str, flags: int) -> int:
 
 
 def _inside(index: Path, name: str, tensor: str) -> Path:
-    """The path of a file that an index names for a tensor, if it may be read."""
+    """Return the path of a file that an index names for a tensor, if it may be read."""
     path = index.parent / name
     folder = Path(os.path.realpath(index.parent))
     try:

@@ -1,4 +1,4 @@
-"""Yields the tensors of a checkpoint one after another, while the next ones are read.
+"""Yields the tensors of a checkpoint one after another, while threads read the next tensors.
 
 for name, tensor in interlace.stream("model", "cuda:0"):
     parameters[name].copy_(tensor)
@@ -30,18 +30,14 @@ def stream(
 ) -> Iterator[tuple[str, Any]]:
     """Load the tensors of safetensors files one after another.
 
-    While the caller works on one tensor, the next ones are read. The headers of all files are
+    While the caller works on a tensor, threads read the next tensors. The headers of all files are
     checked before this function returns.
 
-    Args:
-        paths: As for `load`.
-        device: As for `load`.
-        framework: As for `load`.
-        threads: As for `load`.
-        ahead: The most bytes of memory beyond the tensors that the caller holds, for tensors that
-            are being read or wait for the caller. Reading waits when this bound is reached. A
-            larger tensor is read alone.
-        only: A function of a tensor's name that says whether to read the tensor.
+    Args: paths: As for `load`. device: As for `load`. framework: As for `load`. threads: As for
+        `load`. ahead: The most bytes for tensors that are being read or that wait for the caller.
+        Tensors that the caller holds do not count. Reading waits when this bound is reached. A
+        tensor that is larger is read alone. only: A function of a tensor's name that says whether
+        to read the tensor.
 
     Returns:
         An iterator over names and tensors, in the order of the files. Reading stops if a `for`

@@ -14,7 +14,7 @@ from interlace.runtime.safetensors_header import BITS
 
 FRAMEWORKS = ("torch", "cupy", "numpy")
 
-# The names of dtypes: in a safetensors file -> in NumPy and CuPy.
+# From a dtype's name in a safetensors file to its name in NumPy and CuPy.
 NUMPY = {
     "BOOL": "bool",
     "U8": "uint8",
@@ -30,7 +30,7 @@ NUMPY = {
     "I64": "int64",
     "U64": "uint64",
 }
-# The dtypes that PyTorch has in addition. An element of float4_e2m1fn_x2 is two numbers.
+# More dtypes, which only PyTorch has. An element of float4_e2m1fn_x2 is two numbers.
 TORCH = {
     **NUMPY,
     "BF16": "bfloat16",
@@ -45,7 +45,7 @@ PACKED = "F4"
 
 
 def framework_named(name: str | None, *, gpu: bool) -> str:
-    """The framework that makes the tensors: `name`, or the first one that is installed.
+    """Return the framework that makes the tensors: `name`, or the first one that is installed.
 
     Tensors on GPUs must be PyTorch's or CuPy's.
     """
@@ -68,8 +68,10 @@ def framework_named(name: str | None, *, gpu: bool) -> str:
 
 
 def gpu_of(device: object) -> int | None:
-    """Return the GPU that "cuda:1", 1, or a device of PyTorch or CuPy means. "cpu" gives None,
-    and "cuda" (the current GPU) gives -1."""
+    """Return the GPU that "cuda:1", 1, or a device of PyTorch or CuPy means.
+
+    "cpu" gives None, and "cuda" (the current GPU) gives -1.
+    """
     if isinstance(device, int) and not isinstance(device, bool) and device >= 0:
         return device
     if type(device).__module__.startswith("cupy") and isinstance(getattr(device, "id", None), int):
@@ -84,16 +86,17 @@ def gpu_of(device: object) -> int | None:
     raise UserError(f"{device!r} is not a device; give cpu, cuda, or cuda:0 and so on")
 
 
-PAGE = 2 << 20  # the unit in which the driver allocates memory of a GPU
+PAGE = 2 << 20  # the driver allocates a GPU's memory in units of this size
 LEAST_LARGE, LARGE = (
     10 << 20,
     20 << 20,
-)  # for less than the first number of bytes, PyTorch allocates the second number
+)  # an allocation below the first number of bytes makes PyTorch allocate the second number
 
 
 def taken_by(framework: str, size: int) -> int:
-    """Return the most bytes of GPU memory that the framework's allocator takes for an allocation
-    of this size."""
+    """Return the most GPU memory that the framework's allocator takes for an allocation of this
+    size.
+    """
     if framework == "torch" and PAGE // 2 < size < LEAST_LARGE:
         return LARGE
     return -(-size // PAGE) * PAGE
@@ -120,7 +123,7 @@ class Memory:
             self.address = int(self._bytes.ctypes.data)
 
     def tensor(self, offset: int, size: int, dtype: str, shape: Sequence[int]) -> Any:
-        """A tensor of the bytes from `offset` on. The tensor keeps the memory alive."""
+        """Return a tensor of the bytes from `offset` on. The tensor keeps the memory alive."""
         part = self._bytes[offset : offset + size]
         if self.framework == "torch":
             if dtype == PACKED:
@@ -131,7 +134,7 @@ class Memory:
     def strided(
         self, dtype: str, shape: Sequence[int], strides: Sequence[int], elements: int
     ) -> Any:
-        """A contiguous tensor of elements in this memory. `strides` counts elements."""
+        """Return a contiguous tensor of elements in this memory. `strides` counts elements."""
         flat = self.tensor(0, elements * BITS[dtype] // 8, dtype, (elements,))
         if self.framework == "torch":
             return flat.as_strided(tuple(shape), tuple(strides)).contiguous()
@@ -155,17 +158,17 @@ def why_not(framework: str, dtype: str, shape: Sequence[int]) -> str | None:
         return None
     if dtype not in NUMPY:
         name = "NumPy" if framework == "numpy" else "CuPy"
-        return f"{name} has no {dtype}; install torch, which has"
+        return f"{name} has no {dtype}; install torch, which has this dtype"
     try:
         importlib.import_module(framework).empty((0,) * len(shape))
     except ValueError:
         name = "NumPy" if framework == "numpy" else "CuPy"
-        return f"it has {len(shape)} dimensions, which is more than {name} has"
+        return f"the tensor has {len(shape)} dimensions, and {name} does not allow so many"
     return None
 
 
 def count_gpus(framework: str) -> int:
-    """The number of GPUs that the framework sees."""
+    """Return the number of GPUs that the framework sees."""
     module: Any = importlib.import_module(framework)
     if framework == "torch":
         return int(module.cuda.device_count())
@@ -182,7 +185,7 @@ def current_gpu(framework: str) -> int:
 
 
 def synchronize(framework: str, gpu: int) -> None:
-    """Waits for the framework's current stream of a GPU."""
+    """Wait for the framework's current stream of a GPU."""
     module: Any = importlib.import_module(framework)
     if framework == "torch":
         module.cuda.current_stream(gpu).synchronize()
@@ -192,7 +195,7 @@ def synchronize(framework: str, gpu: int) -> None:
 
 
 class Bytes(NamedTuple):
-    """The bytes of a tensor that is to be written: their place, dtype and shape."""
+    """The bytes of a tensor that is to be written: address, dtype and shape."""
 
     address: int
     size: int
@@ -203,9 +206,9 @@ class Bytes(NamedTuple):
 
 
 def bytes_of(name: str, tensor: Any) -> Bytes:
-    """The bytes of a contiguous tensor.
+    """Return the bytes of a contiguous tensor.
 
-    For other tensors it raises UserError, which names the tensor.
+    Raises UserError, which names the tensor, for any other tensor.
     """
     import numpy as np
 
@@ -226,7 +229,7 @@ def _of_torch(name: str, tensor: Any) -> Bytes:
     text = str(tensor.dtype).removeprefix("torch.")
     dtype = next((key for key, value in TORCH.items() if value == text), None)
     if dtype is None:
-        raise UserError(f"tensor {name!r}: a safetensors file has no {text}")
+        raise UserError(f"tensor {name!r}: a safetensors file cannot hold {text}")
     if str(tensor.layout) != "torch.strided" or tensor.device.type not in ("cpu", "cuda"):
         raise UserError(
             f"tensor {name!r} is {str(tensor.layout).removeprefix('torch.')} on {tensor.device}; "
@@ -251,8 +254,8 @@ def _of_array(name: str, array: Any, framework: str, address: int, gpu: int | No
     dtype = next((key for key, value in NUMPY.items() if value == array.dtype.name), None)
     if dtype is None or not array.dtype.isnative:
         raise UserError(
-            f"tensor {name!r}: a safetensors file has no {array.dtype.str} ({array.dtype.name}) "
-            "of NumPy"
+            f"tensor {name!r}: a safetensors file cannot hold NumPy's {array.dtype.str} "
+            f"({array.dtype.name})"
         )
     if not array.flags.c_contiguous:
         raise UserError(f"tensor {name!r} is not contiguous; use numpy.ascontiguousarray")

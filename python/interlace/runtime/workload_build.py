@@ -35,7 +35,10 @@ def build_library(header: Path, folder: Path) -> Path:
     except OSError as error:
         raise UserError(f"{header}: {error.strerror}") from None
     if header.suffix != ".hpp" or not NAME.fullmatch(name):
-        raise UserError(f"{header}: a workload's header is NAME.hpp, of lower-case letters and _")
+        raise UserError(
+            f"{header}: give a header with the name NAME.hpp, where NAME has lower-case letters "
+            "and _"
+        )
     if not re.search(rf"\bstruct\s+{name}_problem\b", text):
         raise UserError(
             f"{header}: there is no struct {name}_problem, with which the header must end"
@@ -53,7 +56,7 @@ def build_library(header: Path, folder: Path) -> Path:
         except OSError as error:
             raise UserError(
                 f"the compiler {compiler[0]} cannot be run ({error.strerror}); install g++ 12 or "
-                "later, or name another one in CXX"
+                "later, or name another compiler in CXX"
             ) from None
         if status != 0:
             raise UserError(

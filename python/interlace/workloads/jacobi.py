@@ -221,8 +221,8 @@ def generate(rows: int, half_bandwidth: int, seed: int = 1) -> BandedSystem:
     """Return a random system that resembles those of finite elements.
 
     All off-diagonal entries are negative, uniform in -1 .. 0. The right-hand side is uniform in 0.5
-    .. 1.5. Both use the upper 24 bits of PCG64's output for the seed: first all diagonals, beginning
-    with the lowest, and then the right-hand side. An entry of the main diagonal is the sum of its
+    .. 1.5. Both use the upper 24 bits of PCG64's output for the seed: first all diagonals, from the
+    lowest one on, and then the right-hand side. An entry of the main diagonal is the sum of its
     row's other magnitudes divided by DOMINANCE, or 1 if this sum is 0.
     """
     import numpy as np
