@@ -238,7 +238,7 @@ def test_the_table(run: Run) -> None:
     ran = run("bench", "overlap", "--mechanisms", "bulk-copy,inline,polling", "--chunks", "256K")
     lines = ran.out.splitlines()
     assert lines[0] == (
-        "overlap of copies of 256 MiB from a GPU to each peer with a kernel that takes as long; "
+        "overlap: copies of 256 MiB to each peer beside a kernel of equal length; "
         "measured on 4x Fake H200"
     )
     assert lines[2].split() == [

@@ -338,7 +338,7 @@ def test_a_matrix_with_hardly_any_edge_is_refused(tmp_path: Path) -> None:
         load_graph(file)
     assert str(caught.value) == (
         f"{file}: vertices are numbered up to 240,000,000, but only 3 of them have an edge; "
-        "number these from 1 to 3, without gaps."
+        "number the vertices that have edges from 1 to 3, without gaps."
     )
 
 
@@ -362,7 +362,7 @@ def test_numbers_with_gaps_are_refused(tmp_path: Path) -> None:
         load_graph(tmp_path / "a.el")
     assert str(refused.value) == (
         f"{tmp_path}/a.el: vertices are numbered up to 4,294,967,295, but only 3 of them have an "
-        "edge; number these from 0 to 2, without gaps."
+        "edge; number the vertices that have edges from 0 to 2, without gaps."
     )
     (tmp_path / "a.el").write_text("0 1000000\n")
     assert load_graph(tmp_path / "a.el").rows == 1000001

@@ -55,7 +55,7 @@ PHASES = (
     "The time that an iteration computes, and the time that its "
     "copies add; gain compares with bulk-copy:"
 )
-TIMED = "Copies of bulk-copy and multi-path were timed between events, in separate runs."
+TIMED = "Copies of bulk-copy and multi-path were timed between events in separate runs."
 MEASURED = ["study", "halo-jacobi", "--rows", 8, "--columns", 64, "--gpus", "2,4", "--repeats", 3]
 
 

@@ -50,7 +50,7 @@ def test_a_row_of_the_study(run: Run, graph: Path, tmp_path: Path) -> None:
     assert row["time_s"] < bulk["time_s"]
     assert row["wire"] == bulk["wire"]
     note = next(note for note in document["notes"] if note.startswith("nvshmem on 2 GPUs: "))
-    assert note.startswith("nvshmem on 2 GPUs: NVSHMEM 3.4.5, a process for each GPU, ")
+    assert note.startswith("nvshmem on 2 GPUs: NVSHMEM 3.4.5 with a process for each GPU, ")
     assert " nvshmem " in ran.out
 
 

@@ -78,7 +78,7 @@ def _who(descriptor: int) -> str:
 def _say_who(descriptor: int) -> None:
     with suppress(OSError, AttributeError):
         print(
-            f"interlace: {_who(descriptor)} measures on the GPUs; this command waits for it to end",
+            f"interlace: {_who(descriptor)} measures on the GPUs; waiting for it to end",
             file=sys.stderr,
             flush=True,
         )

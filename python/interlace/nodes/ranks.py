@@ -147,7 +147,7 @@ def _run(folder: Path, spec: dict[str, Any], what: str, limit_s: float) -> list[
             if time.monotonic() > until:
                 late = ", ".join(str(rank) for rank, code in enumerate(codes) if code is None)
                 raise RunFailure(
-                    f"{what}: after {limit_s:g} s the processes of these GPUs still run: {late}"
+                    f"{what}: after {limit_s:g} s the processes of GPU {late} still run"
                 )
             time.sleep(_LOOK_S)
     finally:

@@ -53,8 +53,8 @@ def _footers(results: overlap.OverlapResults) -> list[str]:
 def print_overlap(results: overlap.OverlapResults, left_out: Mapping[str, str]) -> None:
     rows = results.rows
     head = (
-        f"overlap of copies of {size_text(results.bytes)} from a GPU to each peer with a kernel "
-        f"that takes as long; measured on {results.machine['name']}"
+        f"overlap: copies of {size_text(results.bytes)} to each peer beside a kernel of equal "
+        f"length; measured on {results.machine['name']}"
     )
     styles = [table.BEST if row.best else "dim" if row.reason else "" for row in rows]
     cut = _columns(rows)

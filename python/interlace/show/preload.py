@@ -80,8 +80,9 @@ def lines_of(counted: Counted) -> list[str]:
     direct = sum(gain.direct_s for gain in gains)
     if predicted > 0:
         lines_of.append(
-            f"predicted time of the copies that were taken over: {quantity(predicted, SECONDS)}; "
-            f"as plain copies: {quantity(direct, SECONDS)}, {direct / predicted:.2f} x as long"
+            "predicted for the copies that were taken over: "
+            f"{quantity(predicted, SECONDS)} of copying, {quantity(direct, SECONDS)} as plain "
+            f"copies; {direct / predicted:.2f} x"
         )
     started = [process.started_s for process in counted.processes if process.engine == "ready"]
     if started:
