@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the table of docs/explanation/simulator.md: errors of the simulated H200.
+"""Prints the table in docs/explanation/simulator.md of the simulated H200's errors.
 
 bench/calibration_table.py
 """

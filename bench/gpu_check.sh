@@ -1,25 +1,28 @@
 #!/usr/bin/env bash
-# Builds the GPU tests and runs them, also under compute-sanitizer where that is installed; and the
-# regions of several processes and the examples, where there is an installed Interlace with CUDA.
+# Builds the GPU tests and runs them. If compute-sanitizer is installed, it also runs them under
+# that tool. If an Interlace with CUDA is installed, it also runs the regions of several processes
+# and the examples.
 #
-#   bench/gpu_check.sh          build and run
-#   bench/gpu_check.sh build    only build; needs nvcc and GoogleTest, no GPU
-#   bench/gpu_check.sh run      only run what was built, also on another machine
+#   bench/gpu_check.sh          builds and runs
+#   bench/gpu_check.sh build    only builds; needs nvcc and GoogleTest, but no GPU
+#   bench/gpu_check.sh run      only runs an earlier build, also on another machine
 #
-# BUILD (build/gpu-check)  where to build; TESTS (BUILD/interlace_gpu_tests) the program to run
-# OUT (build/gpu)          logs: summary.txt first
-# INTERLACE_TEST_SHARED_GPU (0)  1: a GPU stands for several, where there are too few for a test
-# FILTER (*)               GoogleTest filter of the plain run
+# Variables, with their defaults in brackets:
+# BUILD (build/gpu-check)  the folder of the build
+# TESTS (BUILD/interlace_gpu_tests)  the program to run
+# OUT (build/gpu)          the folder of the logs; read summary.txt first
+# INTERLACE_TEST_SHARED_GPU (0)  1: if there are too few GPUs for a test, a GPU stands for several
+# FILTER (*)               the GoogleTest filter of the plain run
 # LIMIT (300)              seconds that the plain run may take
 # SANITIZE (1)             0: without compute-sanitizer
-# ARCHITECTURES (90)       what to compile for. 80-virtual is the code that GPUs of compute capability
-#                          8.0 to 8.9 run: a newer GPU compiles this PTX, and then runs kernels without
-#                          early launches and agents without bulk copies. Tests of bulk copies skip,
-#                          and tests of early launches expect no early launch.
-# PYTHON (python3)         with Interlace; CuPy for regions of processes, PyTorch, Triton and mpi4py
-#                          for what needs them
+# ARCHITECTURES (90)       the GPUs to compile for. 80-virtual is the code that GPUs of compute
+#                          capability 8.0 to 8.9 run. A newer GPU compiles this PTX. It then runs
+#                          kernels without early launches and agents without bulk copies. Tests of
+#                          bulk copies are skipped, and tests of early launches expect no early launch.
+# PYTHON (python3)         a Python with Interlace. Regions of processes need CuPy. Some steps need
+#                          PyTorch, Triton or mpi4py.
 #
-# Exits with 1 if anything failed; a line says what.
+# The exit code is 1 if anything failed. A line says what failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -35,8 +38,8 @@ failed=0
 
 say() { echo "$*" | tee -a "$out/summary.txt"; }
 
-# step NAME SECONDS COUNTS COMMAND...: runs a command with a log and a limit; COUNTS 0: a failure is
-# only said
+# step NAME SECONDS COUNTS COMMAND...: runs a command with a log and a limit. If COUNTS is 0, a
+# failure is reported but does not change the exit code.
 step() {
   local name=$1 seconds=$2 counts=$3 code=0 start=$SECONDS
   shift 3
@@ -60,7 +63,8 @@ step() {
 if [ "$what" != run ]; then
   mkdir -p "$build"
   logs=$build
-  # The C++ runtime goes into the program, so that it runs beside an older or newer one.
+  # The C++ runtime is linked into the program, so that the program runs beside an older or newer
+  # runtime.
   step configure 120 1 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DINTERLACE_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90}" \
     -DINTERLACE_TESTS=ON -DINTERLACE_PYTHON=OFF \
@@ -90,8 +94,8 @@ if ! grep -qaE '^\[  PASSED  \] [1-9]' "$out/tests.log"; then
 fi
 grep -aE '^\[  TWINS|^\[  LINKS|^\[ COUNTERS|^\[  RATES' "$out/tests.log" >>"$out/summary.txt" || true
 
-# One hardware queue serves all streams of a GPU. A wait hangs if it is enqueued before the work
-# that it waits for.
+# Here one hardware queue serves all streams of a GPU. A wait hangs if it is enqueued before the
+# work that it waits for.
 if [ "$shared" != 1 ]; then
   midst="*tracking_test*publish_in_their_midst*:*region_api*publish_in_their_midst*"
   step one_connection 90 1 env CUDA_DEVICE_MAX_CONNECTIONS=1 "$tests" --gtest_color=no \
@@ -108,7 +112,7 @@ if [ "${SANITIZE:-1}" = 1 ] && [ -n "$sanitizer" ]; then
     --gtest_color=no --gtest_filter="$one_gpu"
   step racecheck 150 1 "$sanitizer" --tool racecheck --error-exitcode 9 "$tests" \
     --gtest_color=no --gtest_filter="model_test.*"
-  # The tool may run kernels one after the other, and then devices cannot meet.
+  # The tool may run kernels one after the other. Devices then cannot meet.
   step memcheck_two_gpus 60 0 "$sanitizer" --tool memcheck --report-api-errors no \
     --error-exitcode 9 "$tests" \
     --gtest_color=no --gtest_filter="*exchange_test*bulkcopy_everybody_2_*"
@@ -116,7 +120,8 @@ else
   say "compute-sanitizer is not used"
 fi
 
-# python_step NAME SECONDS NEED COMMAND...: a step, where Python can import all of NEED (words)
+# python_step NAME SECONDS NEED COMMAND...: a step that runs only if Python can import all of NEED
+# (words)
 python_step() {
   local name=$1 seconds=$2 need=$3 module
   shift 3
@@ -130,7 +135,7 @@ python_step() {
 
 python=${PYTHON:-python3}
 regions=tests/gpu/regions_processes.py
-# The GPUs that this may use, 4 at most, if each reaches each other.
+# The GPUs that this script may use: at most four, and only if each can access every other GPU.
 processes=$("$python" 2>>"$out/python.log" - <<'PYTHON'
 import cupy
 count = min(4, cupy.cuda.runtime.getDeviceCount())
@@ -139,7 +144,7 @@ print(count if all(cupy.cuda.runtime.deviceCanAccessPeer(a, b) for a, b in pairs
 PYTHON
 ) || processes=0
 if [ "$shared" = 1 ]; then
-  # Every wait of a process lasts until the other process's time slice on the GPU is over.
+  # Each wait of a process lasts until the other process's time slice on the GPU is over.
   python_step regions 400 "interlace._cuda cupy torch" \
     "$python" "$regions" --shared-gpu --processes 2
 elif [ "$processes" -ge 2 ]; then

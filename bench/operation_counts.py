@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Counts the operations that the GPU executes in the kernels of the traced workloads.
 
-Runs the test `operations.workloads` of interlace_gpu_tests (bench/gpu_check.sh builds it) under
-Nsight Compute. It writes how many operations all threads executed together, by workload, kernel and
-kind.
-The test tests/cpp/sim/trace_test.cpp compares what kernels name with `compute` with that file.
+The script runs the test `operations.workloads` of interlace_gpu_tests under Nsight Compute.
+(bench/gpu_check.sh builds interlace_gpu_tests.) It writes how many operations all threads executed
+together, by workload, kernel and kind. Kernels state their operations with `compute`. The test
+tests/cpp/sim/trace_test.cpp compares these numbers with the file.
 
     bench/operation_counts.py --tests build/gpu-check/interlace_gpu_tests --json FILE
 """
@@ -22,7 +22,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-# kind of interlace::operation -> what the profiler counts; predicated-off threads are not counted
+# From a kind of interlace::operation to what the profiler counts. Predicated-off threads do not
+# count.
 METRICS = {
     "fp32": ("smsp__sass_thread_inst_executed_op_fp32_pred_on.sum",),
     "fp64": ("smsp__sass_thread_inst_executed_op_fp64_pred_on.sum",),
@@ -31,7 +32,7 @@ METRICS = {
         "smsp__sass_thread_inst_executed_op_bit_pred_on.sum",
     ),
 }
-# part of a kernel's name -> the workload that launches it
+# from a part of a kernel's name to the workload that launches the kernel
 KERNELS = {
     "rank_update": "pagerank",
     "jacobi": "jacobi",
@@ -58,7 +59,7 @@ KERNELS = {
 
 
 def profile(ncu: str, tests: str) -> str:
-    """The profiler's table, with one line for each kernel."""
+    """Return the profiler's table, with one line for each kernel."""
     command = [ncu, "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]
     command += ["--kernel-name", "regex:run_grid", "--print-kernel-base", "demangled"]
     command += ["--metrics", ",".join(m for group in METRICS.values() for m in group)]
@@ -70,7 +71,7 @@ def profile(ncu: str, tests: str) -> str:
 
 
 def by_kernel(table: str) -> dict[str, dict[str, int]]:
-    """The operations by part of a kernel's name and by kind."""
+    """Return the operations by part of a kernel's name and by kind."""
     lines = [line for line in table.splitlines() if line.startswith('"')]
     rows = csv.DictReader(io.StringIO("\n".join(lines)))
     counts = {part: dict.fromkeys(METRICS, 0) for part in KERNELS}
@@ -84,7 +85,7 @@ def by_kernel(table: str) -> dict[str, dict[str, int]]:
             counts[part][kind] += sum(int(row[m].replace(",", "")) for m in metrics)
     missing = [part for part in KERNELS if part not in seen]
     if missing:
-        sys.exit(f"no kernel of {', '.join(missing)} in what the profiler printed")
+        sys.exit(f"the profiler's output has no kernel of {', '.join(missing)}")
     return counts
 
 
@@ -109,7 +110,7 @@ def main() -> None:
     given = parser.parse_args()
     ncu = shutil.which("ncu") or shutil.which("/usr/local/cuda/bin/ncu")
     if ncu is None:
-        sys.exit("there is no ncu in PATH or /usr/local/cuda/bin: install Nsight Compute")
+        sys.exit("there is no ncu in PATH or /usr/local/cuda/bin; install Nsight Compute")
     kernels = by_kernel(profile(ncu, given.tests))
     query = ["nvidia-smi", "--format=csv,noheader"]
     result = {

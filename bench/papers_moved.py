@@ -4,9 +4,9 @@
     bench/papers_moved.py [FILE]
     bench/papers_moved.py BEFORE AFTER --json FILE
 
-BEFORE and AFTER are folders with a reproduce-PAPER.json of each paper, as `interlace reproduce
-PAPER --json FILE` writes them. The second form writes all figures of both to FILE. The first form
-prints the table of docs/explanation/papers.md from FILE; the default is
+BEFORE and AFTER are folders with a reproduce-PAPER.json for each paper, as `interlace reproduce
+PAPER --json FILE` writes it. The second form writes all figures of both folders to FILE. The first
+form prints the table of docs/explanation/papers.md from FILE. The default FILE is
 bench/results/papers-moved.json.
 """
 
@@ -20,17 +20,17 @@ from typing import Any
 from papers_table import PAPERS, ROWS
 
 RESULTS = Path(__file__).resolve().parent / "results"
-MOST = 0.01  # figures that moved by more than this part are counted
+MOST = 0.01  # figures that moved by more than this fraction are counted
 HEAD = ("commit", "date", "seconds", "jobs")
 
 
 def numbers(before: Any, after: Any) -> bool:
-    """Whether both figures are numbers that can be compared."""
+    """Return whether both figures are numbers that can be compared."""
     return all(isinstance(one, int | float) for one in (before, after)) and before != 0
 
 
 def joined(before: Path, after: Path) -> dict[str, Any]:
-    """All figures of two folders."""
+    """Return all figures of two folders."""
     papers = {}
     for paper in PAPERS:
         old, new = (
@@ -38,7 +38,10 @@ def joined(before: Path, after: Path) -> dict[str, Any]:
             for folder in (before, after)
         )
         if old["quick"] != new["quick"]:
-            raise SystemExit(f"papers_moved.py: one of the files of {paper} is quick, one is not")
+            raise SystemExit(
+                f"papers_moved.py: one of the files of {paper} is quick, and the other is not; "
+                "give two of the same kind"
+            )
         was = {one["key"]: one["simulated"] for one in old["rows"]}
         papers[paper] = {
             "quick": new["quick"],
@@ -62,7 +65,7 @@ def joined(before: Path, after: Path) -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> list[str]:
-    """The lines of the table: the figures of papers_table.py, and a line for each paper."""
+    """Return the lines of the table: the figures of papers_table.py, and a line for each paper."""
     lines = [
         "| paper | figure | published | before | after | after / published |",
         "|---|---|---|---|---|---|",

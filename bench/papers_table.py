@@ -3,8 +3,8 @@
 
     bench/papers_table.py [FOLDER]
 
-FOLDER has a reproduce-PAPER.json of each paper, as `interlace reproduce PAPER --json FILE` writes
-them. Without FOLDER the script reads bench/results.
+FOLDER has a reproduce-PAPER.json for each paper, as `interlace reproduce PAPER --json FILE` writes
+it. Without FOLDER the script reads bench/results.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ PAPERS = {
 
 
 class Line(NamedTuple):
-    """A row of the table, with its words and the key of the row that has its figures."""
+    """A row of the table: its words, and the key of its figures in the results file."""
 
     words: str
     key: str
     form: str = ".2f"
-    published: str | None = ".1f"  # None: the paper does not have this experiment
+    published: str | None = ".1f"  # None if the paper does not have this experiment
 
 
 LANES = "if EQWP, HIT and CT store lane by lane"

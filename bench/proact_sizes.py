@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Shows how the figures of `interlace reproduce proact` change with the size of its inputs.
 
-That command's inputs are small, because it must end within 45 minutes on two cores. This script
-runs the cases that decide about the means on Volta (4 GPUs) and DGX-2 (16 GPUs) with TIMES times
-the rows or pixels. It also runs PageRank with the vertices of its graph in random order.
+The inputs of that command are small, because it must end within 45 minutes on two cores. The means
+of its figures depend on a few cases on Volta (4 GPUs) and DGX-2 (16 GPUs). This script runs these
+cases with TIMES times the rows or pixels. It also runs PageRank with the vertices of its graph in
+random order.
 
     bench/proact_sizes.py --times 1,4 --gpus 4,16 --jobs 2 --json FILE
 
-"links" is the speedup if the GPUs only sent what inline puts on the wires: all at their links' full
-rate, and all equally much. Polling may need fewer headers.
+"links" is the speedup if the GPUs only sent the bytes that inline puts on the links. All GPUs send
+the same amount at their links' full rate. Polling may need fewer headers.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def shuffled(sizes: Sizes) -> Workload:
     from interlace.data.graphs import Graph, rmat
 
     graph = rmat(sizes.pagerank_scale, given.EDGE_FACTOR, given.SEED)
-    order = np.random.default_rng(given.SEED).permutation(graph.rows)  # vertex -> its new number
+    # from a vertex to its new number
+    order = np.random.default_rng(given.SEED).permutation(graph.rows)
     targets = order[np.repeat(np.arange(graph.rows), np.diff(graph.offsets))]
     sources = order[graph.columns]
     sorted_by = np.lexsort((sources, targets))
@@ -95,7 +97,7 @@ def sent_bytes_per_s(machine: str) -> float:
 
 
 def figures(gpus: int, results: Results) -> dict[str, float]:
-    """The speedups over one GPU."""
+    """Return the speedups over one GPU."""
     best = results.fastest(gpus, (INLINE, POLLING))
     found = {FIGURES[0]: results.speedup(best)}
     found |= {name: results.speedup(Case(gpus, name)) for name in (SERIAL_COPY, BASELINE, BOUND)}
@@ -108,7 +110,7 @@ def figures(gpus: int, results: Results) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", default="1,4", help="powers of two, such as 1,4")
-    parser.add_argument("--gpus", default="4,16", help="which of 4 and 16")
+    parser.add_argument("--gpus", default="4,16", help="numbers of GPUs: 4, 16 or both")
     parser.add_argument("--jobs", type=int, default=2, help="simulations at a time")
     parser.add_argument("--json", type=Path, help="where to write all figures")
     asked = parser.parse_args()
@@ -152,7 +154,7 @@ def main() -> None:
                 }
             for name, values in of.items():
                 row = {"times": factor, "gpus": gpus, "workload": name, "speedups": values}
-                if name in found_on:  # means have no such figure
+                if name in found_on:  # the means have no such figure
                     alone = found_on[name].outcomes[Case(1, BASELINE)]
                     row["one_gpu_s"] = alone.time_s / alone.iterations
                 rows.append(row)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the table of result files of docs/explanation/benchmarks.md, with their machine and date.
+"""Prints the table of result files in docs/explanation/benchmarks.md, with machines and dates.
 
 bench/results_table.py
 """
@@ -15,7 +15,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def machine(result: dict[str, Any]) -> str:
-    """The origin of a file's figures, in a few words."""
+    """Return the origin of a file's figures in a few words."""
     found = result.get("measured_on") or result.get("gpu") or result.get("machine")
     if isinstance(found, dict):
         found = found["title"] if found["name"] == "this-node" else found["name"]

@@ -4,11 +4,16 @@
     bench/same_figures.py record FOLDER [--interlace COMMAND] [--only PATTERN]
     bench/same_figures.py compare BEFORE AFTER
 
-`record` runs small studies of all workloads by all simulated mechanisms on three machines, all
-programs of `interlace locality`, the sweep of docs/example, and `interlace reproduce PAPER --quick`
-of the four papers, and writes the JSON of each into FOLDER. It does not make existing files again.
-`compare` prints each value that differs, and ends with exit code 1 if one does. It leaves out what
-differs in every run: dates, commits, commands, and the time and memory of the host.
+`record` makes these runs and writes the JSON of each into FOLDER. It does not make existing files
+again.
+
+- small studies of all workloads by all simulated mechanisms on three machines
+- all programs of `interlace locality`
+- the sweep of docs/example
+- `interlace reproduce PAPER --quick` of the four papers
+
+`compare` prints each value that differs, and ends with exit code 1 if there is one. It ignores
+values that differ in every run: dates, commits, commands, and the time and memory of the host.
 """
 
 from __future__ import annotations
@@ -53,14 +58,14 @@ TREATMENTS = (
 PROGRAMS = ("fir mt", "mm atax", "spmv bicg", "bs aes", "bfs pr", "km st sc")
 PAPERS = ("proact", "finepack", "multipath", "dualopt")
 
-# These keys differ between runs or builds and are not figures.
+# The values of these keys differ between runs or builds. They are not figures.
 PASSING = re.compile(
     r"^(date|commit|command|version|cpu_s|peak_rss_mb|seconds|jobs|accesses_per_cpu_s|host)$"
 )
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """The name of each file without its suffix, and the arguments that make the file."""
+    """Return the name of each file without its suffix, and the arguments that make the file."""
     for name, options in WORKLOADS.items():
         workload = name if name == "halo-jacobi" else name.split("-")[0]
         for machine in MACHINES:
@@ -80,7 +85,7 @@ def commands() -> Iterator[tuple[str, str]]:
 
 
 def record(folder: Path, interlace: str, only: str) -> int:
-    """Run the commands whose files are missing; return the number of failed commands."""
+    """Run the commands whose files are missing. Return the number of failed commands."""
     folder.mkdir(parents=True, exist_ok=True)
     failed = 0
     for name, arguments in commands():

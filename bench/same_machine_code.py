@@ -3,14 +3,16 @@
 
     bench/same_machine_code.py BEFORE AFTER [--arch sm_90]
 
-BEFORE and AFTER are each a file with device code: an object, a library, a module, a program, a
-cubin. Every kernel of one architecture is compared: its registers and its instructions. The script
-counts kernels whose instructions are the same word for word, and kernels that use every opcode as
-often as before and the same registers. It prints every other kernel. If only one build has a kernel
-of some name, the script looks in the other build for a kernel with the same instructions and
-another name. Exit code 1 if a kernel differs or is missing, 2 if nothing can be compared.
+BEFORE and AFTER are files with device code: an object, a library, a module, a program or a cubin.
+The script compares the registers and the instructions of every kernel of one architecture. It
+counts kernels whose instructions are the same word for word. It also counts kernels that use the
+same registers, and each opcode as often as before. It prints every other kernel. If only one build
+has a kernel of some name, the script looks in the other build for a kernel with the same
+instructions and another name. The exit code is 1 if a kernel differs or is missing, and 2 if
+nothing can be compared.
 
-Needs cuobjdump: from PATH, CUOBJDUMP, or the package nvidia-cuda-cuobjdump.
+The script needs cuobjdump. It looks in PATH, in CUOBJDUMP, and in the package
+nvidia-cuda-cuobjdump.
 """
 
 from __future__ import annotations
@@ -33,23 +35,26 @@ OPCODE = re.compile(r"^(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")
 ARCHITECTURE = re.compile(r"^arch = (sm_\w+)")
 RESOURCES = re.compile(r"^\s*Function (\S+):$")
 REGISTERS = re.compile(r"\bREG:(\d+)")
-# nvcc names the anonymous namespace of a source after the file and a hash of it.
+# nvcc names the anonymous namespace of a source after the source file and a hash of it.
 ANONYMOUS = re.compile(r"\d+_GLOBAL__N__[0-9a-f]{8}_\d+_\w+?_[0-9a-f]{8}(?:_\d+)?(?=\d|E)")
 
 
 class Code(NamedTuple):
-    """The properties of a kernel that are compared."""
+    """The properties of a kernel that the script compares."""
 
     registers: int
     instructions: tuple[str, ...]
 
     def opcodes(self) -> tuple[int, frozenset[tuple[str, int]]]:
-        """The registers, and each opcode's count without NOP, which only pads a kernel's end."""
+        """Return the registers, and the count of each opcode except NOP, which only pads a kernel's
+        end.
+        """
         names = [match[1] for line in self.instructions if (match := OPCODE.match(line))]
         return self.registers, frozenset(Counter(n for n in names if n != "NOP").items())
 
 
-Kernels = dict[str, list[Code]]  # kernels by name; several sources may have a template's kernel
+# kernels by name; several sources can have the same kernel of a template
+Kernels = dict[str, list[Code]]
 
 
 def plain(name: str) -> str:
@@ -58,7 +63,7 @@ def plain(name: str) -> str:
 
 
 def registers_of(listing: str, arch: str) -> dict[str, list[int]]:
-    """The registers of each kernel in the output of `cuobjdump -res-usage`."""
+    """Return the registers of each kernel in the output of `cuobjdump -res-usage`."""
     found: dict[str, list[int]] = defaultdict(list)
     current, name = "", ""
     for line in listing.splitlines():
@@ -73,7 +78,7 @@ def registers_of(listing: str, arch: str) -> dict[str, list[int]]:
 
 
 def instructions_of(listing: str, arch: str) -> dict[str, list[tuple[str, ...]]]:
-    """The instructions of each kernel in the output of `cuobjdump -sass`."""
+    """Return the instructions of each kernel in the output of `cuobjdump -sass`."""
     found: dict[str, list[list[str]]] = defaultdict(list)
     current = ""
     body: list[str] | None = None
@@ -90,7 +95,7 @@ def instructions_of(listing: str, arch: str) -> dict[str, list[tuple[str, ...]]]
 
 
 def kernels_of(sass: str, usage: str, arch: str) -> Kernels:
-    """All kernels of an architecture, with their registers."""
+    """Return all kernels of an architecture, with their registers."""
     registers = registers_of(usage, arch)
     return {
         name: sorted(

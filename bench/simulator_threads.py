@@ -5,9 +5,10 @@
                                [--limit SECONDS] [--json FILE]
 
 The workloads are those of `interlace bench simulator`, on 16 GPUs with stores by kernels
-(`inline`): first with the quick inputs of 16 GPUs, then with larger ones as the limit allows. Each
-row is the faster of two runs, or one run of more than three seconds. The file is written after each
-row. The script ends with exit code 1 if two numbers of threads give different bits.
+(`inline`). They run with the quick inputs of 16 GPUs first, and then with larger inputs as far as
+the limit allows. Each row is the faster of two runs, or a single run if it takes more than three
+seconds. The file is written after each row. The script ends with exit code 1 if two numbers of
+threads give different bits.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ LONG_S = 3.0
 
 
 def bits_of(outcome: Outcome) -> str:
-    """A hash of a run's simulated figures and values."""
+    """Return a hash of a run's simulated figures and values."""
     figures = (outcome.time_s, outcome.accesses, outcome.remote_transactions, outcome.stores,
                outcome.wire)  # fmt: skip
     assert outcome.values is not None
@@ -52,7 +53,7 @@ def bits_of(outcome: Outcome) -> str:
 
 
 def measure(core: Any, machine: Any, workload: Any, threads: int) -> tuple[float, Outcome]:
-    """The seconds of a run and its outcome."""
+    """Return the seconds of a run, and its outcome."""
     best = None
     while True:
         began = time.perf_counter()
@@ -64,7 +65,7 @@ def measure(core: Any, machine: Any, workload: Any, threads: int) -> tuple[float
 
 
 def write(asked: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
-    """Write the rows so far, if a file is asked for."""
+    """Write the rows so far, if the user asked for a file."""
     if not asked.json:
         return
     head = {"format": 1, **provenance(), "machine": MACHINE,
@@ -79,8 +80,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", default="1,4,16")
     parser.add_argument("--sizes", default="quick,larger")
-    parser.add_argument("--workloads", help="names with commas between them [default: all]")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds to begin a workload in")
+    parser.add_argument("--workloads", help="names, separated by commas [default: all]")
+    parser.add_argument(
+        "--limit", type=float, default=600.0, help="no workload starts after this number of seconds"
+    )
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     numbers = [int(word) for word in asked.threads.split(",")]

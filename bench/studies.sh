@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
-# Studies of PROACT's workloads on 4 GPUs: each where copies are about 30, 50 and 70 % of
-# bulk-copy's time on 4 x H200, and where latency decides. Of X-ray CT copies are never more than
-# about 40 %: the update of the image itself is as long. On 2 GPUs the studies have the names of those
-# of 4 that they resemble; each GPU sends to one instead of three, and copies are 10 to 70 %.
+# Runs studies of PROACT's workloads on 4 GPUs. Each workload has sizes at which copies take about
+# 30, 50 and 70 % of bulk-copy's time on 4 x H200, and a size at which latency decides. In X-ray CT,
+# copies never take more than about 40 %, because the update of the image takes as long. On 2 GPUs,
+# each study has the name of the study on 4 GPUs that it resembles. There each GPU sends to one GPU
+# instead of three, and copies take 10 to 70 %.
 #
-#   bench/studies.sh FOLDER [PATTERN]   writes FOLDER/WORKLOAD-SIZE.json and .txt; PATTERN: which
+#   bench/studies.sh FOLDER [PATTERN]   writes FOLDER/WORKLOAD-SIZE.json and .txt for each study
+#                                       whose name matches PATTERN
 #
-# `split` is tried with 2, 4 and 8 ranges: on 2 x H200 the fewest are the fastest in every study.
+# `split` is tried with 2, 4 and 8 ranges. On 2 x H200, 2 ranges are the fastest in every study.
 #
-# GPUS (4)  or 2
-# INTERLACE (.venv/bin/interlace)  the command; LIMIT (300) seconds of a study; AT_ONCE (4) studies
-# that prepare and verify at the same time: on the GPUs they take turns, which counts as well
-# Exits with 1 if a study failed or none has such a name; a line says which.
+# Variables, with their defaults in brackets:
+# GPUS (4)       4 or 2
+# INTERLACE (.venv/bin/interlace)  the command
+# LIMIT (300)    seconds that a study may take, including its wait for the GPUs
+# AT_ONCE (4)    studies that prepare and verify at the same time; they take turns on the GPUs
+#
+# The exit code is 1 if a study failed or no study has such a name. A line says which.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -37,7 +42,7 @@ one() {
 export -f one
 failed=0
 
-# GPUs, name, what is run
+# columns: GPUs, name, the arguments of the study
 cases() {
   sed -n "s/^$gpus //p" <<'LIST'
 4 pagerank-30 pagerank --rmat 22 --edge-factor 24 --iterations 4

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the table of studies on two real GPUs of docs/explanation/benchmarks.md.
+"""Prints the table in docs/explanation/benchmarks.md of studies on two real GPUs.
 
     bench/studies_table.py [FOLDER | GPUS]
 
@@ -40,7 +40,7 @@ SHOWN = (*COMPARED, "polling", "inline")
 
 
 def rows_of(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return the row of one GPU, and the rows of two GPUs by their mechanisms."""
+    """Return the row of one GPU, and the rows of two GPUs by mechanism."""
     one = next(row for row in document["rows"] if row["gpus"] == 1)
     return one, {row["mechanism"]: row for row in document["rows"] if row["gpus"] == 2}
 
@@ -64,7 +64,7 @@ def line(words: str, document: dict[str, Any]) -> str:
 
 
 def table(files: dict[str, Path]) -> list[str]:
-    """Return the table's lines, and sentences about all rows; `files` has the files of ROWS."""
+    """Return the table's lines, and sentences about all rows. `files` has the files of ROWS."""
     found = {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items()}
     titles = ("", "one GPU, us", "copies", "bulk-copy", "split", "NCCL", "polling", "inline")
     lines = [

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Prints a table of docs/explanation/packed-updates.md: updates between GPUs.
+"""Prints the table of updates between GPUs in docs/explanation/packed-updates.md.
 
 bench/updates_gpus_table.py [FOLDER]
 
-FOLDER has the files that bench/updates_gpus.sh wrote; by default bench/results.
+FOLDER has the files that bench/updates_gpus.sh wrote. The default is bench/results.
 """
 
 from __future__ import annotations

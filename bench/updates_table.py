@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Prints the table of docs/explanation/packed-updates.md: random updates on simulated machines.
+"""Prints the table of random updates on simulated machines in docs/explanation/packed-updates.md.
 
 bench/updates_table.py [FOLDER]
 
-FOLDER has the files that bench/updates.sh wrote; by default bench/results.
+FOLDER has the files that bench/updates.sh wrote. The default is bench/results.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
             updates = study["data"]["updates"]
             rows = {row["mechanism"]: row for row in study["rows"] if row["gpus"] > 1}
             for name, row in rows.items():
-                # Three of four updates go to another of the four GPUs.
+                # Three of four updates go to another GPU, because there are four GPUs.
                 wire = sum(row["wire"].values()) / (updates * (1 - 1 / row["gpus"]))
                 gain = rows["inline"]["time_s"] / row["time_s"]
                 cells = (

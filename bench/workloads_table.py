@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the table of docs/explanation/simulator.md: workloads on one simulated and one real H200.
+"""Prints the table in docs/explanation/simulator.md of workloads on a simulated and a real H200.
 
 bench/workloads_table.py
 """
@@ -15,7 +15,7 @@ SIZES = ("small", "medium")
 
 
 def rows_of(when: str) -> list[dict[str, Any]]:
-    """The rows of the files of all sizes."""
+    """Return the rows of the files of all sizes."""
     files = (FOLDER / f"calibrate-workloads-{size}-{when}h200.json" for size in SIZES)
     return [row for file in files for row in json.loads(file.read_text(encoding="utf-8"))["rows"]]
 

@@ -1,4 +1,4 @@
-"""The code that this folder's scripts share: deterministic files, and errors in one sentence."""
+"""Shared code of the scripts in this folder: deterministic files, and errors in one sentence."""
 
 from __future__ import annotations
 
@@ -13,23 +13,27 @@ from typing import NoReturn
 
 
 class ScriptError(Exception):
-    """An input that cannot be used; the message is one sentence."""
+    """An input cannot be used. The message is one sentence."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong with an option in one sentence and ends with exit code 2."""
+    """A parser that says in one sentence what is wrong with an option, and ends with exit code
+    2.
+    """
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; --help shows the options.\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write ASCII text, gzip-packed if the name ends in .gz. The file appears whole or not at all.
+    """Write ASCII text. If the name ends in .gz, the text is gzip-packed. The file appears as a
+    whole or not at all.
 
-    The packed bytes hold neither name nor time, so the same text and zlib give the same bytes.
-    Raises OSError.
+    The packed bytes have neither name nor time. The same text and zlib therefore give the same
+    bytes. Raises OSError.
     """
-    # A file next to the target, so that the last step is a rename; mkstemp makes it private.
+    # The temporary file is next to the target, so that the last step is a rename. mkstemp makes the
+    # file private.
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     unfinished = Path(name)
     try:
@@ -47,7 +51,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def run(main: Callable[[], None]) -> NoReturn:
-    """Call main and exit: 0, 2 with one sentence for an error, 130 after Ctrl-C."""
+    """Call main and exit with 0, with 2 and one sentence after an error, or with 130 after
+    Ctrl-C.
+    """
     try:
         main()
     except ScriptError as error:

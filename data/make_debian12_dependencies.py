@@ -5,22 +5,24 @@
     python data/make_debian12_dependencies.py Packages.xz  # reads an index file
 
 The index is `dists/bookworm/main/binary-amd64/Packages` of any Debian mirror, plain, gzip or xz.
-Without a file the local apt lists are read: on Debian 12, `apt-get update` fetches them.
+Without a file the script reads the local apt lists. On Debian 12, `apt-get update` fetches these
+lists.
 
-Vertices are the packages of the index, one for each name, numbered from 1 in byte order of their
-names. (A name that the index has in several versions is one vertex with the relations of all.)
+Each name of a package in the index is a vertex. Vertices are numbered from 1 in byte order of the
+names. (If the index has several versions of a package, its vertex has the relations of all
+versions.)
 
 There is an edge i -> j when package i needs package j by its Pre-Depends or Depends:
 
 - Each comma-separated clause of the two fields gives at most one edge. Version limits (`>= 2.36`)
   and qualifiers of architecture (`:any`) are ignored.
-- Alternatives (`a | b | c`): the first one that resolves, in the order written, which is what apt
-  installs when nothing else decides.
-- A name resolves to the package of that name; if there is none, the name is virtual and resolves
-  to the first package, in byte order, whose Provides lists it.
+- Alternatives (`a | b | c`) stand for the first of them, from left to right, that resolves. apt
+  also installs this one if nothing else decides.
+- A name resolves to the package of that name. If there is no such package, the name is virtual. It
+  then resolves to the first package, in byte order, whose Provides lists the name.
 - A clause in which nothing resolves gives no edge. The shipped graph has two such clauses.
-- A package that satisfies its own clause (by what it provides) gives no edge, and clauses that lead
-  to the same package give one.
+- A clause that the package itself satisfies (by its Provides) gives no edge. Several clauses that
+  lead to the same package give one edge.
 
 Recommends, Suggests, Conflicts and the like are ignored.
 
@@ -55,7 +57,7 @@ APT_HELPER = "/usr/lib/apt/apt-helper"
 class Package:
     """The dependencies and provided names of one entry of the index."""
 
-    clauses: list[list[str]] = field(default_factory=list)  # each a list of alternatives
+    clauses: list[list[str]] = field(default_factory=list)  # each clause is a list of alternatives
     provides: list[str] = field(default_factory=list)
 
 
@@ -71,7 +73,7 @@ class DependencyGraph:
 
 
 def read_index(path: Path) -> bytes:
-    """Read the text of an index file, which is plain, gzip or xz by its first bytes."""
+    """Read the text of an index file. Its first bytes show whether it is plain, gzip or xz."""
     data = path.read_bytes()
     try:
         if data.startswith(GZIP_MAGIC):
@@ -84,7 +86,7 @@ def read_index(path: Path) -> bytes:
 
 
 def read_apt_lists() -> bytes:
-    """Read the text of bookworm main amd64's index from this machine's apt lists."""
+    """Read the text of the index of bookworm main amd64 from this machine's apt lists."""
     wanted = ("Created-By: Packages", "Codename: bookworm", "Component: main")
     files = _output_of(
         ["apt-get", "indextargets", "--format", "$(FILENAME)", *wanted, "Architecture: amd64"]
@@ -110,7 +112,7 @@ def _output_of(command: list[str]) -> bytes:
 
 
 def parse_index(text: str) -> dict[str, Package]:
-    """Return the packages of an index by name. Raises ScriptError with the line's number."""
+    """Return the packages of an index by name. Raise ScriptError with the line's number."""
     packages: dict[str, Package] = {}
     for stanza, number in _stanzas(text):
         name = stanza.get("Package", "").strip()
@@ -211,9 +213,11 @@ def matrix_market(graph: DependencyGraph, digest: str) -> str:
 def main() -> None:
     """Run the command line."""
     parser = Parser(description="Make the dependency graph of Debian 12 from its package index.")
-    parser.add_argument("index", type=Path, nargs="?", help="Packages file; else the apt lists")
+    parser.add_argument(
+        "index", type=Path, nargs="?", help="Packages file; by default the apt lists are read"
+    )
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / OUTPUT)
-    parser.add_argument("--names", type=Path, help="also write the names, line i is vertex i")
+    parser.add_argument("--names", type=Path, help="also write the names; line i is vertex i")
     options = parser.parse_args()
     data = read_index(options.index) if options.index else read_apt_lists()
     try:

@@ -4,15 +4,16 @@
     python data/make_shepp_logan.py            # shepp-logan-256.mtx.gz
     python data/make_shepp_logan.py --size 64  # shepp-logan-64.mtx.gz
 
-Ten ellipses on the square -1 <= x, y <= 1: L. A. Shepp and B. F. Logan, "The Fourier reconstruction
-of a head section", IEEE Transactions on Nuclear Science 21 (1974) 21-43, Table 1. As in most
-programs, the grey levels have a contrast that the eye can see (P. A. Toft, "The Radon transform",
-PhD thesis, Technical University of Denmark, 1996, Table B.3); `--contrast original` takes the
-paper's levels. A pixel is the sum of the levels of the ellipses that its centre lies in.
+The phantom consists of ten ellipses on the square -1 <= x, y <= 1 (L. A. Shepp and B. F. Logan,
+"The Fourier reconstruction of a head section", IEEE Transactions on Nuclear Science 21 (1974)
+21-43, Table 1). As in most programs, the grey levels have a contrast that the eye can see (P. A.
+Toft, "The Radon transform", PhD thesis, Technical University of Denmark, 1996, Table B.3).
+`--contrast original` takes the levels of Shepp and Logan. A pixel is the sum of the levels of all
+ellipses that contain its centre.
 
-The output is a Matrix Market array (dense, real, general, column after column): row r, column c of
-the image is at x = (2 c + 1) / size - 1, y = 1 - (2 r + 1) / size, so row 0 is the top of the head.
-The sums are made in hundredths, as integers. The same options give the same bytes.
+The output is a Matrix Market array (dense, real, general, column after column). Row r and column c
+of the image are at x = (2 c + 1) / size - 1, y = 1 - (2 r + 1) / size, so row 0 is the top of the
+head. The sums are integers, in hundredths. The same options give the same bytes.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ LARGEST = 4096
 
 @dataclass(frozen=True)
 class Ellipse:
-    """An ellipse; lengths are in half sides of the square, levels in hundredths."""
+    """An ellipse. Lengths are in half sides of the square, and levels in hundredths."""
 
     x: float
     y: float
-    half_width: float  # along the x axis before the turn
+    half_width: float  # the half axis that lies along x before the turn
     half_height: float
-    degrees: float  # the turn, counter-clockwise
+    degrees: float  # the angle of the turn, counter-clockwise
     modified: int  # Toft's level
-    original: int  # Shepp and Logan's
+    original: int  # the level in the paper of Shepp and Logan
 
 
 ELLIPSES = (

@@ -3,19 +3,20 @@
 
     python data/make_siddon_projector.py       # siddon-64.mtx.gz
 
-R. L. Siddon, "Fast calculation of the exact radiological path for a three-dimensional CT array",
-Medical Physics 12 (1985) 252-255, in two dimensions: a ray's crossings with the lines of the pixel
-grid, sorted, cut it into pieces, and the middle of a piece says which pixel it lies in.
+The method is that of R. L. Siddon, "Fast calculation of the exact radiological path for a
+three-dimensional CT array", Medical Physics 12 (1985) 252-255, in two dimensions. The lines of the
+pixel grid cut a ray into pieces. The middle of a piece shows in which pixel the piece lies.
 
-The image has size x size pixels of side 1 and its centre at the origin, y upwards. Pixel (r, c), r
-from the top and c from the left, is column r * size + c (from 0), so the matrix times the phantom
-of make_shepp_logan.py, row after row, is a sinogram. Row a * bins + b is the ray
-x cos(t) + y sin(t) = b - (bins - 1) / 2 with t = a * 180 / angles degrees; the bins are 1 apart.
-By default the number of bins is the least even one that sees the whole image: then no ray lies on a
-grid line. (With an odd number some rays do; they belong to the pixels above or to the right.)
+The image has size x size pixels of side 1. Its centre is the origin, and y points upwards. Pixel
+(r, c) is in row r from the top and column c from the left, both counted from 0. It is column r *
+size + c of the matrix. The matrix times the phantom of make_shepp_logan.py, row after row, is
+therefore a sinogram. Row a * bins + b of the matrix is the ray x cos(t) + y sin(t) = b - (bins - 1)
+/ 2 with t = a * 180 / angles degrees. The bins are 1 apart. The default number of bins is the
+smallest even number that sees the whole image. No ray then lies on a grid line. (With an odd
+number, some rays lie on grid lines. These rays belong to the pixels above or to the right.)
 
-An entry is the length of the ray in the pixel, rounded to 7 decimals: the error is below half of
-float32's spacing at 1. Entries that round to 0 are left out.
+An entry is the length of the ray in the pixel, rounded to 7 decimals. The rounding error is below
+half of float32's spacing at 1. Entries that round to 0 are left out.
 
 The output is Matrix Market, coordinate real general, entries sorted by row and column. The same
 options give the same bytes.
@@ -37,12 +38,14 @@ DECIMALS = 7
 
 
 def default_bins(size: int) -> int:
-    """Return the least even number of bins that covers the image's diagonal."""
+    """Return the smallest even number of bins that covers the image's diagonal."""
     return 2 * math.ceil(size * math.sqrt(2) / 2)
 
 
 def direction(angle: int, angles: int) -> tuple[float, float]:
-    """The cosine and sine of the angle-th of `angles` angles in half a turn; exact at 0 and 90."""
+    """Return cosine and sine of an angle in half a turn of `angles` angles; exact at 0 and 90
+    degrees.
+    """
     if 2 * angle == angles:
         return 0.0, 1.0
     turn = math.pi * angle / angles
@@ -56,7 +59,7 @@ def project(
     half = size / 2
     distance = np.arange(bins) - (bins - 1) / 2  # distance of each ray from the origin
     lines = np.arange(size + 1) - half
-    # A ray is the points distance * (cosine, sine) + s * (-sine, cosine).
+    # The points of a ray are distance * (cosine, sine) + s * (-sine, cosine).
     crossings = []
     if sine != 0:
         crossings.append((distance[:, np.newaxis] * cosine - lines) / sine)
@@ -114,7 +117,9 @@ def main() -> None:
     parser = Parser(description="Make a parallel-beam projector by Siddon's method.")
     parser.add_argument("--size", type=int, default=64, help="pixels a side (64)")
     parser.add_argument("--angles", type=int, default=45, help="angles in half a turn (45)")
-    parser.add_argument("--bins", type=int, help="detector bins (enough for the whole image)")
+    parser.add_argument(
+        "--bins", type=int, help="detector bins (default: enough for the whole image)"
+    )
     parser.add_argument("--output", type=Path, help="file, gzip-packed if it ends in .gz")
     options = parser.parse_args()
     bins = default_bins(options.size) if options.bins is None else options.bins

@@ -3,9 +3,9 @@
 
     .venv/bin/python tools/build_docs.py [--links]
 
-Links between the pages are always followed. With --links, links to other sites are followed too,
-and no page is written. It needs doxygen, what the extra `docs` of pyproject.toml names, and
-Interlace installed. tools/docs sees to all three.
+Links between the pages are always followed. With --links, links to other sites are also followed,
+and no page is written. The script needs doxygen, the packages of the extra `docs` in
+pyproject.toml, and an installed Interlace. tools/docs provides all three.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ BUILD = ROOT / "build/docs"
 
 
 def child(node: ElementTree.Element, path: str) -> ElementTree.Element:
-    """The element at a path under a node, which Doxygen always writes."""
+    """Return the element at a path under a node. Doxygen always writes this element."""
     found = node.find(path)
     assert found is not None, f"Doxygen's XML has no {path}"
     return found
 
 
 def arrange_by_file(folder: Path) -> None:
-    """Let Doxygen's XML describe each header on its own, as Breathe needs it.
+    """Make Doxygen's XML describe each header by itself, as Breathe needs it.
 
-    Several headers share a base name, and a namespace spreads over headers. Each file therefore
-    gets its path as its name, and the members of namespaces that it declares, by their qualified
-    names. Members that are not public are left out.
+    Several headers have the same base name, and a namespace spreads over several headers. Each file
+    therefore gets its path as its name. It also gets the members of namespaces that it declares, by
+    their qualified names. Members that are not public are left out.
     """
     index = ElementTree.parse(folder / "index.xml")
     files: dict[str, tuple[Path, ElementTree.Element]] = {}
@@ -70,16 +70,17 @@ def arrange_by_file(folder: Path) -> None:
 
 
 def main() -> int:
-    """Run Doxygen and Sphinx. Returns the exit code."""
+    """Run Doxygen and Sphinx. Return the exit code."""
     if sys.argv[1:] not in ([], ["--links"]):
         print(__doc__, file=sys.stderr)
         return 2
     builder = "linkcheck" if sys.argv[1:] else "html"
     xml = BUILD / "doxygen"
-    shutil.rmtree(xml, ignore_errors=True)  # the page of a header that no longer exists
+    shutil.rmtree(xml, ignore_errors=True)  # this page belongs to a header that no longer exists
     xml.mkdir(parents=True)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "NO_COLOR": "1", "PATH": path}  # Doxygen's filter is Python
+    # Doxygen's filter is written in Python
+    environment = {**os.environ, "NO_COLOR": "1", "PATH": path}
     doxygen = subprocess.run(["doxygen", "docs/Doxyfile"], cwd=ROOT, check=False, env=environment)
     if doxygen.returncode != 0:
         return 1

@@ -2,15 +2,15 @@
 
     python tools/clang_tidy.py JOBS BUILD...
 
-Each BUILD holds compile_commands.json. A source of several builds is checked as the first BUILD
-compiles it. Nearly all the time goes to the headers, so the sources of a folder of src/ that are
-compiled alike are checked together, as one file that includes them. If that file has no finding,
-its sources have none. If it has one, each source is checked alone, and only these results count;
-so names that clash only in the common file do not count. The static analyzer skips included sources
-unless the file that includes them has UnifiedSource in its name.
+Each BUILD has a compile_commands.json. If several builds compile a source, it is checked as the
+first BUILD compiles it. Nearly all the time goes to the headers. The sources of a folder of src/
+that are compiled alike are therefore checked together, as one file that includes them. If this file
+has no finding, its sources have none. If it has a finding, each source is checked alone, and only
+these results count. Names that clash only in the common file therefore do not count. The static
+analyzer skips included sources unless the file that includes them has UnifiedSource in its name.
 
 A clean group is not checked again until one of its sources, its flags, any header, the settings or
-the tool change. Exit code 0 if nothing was found, 1 if something was.
+the tool changes. The exit code is 0 if nothing was found, and 1 otherwise.
 """
 
 import hashlib
@@ -29,7 +29,8 @@ WORK = ROOT / "build" / "tidy"
 NAMED_FILE_CHECKS = "-*,misc-unused-using-decls,misc-unused-alias-decls"
 FOR_THEM = re.compile(r"^\s*(using\s+(?!namespace\b)[^=;]*;|namespace\s+\w+\s*=)", re.MULTILINE)
 INCLUDED = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
-# The analyzer leaves a function after max-nodes states, a quarter of its default: half its time.
+# The analyzer leaves a function after max-nodes states. This limit is a quarter of its default,
+# which halves the time.
 ANALYZER = [
     f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=60000")
 ]
@@ -37,7 +38,9 @@ NOISE = (" warnings generated.", " warning generated.")
 
 
 class Group(NamedTuple):
-    """Sources whose compile commands differ only in file names, and the mark of a pass."""
+    """Sources whose compile commands differ only in file names, and the file that marks a clean
+    check.
+    """
 
     name: str
     sources: list[Path]
@@ -47,7 +50,9 @@ class Group(NamedTuple):
 
 
 def groups_of(builds: list[Path]) -> list[Group]:
-    """Our sources and the generated ones, by folder and command; the largest group first."""
+    """Return the sources, also generated ones, by folder and command. The largest group comes
+    first.
+    """
     commands: dict[Path, tuple[str, tuple[str, ...]]] = {}
     for build in builds:
         for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
@@ -80,14 +85,14 @@ def groups_of(builds: list[Path]) -> list[Group]:
 
 
 def compiled(file: Path) -> list[Path]:
-    """Return the source, or the sources that a unity file of cmake includes."""
+    """Return the source itself, or the sources that a unity file of cmake includes."""
     if file.suffix != ".cxx":
         return [file]
     return [Path(name) for name in INCLUDED.findall(file.read_text(encoding="utf-8"))]
 
 
 def flags_of(command: list[str]) -> tuple[str, ...]:
-    """The compiler and its flags, without the names of its input and output files."""
+    """Return the compiler and its flags, without the names of its input and output files."""
     kept = []
     words = iter(command)
     for word in words:
@@ -95,7 +100,8 @@ def flags_of(command: list[str]) -> tuple[str, ...]:
             next(words)
         elif word == "-include":
             forced = next(words)
-            if not forced.endswith("cmake_pch.hxx"):  # precompiled by and for another compiler
+            # another compiler made the precompiled header for itself
+            if not forced.endswith("cmake_pch.hxx"):
                 kept += [word, forced]
         elif not word.endswith("_EXPORTS"):  # such a word names the module
             kept.append(word)
@@ -111,7 +117,7 @@ def digest(path: Path) -> bytes:
 
 
 def tidy(source: Path, *options: str) -> tuple[bool, str]:
-    """Whether clang-tidy finds nothing, and its output."""
+    """Return whether clang-tidy finds nothing, and its output."""
     done = subprocess.run(
         ["clang-tidy", "--quiet", *ANALYZER, *options, "-p", str(WORK), str(source)],
         stdout=subprocess.PIPE,
@@ -157,7 +163,7 @@ def main() -> int:
                     if not passed:
                         print(output)
                 if all(passed for passed, _ in alone):
-                    print(f"clean alone, but not together (which takes longer):\n{said}")
+                    print(f"clean alone, but not together (which makes the check slower):\n{said}")
                     content = True
                 else:
                     content = False

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Doxygen's filter for our public headers: it marks their comments as Doxygen wants them.
+"""Doxygen's filter for the public headers. It marks their comments as Doxygen needs them.
 
     python3 tools/doxygen_comments.py HEADER
 
-Our headers have plain comments: one at the top that is about the whole file, one in front of each
-declaration, or one after a member on its line. Doxygen wants marks that tell them from other
-comments, and takes some characters for commands. An indented block in a comment is code.
+The headers have plain comments: one at the top about the whole file, one in front of each
+declaration, or one after a member on its line. Doxygen needs marks on these comments, and it takes
+some characters for commands. An indented block in a comment is code.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from pathlib import Path
 
 FULL_LINE = re.compile(r"^(\s*)// ?(?!NOLINT)(.*)$")
 TRAILING = re.compile(r"^(.*\S)(\s+)// (.*)$")
-# Friends, declarations in advance, and the namespace, which the page names once.
+# Friends, forward declarations, and the namespace, which the page names once.
 NOT_SHOWN = re.compile(
     r"\s*friend .*;$|(class|struct) \w+;|namespace interlace {$|}  // namespace interlace$"
 )
-INNER = re.compile(r"namespace interlace::([\w:]+ {)$")  # shown without the outer namespace
+# these names are shown without the outer namespace
+INNER = re.compile(r"namespace interlace::([\w:]+ {)$")
 ITEM = re.compile(r"(- |\d+\. )")  # the mark of an item of a list
-CODE_INDENT = 2  # more blanks before a line of code in a comment
+CODE_INDENT = 2  # a line of code in a comment has more blanks than this in front
 
 
 def escaped(text: str) -> str:
-    """A line of text for Doxygen, where only spans of code are markup."""
+    """Return a line of text for Doxygen, in which only spans of code are markup."""
     parts = re.split(r"(`[^`]*`)", text)
     for k in range(0, len(parts), 2):
         parts[k] = re.sub(r"([\\@#<>&%*_~\[\]])", r"\\\1", parts[k]).replace("\\*", "*")
@@ -36,9 +37,9 @@ def escaped(text: str) -> str:
 
 
 def documentation(lines: list[str], head: str = "") -> list[str]:
-    """A comment's lines as one comment of Doxygen's, each paragraph and item on one line."""
+    """Return a comment's lines as one Doxygen comment, with each paragraph and item on one line."""
     made = ["/**" + head]
-    code = joins = False  # in a block of code; the next line goes on with the last one
+    code = joins = False  # inside a block of code; inside a paragraph that the next line continues
     for line in lines:
         indent = len(line) - len(line.lstrip())
         if not line.strip():
@@ -62,7 +63,7 @@ def documentation(lines: list[str], head: str = "") -> list[str]:
 
 
 def c_comments(text: str) -> str:
-    """The comments of a header in C: /* ... */ before a declaration or after a member."""
+    """Mark the comments of a header in C: /* ... */ before a declaration or after a member."""
 
     def mark(found: re.Match[str]) -> str:
         before, inner = found[1], found[2]
@@ -73,12 +74,12 @@ def c_comments(text: str) -> str:
         return "\n".join(documentation(lines, head))
 
     text = re.sub(r"^([^\n]*?)/\*(?!\*)(.*?)\*/", mark, text, flags=re.MULTILINE | re.DOTALL)
-    # One entry for the two names of a type that are the same.
+    # Two names of the same type have one entry.
     return re.sub(r"typedef ((?:enum|struct) \w+ \{[^}]*\}) \w+;", r"\1;", text)
 
 
 def cpp_comments(text: str) -> str:
-    """The comments of a header in C++."""
+    """Mark the comments of a header in C++."""
     made: list[str] = []
     lines = text.split("\n")
     k = 0
@@ -103,7 +104,7 @@ def cpp_comments(text: str) -> str:
 
 
 def main() -> int:
-    """Print the header with its comments marked."""
+    """Print the header with marked comments."""
     file = Path(sys.argv[1])
     text = file.read_text(encoding="utf-8")
     sys.stdout.write(c_comments(text) if file.suffix == ".h" else cpp_comments(text))

@@ -1,8 +1,8 @@
-"""Prints the compute capabilities of the GPUs that can run kernels, "90 90", then why not more.
+"""Prints the compute capabilities of the GPUs that can run kernels, such as "90 90".
 
-The first line is empty if there is no such GPU. The second line is empty if there is nothing to
-say. The script needs only Python: quickstart runs it before it fetches a CUDA toolkit, and CMake
-before it chooses the GPUs to compile for.
+The first line is empty if there is no such GPU. The second line says why other GPUs cannot run
+kernels, and is empty if there are none. The script needs only Python. quickstart runs it before it
+fetches a CUDA toolkit, and CMake runs it before it chooses the GPUs to compile for.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ MAJOR, MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
 
 
 def text(capability: int) -> str:
-    """A compute capability as people write it."""
+    """Return a compute capability as people write it."""
     return f"{capability // 10}.{capability % 10}"
 
 
 def usable(capabilities: list[int]) -> tuple[list[int], str]:
-    """The capabilities of the GPUs before the first too old one, and a sentence about that GPU."""
+    """Return the capabilities of the GPUs before the first GPU that is too old.
+
+    Also return a sentence about this GPU.
+    """
     for gpu, capability in enumerate(capabilities):
         if capability < LEAST_CAPABILITY:
             least = text(LEAST_CAPABILITY)
@@ -36,13 +39,13 @@ def find_gpus() -> tuple[list[int], str]:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
         if Path("/dev/nvidia0").exists():
-            return [], "there is an NVIDIA device (/dev/nvidia0) but no libcuda.so.1"
+            return [], "there is an NVIDIA device (/dev/nvidia0), but no libcuda.so.1"
         return [], ""
     count, version = ctypes.c_int(0), ctypes.c_int(0)
     error = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
     cuda.cuDriverGetVersion(ctypes.byref(version))
     if error:
-        return [], f"an NVIDIA driver is installed but does not answer (CUDA error {error})"
+        return [], f"an NVIDIA driver is installed, but it does not answer (CUDA error {error})"
     if version.value < LEAST_DRIVER:
         had = f"{version.value // 1000}.{version.value % 1000 // 10}"
         needed = f"{LEAST_DRIVER // 1000}.{LEAST_DRIVER % 1000 // 10}"

@@ -3,8 +3,8 @@
     python tools/machine_keys.py [--check]
 
 The list of keys is in src/machine/keys.cpp, and the compiled module returns it. After a change of
-that file, build, run this script, and commit python/interlace/machine/schema.py and
-docs/reference/machine-files.md too.
+that file, build, run this script, and also commit python/interlace/machine/schema.py and
+docs/reference/machine-files.md.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Table(msgspec.Struct, frozen=True):
 _MACHINE = '''
 
 class Machine(Table, frozen=True, kw_only=True):
-    """A machine file. `name` and `sources` are not keys of it.
+    """A machine file. `name` and `sources` are not keys of the file.
 
-    `sources` holds the comments, where they were read: for "gpu.count" that key's, for "link.0" the
-    one above the first [[link]], for "" the one at the top of the file.
+    `sources` has the comments if they were read. Its keys are names of keys, such as "gpu.count".
+    "link.0" has the comment above the first [[link]], and "" has the comment at the file's top.
     """
 
     name: str
@@ -137,7 +137,7 @@ def _key_row(key: Row) -> list[str]:
 
 
 def schema(keys: list[Row], tables: list[Row], rules: list[Row]) -> str:
-    """The text of schema.py."""
+    """Return the text of schema.py."""
     lines = _HEAD.splitlines()
     for table in sorted(tables, key=lambda one: one["name"].count("."), reverse=True):
         own = [key for key in keys if key["table"] == table["name"]]
@@ -228,7 +228,7 @@ def _header(table: Row) -> str:
 
 
 def page(keys: list[Row], tables: list[Row], rules: list[Row]) -> str:
-    """The generated part of docs/reference/machine-files.md."""
+    """Return the generated part of docs/reference/machine-files.md."""
     lines: list[str] = []
     top = {"name": "", "meaning": "These keys stand above the first table.", "need": "required"}
     for table in [top, *tables]:
@@ -255,7 +255,7 @@ def page(keys: list[Row], tables: list[Row], rules: list[Row]) -> str:
         between = " + " if rule["kind"] == "at_least_together" else " x "
         others = between.join(f"`{name}`" for name in rule["others"])
         times = ""
-        if rule["times"] != 1:  # the factor in the units of the file
+        if rule["times"] != 1:  # the factor in the units of the machine file
             units = [in_struct[name] for name in (rule["key"], rule["others"][0])]
             times = f"{rule['times'] * units[1] / units[0]:,.12g} x "
         said = _RULES[rule["kind"]].format(others=others, times=times)
@@ -273,7 +273,7 @@ def texts(core: Any) -> dict[Path, str]:
 
 
 def main() -> int:
-    """Write the files, or with --check say whether they are current. Returns the exit code."""
+    """Write the files. With --check, only say whether they are current. Return the exit code."""
     sys.path.insert(0, str(ROOT / "python"))
     core = importlib.import_module("interlace._core")
     stale = [

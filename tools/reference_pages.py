@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The reference of the command line and of the environment variables, in Markdown.
+"""Prints the reference of the command line or of the environment variables, in Markdown.
 
     .venv/bin/python tools/reference_pages.py command-line|environment
 
-Both are made of the program itself. docs/conf.py puts them on their pages when the site is built;
-they are in no file that is kept.
+The program itself provides both references. docs/conf.py puts them on their pages when the site is
+built. No file of the repository has them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from interlace.runtime.environment import INTERNAL, variables
 
 
 def _cell(text: str) -> str:
-    """A text as a cell of a table; options and variables become code."""
+    """Return a text as a cell of a table. Options and variables become code."""
     text = " ".join(text.split())
     text = re.sub(r"([\\|<>*\[\]])", r"\\\1", text).replace("`", "")
     code = r"(?<![\w`/-])(--?[a-z][\w-]*|[A-Z]+(?:_[A-Z]+)+\b|\w[\w./-]*\.(?:toml|json|md))"
@@ -30,7 +30,7 @@ def _cell(text: str) -> str:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Each command without subcommands, by its words, with its parser."""
+    """Yield each command without subcommands: its words and its parser."""
     words = [(name,) for name in cli.commands()] + list(cli.VARIANTS)
     for name, *rest in sorted(words):
         variant = rest[0] if rest else None
@@ -54,7 +54,7 @@ def _rows(context: Any, kind: str) -> list[str]:
 
 
 def command_section(words: str, command: Any) -> list[str]:
-    """A command: what it does, its usage, its arguments and options."""
+    """Return the lines about a command: what it does, its usage, its arguments and options."""
     context = command.context_class(command, info_name=words)
     usage = " ".join([words, *command.collect_usage_pieces(context)])
     text = re.sub(r"^ +", "", command.help or "", flags=re.MULTILINE).strip()
@@ -66,7 +66,7 @@ def command_section(words: str, command: Any) -> list[str]:
 
 
 def command_line() -> str:
-    """Every command with its arguments and options."""
+    """Return the lines about every command, with its arguments and options."""
     lines: list[str] = []
     for words, command in commands():
         lines += command_section(words, command)
@@ -74,7 +74,7 @@ def command_line() -> str:
 
 
 def environment() -> str:
-    """Every environment variable that users may set."""
+    """Return the lines about every environment variable that users may set."""
     known = variables(load_core())
     lines = ["| variable | used by | default | meaning |", "|---|---|---|---|"]
     for name, variable in known.items():
@@ -91,7 +91,7 @@ PAGES: dict[str, Callable[[], str]] = {"command-line": command_line, "environmen
 
 
 def main() -> int:
-    """Print a page's generated part."""
+    """Print the generated part of a page."""
     if len(sys.argv) != 2 or sys.argv[1] not in PAGES:
         print(__doc__, file=sys.stderr)
         return 2

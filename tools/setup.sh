@@ -1,10 +1,12 @@
 # shellcheck shell=bash
-# The set-up that quickstart and check share: system packages, the virtual environment (.venv), the
-# CUDA toolkit where it is wanted, and the project installed into .venv. Sourced, never run.
+# quickstart and check source this file for their common set-up: system packages, the virtual
+# environment (.venv), the CUDA toolkit if it is wanted, and the project installed into .venv. The
+# file is never run by itself.
 #
-# Everything is made inside the checkout. A finished part leaves a stamp in .venv/.interlace, a hash
-# of its inputs. A part is not made again while its stamp fits. While pip
-# changes .venv, the file `unfinished` stands there: a run that finds it starts with a new .venv.
+# All parts are made inside the checkout. A finished part leaves a stamp in .venv/.interlace, which
+# is a hash of the part's inputs. A part is not made again as long as its stamp fits. While pip
+# changes .venv, that folder has the file `unfinished`. A run that finds this file starts with a new
+# .venv.
 
 set -euo pipefail
 
@@ -36,7 +38,8 @@ usage_error() {
   exit 2
 }
 
-# A child has a process group of its own, so this passes Ctrl-C on to everything that it started.
+# A child has a process group of its own. This function passes Ctrl-C on to everything that the
+# child started.
 stop_child() {
   local tries
   [ -n "$child" ] || return 0
@@ -64,7 +67,7 @@ start() {
   set +m
 }
 
-# show COMMAND...: runs it with its output on the terminal.
+# show COMMAND...: runs a command with its output on the terminal.
 show() {
   local status=0
   start "$@"
@@ -73,7 +76,8 @@ show() {
   return "$status"
 }
 
-# Prints one sentence if the log FILE shows a problem that the user can fix. Fails if it shows none.
+# explain LOG: prints one sentence if the log file shows a problem that the user can fix. Fails if
+# it shows none.
 explain() {
   if grep -qi 'no space left on device' "$1"; then
     say "the disk is full"
@@ -84,8 +88,8 @@ explain() {
   fi
 }
 
-# step LABEL LOG COMMAND...: prints one line with the seconds that it took. All its output goes to
-# build/logs/LOG.log; if the command fails, the end of that file is shown.
+# step LABEL LOG COMMAND...: runs a command and prints one line with the seconds that it took. All
+# its output goes to build/logs/LOG.log. If the command fails, the end of that file is shown.
 step() {
   local label=$1 log=$logs/$2.log began=$SECONDS status=0 tick=0 part reason
   shift 2
@@ -116,7 +120,8 @@ step() {
   return "$status"
 }
 
-# A step of the set-up. If its log shows a known reason for a failure, one sentence ends the run.
+# setup_step LABEL LOG COMMAND...: a step of the set-up. If its log shows a known reason for a
+# failure, one sentence ends the run.
 setup_step() {
   local status=0
   setting_up=1
@@ -136,7 +141,7 @@ stamp() {
 
 hash_of() { sha256sum | cut -d ' ' -f 1; }
 
-# The hash of every file below the given names, and of where the checkout is.
+# Prints the hash of every file below the given names, and of the path of the checkout.
 tree_hash() {
   (
     cd "$root"
@@ -204,7 +209,8 @@ install_packages() {
     apt-get install -y --no-install-recommends "$@"
 }
 
-# system_packages [PACKAGE=COMMAND|PACKAGE=/FILE]...: what is needed besides python and g++.
+# system_packages [PACKAGE=COMMAND|PACKAGE=/FILE]...: installs missing packages. python and g++ are
+# always included.
 system_packages() {
   local packages
   find_missing "$@"
@@ -250,7 +256,8 @@ pip_install() {
   rm -f "$stamps/unfinished"
 }
 
-# requirements LIST...: the packages of pyproject.toml; LIST is build, project or an extra's name.
+# requirements LIST...: prints packages of pyproject.toml. LIST is build, project or the name of an
+# extra.
 requirements() {
   "$venv/bin/python" - "$root/pyproject.toml" "$@" <<'PYTHON'
 import sys, tomllib
@@ -267,7 +274,7 @@ for name in sys.argv[2:]:
 PYTHON
 }
 
-# python_packages STAMP LABEL LIST...
+# python_packages STAMP LABEL LIST...: installs the packages of the lists.
 python_packages() {
   local name=$1 label=$2 needs key
   shift 2
@@ -282,7 +289,7 @@ python_packages() {
 
 # --- CUDA -----------------------------------------------------------------------------------------
 
-# Sets `gpus` to the number of GPUs that can run kernels; says why if a GPU or driver is unusable.
+# Sets `gpus` to the number of GPUs that can run kernels. Says why if a GPU or a driver is unusable.
 find_gpus() {
   local answer why=
   answer=$("$python" "$root/tools/find_gpus.py") || answer=
@@ -322,14 +329,15 @@ find_nvcc() {
 install_toolkit() {
   local folder
   pip_install 'cuda-toolkit[nvcc,cudart,cufft,cccl,nvml,nvtx]==13.0.*' || return $?
-  # nvcc and cmake look for the names that an installed toolkit has
+  # nvcc and cmake look for the names of an installed toolkit.
   folder=$(toolkit_folder)
   ln -sfn lib "$folder/lib64"
   ln -sfn libcudart.so.13 "$folder/lib/libcudart.so"
 }
 
-# Sets `cuda` to ON where there is an nvcc of CUDA 13, else OFF, and `cuda_plan` to a sentence about
-# it. With a GPU and no nvcc, the toolkit comes from PyPI. INTERLACE_CUDA=OFF leaves the CUDA part out.
+# Sets `cuda` to ON if there is an nvcc of CUDA 13, and otherwise to OFF. Sets `cuda_plan` to a
+# sentence about this choice. With a GPU but without an nvcc, the toolkit comes from PyPI.
+# INTERLACE_CUDA=OFF leaves the CUDA part out.
 cuda_toolkit() {
   case ${INTERLACE_CUDA:-AUTO} in
     ON | AUTO) ;;
@@ -373,8 +381,9 @@ install_wheel() {
   pip_install --no-deps --no-index --force-reinstall "$root"/build/wheel/interlace-*.whl
 }
 
-# install_project TESTS: TESTS is ON to compile the C++ tests beside the project. The build goes to
-# build/host, or with CUDA to build/cuda, or to build/login where there is no GPU to run on.
+# install_project TESTS: builds and installs the project. If TESTS is ON, the C++ tests are also
+# compiled. The build goes to build/host, with CUDA to build/cuda, and with CUDA but without a GPU
+# to build/login.
 install_project() {
   local tests=$1 key label='interlace: compile and pack'
   build=$root/build/host

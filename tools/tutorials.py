@@ -2,15 +2,15 @@
 
     python tools/tutorials.py [PAGE...]
 
-A page is its own script. A block ```console has commands, each after `$ `, and below each command
-its output. A line `...` stands for lines that the page leaves out, and `...` inside of a line for
-what differs from run to run. A sentence that ends in "as `NAME`:" makes the block below it a file.
-Two comments steer the run: <!-- not run: REASON --> keeps the block below it from being run, and
-<!-- stand-in: driver --> (or regions) gives the page a PyTorch whose GPUs are host memory. A page
-finds the checkout as ~/interlace.
+A page is its own script. A block ```console has commands, each after `$ `, with the output of each
+command below it. A line `...` stands for lines that the page leaves out. Inside a line, `...`
+stands for text that differs from run to run. A sentence that ends in "as `NAME`:" makes the block
+below it a file. Two comments control the run. After <!-- not run: REASON -->, the next block is not
+run. <!-- stand-in: driver --> (or regions) gives the page a PyTorch whose GPUs are host memory. A
+page finds the checkout at ~/interlace.
 
-tests/python/test_tutorials.py runs the pages by the same functions and compares. After a change of
-an output, run this tool and look at the difference.
+tests/python/test_tutorials.py runs the pages with the same functions and compares the output. If an
+output changes, run this tool and look at the difference.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"as `([^`]+)`:\n+\Z")
 _PROGRESS = re.compile(
     r": \d+ of \d+ \w+, \d+ s gone, about \d+ s left$"
-)  # only slow machines print this
+)  # only slow machines print this line
 _STAND_IN = re.compile(r"<!-- stand-in: (driver|regions) -->")
 _NOT_RUN = re.compile(r"<!-- not run: ([^>]*) -->\n+\Z")
 
 
 @dataclass
 class Command:
-    """A command of a page, and the output that the page shows; lines count from 0."""
+    """A command of a page, and the output that the page shows. Lines count from 0."""
 
     text: str
     first: int
@@ -51,11 +51,13 @@ class Command:
 
 @dataclass
 class Block:
-    """A block of a page: the word of its fence, its text, and what the words above it say."""
+    """A block of a page: the word of its fence, its text, and the settings in the words above
+    it.
+    """
 
     language: str
     text: str
-    line: int  # the first line inside
+    line: int  # the first line inside the block
     file: str = ""
     not_run: str = ""
 
@@ -85,7 +87,7 @@ def pages() -> list[Path]:
 
 
 def blocks_of(text: str) -> list[Block]:
-    """All blocks of a page, from its top."""
+    """Return all blocks of a page, from top to bottom."""
     found = []
     for match in _BLOCK.finditer(text):
         before = text[: match.start()]
@@ -104,7 +106,7 @@ def blocks_of(text: str) -> list[Block]:
 
 
 def matches(shown: list[str], printed: list[str]) -> bool:
-    """Whether a command printed what its page shows."""
+    """Return whether a command printed the output that its page shows."""
     pattern = "".join(
         "(?:.*\n)*" if line == LEFT_OUT else ".*".join(map(re.escape, line.split(LEFT_OUT))) + "\n"
         for line in shown
@@ -113,13 +115,13 @@ def matches(shown: list[str], printed: list[str]) -> bool:
 
 
 def stand_in_of(page: Path) -> str:
-    """The stand-in that a page asks for: driver, regions, or none."""
+    """Return the stand-in that a page asks for: driver, regions, or none."""
     asked = _STAND_IN.search(page.read_text(encoding="utf-8"))
     return asked[1] if asked else ""
 
 
 def stand_in(name: str, folder: Path) -> dict[str, str]:
-    """The environment of a stand-in; its libraries go to the folder."""
+    """Return the environment of a stand-in. Its libraries go to the folder."""
     if name == "":
         return {}
     environment = {"PYTHONPATH": str(ROOT / "tests/python/stand_ins" / name)}
@@ -136,8 +138,9 @@ def stand_in(name: str, folder: Path) -> dict[str, str]:
         **environment,
         "LD_LIBRARY_PATH": str(folder),
         "FAKE_SEED": "1",
-        "INTERLACE_COPY_TRAFFIC": str(folder / "traffic"),  # shared with no other process
-        "INTERLACE_PRELOAD_START": "wait",  # else copies race with the start, and counts differ
+        "INTERLACE_COPY_TRAFFIC": str(folder / "traffic"),  # no other process shares this folder
+        # otherwise copies race with the start of the engine, and counts differ
+        "INTERLACE_PRELOAD_START": "wait",
     }
 
 
@@ -157,7 +160,7 @@ class Shell:
             "COLUMNS": str(COLUMNS),
             **(environment or {}),
         }
-        # Packages that a page installs stay in its folder, and nothing else is used.
+        # Packages that a page installs stay in the page's folder, and no other packages are used.
         packages = str(folder / ".packages")
         paths = (packages, self._environment.get("PYTHONPATH", ""))
         self._environment |= {
@@ -174,7 +177,7 @@ class Shell:
         path.write_text(block.text, encoding="utf-8")
 
     def run(self, command: str) -> list[str]:
-        """The lines that a command prints, on either stream."""
+        """Return the lines that a command prints to either stream."""
         script = f"{command}\nstatus=$?\npwd >'{self._place}'\nexit $status"
         done = subprocess.run(
             ["bash", "-c", script],
@@ -193,7 +196,9 @@ class Shell:
 
 
 def steps(page: Path, shell: Shell) -> Iterator[tuple[Command, list[str]]]:
-    """Saves the files of a page and runs its commands in order; yields each with its output."""
+    """Save the files of a page and run its commands in order. Yield each command with its
+    output.
+    """
     for block in blocks_of(page.read_text(encoding="utf-8")):
         if block.file:
             shell.save(block)
@@ -203,7 +208,7 @@ def steps(page: Path, shell: Shell) -> Iterator[tuple[Command, list[str]]]:
 
 
 def updated(shown: list[str], printed: list[str]) -> list[str]:
-    """The output as the page shows it, with as many lines around each `...` as before."""
+    """Return the output as the page shows it, with as many lines around each `...` as before."""
     if LEFT_OUT not in shown:
         return printed
     first = shown.index(LEFT_OUT)

@@ -53,7 +53,7 @@ struct host_update_request {
 
 struct host_update_times {
   std::uint64_t updates = 0;
-  std::uint64_t link_updates = 0;  // number of updates behind stores_s and atomics_s
+  std::uint64_t link_updates = 0;  // the number of updates that stores_s and atomics_s measure
   std::uint64_t bins = 0;
   std::uint64_t window_bytes = 0;
   std::uint64_t pool_bytes = 0;

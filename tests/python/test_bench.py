@@ -259,7 +259,7 @@ def test_the_table(run: Run) -> None:
     assert " %." in lines[17]
     for line, peers in ((18, "1 peer"), (19, "3 peers")):
         assert re.fullmatch(
-            rf"polling \(256 KiB, 4096 threads, bulk\) to {peers}: tracking alone costs 1\.\d % of "
+            rf"polling \(256 KiB, 4096 threads, bulk\) to {peers}: tracking alone takes 1\.\d % of "
             r"the time\.",
             lines[line],
         )

@@ -163,7 +163,7 @@ FLAT = np.arange(4, dtype=np.int64)
         ({"sizes": 4, "dst_rows": [1]}, "rows and sizes exclude each other"),
         ({"dst_rows": [1, 2], "src_rows": [1]}, "the two sides have 1 and 2 blocks"),
         ({"dst_rows": np.zeros(2, np.float32)}, "the dst_rows are float32; give an array of int32"),
-        ({"src": WIDE}, "a row of the destination has 64 bytes and a row of the source 128"),
+        ({"src": WIDE}, "a row of the destination has 64 bytes and a row of the source has 128"),
         (
             {"src": np.zeros((ROWS, BYTES), np.int8)},
             "the destination is uint8 and the source is int8",
@@ -237,7 +237,7 @@ def test_the_table_and_the_page_of_the_benchmark(capsys: pytest.CaptureFixture[s
     )  # fmt: skip
     print_blocks(results)
     shown = " ".join(capsys.readouterr().out.split())
-    assert "at most +25.0 % from the fastest other one: 256 x 4 KiB to-gpu" in shown
+    assert "by at most +25.0 %: 256 x 4 KiB to-gpu" in shown
     assert "3 blocks wrong." in shown
     assert "20.0" in shown
     text = page(results)

@@ -57,7 +57,7 @@ class FakeDriver:
         (
             FakeDriver(13000, [90], error=999),
             [],
-            "an NVIDIA driver is installed but does not answer (CUDA error 999)",
+            "an NVIDIA driver is installed, but it does not answer (CUDA error 999)",
         ),
     ],
 )
@@ -80,4 +80,4 @@ def test_no_driver_is_no_reason(tool: ModuleType, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(tool.Path, "exists", lambda _path: False)
     assert tool.find_gpus() == ([], "")
     monkeypatch.setattr(tool.Path, "exists", lambda _path: True)
-    assert tool.find_gpus() == ([], "there is an NVIDIA device (/dev/nvidia0) but no libcuda.so.1")
+    assert tool.find_gpus() == ([], "there is an NVIDIA device (/dev/nvidia0), but no libcuda.so.1")

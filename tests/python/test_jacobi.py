@@ -192,8 +192,8 @@ FILES = {
 WRONG: list[tuple[list[str], str]] = [
     (
         ["--data", "{folder}/wide.mtx"],
-        "{folder}/wide.mtx is not banded: entry (599, 5) lies 594 diagonals from the main one, at "
-        "most 512 are possible; reorder its rows and columns or take another matrix",
+        "{folder}/wide.mtx is not banded: entry (599, 5) is 594 diagonals away from the main one, "
+        "and at most 512 are possible; reorder its rows and columns or take another matrix",
     ),
     (
         ["--data", "{folder}/weak.mtx"],

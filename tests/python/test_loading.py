@@ -349,7 +349,7 @@ def test_what_numpy_has_not(tmp_path: Path) -> None:
     file = tmp_path / "m.safetensors"
     head, _ = safetensors_header.lay_out({"x": ("BF16", (2,))}, {})
     file.write_bytes(head + b"abcd")
-    expected = f"{file}: tensor 'x': NumPy has no BF16; install torch, which has"
+    expected = f"{file}: tensor 'x': NumPy has no BF16; install torch, which has this dtype"
     assert refusal(load, file) == expected
 
 
@@ -358,8 +358,8 @@ def test_what_numpy_has_not(tmp_path: Path) -> None:
     [
         (np.zeros((3, 4))[:, 1], "tensor 'x' is not contiguous"),
         (np.zeros(3, ">i4"), "a safetensors file cannot hold NumPy's >i4"),
-        (np.zeros(3, "complex128"), "a safetensors file has no <c16 (complex128)"),
-        (np.array([object()]), "a safetensors file has no |O (object)"),
+        (np.zeros(3, "complex128"), "a safetensors file cannot hold NumPy's <c16 (complex128)"),
+        (np.array([object()]), "a safetensors file cannot hold NumPy's |O (object)"),
         ([1.0, 2.0], "tensor 'x' is a list; give tensors of PyTorch, CuPy or NumPy"),
     ],
 )
@@ -398,7 +398,7 @@ def test_files_that_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     free = os.statvfs(tmp_path)
     little = os.statvfs_result((*free[:4], 0, *free[5:]))
     monkeypatch.setattr(os, "statvfs", lambda _path: little)
-    assert f"{file} cannot be written: it takes " in refusal(save, tensors, file)
+    assert f"{file} cannot be written: it needs " in refusal(save, tensors, file)
     assert list(tmp_path.iterdir()) == []
 
 

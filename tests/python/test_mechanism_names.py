@@ -192,7 +192,7 @@ def test_treatments_have_no_name_of_their_own_twice() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('name = "split"', 'name = "inline"', "a name is there twice"),
+        ('name = "split"', 'name = "inline"', "two rows have the same name"),
         ('["baseline", "by_default"', '["by_default"', "one mechanism must be the baseline"),
         ('colour = "ORANGE"', 'colour = "PINK"', "mechanism split: unknown colour 'PINK'"),
         ('colour = "ORANGE"', 'color = "ORANGE"', "mechanism split: unknown key 'color'"),

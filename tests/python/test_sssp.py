@@ -246,7 +246,7 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (
         ["--data", "{folder}/small.mtx", "--seed", "4"],
-        "--seed is for graphs without weights, {folder}/small.mtx has weights; leave it out",
+        "--seed is for graphs without weights, and {folder}/small.mtx has weights; leave it out",
     ),
     (
         ["--data", "{folder}/small.mtx", "--source", "5"],

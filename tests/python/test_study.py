@@ -702,7 +702,7 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
         (
             ("--share-gpu", "--gpus", "2", "--mechanisms", NCCL),
             "--mechanisms nccl: not available: it needs a GPU for each device, and --share-gpu "
-            "lets devices share one",
+            "lets several devices share a GPU",
         ),
     ],
 )

@@ -278,7 +278,7 @@ def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
     words = ("study", "pagerank", "--data", graph, "--gpus", 4, "--profile", out, "--json")
     ran = run(*words, tmp_path / "s.json")
     assert (ran.code, "polling (4K, 32, bulk)" in ran.out) == (0, True)
-    assert "\nbulk: the agent copies in bulk, through shared memory.\n" in ran.out
+    assert "\nbulk: the agent copies in bulk through shared memory.\n" in ran.out
     assert {call[6:] for call in cuda.calls if call[2] == POLLING} == {(4 * KIB, 32, "bulk")}
     # If a profile's choice has no place here, that is an error, and no other choice is made.
     cuda.no_place_for_bulk = True

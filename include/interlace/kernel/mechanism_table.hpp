@@ -90,7 +90,7 @@ struct mechanism_parameter_row {
   std::uint64_t least = 0;
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t multiple = 1;
-  std::uint64_t initial = 0;  // default; 0: used only if the user names it
+  std::uint64_t initial = 0;  // default; 0 means: only if the user names it
   std::uint64_t first_tried = 0;  // a search tries powers of 2 from here to there
   std::uint64_t last_tried = 0;
 };
@@ -136,13 +136,13 @@ struct mechanism_row {
   // kernels pack updates of partitioned arrays in the device's own memory, and the exchange moves
   // all packets
   bool moves_packets = false;
-  std::span<const parameter_list> families;  // alternatives; none: no parameters
+  std::span<const parameter_list> families;  // alternatives; empty without parameters
   mechanism_variants variants = mechanism_variants::none;
   // Why a node does not have the mechanism. Messages put this text after the name of the
-  // mechanism. Null: the node has the mechanism.
+  // mechanism. Null means that the node has the mechanism.
   const char* not_on_sim = nullptr;
   const char* not_on_cuda = nullptr;
-  bool of_regions = false;  // regions of a group have the mechanism
+  bool of_regions = false;  // whether regions of a group have the mechanism
 };
 
 inline constexpr std::array<mechanism_parameter_row, 4> mechanism_parameters{{

@@ -489,10 +489,10 @@ class Switch(Table, frozen=True, kw_only=True):
 
 
 class Machine(Table, frozen=True, kw_only=True):
-    """A machine file. `name` and `sources` are not keys of it.
+    """A machine file. `name` and `sources` are not keys of the file.
 
-    `sources` holds the comments, where they were read: for "gpu.count" that key's, for "link.0" the
-    one above the first [[link]], for "" the one at the top of the file.
+    `sources` has the comments if they were read. Its keys are names of keys, such as "gpu.count".
+    "link.0" has the comment above the first [[link]], and "" has the comment at the file's top.
     """
 
     name: str

@@ -28,26 +28,26 @@ INFINITE_BANDWIDTH = "infinite-bandwidth"
 
 
 class Parameter(NamedTuple):
-    """A parameter of a mechanism that is a number."""
+    """A parameter of a mechanism whose value is a number."""
 
     name: str
     least: int
     most: int = (1 << 64) - 1
     multiple: int = 1
-    default: int = 0  # 0: used only if the user names it
-    commands: tuple[int, int] = (0, 0)  # limits of options, where they are narrower
+    default: int = 0  # 0 means: used only if the user names it
+    commands: tuple[int, int] = (0, 0)  # the limits in command-line options, if narrower
     tried: tuple[int, int] = (0, 0)  # the first and last power of 2 that a search tries
 
 
 class Variants(NamedTuple):
-    """A parameter of a mechanism that is one of these names."""
+    """A parameter of a mechanism whose value is one of these names."""
 
-    names: tuple[str, ...]  # the first is the default
-    tried: tuple[str, ...] = ()  # values that a study tries
+    names: tuple[str, ...]  # the first name is the default
+    tried: tuple[str, ...] = ()  # the names that a study tries
 
 
 class Mechanism(NamedTuple):
-    """A row of the table."""
+    """A mechanism: a row of the table."""
 
     name: str
     sentence: str
@@ -88,14 +88,14 @@ class Mechanism(NamedTuple):
     # kernels pack updates of partitioned arrays in the device's own memory, and the exchange moves
     # all packets
     moves_packets: bool = False
-    families: tuple[tuple[str, ...], ...] = ()  # names of parameters; alternatives
+    families: tuple[tuple[str, ...], ...] = ()  # alternatives: names of parameters
     variants: Variants | None = None
-    only_if_named: str | None = None  # why a study leaves it out, after "which"
+    only_if_named: str | None = None  # why a study leaves it out; follows "which"
     # Why a node does not have the mechanism. Messages put this text after the name of
-    # the mechanism. None: the node has the mechanism.
+    # the mechanism. None means that the node has the mechanism.
     not_on_sim: str | None = None
     not_on_cuda: str | None = None
-    of_regions: bool = False  # regions of a group have the mechanism
+    of_regions: bool = False  # whether regions of a group have the mechanism
 
 
 RANGES = Parameter(

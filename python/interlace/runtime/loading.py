@@ -152,7 +152,7 @@ def _compare(files: list[File], wanted: list[dict[str, str]], found: dict[str, i
             if stated[entry.name] != f"{found[entry.name]:08x}":
                 raise UserError(
                     f"{file.name}: tensor {entry.name!r} is damaged: its CRC-32C is "
-                    f"{found[entry.name]:08x}, but {stated[entry.name]} was saved"
+                    f"{found[entry.name]:08x}, and {stated[entry.name]} was saved"
                 )
 
 

@@ -163,7 +163,7 @@ def why_not(framework: str, dtype: str, shape: Sequence[int]) -> str | None:
         importlib.import_module(framework).empty((0,) * len(shape))
     except ValueError:
         name = "NumPy" if framework == "numpy" else "CuPy"
-        return f"the tensor has {len(shape)} dimensions, and {name} does not allow so many"
+        return f"it has {len(shape)} dimensions, which is more than {name} has"
     return None
 
 
