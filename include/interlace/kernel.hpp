@@ -126,9 +126,13 @@ struct operations {
   std::uint32_t fp64 = 0;
   std::uint32_t integer = 0;
   std::uint32_t special = 0;
+  // Minima of two integers, in a chain. They are integer operations, and a GPU may take the minimum
+  // of three integers by one operation.
+  std::uint32_t minimum = 0;
 
   INTERLACE_HOST_DEVICE friend operations operator+(const operations& a, const operations& b) {
-    return {a.fp32 + b.fp32, a.fp64 + b.fp64, a.integer + b.integer, a.special + b.special};
+    return {a.fp32 + b.fp32, a.fp64 + b.fp64, a.integer + b.integer, a.special + b.special,
+            a.minimum + b.minimum};
   }
 };
 

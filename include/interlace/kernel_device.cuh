@@ -584,6 +584,9 @@ class lane {
     return range(begin, end, step);
   }
 
+  // The compiler unrolls loops itself.
+  static constexpr bool unrolls() { return false; }
+
   // The following loads are weak (see load_element).
   template <class View, class I>
   __device__ __forceinline__ auto load(const View& view, I i) const {

@@ -278,6 +278,12 @@ kernel_times stores_on_cuda(std::uint32_t gpus, std::uint32_t senders, std::uint
   return per_epoch(found, how.epochs, elements * element_bytes * senders * (gpus - 1));
 }
 
+kernel_times exchanges_on_cuda(std::uint32_t sums, const kernel_repeats& how) {
+  const workload::repetition repeated = checked(how);
+  cuda::node node(first_gpus(1));
+  return per_epoch(workload::run_exchanges(node, sums, repeated), how.epochs, 0);
+}
+
 kernel_times copy_kernel_on_cuda(std::uint64_t bytes, std::uint32_t blocks,
                                  const kernel_repeats& how) {
   if (bytes < sizeof(quad_word) || blocks == 0) throw usage_error("a copy needs bytes and blocks");

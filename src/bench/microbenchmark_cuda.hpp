@@ -28,6 +28,8 @@ struct kernel_times {
 kernel_times stores_on_cuda(std::uint32_t gpus, std::uint32_t senders, std::uint32_t element_bytes,
                             std::uint64_t elements, std::uint32_t together,
                             const kernel_repeats& how);
+// Epochs of one GPU: a kernel of a block, and an exchange that also combines `sums` sums.
+kernel_times exchanges_on_cuda(std::uint32_t sums, const kernel_repeats& how);
 // Like copy_kernel_on_sim.
 kernel_times copy_kernel_on_cuda(std::uint64_t bytes, std::uint32_t blocks,
                                  const kernel_repeats& how);

@@ -151,6 +151,7 @@ template <class F>
 bool with_chain(const F& f) {
   return f(named_chain<step_add>{"IADD3", 3, 5}) || f(named_chain<step_imad>{"IMAD", 3, 5}) ||
          f(named_chain<step_lop3>{"LOP3", 3, 5}) || f(named_chain<step_min>{"VIMNMX", 3, 5}) ||
+         f(named_chain<step_min3>{"VIMNMX3", 3, 5}) ||
          f(named_chain<step_imad_hi>{"IMAD.HI", 3, 5}) ||
          f(named_chain<step_imad_wide>{"IMAD.WIDE", 3, 5}) ||
          f(named_chain<step_f2i>{"F2I", 0, 0}) || f(named_chain<step_ffma>{"FFMA", 0.5F, 1.0F}) ||

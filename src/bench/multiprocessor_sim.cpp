@@ -7,6 +7,7 @@
 #include "interlace/base/errors.hpp"
 #include "interlace/kernel/fft.hpp"
 #include "interlace/sim/node.hpp"
+#include "workload/benchmark/microbenchmark.hpp"
 
 namespace interlace::bench {
 
@@ -82,7 +83,8 @@ struct operation_chain {
       lane.compute({.fp32 = count * step.fp32,
                     .fp64 = count * step.fp64,
                     .integer = count * step.integer,
-                    .special = count * step.special});
+                    .special = count * step.special,
+                    .minimum = count * step.minimum});
     });
   }
 };
@@ -312,6 +314,7 @@ operations step_of(const std::string& kind) {
       {"IMAD", {.integer = 1}},
       {"LOP3", {.integer = 1}},
       {"VIMNMX", {.integer = 1}},
+      {"VIMNMX3", {.minimum = 2}},
       {"IMAD.HI", {.integer = 1}},
       {"IMAD.WIDE", {.integer = 1}},
       {"F2I", {.special = 1}},
@@ -517,6 +520,16 @@ double multiprocessor_on_sim::block_s() const {
     };
   };
   return difference_s(prepare, few, many) / static_cast<double>((many - few) * units);
+}
+
+double multiprocessor_on_sim::exchange_s(std::uint32_t sums) const {
+  constexpr std::uint32_t few = 4;
+  constexpr std::uint32_t many = 12;
+  const auto time_s = [&](std::uint32_t epochs) {
+    sim::node node(described_, 1, check_interrupt_);
+    return workload::run_exchanges(node, sums, {epochs, 1}).back().time_s;
+  };
+  return (time_s(many) - time_s(few)) / (many - few);
 }
 
 double multiprocessor_on_sim::gathers_per_s(std::uint32_t registers, std::uint64_t bytes) const {

@@ -25,6 +25,7 @@ class multiprocessor_on_sim {
   double peer_chase_clocks(std::uint64_t bytes) const;
   double small_kernel_s(std::uint32_t instructions, std::uint32_t kernels) const;
   double block_s() const;
+  double exchange_s(std::uint32_t sums) const;
   double gathers_per_s(std::uint32_t registers, std::uint64_t bytes) const;
   double sectors_per_s(std::uint64_t bytes) const;
   double reads_per_s(std::uint64_t bytes) const;

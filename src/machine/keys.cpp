@@ -152,6 +152,9 @@ constexpr std::array key_list{
                        "The time of an instruction that adds 32-bit integers of all lanes of a "
                        "warp, or takes their minimum. 0 means that these are exchanges and "
                        "operations.")),
+    preset("2",
+           whole("gpu.issue", "minimum_inputs", {2, 3, false}, OF_MACHINE(gpu.issue.minimum_inputs),
+                 "The number of integers whose minimum or maximum one operation takes.")),
     preset("0", number("gpu.issue", "shared_latency_clocks", not_negative,
                        OF_MACHINE(gpu.issue.shared_latency),
                        "The time of a load from shared memory. 0 means `hit_latency_ns` of the "

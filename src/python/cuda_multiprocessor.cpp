@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/microbenchmark_cuda.hpp"
 #include "bench/multiprocessor_cuda.hpp"
 
 namespace nb = nanobind;
@@ -23,6 +24,12 @@ using released = nb::call_guard<nb::gil_scoped_release>;
 std::vector<double> measure_load_loop(const std::string& memory, std::uint32_t unroll,
                                       std::uint32_t warps, std::uint32_t repeats) {
   return measured::loop_clocks(bench::loaded_from_of(memory), unroll, warps, repeats);
+}
+
+// Epochs that run in a row in a graph.
+std::vector<double> measure_exchange(std::uint32_t sums, std::uint32_t repeats) {
+  constexpr std::uint32_t epochs = 128;
+  return bench::exchanges_on_cuda(sums, {epochs, repeats}).time_s;
 }
 
 std::vector<double> measure_load_chain(const std::string& memory, std::uint64_t bytes,
@@ -81,6 +88,8 @@ void bind_cuda_multiprocessor(nb::module_& module) {
       "Like simulate_small_kernels of _core, but measured on a GPU: a value for each repeat.");
   module.def("measure_blocks", &measured::block_s, nb::arg("repeats"), released(),
              "Like simulate_blocks of _core, but measured on a GPU: a value for each repeat.");
+  module.def("measure_exchange", &measure_exchange, nb::arg("sums"), nb::arg("repeats"), released(),
+             "Like simulate_exchange of _core, but measured on a GPU: a value for each repeat.");
   module.def("measure_gather", &measured::gathers_per_s, nb::arg("registers"), nb::arg("bytes"),
              nb::arg("repeats"), released(),
              "Like simulate_gather of _core, but measured on a GPU: a value for each repeat.");

@@ -102,6 +102,13 @@ void bind_multiprocessor(nb::module_& module) {
       [](described m) { return simulated(m, [](const benches& on) { return on.block_s(); }); },
       nb::arg("machine"), "Seconds from one block of an empty kernel to the next.");
   module.def(
+      "simulate_exchange",
+      [](described m, std::uint32_t sums) {
+        return simulated(m, [&](const benches& on) { return on.exchange_s(sums); });
+      },
+      nb::arg("machine"), nb::arg("sums"),
+      "Seconds of a kernel of one block and an exchange that also combines `sums` sums.");
+  module.def(
       "simulate_gather",
       [](described m, std::uint32_t registers, std::uint64_t bytes) {
         return simulated(m, [&](const benches& on) { return on.gathers_per_s(registers, bytes); });

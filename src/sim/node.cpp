@@ -237,6 +237,8 @@ recorder::settings node::recorded_by(std::uint32_t device) const {
   record.device = device;
   record.votes = parts_->simulated.described().gpu.issue.vote_latency != 0;
   record.reduces = parts_->simulated.described().gpu.issue.reduction_latency != 0;
+  record.unrolls = parts_->simulated.described().gpu.issue.loop_latency != 0;
+  record.minimum_inputs = parts_->simulated.described().gpu.issue.minimum_inputs;
   record.watch_words = !parts_->simulated.addresses().homes.empty();
   for (const auto& t : parts_->trackers) record.regions.push_back(t.get());
   const auto there = [](const auto& s) { return s != nullptr; };

@@ -60,7 +60,7 @@ struct path_min {
   static INTERLACE_KERNEL operations gathers(std::uint32_t n) {
     return {.fp32 = n, .integer = 5 * n};
   }
-  static INTERLACE_KERNEL operations combines(std::uint32_t n) { return {.integer = n}; }
+  static INTERLACE_KERNEL operations combines(std::uint32_t n) { return {.minimum = n}; }
 
   // Combines the parts of a row in a tree. Two groups of parts meet at a word. The group that comes
   // first leaves its minimum in the word. The other group continues with the minimum of both

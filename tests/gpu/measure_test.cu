@@ -346,6 +346,10 @@ TEST_F(measure_test, multiprocessors) {
   EXPECT_GT(middle(measured::chase_clocks(loaded_from::l2, 1U << 20U, repeats, 0, true)), 0.9 * l2);
   EXPECT_GT(middle(measured::writes_per_s(1U << 24U, repeats)), 1e12);
   EXPECT_GT(middle(measured::fresh_reads_per_s(1U << 24U, repeats)), 1e12);
+  const double exchange = middle(bench::exchanges_on_cuda(0, {32, repeats}).time_s);
+  EXPECT_GT(exchange, 5e-7);
+  EXPECT_LT(exchange, 1e-4);
+  EXPECT_GT(middle(bench::exchanges_on_cuda(2, {32, repeats}).time_s), exchange);
   EXPECT_GT(middle(measured::block_s(repeats)), 1e-11);
   EXPECT_LT(middle(measured::block_s(repeats)), 1e-7);
   EXPECT_THROW((void)measured::line_load_clocks(3, 0, repeats), usage_error);

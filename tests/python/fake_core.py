@@ -467,6 +467,9 @@ class FakeCuda(Fake):
     def measure_blocks(self, repeats: int) -> list[float]:
         return self.of_one("blocks", 6e-10, repeats)
 
+    def measure_exchange(self, sums: int, repeats: int) -> list[float]:
+        return self.of_one("exchange", 2e-6, repeats, sums)
+
     def measure_gather(self, registers: int, size: int, repeats: int) -> list[float]:
         return self.of_one("gather", 6.4e12 / registers, repeats, registers, size)
 

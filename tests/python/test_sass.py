@@ -303,6 +303,7 @@ CHAINS = {
     "imad": {("IMAD",): 64},
     "lop3": {("LOP3",): 64},
     "min": {("VIMNMX",): 64},
+    "min3": {("VIMNMX3",): 64},
     "imad_hi": {("IMAD.HI",): 64},
     "imad_wide": {("IMAD.WIDE",): 64},
     "f2i": {("F2I",): 64},
@@ -473,3 +474,27 @@ def test_headers_know_what_the_compiler_makes_of_kernels(workload: str, tmp_path
     for name, (used, code) in stated.items():
         assert -(-used // GRANULE) == -(-found[name][0] // GRANULE), name
         assert code == pytest.approx(found[name][1], rel=0.1), name
+
+
+@pytest.mark.parametrize("workload", ["pagerank", "sssp"])
+def test_headers_know_how_loops_over_edges_are_unrolled(workload: str, tmp_path: Path) -> None:
+    """Loops of edge_units.hpp have as many loads in flight as the header says."""
+    header = (ROOT / "src/workload/shared/edge_units.hpp").read_text("utf-8")
+    stated = {
+        name: int(re.findall(rf"\b{name} = (\d+);", header)[0])
+        for name in ("unroll", "short_unroll")
+    }
+    loops = next(
+        loops
+        for kernel, loops in loops_of(listing_of(on_gpus(workload, tmp_path), tmp_path)).items()
+        if "run_gridINS0_9untracked" in kernel and "edge_units" in kernel
+    )
+    # Loops over the edges of a block gather to shared memory; loops over short rows read it.
+    inner = [mix for mix in loops if not total(mix, "BAR") and not total(mix, ("SHFL", "REDUX"))]
+    assert max(total(mix, "STS") for mix in inner if total(mix, "LDG")) == stated["unroll"]
+    short = max(
+        (mix for mix in inner if not total(mix, ("LDG", "STS"))), key=lambda mix: total(mix, "LDS")
+    )
+    assert total(short, "LDS") == stated["short_unroll"]
+    if workload == "sssp":  # the minimum of three values is one operation
+        assert total(short, "VIMNMX3") == stated["short_unroll"] // 2

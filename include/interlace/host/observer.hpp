@@ -44,7 +44,7 @@ class checking_observer {
   void on_compute(const operations& work, kernel::site_id) {
     operations_.fp32 += work.fp32;
     operations_.fp64 += work.fp64;
-    operations_.integer += work.integer;
+    operations_.integer += work.integer + work.minimum;
     operations_.special += work.special;
   }
   std::uint64_t enter_loop(kernel::site_id) { return 0; }

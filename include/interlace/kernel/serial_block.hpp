@@ -219,7 +219,7 @@ struct carried_work {
 
   operations of(std::uint32_t iterations) const {
     return {each.fp32 * iterations, each.fp64 * iterations, each.integer * iterations,
-            each.special * iterations};
+            each.special * iterations, each.minimum * iterations};
   }
 };
 
@@ -435,6 +435,13 @@ class serial_lane : public accessor<Observer> {
   auto carrying(std::uint32_t unroll, const operations& each, const B& begin, const E& end,
                 site_id site = INTERLACE_SITE) const {
     return carrying(unroll, each, begin, end, 1U, site);
+  }
+
+  // Whether loops have as many loads in flight as the compiler unrolls them. Otherwise the loads of
+  // all iterations may be in flight, unless the iterations carry a result.
+  bool unrolls() const {
+    if constexpr (requires { observer_->unrolls(); }) return observer_->unrolls();
+    return false;
   }
 
   template <class T, class I>

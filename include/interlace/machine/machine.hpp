@@ -80,6 +80,7 @@ struct issue_rates {
   // The latency of a reduction of 32-bit integers over a warp; 0 means that the machine makes
   // exchanges and operations instead.
   double reduction_latency = 0;
+  std::uint32_t minimum_inputs = 2;  // the number of integers whose minimum one operation takes
   // The latency of a load from shared memory; 0 means the latency of an L1 hit.
   double shared_latency = 0;
   double barrier_latency = 0;       // time from the last warp's arrival until the warps continue

@@ -54,6 +54,8 @@ class Issue(Table, frozen=True, kw_only=True):
     # The time of an instruction that adds 32-bit integers of all lanes of a warp, or takes their
     # minimum. 0 means that these are exchanges and operations.
     reduction_latency_clocks: float = 0
+    # The number of integers whose minimum or maximum one operation takes.
+    minimum_inputs: int = 2
     # The time of a load from shared memory. 0 means `hit_latency_ns` of the L1.
     shared_latency_clocks: float = 0
     # The time from a block's last warp at a barrier until its warps go on.
@@ -539,6 +541,7 @@ KEYS = (
     Key("gpu.issue", "shuffle_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
     Key("gpu.issue", "vote_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
     Key("gpu.issue", "reduction_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
+    Key("gpu.issue", "minimum_inputs", "whole", 1, 2, 3, need="preset"),
     Key("gpu.issue", "shared_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
     Key("gpu.issue", "barrier_latency_clocks", "number", 1, 0, 1000000000, need="preset"),
     Key("gpu.issue", "barrier_warp_latency_clocks", "number", 1, 0, 1000000000, need="preset"),

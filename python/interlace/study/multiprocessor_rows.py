@@ -16,7 +16,7 @@ from interlace.study.calibration_row import ONE_PROPERTY, PREDICTED, Definition
 
 CHAINS = (
     "IADD3", "IMAD", "FFMA", "DFMA", "MUFU", "SHFL", "barrier", "32-bit integer division",
-    "fp32 division", "LOP3", "VIMNMX", "IMAD.HI", "IMAD.WIDE", "F2I", "REDUX", "VOTE",
+    "fp32 division", "LOP3", "VIMNMX", "IMAD.HI", "IMAD.WIDE", "F2I", "REDUX", "VOTE", "VIMNMX3",
 )  # fmt: skip
 WARPS = (1, 2, 4, 8, 16)  # the numbers of warps in a sub-core
 FEW_WARPS, MANY_WARPS = WARPS[0], WARPS[-1]
@@ -35,6 +35,7 @@ LINES = (1, 2, 4, 8, 16, 32)  # the number of lines that a load touches
 OFFSETS = (1, 16)  # a load of 128 bytes begins this many words after the start of a line
 INSTRUCTIONS = (0, 50, 200, 500, 1000)  # the number of instructions in a small kernel
 KERNELS = (1, 8)  # the number of different small kernels, launched in turn
+EXCHANGED_SUMS = (0, 2)
 REGISTERS = (32, 64, 128)
 GATHERED = (16 * MIB, 256 * MIB)
 SECTORS = (16 * MIB, 32 * MIB, 48 * MIB, 256 * MIB)
@@ -141,10 +142,14 @@ def _loads() -> list[Definition]:
 
 def _kernel_starts() -> list[Definition]:
     blocks = _row("blocks of an empty kernel", "kernel starts", "ns", "blocks", 1e9)
-    return [
-        blocks,
-        *_small_kernels(),
-    ]
+    exchanges = [
+        _row(
+            f"kernel of one block, and an exchange{f' of {sums} sums' if sums else ''}",
+            "kernel starts", "us", "exchange", 1e6, sums,
+        )
+        for sums in EXCHANGED_SUMS
+    ]  # fmt: skip
+    return [blocks, *_small_kernels(), *exchanges]
 
 
 def _small_kernels() -> list[Definition]:

@@ -250,6 +250,39 @@ std::vector<kernel::run_result> run_stores(Node& node, const store_request& aske
   return results;
 }
 
+// Epochs of a device alone: a block stores, and an exchange follows. If `sums` is not 0, the
+// exchange also combines this number of sums of doubles.
+template <class Node>
+std::vector<kernel::run_result> run_exchanges(Node& node, std::uint32_t sums,
+                                              const repetition& repeated = {}) {
+  using element = words_element<1>;
+  using stores = region_stores<element>;
+  constexpr std::uint32_t copies = 64;  // copies of a sum, to which blocks add in turn
+  constexpr std::uint32_t seed = 1;
+  constexpr std::uint64_t elements = stores::threads;
+  kernel::region_options o;
+  o.mechanism = kernel::mechanism::inline_stores;
+  o.boundaries = {0, elements};
+  const auto data = node.template create_region<element>(std::move(o));
+  const auto totals =
+      node.template create_reduction<double, combine::add>(sums == 0 ? 1 : sums, copies);
+  const scattered_order groups = scattered_order::of(elements);
+  auto results = counted_runs(node, repeated.runs, [&] {
+    for (std::uint32_t e = 0; e < repeated.epochs; ++e) {
+      node.launch(0, stores{node.view(data, 0), 0, elements, false, 0, groups, seed},
+                  {1, stores::threads, 0}, data,
+                  kernel::block_mapping::contiguous(0, stores::threads, elements));
+      if (sums == 0) {
+        node.exchange(data);
+      } else {
+        node.exchange(data, totals);
+      }
+    }
+  });
+  check_stored<element>(node, data, elements, seed);
+  return results;
+}
+
 // A copy of more bytes than this copies one array of this size several times. The array stays in
 // the L2, so the measurement shows the route to the other GPU and not the memory.
 inline constexpr std::uint64_t copied_at_once = std::uint64_t{4} << 20U;

@@ -91,12 +91,20 @@ struct edge_units {
     auto gathered = shared<typename Reduction::value>(block, tile);
     if (slot == 0) {
       block.each([&](auto lane) {
-        for (auto e : lane.range(first + lane.index(), last, threads)) {
-          lane.store(gathered, e - first, gather(lane, e));
+        const auto put = [&](const auto& e) { lane.store(gathered, e - first, gather(lane, e)); };
+        constexpr operations each{.integer = 2};
+        if (lane.unrolls()) {
+          for (auto e : lane.carrying(unroll, Reduction::gathers(1) + each, first + lane.index(),
+                                      last, threads)) {
+            put(e);
+          }
+          lane.compute(Reduction::once() + operations{.integer = 19});
+        } else {
+          for (auto e : lane.range(first + lane.index(), last, threads)) put(e);
+          const std::uint32_t mine = turns(lane, first, last);
+          lane.compute(Reduction::once() + Reduction::gathers(mine) +
+                       operations{.integer = 19 + 2 * mine});
         }
-        const std::uint32_t mine = turns(lane, first, last);
-        lane.compute(Reduction::once() + Reduction::gathers(mine) +
-                     operations{.integer = 19 + 2 * mine});
       });
       reduce_rows<Reduction>(block, first_row, last_row, first, gathered, finish);
     } else {

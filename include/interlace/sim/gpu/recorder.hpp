@@ -70,6 +70,9 @@ class recorder {
     // their own. Without, they are register exchanges.
     bool votes = false;
     bool reduces = false;
+    // Whether loops have only as many loads in flight as the compiler unrolls them.
+    bool unrolls = false;
+    std::uint32_t minimum_inputs = 2;  // integers whose minimum is one operation
   };
 
   // Clears `programs`, which has one element for each warp of the block.
@@ -83,6 +86,7 @@ class recorder {
   std::uint64_t work() const { return work_; }
 
   bool stores_inline() const { return settings_->stores_inline; }
+  bool unrolls() const { return settings_->unrolls; }
   void begin_segment();
   void begin_lane(std::uint32_t lane) {
     const std::uint32_t warp = lane >> lane_bits_;
@@ -124,8 +128,8 @@ class recorder {
     // These counts are in the array that otherwise holds the addresses of accesses. The warp takes
     // as long as the lane with the most operations.
     std::uint64_t* most = slot_ - lane_;
-    const std::array<std::uint32_t, operation_kinds> counts{work.fp32, work.fp64, work.integer,
-                                                            work.special};
+    const std::array<std::uint32_t, operation_kinds> counts{
+        work.fp32, work.fp64, work.integer + minima(work.minimum), work.special};
     if (n.lanes == 0) std::fill_n(most, operation_kinds, 0);
     n.lanes |= lane_bit_;
     for (std::size_t k = 0; k < operation_kinds; ++k) {
@@ -183,6 +187,11 @@ class recorder {
   }
 
  private:
+  std::uint32_t minima(std::uint32_t n) const {
+    const std::uint32_t more =
+        settings_->minimum_inputs - 1;  // what an operation adds to a minimum
+    return (n + more - 1) / more;
+  }
   struct node {
     // The node's key, or 0, which is not a key. It is the key if two conditions hold. First, this
     // node is the first instance of its key. Second, it is stored directly after the node that a
@@ -401,6 +410,7 @@ class recorder::known_lanes {
   [[noreturn]] static void throw_differs();
 
   bool stores_inline() const { return recorder_.stores_inline(); }
+  bool unrolls() const { return recorder_.unrolls(); }
   void begin_segment() {}
   void begin_lane(std::uint32_t) {}
   void on_compute(const operations&, kernel::site_id) {}

@@ -169,6 +169,66 @@ TEST(sub_core, a_loop_that_carries_a_result_waits_for_its_loads) {
   }
 }
 
+// The minimum of 64 words of shared memory.
+struct shared_minimum {
+  template <class Block>
+  void operator()(Block& block) const {
+    const auto words = block.template shared_array<std::uint32_t>(64);
+    block.each([&](auto lane) {
+      for (auto i : lane.carrying(16, {.minimum = 1}, 0U, 64U)) lane.load(words, i);
+    });
+  }
+};
+
+TEST(sub_core, one_operation_may_take_the_minimum_of_three) {
+  auto m = unit();
+  m.gpu.issue.shared_latency = 30;
+  m.gpu.issue.integer_latency = 5;
+  const auto time_of = [&](std::uint32_t inputs) {
+    m.gpu.issue.minimum_inputs = inputs;
+    node on(m, 1, [] {});
+    return 1e9 * on.run([&] { on.launch(0, shared_minimum{}, {1, 32, 256}); }).time_s;
+  };
+  EXPECT_NEAR(time_of(2), 4 * (30 + 15 + 16 * 5), 20);
+  EXPECT_NEAR(time_of(3), 4 * (30 + 15 + 8 * 5), 20);
+}
+
+// Copies scattered lines to shared memory, in a loop that the compiler unrolls twice.
+struct unrolled_copy {
+  local<const float> data;
+  template <class Block>
+  void operator()(Block& block) const {
+    const auto words = block.template shared_array<float>(8 * 32);
+    block.each([&](auto lane) {
+      const auto put = [&](const auto& k) {
+        lane.store(words, k * 32 + lane.index(), lane.load(data, (k * 32 + lane.index()) * 32));
+      };
+      if (lane.unrolls()) {
+        for (auto k : lane.carrying(2, {.integer = 1}, 0U, 8U)) put(k);
+      } else {
+        for (auto k : lane.range(0U, 8U)) put(k);
+      }
+    });
+  }
+};
+
+TEST(sub_core, loops_have_as_many_loads_in_flight_as_they_are_unrolled) {
+  auto m = unit();
+  m.gpu.l1.mshrs = 4096;
+  m.gpu.l2.hit_latency_ps = 1'000'000;
+  const auto time_of = [&](double loop_latency) {
+    m.gpu.issue.loop_latency = loop_latency;
+    node on(m, 1, [] {});
+    const auto data = on.allocate<float>(0, 8 * 32 * 32);
+    const local<const float> from{data.data, data.size};
+    return 1e9 * on.run([&] { on.launch(0, unrolled_copy{from}, {1, 32, 1024}); }).time_s;
+  };
+  const double at_once = time_of(0);
+  EXPECT_GT(at_once, 1000);
+  EXPECT_LT(at_once, 3500);
+  EXPECT_GT(time_of(1), 4 * 1000);  // four groups of two
+}
+
 struct address_loads {
   local<const float> data;
   template <class Block>
