@@ -1,16 +1,17 @@
-// Measures how long NVSHMEM takes to exchange a region. Each GPU owns a part and needs all parts: a
-// put on a stream to each peer, then a barrier on the stream. NVSHMEM needs a process for each GPU.
+// Measures how long NVSHMEM takes to exchange a region. Each GPU owns a part of the region and
+// needs all parts. It enqueues a put to each peer on a stream, and then a barrier on its own
+// stream. NVSHMEM needs a process for each GPU.
 //
 //   nvshmem_exchange [--gpus 4] [--bytes 67108864] [--epochs 20] [--repeats 5] [--json FILE]
 //
-// `bytes` is the size of a part. Every part changes with each repeat, and every byte of every
-// replica is compared afterwards. Events on each GPU measure the time of an epoch; the slowest GPU
-// counts. The host enqueues epochs while earlier ones run, so the time of an epoch of a few
-// microseconds contains the host's calls. Multicast in the switches is off
+// `bytes` is the size of a part. Every part changes with each repeat, and afterwards every byte of
+// every replica is compared. Events on each GPU measure the time of an epoch, and the time of the
+// slowest GPU counts. The host enqueues epochs while earlier ones run, so the time of an epoch of a
+// few microseconds contains the host's calls. Multicast in the switches is off
 // (NVSHMEM_DISABLE_NVLS=1).
 //
-// To compare with: `interlace bench overlap` and `interlace study`, whose bulk copies and NCCL do
-// the same with one process.
+// `interlace bench overlap` and `interlace study` do the same in one process, by bulk copies and by
+// NCCL. Their times are to be compared with these times.
 #include <cuda_runtime.h>
 #include <nvshmem.h>
 #include <nvshmemx.h>
@@ -51,7 +52,7 @@ struct settings {
 // The figures that a process reports to the process that started it.
 struct outcome {
   std::array<double, most_repeats> epoch_s{};
-  std::uint64_t wrong = 0;  // bytes
+  std::uint64_t wrong = 0;  // number of wrong bytes
   std::array<int, 3> version{};
 };
 
@@ -113,7 +114,7 @@ unsigned char value_of(int repeat, int owner, std::uint64_t byte) {
   return static_cast<unsigned char>(z >> (8U * (byte & 7U)));
 }
 
-// One GPU's process, between the start and the end of NVSHMEM.
+// The work of one GPU's process, between the start and the end of NVSHMEM.
 outcome measure(const settings& s, int self) {
   outcome result;
   nvshmemx_vendor_get_version_info(&result.version[0], &result.version[1], &result.version[2]);
@@ -122,7 +123,7 @@ outcome measure(const settings& s, int self) {
   if (replica == nullptr) throw device_error("NVSHMEM has no memory for the region");
   const std::uint64_t own = s.bytes * static_cast<std::uint64_t>(self);
 
-  // Each peer has a stream, as for bulk copies. The barrier goes to the GPU's own stream.
+  // Each peer has its own stream, as with bulk copies. The barrier goes to the GPU's own stream.
   std::vector<cudaStream_t> streams(static_cast<std::size_t>(s.gpus));
   for (cudaStream_t& stream : streams) {
     INTERLACE_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -170,7 +171,7 @@ outcome measure(const settings& s, int self) {
         result.wrong += part[i] != value_of(repeat, owner, i) ? 1 : 0;
       }
     }
-    // No process fills its replica while a peer still compares or sends.
+    // The barrier keeps a process from filling its replica while a peer still compares or sends.
     nvshmemx_barrier_all_on_stream(main);
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(main));
     if (repeat >= 0) {
@@ -243,8 +244,10 @@ void print(const settings& s, const std::vector<outcome>& outcomes) {
 int start_all(const settings& s) {
   (void)std::signal(
       SIGPIPE,
-      SIG_IGN);  // the end of another process must be reported, and must not end this process
-  // NVSHMEM reads these variables when it is initialised, in processes that inherit them.
+      // A write to a process that has ended must be reported, and must not end this process.
+      SIG_IGN);
+  // NVSHMEM reads these variables when it is initialised, in the child processes, which inherit
+  // them.
   setenv("NVSHMEM_DISABLE_NVLS", "1", 1);
   setenv("NVSHMEM_REMOTE_TRANSPORT", "none", 0);
   setenv("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "lo", 0);
@@ -254,7 +257,7 @@ int start_all(const settings& s) {
     int from;
   };
   std::vector<process> processes;
-  // CUDA is not called before this, because a fork does not keep its state.
+  // No call of CUDA comes before this loop, because CUDA does not survive a fork.
   for (int r = 0; r < s.gpus; ++r) {
     std::array<int, 2> down{};
     std::array<int, 2> up{};

@@ -1,12 +1,14 @@
-// One GPU's PageRank iteration beside cuSPARSE's SpMV of the same matrix, interleaved.
+// Compares an iteration of PageRank on one GPU with cuSPARSE's SpMV of the same matrix. The runs of
+// the two are interleaved.
 //
 //   pagerank_vs_cusparse [--scale 24] [--edge-factor 16] [--seed 1] [--rounds 11] [--json FILE]
 //
 // The matrix is that of the iteration: entry (v, u) = 1 / out_degree(u) for an edge u -> v, float32
-// values, 32-bit indices. cuSPARSE multiplies it by the ranks (CSR, the default algorithm and
-// ALG2, preprocessed); the iteration also adds the dangling vertices' share, damps, and divides for
-// the next iteration. Both are compared with each other before anything is timed. The memory
-// bandwidth is that of a device-to-device copy in the same run, bytes read and written.
+// values, 32-bit indices. cuSPARSE multiplies this matrix by the ranks (CSR, the default algorithm
+// and ALG2, preprocessed). The iteration also adds the share of the dangling vertices, damps, and
+// divides for the next iteration. Before anything is timed, the two results are compared with each
+// other. The memory bandwidth is that of a device-to-device copy in the same run, and counts bytes
+// read and bytes written.
 #include <cuda_runtime.h>
 #include <cusparse.h>
 
@@ -30,7 +32,7 @@ namespace {
 
 using namespace interlace;
 
-constexpr int iterations = 10;  // the number of iterations in one timed stretch
+constexpr int iterations = 10;  // number of iterations in one timed stretch
 
 void check(cusparseStatus_t status, const char* what) {
   if (status == CUSPARSE_STATUS_SUCCESS) return;
@@ -142,7 +144,7 @@ __global__ void gather_only(const uint4* __restrict__ columns, std::uint64_t qua
     const uint4 a = __ldcs(columns + i);
     sum += (x[a.x] + x[a.y]) + (x[a.z] + x[a.w]);
   }
-  if (sum == -1.0F) *out = sum;  // never true; it keeps the loads
+  if (sum == -1.0F) *out = sum;  // never true; it keeps the compiler from dropping the loads
 }
 
 double copy_bytes_per_s(stopwatch& watch) {
@@ -219,7 +221,7 @@ void compare(const settings& s) {
   spmv standard(handle, graph, CUSPARSE_SPMV_ALG_DEFAULT);
   spmv second(handle, graph, CUSPARSE_SPMV_CSR_ALG2);
 
-  // The first iteration's ranks follow from the product.
+  // The ranks after the first iteration can be computed from cuSPARSE's product.
   node.run([&] { work.enqueue_iteration(false); });
   const auto ranks = work.result(0);
   double dangling = 0;
@@ -268,8 +270,8 @@ void compare(const settings& s) {
     theirs2.push_back(c / iterations);
   }
   const double bandwidth = copy_bytes_per_s(watch);
-  // Each array moves once: columns, offsets, degrees, and contributions, which are read and
-  // written.
+  // Each array moves once. The arrays are columns, offsets, degrees, and contributions.
+  // Contributions are read and written.
   const double bytes = 4.0 * static_cast<double>(edges) + 16.0 * static_cast<double>(vertices);
   const double t = median(ours);
   const double best = std::min(median(theirs), median(theirs2));
@@ -287,7 +289,8 @@ void compare(const settings& s) {
               bytes * 1e-6, bytes / t * 1e-9, 100 * bytes / t / bandwidth, bandwidth * 1e-9);
   std::printf("largest relative difference of the results %.1e\n", worst);
   if (s.json.empty()) return;
-  const char* commit = std::getenv("INTERLACE_COMMIT");  // a copy of a checkout cannot ask git
+  // A copy of a checkout has no git data, so the caller passes the commit.
+  const char* commit = std::getenv("INTERLACE_COMMIT");
   char date[32];
   const std::time_t now = std::time(nullptr);
   std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S+00:00", std::gmtime(&now));

@@ -34,7 +34,8 @@ function(interlace_find_nvcc)
   endif()
 endfunction()
 
-# Sets `architectures` to what the GPUs of this machine need, as CMAKE_CUDA_ARCHITECTURES has it.
+# Sets `architectures` to what the GPUs of this machine need, in the form of
+# CMAKE_CUDA_ARCHITECTURES.
 function(interlace_architectures_here)
   find_program(INTERLACE_PYTHON_OF_BUILD NAMES python3 python HINTS "${Python_EXECUTABLE}")
   set(gpus "")
@@ -66,7 +67,7 @@ function(interlace_architectures_here)
   set(architectures "${wanted}" PARENT_SCOPE)
 endfunction()
 
-# Sets, of CMAKE_CUDA_ARCHITECTURES (or of `cuda_code`, where that is set),
+# Reads CMAKE_CUDA_ARCHITECTURES, or `cuda_code` if that is set, and sets these variables:
 #   cuda_code          options of nvcc that compile for these architectures
 #   least_capability   the least compute capability that has code, 80 for 8.0
 #   cuda_targets_text  the architectures for people: "sm_80, sm_90, PTX compute_90"

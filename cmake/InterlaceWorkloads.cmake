@@ -1,6 +1,6 @@
 # Generates sources from the headers of workloads. A header NAME.hpp ends in a struct
-# interlace::workload::NAME_problem, which include/interlace/workload/problem.hpp describes. Nothing
-# here reads headers: the sources instantiate templates for that struct.
+# interlace::workload::NAME_problem, which include/interlace/workload/problem.hpp describes. This
+# code does not read the headers. The sources instantiate templates for the struct.
 
 set(interlace_workload_templates "${CMAKE_CURRENT_LIST_DIR}/workloads")
 
@@ -12,7 +12,7 @@ macro(interlace_problem_of header)
   set(problem "interlace::workload::${name}_problem")
 endmacro()
 
-# Makes the two sources that run problems, and adds them to made_cpu and made_cuda.
+# Makes the two sources that run problems, and adds these sources to made_cpu and made_cuda.
 macro(interlace_make_runs path runner instantiate includes problems)
   foreach(nodes cpu gpus)
     string(TOUPPER "${nodes}" upper)
@@ -36,17 +36,19 @@ endmacro()
 # interlace_make_workload_sources(PREFIX FOLDER [WORKLOADS HEADER...] [PROGRAMS HEADER...]
 #                                 [LAUNCHING HEADER...])
 #
-# Writes sources into a folder, and their lists into variables:
+# Writes sources into a folder, and lists of these sources into variables:
 #
-#   PREFIX_cpu            what runs on the host and the simulated node: a source for each workload, and
-#                         one for all programs, which compile faster together
-#   PREFIX_cuda           what runs on GPUs, likewise
+#   PREFIX_cpu            code for the host and the simulated node: one source for each workload,
+#                         and one for all programs, which compile faster together
+#   PREFIX_cuda           code for GPUs, divided in the same way
 #   PREFIX_launching      kernels that launch kernels, to be compiled as relocatable device code. One
-#                         source has all headers' kernels, since a library would need each of several
-#   PREFIX_core_bindings  interlace::python::bind_workloads, of modules for CPUs and for GPUs
-#   PREFIX_cuda_bindings
+#                         source has the kernels of all headers, because each such source needs a
+#                         library of its own
+#   PREFIX_core_bindings  interlace::python::bind_workloads for the module for CPUs
+#   PREFIX_cuda_bindings  interlace::python::bind_workloads for the module for GPUs
 #
-# PROGRAMS see several GPUs as one. Of those after LAUNCHING only the kernels that launch are used.
+# PROGRAMS are programs that see several GPUs as one. From the headers after LAUNCHING, only the
+# kernels that launch kernels are used.
 function(interlace_make_workload_sources prefix folder)
   cmake_parse_arguments(PARSE_ARGV 2 given "" "" "WORKLOADS;PROGRAMS;LAUNCHING")
   set(includes "")

@@ -1,13 +1,15 @@
 # interlace_add_workload(NAME HEADER [DESTINATION FOLDER])
 #
 # Builds the libraries that `interlace study` loads for the workload of a header. HEADER ends in a
-# struct interlace::workload::NAME_problem (<interlace/workload/problem.hpp>). There are the targets
+# struct interlace::workload::NAME_problem (<interlace/workload/problem.hpp>). The function makes
+# two targets:
 #
 #   NAME          _NAME.so, for the reference node and the simulated node
-#   NAME_on_gpus  _NAME_on_gpus.so, for GPUs: where the project enabled CUDA and Interlace was
+#   NAME_on_gpus  _NAME_on_gpus.so, for GPUs, if the project enabled CUDA and Interlace was
 #                 built with it
 #
-# and DESTINATION installs both. They belong next to the Python file of the workload.
+# With DESTINATION, both are installed into FOLDER. They belong next to the Python file of the
+# workload.
 function(interlace_add_workload name header)
   cmake_parse_arguments(PARSE_ARGV 2 given "" "DESTINATION" "")
   if(given_UNPARSED_ARGUMENTS)
@@ -45,8 +47,8 @@ function(interlace_add_workload name header)
       ${name}_on_gpus on_gpus.cu
       "#include <interlace/run/module_on_gpus.hpp>\nINTERLACE_MODULE_ON_GPUS(${problem})\n")
     target_link_libraries(${name}_on_gpus PRIVATE interlace::cuda)
-    # Kernels that launch kernels are compiled relocatable, which makes code slower; so they are
-    # apart from the others.
+    # Kernels that launch kernels are compiled as relocatable code, which is slower. They are
+    # therefore separate from the other kernels.
     file(CONFIGURE OUTPUT "${folder}/launching.cu" CONTENT
          "#include \"${header}\"\n#include <interlace/run/launching.cuh>\n\
 template void interlace::run::add_launching_kernels_of<${problem}>();\n" @ONLY)

@@ -35,7 +35,7 @@ int main() try {
     cudaSetDevice(group.ordinal(d));
     cudaStreamCreate(&streams[d]);
     cudaFuncAttributes loaded;
-    cudaFuncGetAttributes(&loaded, smooth);  // before anything waits
+    cudaFuncGetAttributes(&loaded, smooth);  // loads the kernel before anything waits
     cudaMemcpy(ring.front(d), numbers.data(), bytes, cudaMemcpyHostToDevice);
   }
   for (int step = 0; step < 100; ++step) {
@@ -48,7 +48,7 @@ int main() try {
     }
   }
   for (std::uint32_t d = 0; d < group.devices(); ++d) {
-    group.synchronize(d, streams[d]);  // throws where a deadline passed
+    group.synchronize(d, streams[d]);  // throws if a deadline has passed
     cudaMemcpy(numbers.data(), ring.front(d), bytes, cudaMemcpyDefault);
     const double sum = std::accumulate(numbers.begin(), numbers.end(), 0.0);
     std::printf("GPU %u: the sum is %.3f, and was 1000\n", d, sum);

@@ -1,4 +1,4 @@
-// smooth.hpp on the reference node and on a simulated machine.
+// Runs smooth.hpp on the reference node and on a simulated machine.
 #include "smooth.hpp"
 
 #include <cstdio>
@@ -6,7 +6,7 @@
 #include <interlace/host/node.hpp>
 #include <interlace/sim/node.hpp>
 
-#include "volta.hpp"  // written by interlace topo 4x-volta-nvlink2 --header volta.hpp
+#include "volta.hpp"  // interlace topo 4x-volta-nvlink2 --header volta.hpp writes this header
 
 int main() {
   using namespace interlace;

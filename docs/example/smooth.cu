@@ -1,4 +1,4 @@
-// smooth.hpp on the GPUs of this machine, by every mechanism that needs no other library.
+// Runs smooth.hpp on the GPUs of this machine, by every mechanism that needs no other library.
 #include "smooth.hpp"
 
 #include <cstdio>
@@ -15,7 +15,7 @@ int main() {
   try {
     for (const char* how : {"bulk-copy", "split", "inline", "polling", "copy-engine"}) {
       cuda::node_options options;
-      options.devices = cuda::device_count();  // throws usage_error where there is no GPU
+      options.devices = cuda::device_count();  // throws usage_error if there is no GPU
       cuda::node gpus(options);
       const auto u = smooth_ring(gpus, start, 20, kernel::parse_mechanism(how));
       std::printf("%u GPUs, %s: element 0 is %.6f\n", gpus.devices(), how, u[0]);

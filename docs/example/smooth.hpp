@@ -1,4 +1,4 @@
-// A kernel of one's own: a moving average on a ring, cut over the devices of any node.
+// A kernel of your own: a moving average on a ring, cut over the devices of any node.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 struct smooth {
   static constexpr std::uint32_t threads = 256;
-  interlace::replicated<float> u;  // a region: loads read its front, stores write its back
+  interlace::replicated<float> u;  // a region: loads read the front, and stores write the back
   std::uint64_t begin = 0;         // this device's elements
   std::uint64_t end = 0;
 
@@ -21,7 +21,7 @@ struct smooth {
       const float left = lane.load(u, i == 0 ? u.size - 1 : i - 1);
       const float right = lane.load(u, i + 1 == u.size ? 0 : i + 1);
       lane.store(u, i, (left + lane.load(u, i) + right) / 3.0F);
-      lane.compute(interlace::operation::fp32, 3);  // costs time only where time is simulated
+      lane.compute(interlace::operation::fp32, 3);  // takes time only where time is simulated
     });
   }
 };
@@ -44,7 +44,8 @@ std::vector<float> smooth_ring(Node& node, const std::vector<float>& start, int 
       for (std::uint32_t d = 0; d < devices; ++d) {
         const smooth kernel{node.view(ring, d), cut[d], cut[d + 1]};
         const std::uint64_t blocks = (cut[d + 1] - cut[d] + smooth::threads - 1) / smooth::threads;
-        // Names the elements that a block writes. `split` copies them as soon as they are complete.
+        // This mapping names the elements that a block writes. `split` copies them as soon as they
+        // are complete.
         const auto writes = block_mapping::contiguous(cut[d], smooth::threads, cut[d + 1]);
         node.launch(d, kernel, {blocks, smooth::threads, 0}, ring, writes);
       }

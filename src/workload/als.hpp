@@ -441,7 +441,7 @@ struct als_problem {
   using works = std::variant<als<Node, 16>, als<Node, 32>, als_sgd<Node, 16>, als_sgd<Node, 32>,
                              als_sgd_by_lane<Node, 16>, als_sgd_by_lane<Node, 32>>;
 
-  // Both methods with all ranks, in the interface that a run needs.
+  // The interface that a run needs, for both methods and all ranks.
   template <class Node>
   class work {
    public:

@@ -87,9 +87,9 @@ struct elastic_points {
             p.inside};
   }
 
-  // Two differences of fourth order along a grid line through element `at`, which has the value
-  // `own`. `behind` lies between this point and the next point. `before` lies between the previous
-  // point and this point.
+  // Differences of fourth order along a grid line through element `at`, which has the value `own`.
+  // `behind` is the difference half-way between this point and the next point. `before` is the
+  // difference half-way between the previous point and this point.
   template <class Lane, class View>
   static INTERLACE_KERNEL float behind(const Lane& lane, const View& v, std::uint32_t at, float own,
                                        const grid_line& line) {

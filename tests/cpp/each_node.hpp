@@ -1,4 +1,4 @@
-// The nodes that need no GPU, for tests that run the same on all of them.
+// The nodes that need no GPU, for tests that run in the same way on all of them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,8 +29,9 @@ void on_each_node(std::uint32_t devices, std::uint32_t width, Body body) {
   }
 }
 
-// Runs the same with one and three GPUs under every simulated mechanism, and with two and four GPUs
-// and the other warp width under one mechanism. Calls body(node, devices, width, mechanism).
+// Runs `body` with one and with three GPUs under every simulated mechanism. Also runs it with two
+// and with four GPUs and the other warp width under one mechanism. Calls body(node, devices, width,
+// mechanism).
 template <class Body>
 void on_every_node(Body body) {
   const auto run = [&](std::uint32_t devices, std::uint32_t width, kernel::mechanism how) {

@@ -1,4 +1,5 @@
-// The probe kernels run on the reference and the simulated node, and are compared with plain loops.
+// The probe kernels run on the reference node and on the simulated node. The results are compared
+// with plain loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>

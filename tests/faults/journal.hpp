@@ -1,5 +1,6 @@
 // Records the operations on files below one folder, in order. A record is a line. If the line names
-// a number of bytes, these bytes follow the line. tests/python/test_power_loss.py reads it.
+// a number of bytes, these bytes follow the line. tests/python/test_power_loss.py reads the
+// records.
 //
 //   new INODE                    a file without a name
 //   write INODE OFFSET SIZE      SIZE bytes follow
@@ -26,7 +27,7 @@ namespace journal {
 
 struct state {
   std::recursive_mutex lock;
-  int file = -1;  // the file for the records; negative: none
+  int file = -1;  // file for the records; negative if there is none
   std::string folder;
 };
 inline state& here() {
@@ -54,7 +55,7 @@ inline bool is_below(const std::string& path) {
          (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
-// The path of a descriptor; AT_FDCWD is the current folder.
+// The path of a descriptor. For AT_FDCWD it is the current folder.
 inline std::string path_of(int descriptor) {
   char buffer[4096];
   const std::string link = descriptor == AT_FDCWD ? std::string("/proc/self/cwd")
@@ -68,10 +69,10 @@ inline std::uint64_t inode(int descriptor) {
   return fstat(descriptor, &status) == 0 ? status.st_ino : 0;
 }
 
-// A name in a folder. A path with folders in it is taken apart.
+// A name in a folder. A path that contains folders is split into folder and name.
 struct place {
   std::string folder, name;
-  std::uint64_t folder_inode = 0, inode = 0;  // inode 0: there is nothing by this name
+  std::uint64_t folder_inode = 0, inode = 0;  // an inode of 0 means that nothing has this name
   bool counts = false;
 };
 inline place place_of(int folder, const char* path) {
@@ -93,7 +94,7 @@ inline place place_of(int folder, const char* path) {
 inline void put(const std::string& line, const void* bytes = nullptr, std::size_t size = 0) {
   const std::string whole =
       line + "\n" + std::string(static_cast<const char*>(bytes), bytes == nullptr ? 0 : size);
-  // The test would miss a record that is not written, so the program ends here.
+  // The program ends here if a record cannot be written, because the test would miss that record.
   if (syscall(SYS_write, here().file, whole.data(), whole.size()) !=
       static_cast<long>(whole.size())) {
     abort();
@@ -130,7 +131,7 @@ inline void renamed(const place& from, const place& to) {
 inline void gone(const place& from) {
   if (is_written() && from.counts) put(words("gone", {from.folder_inode}, from.name));
 }
-// `before` is the inode of the name before the file was opened.
+// Records that a file was opened. `before` is what had the name before.
 inline void opened(int file, int flags, const place& before) {
   if (!is_written() || file < 0 || !is_below(path_of(file))) return;
   if ((flags & O_TMPFILE) == O_TMPFILE) {

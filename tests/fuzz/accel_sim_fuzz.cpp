@@ -1,5 +1,5 @@
-// Fuzzes the readers of kernel files of Accel-Sim's tracer, versions 4 and 5, and of lists of such
-// files.
+// Fuzzes the readers of kernel files from Accel-Sim's tracer (versions 4 and 5), and of lists of
+// such files.
 #include "sim/trace/accel_sim.hpp"
 
 #include "fuzzer.hpp"

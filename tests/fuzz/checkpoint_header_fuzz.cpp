@@ -1,5 +1,5 @@
 // Fuzzes the readers of safetensors headers and of indexes. The first byte of an input says which
-// of the two the rest is.
+// of the two readers gets the rest.
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -24,7 +24,7 @@ void need(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
 }
 
-// Checks an accepted header: the tensors fill the data, and each has a name of its own.
+// Checks an accepted header: the tensors fill the data, and no two tensors have the same name.
 void try_header(std::string_view text) {
   const auto found = checkpoint::parse_header("m", text, 8 + text.size() + data_bytes, dtypes());
   std::uint64_t end = 0;

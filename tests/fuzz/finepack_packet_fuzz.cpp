@@ -1,5 +1,5 @@
-// Fuzzes the decoder of FinePack's packets. The first three bytes of an input are the format: the
-// bytes of a sub-header, and the largest payload.
+// Fuzzes the decoder of FinePack's packets. The first three bytes of an input are the format, that
+// is, the size of a sub-header and the largest payload.
 #include <algorithm>
 #include <random>
 #include <stdexcept>
@@ -45,8 +45,7 @@ std::string seeded_input(std::mt19937_64& random) {
   try {
     bytes = encode(p, f);
   } catch (const model_error&) {
-    p.base = 0;  // the base is so close to the last address that a store would end beyond the last
-                 // address
+    p.base = 0;  // with the original base, a store would end beyond the last address
     bytes = encode(p, f);
   }
   return input.append(bytes.begin(), bytes.end());

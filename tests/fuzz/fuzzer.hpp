@@ -1,17 +1,18 @@
-// The drivers of the fuzzers of readers and decoders. They change valid inputs, give each one to a
-// reader, and stop at the first input that the reader does not refuse as it should.
+// The drivers of the fuzzers of readers and decoders. They change valid inputs and give each
+// changed input to a reader. They stop at the first input that the reader neither accepts nor
+// refuses in the right way.
 //
 // Without libFuzzer the changes are random:
 //
 //   NAME_fuzz [SECONDS [SEED]]    prints how many inputs were tried and how many were accepted
-//   NAME_fuzz --input FILE        tries one
+//   NAME_fuzz --input FILE        tries one input
 //
 // A finding is written to NAME_fuzz-finding in the working folder. A sanitizer ends the process
-// before that; the same seed finds the input again.
+// before that. The same seed then finds the input again.
 //
-// Where clang compiles with INTERLACE_SANITIZE=address,undefined,fuzzer-no-link, libFuzzer drives
-// them. It prefers inputs that reach code that no other reached: NAME_fuzz FOLDER [OPTION]..., with
-// the options of libFuzzer. FOLDER gets the sound inputs first.
+// If clang compiles with INTERLACE_SANITIZE=address,undefined,fuzzer-no-link, libFuzzer drives the
+// fuzzers. It prefers inputs that reach code that no earlier input has reached. The command is
+// NAME_fuzz FOLDER [OPTION]..., with the options of libFuzzer. FOLDER gets the sound inputs first.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +35,7 @@ namespace interlace::fuzz {
 
 class mutation {
  public:
-  // `words` are inserted at random places. They should be words that occur in the format's texts.
+  // Inserts `words` at random places. The words should occur in the format's texts.
   mutation(std::vector<std::string> inputs, std::vector<std::string> words, std::uint64_t seed)
       : inputs_(std::move(inputs)), words_(std::move(words)), random_(seed) {}
 
@@ -45,7 +46,7 @@ class mutation {
     return input;
   }
   std::size_t below(std::size_t n) { return n == 0 ? 0 : static_cast<std::size_t>(random_() % n); }
-  // An accepted input can lead to more cases.
+  // Keeps an accepted input, because changes of it can lead to more cases.
   void keep(std::string input) {
     if (inputs_.size() < 200) inputs_.push_back(std::move(input));
   }
@@ -97,11 +98,11 @@ class mutation {
 struct target {
   std::vector<std::string> sound;  // inputs that the reader accepts
   std::vector<std::string> words;  // words of the format, if it is a text
-  // Repairs a changed input that readers would refuse at once, for example its check sums. If
-  // empty, inputs stay as they are.
+  // Repairs a changed input that a reader would otherwise refuse at once, for example its check
+  // sums. If this function is empty, inputs stay as they are.
   std::function<std::string(std::string, mutation&)> finish;
-  // Returns normally, or throws usage_error or model_error. Anything else is a finding, and so is a
-  // call that takes longer than five seconds.
+  // Tries an input. The function returns normally, or throws usage_error or model_error. Anything
+  // else is a finding, and so is a call that takes longer than five seconds.
   std::function<void(const std::string&)> read;
 };
 target make_target();  // each fuzzer defines it
@@ -203,7 +204,7 @@ class driver {
   }
 
   std::string name_;
-  std::string file_;  // file for findings
+  std::string file_;  // path of the file for findings
   std::string single_;
   double seconds_ = 1;
   std::uint64_t seed_ = 1;
@@ -231,7 +232,7 @@ int LLVMFuzzerInitialize(int* argc, char*** argv) {
                     std::ios::binary)
           << sound;
     }
-    break;  // the first folder is the one that libFuzzer writes to
+    break;  // libFuzzer writes to the first folder
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Fuzzes the output of NVBit's mem_trace.
+// Fuzzes the reader of the output of NVBit's mem_trace.
 #include "sim/trace/mem_trace.hpp"
 
 #include "fuzzer.hpp"

@@ -1,4 +1,4 @@
-// MGPUSim's mem.trace.
+// Fuzzes the reader of MGPUSim's mem.trace.
 #include "sim/trace/mgpusim.hpp"
 
 #include "fuzzer.hpp"

@@ -1,5 +1,5 @@
 // Fuzzes the decoder of reply packets, and then the de-coalescer. The first three bytes of an input
-// are the format: the bytes of a line and of a piece, and the largest packet.
+// are the format, that is, the size of a line, the size of a piece and the largest packet.
 #include <random>
 #include <stdexcept>
 
@@ -65,7 +65,7 @@ interlace::fuzz::target interlace::fuzz::make_target() {
   while (sound.size() < 200) {
     std::string input = seeded_input(random);
     try {
-      try_input(input);  // the de-coalescer refuses pieces that no load waits for
+      try_input(input);  // the de-coalescer refuses pieces for which no load waits
       sound.push_back(std::move(input));
     } catch (const model_error&) {
       continue;

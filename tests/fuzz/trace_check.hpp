@@ -1,4 +1,4 @@
-// Checks that an accepted input is a trace: writes it to a file, and reads the file.
+// Checks that an accepted input is a valid trace, by writing it to a file and reading the file.
 #pragma once
 
 #include <sys/mman.h>

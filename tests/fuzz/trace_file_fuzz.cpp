@@ -1,5 +1,5 @@
-// Fuzzes trace files in Interlace's format. Most changed files get correct check sums, so that the
-// code after the check of these sums is reached.
+// Fuzzes the reader of trace files in Interlace's format. Most changed files get correct check
+// sums, so that the code after the check of these sums is reached.
 #include <sys/mman.h>
 #include <unistd.h>
 

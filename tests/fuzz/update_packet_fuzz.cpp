@@ -1,5 +1,5 @@
-// Fuzzes the plain decoder of update packets, and the functions that kernels call to read them. The
-// first 8 bytes of an input are the number of elements of the array.
+// Fuzzes the plain decoder of update packets, and the functions that kernels call to read such
+// packets. The first 8 bytes of an input are the number of elements of the array.
 #include <cstring>
 #include <random>
 #include <stdexcept>
@@ -31,7 +31,7 @@ std::string seeded_input(std::mt19937_64& random) {
   return input.append(bytes.begin(), bytes.end());
 }
 
-// What kernels read.
+// Reads a packet by the functions that kernels call.
 std::vector<packed_update> read_as_kernels_do(const std::vector<std::uint8_t>& bytes,
                                               std::uint64_t elements) {
   std::vector<kernel::packet_header> room(bytes.size() / kernel::packet_alignment);  // aligned

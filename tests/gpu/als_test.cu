@@ -1,4 +1,4 @@
-// Matrix factorisation on GPUs gives the reference node's results, by every mechanism.
+// Matrix factorisation on GPUs gives the same results as the reference node, by every mechanism.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -31,7 +31,8 @@ float unit(std::uint64_t seed, std::uint64_t place) {
   return static_cast<float>(gpu_test::random_at(seed, place) >> 40U) / 16777216.0F;
 }
 
-// For each factor, the error is relative to its largest number. Returns the largest error of all.
+// For each factor, the error is relative to the factor's largest number. Returns the largest error
+// of all factors.
 double worst(const std::vector<float>& found, const std::vector<float>& expected,
              std::uint32_t rank) {
   double most = 0;
@@ -40,7 +41,7 @@ double worst(const std::vector<float>& found, const std::vector<float>& expected
     double largest = 1e-30;
     for (std::size_t k = first; k < first + rank; ++k) {
       const double e = std::abs(static_cast<double>(found[k]) - static_cast<double>(expected[k]));
-      error = e <= error ? error : e;  // written so that NaN is kept
+      error = e <= error ? error : e;  // written so that a NaN is kept
       largest = std::max(largest, std::abs(static_cast<double>(expected[k])));
     }
     const double relative = error / largest;
@@ -58,7 +59,8 @@ TEST_P(als_test, equals_the_reference_node) {
   std::vector<std::vector<std::uint64_t>> of_item(items);
   std::vector<std::uint32_t> user_of;
   for (std::uint32_t u = 0; u < users; ++u) {
-    // Some users have no ratings. The kernels divide one user's many ratings into several parts.
+    // Some users have no ratings. One user has so many ratings that the kernels cut them into
+    // several parts.
     const std::uint32_t count = u == 40 ? 1300 : u % 13 == 5 ? 0 : 1 + u % 40;
     for (std::uint32_t k = 0; k < count; ++k) {
       const std::uint64_t place = by_user.others.size();

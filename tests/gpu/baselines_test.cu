@@ -1,8 +1,9 @@
-// The baselines on real GPUs compared with the host node: NCCL by every collective and unified
-// memory by every hint, on poisoned replicas, over several epochs, in graphs and on streams, with
-// devices delayed at random.
+// The baselines on real GPUs are compared with the host node. They are NCCL with every collective,
+// and unified memory with every hint. The tests run several epochs on poisoned replicas, in graphs
+// and on streams, with devices that are delayed at random.
 //
-// Tests of NCCL need a GPU for each device, and libnccl.so.2, which INTERLACE_NCCL can name.
+// The tests of NCCL need one GPU for each device. They also need libnccl.so.2, whose path
+// INTERLACE_NCCL can give.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -24,12 +25,12 @@ using kernel::memory_hint;
 
 constexpr std::uint32_t lanes = 128;
 
-// Each element becomes a mix of two old values in its own device's view: its own one and that of a
-// distant element.
+// Each element becomes a mix of two old values, as the element's device sees them: its own value
+// and that of a distant element.
 struct mixer {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;
-  // For each element, the index of another element, to which this device subscribes.
+  // For each element, the index of the distant element, to which this device subscribes.
   local<const std::uint32_t> source;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -102,7 +103,7 @@ struct problem {
   }
 };
 
-// The problem's arrays and kernels on a node.
+// The arrays and kernels of the problem on a node.
 template <class Node>
 struct iteration {
   Node& node;
@@ -132,8 +133,8 @@ struct iteration {
   }
 };
 
-// The elements after `epochs` epochs, computed as mixer does. (Kernels of this file cannot run on
-// the CPU.)
+// The elements after `epochs` epochs, computed in the same way as by mixer. (Kernels of this file
+// cannot run on the CPU.)
 std::vector<std::uint32_t> reference(const problem& p, std::uint32_t devices,
                                      std::uint32_t epochs) {
   std::vector<std::uint32_t> values = p.start;
@@ -160,7 +161,7 @@ void expect_equal(const cuda::node& node, const iteration<cuda::node>& work, con
   }
 }
 
-constexpr std::uint32_t epochs = 5;  // an odd number leaves the buffers swapped
+constexpr std::uint32_t epochs = 5;  // after an odd number of epochs, the buffers are swapped
 constexpr std::uint32_t runs = 3;
 
 void run_and_compare(std::uint32_t devices, const problem& p, const kernel::region_options& options,
@@ -169,7 +170,7 @@ void run_and_compare(std::uint32_t devices, const problem& p, const kernel::regi
   iteration<cuda::node> work(node, p, options);
   cuda::run_options how;
   how.graph = graph;
-  how.repetitions = 3;  // launches the graph again, from the same start
+  how.repetitions = 3;  // launches the graph several times from the same start
   for (std::uint32_t r = 0; r < runs; ++r) {
     std::uint32_t epoch = r * epochs;
     const auto result = node.run(
@@ -189,7 +190,7 @@ void run_and_compare(std::uint32_t devices, const problem& p, const kernel::regi
       std::none_of(node.remarks().begin(), node.remarks().end(), [](const std::string& remark) {
         return remark.find("was not captured") != std::string::npos;
       });
-  // Prefetches of managed memory are the only case that cannot be in a graph.
+  // Only prefetches of managed memory cannot be in a graph.
   if (graph && options.hint != memory_hint::read_mostly) {
     EXPECT_TRUE(captured) << node.remarks().back();
   }
@@ -255,8 +256,8 @@ TEST(nccl, says_its_version_and_that_multicast_is_off) {
                                         "(NCCL_NVLS_ENABLE=0)");
 }
 
-// With an event after each part of an epoch, the timeline of each device shows the NCCL call as a
-// bar between its kernel and the next kernel.
+// In a run with an event after each part of an epoch, each device's timeline shows the NCCL call as
+// a bar between the device's kernel and the next kernel.
 TEST(nccl, stands_in_the_timeline) {
   if (const std::string reason = without_nccl(2); !reason.empty()) GTEST_SKIP() << reason;
   cuda::node node(options_for(2));
@@ -283,7 +284,7 @@ TEST(nccl, stands_in_the_timeline) {
   EXPECT_EQ(bars, 4U);
 }
 
-// One exchange has regions of several mechanisms and a reduction.
+// One exchange has regions with several mechanisms, and a reduction.
 TEST(nccl, stands_beside_other_mechanisms) {
   if (const std::string reason = without_nccl(2); !reason.empty()) GTEST_SKIP() << reason;
   const std::uint32_t devices = without_nccl(4).empty() ? 4 : 2;

@@ -1,5 +1,5 @@
-// Collectives on real GPUs. Every block is in its place and every sum is right, in the order of the
-// caller's stream, by every executor and in captured graphs.
+// Collectives on real GPUs, by every executor and in captured graphs. Every block must be in its
+// place and every sum must be right, in the order of the caller's stream.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -46,7 +46,8 @@ class page_locked {
   std::uint64_t bytes_;
 };
 
-// One participant on each GPU. It has the data that it sends and receives, and both in host memory.
+// One participant on each GPU. A participant has the data that it sends and receives, on the GPU
+// and in host memory.
 class participants {
  public:
   participants(int gpus, std::uint64_t block)
@@ -75,7 +76,7 @@ class participants {
       std::memset(received_[gpu]->data, 0xA5, all_);
     }
   }
-  // Enqueues the collective between a delayed write of its sources and a read of its destinations.
+  // Enqueues a delayed write of the sources, the collective, and a read of the destinations.
   void enqueue(copier& by, bool gather, cudaStream_t stream) const {
     hold<<<1, 1, 0, stream>>>(200'000);
     for (std::size_t gpu = 0; gpu < send_.size(); ++gpu) {
@@ -183,7 +184,7 @@ TEST(collective, captured_collectives_run_in_the_callers_graph_again_and_again) 
   }
 }
 
-// Types of elements, and the type in which the host combines them.
+// A type of elements, and the type in which the host combines such elements.
 template <class T>
 struct element {
   using as = std::conditional_t<std::is_integral_v<T>, T, double>;
@@ -197,7 +198,7 @@ struct element {
   }
   static as value(T one) { return one; }
 };
-// 16-bit numbers are multiples of a quarter, and so small that all sums of up to 16 are exact.
+// 16-bit numbers are small multiples of a quarter, so that all sums of up to 16 numbers are exact.
 template <class T>
 struct short_element {
   using as = double;
@@ -224,7 +225,8 @@ As combine(reduce_by by, As a, As b) {
   }
 }
 
-// One participant on each GPU. It has its summands and results on the GPU and in host memory.
+// One participant on each GPU. A participant has its summands and results on the GPU and in host
+// memory.
 template <class T>
 class summands {
  public:
@@ -256,8 +258,8 @@ class summands {
       std::memset(received_[gpu]->data, 0xA5, bytes());
     }
   }
-  // Enqueues a delayed write of the summands, the all-reduce, and a read of the results, so that a
-  // wrong order shows.
+  // Enqueues a delayed write of the summands, the all-reduce, and a read of the results. A wrong
+  // order then gives wrong results.
   void enqueue(copier& with, reduced_type type, reduce_by by, cudaStream_t stream) const {
     hold<<<1, 1, 0, stream>>>(200'000);
     for (std::size_t gpu = 0; gpu < send_.size(); ++gpu) {
@@ -269,8 +271,8 @@ class summands {
     for (std::size_t gpu = 0; gpu < send_.size(); ++gpu)
       copy(received_[gpu]->data, receive_[gpu], stream);
   }
-  // The number of elements that differ from the host's results, which are computed in double
-  // precision unless they are integers.
+  // The number of elements that differ from the host's results. The host computes in double
+  // precision unless the elements are integers.
   std::uint64_t wrong(reduce_by by) const {
     using as = typename element<T>::as;
     std::uint64_t wrong = 0;
@@ -309,7 +311,7 @@ class summands {
 
   std::uint64_t count_;
   std::vector<void*> send_;
-  std::vector<void*> receive_;  // the send buffers, if results replace summands
+  std::vector<void*> receive_;  // same as the send buffers, if results replace summands
   std::vector<std::unique_ptr<page_locked>> sent_;
   std::vector<std::unique_ptr<page_locked>> received_;
 };

@@ -1,5 +1,5 @@
-// Copies over several paths on real GPUs. Every byte arrives for every direction and size, in the
-// order of the caller's streams, with delays that reveal a missing wait.
+// Copies over several paths on real GPUs. Every byte must arrive, for every direction and size, in
+// the order of the caller's streams. Delays reveal a missing wait.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -29,14 +29,16 @@ using gpu_test::random_at;
 
 constexpr std::uint64_t mebi = std::uint64_t{1} << 20U;
 constexpr std::uint8_t poison = 0xA5;
-constexpr std::uint64_t margin = 4096;  // bytes beside a destination, which must not change
+// The number of bytes next to a destination, which must not change.
+constexpr std::uint64_t margin = 4096;
 constexpr int host = copy_through_host;
 
 __device__ std::uint8_t byte_at(std::uint64_t seed, std::uint64_t place) {
   return static_cast<std::uint8_t>(random_at(seed, place / 8) >> (place % 8 * 8));
 }
 
-// The seed is in memory, so that a second launch of a graph can write different values.
+// Fills memory. The seed is in memory, so that a second launch of a graph can write different
+// values.
 __global__ void fill(std::uint8_t* data, std::uint64_t bytes, const std::uint64_t* seed,
                      std::uint64_t salt, std::uint64_t delay_ns) {
   if (delay_ns != 0) gpu_test::wait_ns(delay_ns);
@@ -109,8 +111,8 @@ class user {
         own_stream_(own_stream),
         source_(from, bytes + 2 * margin),
         target_(to, bytes + 2 * margin) {
-    // The kernels that fill and check memory run on the GPU end of the copy. If both ends are GPUs,
-    // they run on one of them and need peer access to the other.
+    // The kernels that fill and check memory run on the GPU at an end of the copy. If both ends are
+    // GPUs, the kernels run on one of them and need peer access to the other one.
     const cuda::current_device on(gpu_);
     if (from != host && to != host) cuda::enable_peer_access({from, to});
     INTERLACE_CUDA_CHECK(cudaMalloc(&seed_, sizeof(*seed_)));
@@ -141,7 +143,8 @@ class user {
     const cuda::current_device on(gpu_);
     INTERLACE_CUDA_CHECK(cudaMemcpy(seed_, &seed, sizeof(seed), cudaMemcpyHostToDevice));
   }
-  // Poisons the destination, fills the source late, copies and compares, all on the stream.
+  // Poisons the destination, fills the source after a delay, copies and compares. All of this is on
+  // the stream.
   void enqueue(copier& by, std::uint64_t bytes, std::uint64_t from_offset, std::uint64_t to_offset,
                std::uint64_t salt, std::uint64_t delay_ns, cudaStream_t check_on = nullptr,
                cudaStream_t fill_on = nullptr, bool fill_apart = false) {
@@ -189,7 +192,7 @@ copier copier_of(copy_executor executor, std::uint64_t threshold = 1) {
   copy_options options;
   options.executor = executor;
   options.threshold_bytes = threshold;
-  options.traffic_file = "";  // copiers of a test do not see each other's messages
+  options.traffic_file = "";  // the copiers of a test do not see each other's messages
   copier made(options);
   made.prepare();
   return made;
@@ -244,7 +247,7 @@ TEST(copy, every_size_and_direction_arrives_whole_and_in_stream_order) {
     for (const auto& way : directions()) {
       user one(way.first, way.second, 256 * mebi + 512);
       for (const std::uint64_t bytes : sizes)
-        // In these rounds, graphs are made, are changed, and are used again unchanged.
+        // In these rounds, graphs are made, then changed, and then reused unchanged.
         for (int repeat = 0; repeat < 3; ++repeat) {
           const std::uint64_t from = repeat == 0 ? 0 : random() % 512;
           const std::uint64_t to = repeat == 0 ? 0 : random() % 512;
@@ -313,7 +316,7 @@ void copy_by_threads(copier& by, copy_executor executor, const Pick& pick) {
   for (const std::string& failure : failures) EXPECT_EQ(failure, "");
 }
 
-// All messages go first in one direction, over several paths. Then they go in all directions and
+// All messages first go in one direction, over several paths. Then they go in all directions, and
 // avoid each other's links.
 TEST(copy, threads_copy_in_one_direction_and_in_all_at_once) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
@@ -357,7 +360,7 @@ TEST(copy, messages_to_all_gpus_leave_each_gpu_its_own_link) {
     for (int turn = 0; turn < 5; ++turn) round(users.size());
     EXPECT_EQ(over_paths(by.statistics()), over_paths(before));
     EXPECT_EQ(by.statistics().direct, before.direct + 5 * users.size());
-    // A message that is alone again has all links.
+    // After this time, a message that is alone has all links again.
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     for (int turn = 0; turn < 3; ++turn) round(1);
     EXPECT_EQ(over_paths(by.statistics()), over_paths(before) + 3);
@@ -387,7 +390,8 @@ TEST(copy, the_legacy_default_stream_keeps_its_order_with_blocking_streams) {
   }
 }
 
-// A number in a file, which each process increases. Waits until it is `count`.
+// A file holds a number that each process increases. This function waits until the number is
+// `count`.
 void wait_for_all(const std::string& file, std::uint32_t count) {
   FILE* opened = std::fopen(file.c_str(), "r+");
   ASSERT_NE(opened, nullptr);
@@ -406,7 +410,8 @@ void wait_for_all(const std::string& file, std::uint32_t count) {
 
 constexpr std::uint32_t processes = 2;
 
-// While the other process also copies to its GPU, all messages to this GPU are direct.
+// While the other process also copies to this process's GPU, all messages to this GPU must be
+// direct.
 void copy_beside_another_process(int gpu, const std::string& folder) {
   constexpr std::uint64_t bytes = 64 * mebi;
   load_kernels();
@@ -430,7 +435,7 @@ void copy_beside_another_process(int gpu, const std::string& folder) {
   run_until(begin + std::chrono::milliseconds(800));
   EXPECT_EQ(over_paths(by.statistics()), over_paths(before));
   EXPECT_GT(by.statistics().direct, before.direct + 20);
-  // A message that is alone again has all links.
+  // From here on, a message that is alone has all links again.
   wait_for_all(folder + "/ended", processes);
   if (gpu != 0) return;
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
@@ -477,9 +482,9 @@ TEST(copy, processes_leave_each_gpu_its_own_link) {
 }
 
 // CUDA orders the default stream and blocking streams without events. On such a stream, the
-// executors enqueue work that changes nothing: before they record an event, and after they make the
-// stream wait. With this work, events keep the order of the other streams too. The test prints
-// which orders hold without it.
+// executors enqueue work that changes nothing, before they record an event and after they make the
+// stream wait. With this work, events also keep the order of the other streams. The test prints
+// which orders hold without this work.
 class promise {
  public:
   promise() : on_(0) {
@@ -538,12 +543,12 @@ TEST(copy, work_makes_default_and_blocking_streams_wait_for_each_other) {
       bool recorded = true;
       bool waited = true;
       for (int turn = 0; turn < 5; ++turn) {
-        one.clear();  // is an event on `last` recorded after the work of `first`?
+        one.clear();  // tests whether an event on `last` is recorded after the work of `first`
         one.write_late(first);
         if (work) one.work(last);
         one.behind(one.apart, last);
         recorded = one.sees(one.apart) && recorded;
-        one.clear();  // does `last` also wait for what `first` waits for?
+        one.clear();  // tests whether `last` also waits for that for which `first` waits
         one.write_late(one.apart);
         one.behind(first, one.apart);
         if (work) one.work(first);
@@ -559,7 +564,7 @@ TEST(copy, work_makes_default_and_blocking_streams_wait_for_each_other) {
     }
 }
 
-// The source is written by a stream for which the copy's stream waits without an event.
+// One stream writes the source. The copy's stream waits for that stream without an event.
 TEST(copy, work_of_blocking_streams_is_over_before_a_copy_of_the_default_stream) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
@@ -605,7 +610,8 @@ TEST(copy, memory_that_comes_again_at_the_same_address_is_copied) {
 TEST(copy, captured_copies_run_in_the_callers_graph_again_and_again) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
-  constexpr std::uint64_t bytes = 96 * mebi + 5;  // a smaller message between GPUs is a single copy
+  // With fewer bytes, a message between GPUs would be a single copy.
+  constexpr std::uint64_t bytes = 96 * mebi + 5;
   for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed})
     for (const auto& way : directions()) {
       copier by = copier_of(copy_executor::automatic);
@@ -623,7 +629,8 @@ TEST(copy, captured_copies_run_in_the_callers_graph_again_and_again) {
       for (std::uint64_t launch = 1; launch <= 3; ++launch) {
         one.set_seed(launch * 1000);
         INTERLACE_CUDA_CHECK(cudaGraphLaunch(executable, one.stream()));
-        one.enqueue(by, bytes / 2, 0, 0, 3, 0);  // not captured; runs beside the graph
+        // This copy is not captured and runs at the same time as the graph.
+        one.enqueue(by, bytes / 2, 0, 0, 3, 0);
         EXPECT_EQ(one.wrong(), 0U) << text(way, bytes, copy_executor::automatic);
       }
       INTERLACE_CUDA_CHECK(cudaGraphExecDestroy(executable));
@@ -659,7 +666,7 @@ TEST(copy, what_cannot_go_over_several_paths_is_one_plain_copy) {
   INTERLACE_CUDA_CHECK(cudaFree(managed));
 }
 
-// Memory of a pool, which peers may or may not use.
+// Memory of a pool, to which peers may or may not have access.
 TEST(copy, memory_of_pools_arrives_whoever_may_reach_it) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   constexpr std::uint64_t bytes = 64 * mebi;
@@ -688,8 +695,8 @@ TEST(copy, memory_of_pools_arrives_whoever_may_reach_it) {
     by.copy_async(back.data, data, bytes, stream);
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));
     EXPECT_TRUE(std::equal(back.data, back.data + bytes, pinned.data));
-    // The sending GPU makes the copies. It can write into the memory of a relay, but no relay can
-    // write into its memory.
+    // The sending GPU makes the copies. It can write to the memory of a relay, but no relay can
+    // access its memory.
     EXPECT_EQ(over_paths(by.statistics()), shared ? 2U : 1U);
     INTERLACE_CUDA_CHECK(cudaFreeAsync(data, stream));
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));

@@ -1,5 +1,6 @@
-// Litmus tests of the ring with credits: a million messages between a kernel and the host, and
-// between blocks of a kernel, each of several plain words. Rings of two slots wrap all the time.
+// Litmus tests of the ring with credits. A million messages go between a kernel and the host, and
+// between blocks of a kernel. Each message has several plain words. Rings of two slots wrap all the
+// time.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -18,9 +19,9 @@ namespace {
 
 using kernel::credit_ring;
 
-constexpr std::uint32_t words = 32;  // words of a message, one for each lane
+constexpr std::uint32_t words = 32;  // number of words of a message, one for each lane
 constexpr std::uint32_t rings = 16;
-constexpr std::uint64_t messages = 1'000'000 / rings;  // messages of each ring
+constexpr std::uint64_t messages = 1'000'000 / rings;  // number of messages of each ring
 constexpr std::uint64_t deadline_ns = 20'000'000'000;
 
 __host__ __device__ std::uint64_t word_of(std::uint64_t ring, std::uint64_t ticket,
@@ -44,7 +45,7 @@ struct failures {
   unsigned long long wrong;
 };
 
-// By one warp.
+// Sends the messages. One warp runs this function.
 __device__ void produce(const credit_ring& ring, std::uint64_t number, std::uint64_t* data,
                         std::uint64_t share, failures* failed) {
   const std::uint32_t lane = threadIdx.x % 32;
@@ -109,7 +110,7 @@ __global__ void both_ends(const credit_ring* all, std::uint64_t* data, std::uint
 
 class made_rings {
  public:
-  // Words and data in `place`, tickets on the GPU.
+  // Makes rings. Their words and data are in `place`, and their tickets are on the GPU.
   made_rings(std::uint64_t* place, std::uint64_t slots) {
     auto* const tickets = static_cast<std::uint64_t*>(memory_.take(0, rings * 8));
     INTERLACE_CUDA_CHECK(cudaMemset(tickets, 0, rings * 8));

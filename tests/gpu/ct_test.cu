@@ -1,4 +1,5 @@
-// Tomographic reconstruction on GPUs gives the reference node's results, by every mechanism.
+// Tomographic reconstruction on GPUs gives the same results as the reference node, by every
+// mechanism.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -27,10 +28,10 @@ float unit(std::uint64_t seed, std::uint64_t place) {
   return static_cast<float>(gpu_test::random_at(seed, place) >> 40U) / 16777216.0F;
 }
 
-// Sizes that are and are not multiples of a tile, angles of fewer and of more rays than a block,
-// and subsets of few and of many angles. In the first images of 301, lanes have one pixel because
-// there are few pixels; on one GPU with 132 multiprocessors, lanes have two and four pixels in the
-// last images.
+// Some sizes are multiples of a tile, and others are not. Some angles have fewer rays than a block,
+// and others have more. Some subsets have few angles, and others have many. In the first images of
+// size 301, lanes have one pixel because there are few pixels. On one GPU with 132 multiprocessors,
+// lanes have two and four pixels in the last images.
 TEST_P(ct_test, equals_the_reference_node) {
   const std::uint32_t devices = GetParam();
   struct scan {
@@ -46,7 +47,7 @@ TEST_P(ct_test, equals_the_reference_node) {
       measured[i] = static_cast<float>(size) * unit(1, i) / 2;
       weights[i] = unit(2, i);
     }
-    // The curvature is larger than any sum of lengths, weights and rays, so that nothing grows.
+    // The curvature is larger than any sum of lengths, weights and rays, so that no value grows.
     const std::vector<float> curvature(std::size_t{size} * size,
                                        3.0F * static_cast<float>(angles * size));
     const workload::ct_problem problem{{size, angles, detectors, subsets, 20.0F, measured.data(),
@@ -55,7 +56,7 @@ TEST_P(ct_test, equals_the_reference_node) {
     asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
     asked.iterations = 2;
     asked.chunk_bytes = 16384;
-    // One device computes the reference, which serves all numbers of devices.
+    // The reference is computed with one device. It serves all numbers of devices.
     static std::map<std::array<std::uint32_t, 3>, std::vector<float>> references;
     std::vector<float>& expected = references[{size, angles, subsets}];
     if (expected.empty()) {
@@ -93,7 +94,7 @@ TEST_P(ct_test, equals_the_reference_node) {
       for (std::size_t j = 0; j < first.size(); ++j) {
         const double error =
             std::abs(static_cast<double>(first[j]) - static_cast<double>(expected[j]));
-        worst = error <= worst ? worst : error;  // written so that NaN is kept
+        worst = error <= worst ? worst : error;  // written so that a NaN is kept
       }
       EXPECT_LE(worst, 1e-5 * largest) << "size " << size;
     }

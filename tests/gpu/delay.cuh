@@ -1,4 +1,4 @@
-// Delays in tests reveal a missing wait.
+// Delays in tests, which reveal a missing wait.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ __device__ inline void wait_ns(std::uint64_t nanoseconds) {
   } while (now - begin < nanoseconds);
 }
 
-// Holds up its stream.
+// Delays the work that follows in its stream.
 struct delay {
   static constexpr std::uint32_t threads = 32;
   std::uint64_t nanoseconds;

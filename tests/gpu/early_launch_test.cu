@@ -1,5 +1,5 @@
-// Kernels are launched before their predecessors have ended. In chains of short kernels, each reads
-// what other blocks of its predecessor wrote, and one block is slow.
+// Kernels are launched before their predecessors have ended. The tests have chains of short
+// kernels. Each kernel reads what other blocks of its predecessor wrote, and one block is slow.
 #include "cuda/early_launch.hpp"
 
 #include <string>
@@ -20,7 +20,7 @@ using gpu_test::wait_ns;
 constexpr std::uint64_t elements = 40 * 256 + 17;
 constexpr std::uint64_t steps = 120;
 
-// Sets to[i] = from[i + shift] + 1, with one late block.
+// Sets to[i] = from[i + shift] + 1. One block is late.
 struct turned {
   static constexpr std::uint32_t threads = 256;
   local<const std::uint32_t> from;
@@ -40,7 +40,7 @@ struct turned {
   }
 };
 
-// Sets elements from the values of another device in the same place, plus one in each step.
+// Sets elements to the values of another device in the same place, plus one in each step.
 struct filled {
   static constexpr std::uint32_t threads = 256;
   replicated<std::uint32_t> data;
@@ -66,15 +66,16 @@ struct filled {
 
 __global__ void any_kernel() {}
 
-// The kernels of a program are compiled for the same architectures. Code for less than compute
-// capability 9.0, also the PTX of such a build on a newer GPU, is not launched early.
+// Whether this program's kernels are launched early on these devices. Code for a compute capability
+// below 9.0 is not launched early. This is also true for the PTX of such a build on a newer GPU.
 bool launches_early(std::uint32_t devices) {
   cudaFuncAttributes loaded{};
   if (cudaFuncGetAttributes(&loaded, any_kernel) != cudaSuccess) return false;
   return cuda::awaits_prerequisites(loaded) && gpu_test::gpus_here() >= devices;
 }
 
-// The numbers of devices and elements: some give blocks that all run at once, others many more.
+// The parameters are numbers of devices and elements. With some, all blocks run at once. With
+// others, there are many more blocks.
 class early_launch_test : public testing::TestWithParam<std::tuple<std::uint32_t, std::uint64_t>> {
  protected:
   void SetUp() override { INTERLACE_NEED_GPUS(std::get<0>(GetParam())); }
@@ -127,7 +128,7 @@ TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
         },
         o);
     EXPECT_TRUE(node.remarks().empty()) << node.remarks().front();
-    // All kernels and exchanges, except the first of each device.
+    // All kernels and exchanges are early, except the first of each device.
     const std::uint64_t early = node.devices() * (steps + steps / 5 - 1);
     EXPECT_EQ(node.early_launches(), graph && launches_early(node.devices()) ? early : 0);
     for (std::uint32_t d = 0; d < node.devices(); ++d) {
@@ -140,18 +141,19 @@ TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
   }
 }
 
-// Launches that do not come right after a kernel of the node are not early. `filled` reads what a
-// peer wrote before the exchange, and may start early after the exchange. A kernel in between
-// alternates with `filled`.
+// A launch that does not come directly after a kernel of the node is not early. `filled` reads what
+// a peer wrote before the exchange. `filled` may start early after the exchange. A kernel in
+// between alternates with `filled`.
 TEST(early_launch, does_not_follow_copies_or_tracked_chunks) {
   INTERLACE_NEED_GPUS(2);
   using kernel::mechanism;
-  constexpr std::uint64_t between = steps / 2;  // the number of kernels in between, for each device
+  constexpr std::uint64_t between = steps / 2;  // number of kernels in between, for each device
   const std::vector<std::pair<mechanism, std::uint64_t>> early_of{
-      {mechanism::inline_stores, 2 * steps + between - 1},  // exchanges, too
-      {mechanism::bulk_copy, steps + between - 1},          // all kernels except the first
-      {mechanism::split, 2 * steps + between - 1},  // all kernels except the first, for two ranges
-      {mechanism::polling, between}};               // only kernels that announce nothing
+      {mechanism::inline_stores, 2 * steps + between - 1},  // exchanges are early, too
+      {mechanism::bulk_copy, steps + between - 1},  // all kernels except the first are early
+      {mechanism::split, 2 * steps + between - 1},  // all kernels except the first are early, for
+                                                    // two ranges
+      {mechanism::polling, between}};               // only kernels that announce nothing are early
   for (const auto& [how, early] : early_of) {
     cuda::node node(options_for(2));
     kernel::region_options o;
@@ -185,8 +187,8 @@ TEST(early_launch, does_not_follow_copies_or_tracked_chunks) {
   }
 }
 
-// Blocks that wait for one device's exchange must not keep out another device's blocks on the same
-// GPU.
+// Blocks that wait for the exchange of one device must not keep another device's blocks off the
+// same GPU.
 TEST(early_launch, does_not_happen_if_a_gpu_has_several_devices_or_nodes) {
   INTERLACE_NEED_GPUS(1);
   EXPECT_EQ(cuda::early_devices({0}), 1U);

@@ -1,4 +1,4 @@
-// Exchanges between GPUs, by every mechanism and subscription. Each epoch has new random data on
+// Exchanges between GPUs, with every mechanism and subscription. Each epoch has new random data on
 // poisoned buffers. Devices are delayed at random, which reveals a missing wait.
 #include <algorithm>
 #include <cmath>
@@ -27,13 +27,13 @@ INTERLACE_HOST_DEVICE std::uint32_t value_of(std::uint64_t seed, std::uint64_t e
   return static_cast<std::uint32_t>(random_at(seed + epoch, element));
 }
 
-// Compares the front with the previous epoch, in all elements that this device owns or subscribes
-// to. Writes this epoch's values to its own part.
+// Compares the front with the values of the previous epoch, in all elements that this device owns
+// or to which it subscribes. Writes the values of this epoch to its own part.
 struct step {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;
   local<std::uint32_t> mismatches;
-  local<const std::uint8_t> visible;  // elements that this device must see
+  local<const std::uint8_t> visible;  // the elements that this device must see
   std::uint64_t begin;
   std::uint64_t end;
   std::uint64_t seed;
@@ -86,7 +86,7 @@ struct harness {
           std::uint64_t random_seed)
       : node(options_for(devices)), elements(n), seed(random_seed) {
     for (std::uint32_t d = 0; d <= devices; ++d) {
-      // Parts are uneven and begin at no multiple of a power of two.
+      // Parts are uneven, and do not begin at multiples of powers of two.
       options.boundaries.push_back(d == 0 ? 0 : d == devices ? n : n * d / devices + d * 7 - 3);
     }
     options.mechanism = how;
@@ -102,7 +102,7 @@ struct harness {
         if (d > 0) options.subscribers[d].push_back({begin, begin + halo, 1U << (d - 1)});
         if (d + 1 < devices) options.subscribers[d].push_back({end - halo, end, 1U << (d + 1)});
       } else if (who == subscription::one_owner && d != 0) {
-        options.subscribers[d].push_back({begin, end, 1U});  // everything goes to device 0
+        options.subscribers[d].push_back({begin, end, 1U});  // device 0 receives everything
       }
     }
     data = node.create_region<std::uint32_t>(options);
@@ -138,7 +138,7 @@ struct harness {
       }
       node.launch(d, step{node.view(data, d), mismatches[d], visible[d], begin, end, seed, epoch},
                   {blocks, lanes, 0}, data, kernel::block_mapping::contiguous(begin, lanes, end));
-      // There is also a delay after the kernel, so that the exchange of an early device waits
+      // There is another delay after the kernel, so that the exchange of an early device waits
       // longest.
       if (delays && random_at(seed ^ 0x1234, epoch * 16 + d) % 4 == 0) {
         node.launch(d, delay{random_at(seed ^ 1, epoch * 16 + d) % 100'000},
@@ -203,7 +203,7 @@ class runs_test : public testing::TestWithParam<std::uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(all, runs_test, testing::Values(1U, 2U, 4U),
                          testing::PrintToStringParamName());
 
-// Without a call of `run`, all work is enqueued at once, and the download waits for it.
+// Outside of `run`, all work is enqueued at once, and the download waits for it.
 TEST_P(runs_test, works_outside_of_run) {
   INTERLACE_NEED_GPUS(GetParam());
   harness h(GetParam(), mechanism::split, subscription::everybody, 100'000, 3);
@@ -255,7 +255,8 @@ TEST_P(runs_test, details_add_up) {
   }
   EXPECT_GE(epochs_s, result.copy_s);
   EXPECT_LE(epochs_s, result.time_s * 1.01);
-  // In two epochs, each device has a kernel, a copy to each peer and an exchange.
+  // There are two epochs. In each epoch, a device has a kernel, a copy to each peer and an
+  // exchange.
   EXPECT_EQ(result.timeline.size(), GetParam() * 2U * (1U + (GetParam() - 1) + 1U));
   for (const auto& e : result.timeline) {
     EXPECT_LE(e.start_s, e.end_s) << e.name;
@@ -284,12 +285,13 @@ INTERLACE_HOST_DEVICE std::uint32_t small_integer(std::uint64_t seed, std::uint6
   return static_cast<std::uint32_t>(random_at(seed, place) % 1000);
 }
 
-// Each lane contributes to an element. Integers make the sum exact in any order and type.
+// Each lane contributes to one element. The contributions are integers, so the sum is exact in any
+// order and type.
 template <class T, combine Op>
 struct contribute {
   static constexpr std::uint32_t threads = lanes;
   reduced<T, Op> target;
-  local<T> seen;  // the values that the front had before
+  local<T> seen;  // values that the front had before
   std::uint64_t seed;
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -372,8 +374,8 @@ TEST_P(runs_test, large_reductions) {
   reductions<std::uint32_t, combine::add>(n, 500'000, 1, true);
 }
 
-// These sums depend on the order of the additions. Whatever the order is, all devices must have the
-// same bits.
+// These sums depend on the order of the additions. In any order, all devices must get the same
+// bits.
 struct contribute_fractions {
   static constexpr std::uint32_t threads = lanes;
   reduced<float> target;
@@ -404,7 +406,7 @@ TEST_P(runs_test, fronts_of_a_float_reduction_have_the_same_bits) {
   }
 }
 
-// One exchange has two regions and a small and a large reduction.
+// One exchange has two regions, a small reduction and a large reduction.
 TEST_P(runs_test, one_exchange_of_several) {
   INTERLACE_NEED_GPUS(GetParam());
   harness h(GetParam(), mechanism::bulk_copy, subscription::everybody, 30'000, 12);
@@ -477,7 +479,7 @@ TEST(failure_test, a_device_that_does_not_come_is_named) {
     EXPECT_NE(message.find("GPU 0 waited 0.2 s at exchange 1 (reduction 0) for GPU 1"),
               std::string::npos)
         << message;
-    // The node then stays unusable, and says why in one sentence.
+    // The node stays unusable after the failure, and says why in one sentence.
     EXPECT_THROW(node.run([] {}), device_error);
     EXPECT_THROW((void)node.front(total, 0), device_error);
   }
@@ -505,9 +507,10 @@ TEST(failure_test, wrong_use_is_refused) {
   EXPECT_THROW(node.run([&] { (void)node.download(array); }), model_error);
   EXPECT_THROW(node.run([&] { throw usage_error("from within"); }), usage_error);
   EXPECT_THROW((void)node.allocate<float>(0, std::uint64_t{1} << 50U), device_error);
-  // None of these errors broke the node.
+  // None of these errors has made the node unusable.
   node.run([&] { node.launch(0, delay{1}, {1, 32, 0}); });
-  for (const float x : node.download(array)) EXPECT_TRUE(std::isnan(x));  // poisoned
+  // The memory is still poisoned.
+  for (const float x : node.download(array)) EXPECT_TRUE(std::isnan(x));
 }
 
 // Writes the successor of the front's value to the back.
@@ -537,7 +540,8 @@ TEST(failure_test, a_run_that_is_not_launched_leaves_regions_as_they_were) {
   EXPECT_EQ(node.front(data, 0)[0], 6U);
   const auto refused = [&] {
     epoch();
-    node.launch(0, delay{1}, {1, delay::threads, 1 << 20});  // more shared memory than any GPU has
+    // Asks for more shared memory than any GPU has.
+    node.launch(0, delay{1}, {1, delay::threads, 1 << 20});
   };
   EXPECT_THROW(node.run(refused), device_error);
   EXPECT_EQ(node.front(data, 0)[0], 6U);

@@ -1,5 +1,5 @@
-// Diffusion, seismic waves and turbulence on GPUs give the reference node's results, by every
-// mechanism. The code is the Python module's, compiled once for both.
+// Diffusion, seismic waves and turbulence on GPUs give the same results as the reference node, by
+// every mechanism. The test uses the code of the Python module, which is compiled once for both.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -32,8 +32,8 @@ std::vector<float> random_values(std::size_t n, std::uint64_t seed) {
   return values;
 }
 
-// Runs the problem, whose planes have `plane` values, on GPUs and on the host. Devices hold their
-// part, and `halo` values next to it.
+// Runs the problem on GPUs and on the host. A plane has `plane` values. A device holds its own
+// part, and `halo` values on each side of the part.
 template <class Problem>
 void compare(const Problem& problem, std::uint32_t devices, std::uint64_t planes,
              std::uint64_t halo, std::uint32_t iterations) {
@@ -62,9 +62,9 @@ void compare(const Problem& problem, std::uint32_t devices, std::uint64_t planes
         const auto right = static_cast<double>(expected.values[d][i]);
         const double error = std::abs(static_cast<double>(found.values[d][i]) - right);
         largest = std::max(largest, std::abs(right));
-        worst = error <= worst ? worst : error;  // written so that NaN is kept
+        worst = error <= worst ? worst : error;  // written so that a NaN is kept
       }
-      // Some of the turbulence's coefficients are all 0.
+      // Some coefficients of the turbulence are all 0, so the scale has a lower bound.
       EXPECT_LE(worst, 1e-5 * std::max(largest, 0.1)) << "GPU " << d;
     }
   }
@@ -95,7 +95,7 @@ TEST_P(grids_test, eqwp_equals_the_reference_node) {
 TEST_P(grids_test, hit_equals_the_reference_node) {
   for (const std::uint32_t n : {16U, 30U}) {
     workload::hit_problem problem{{n, nullptr, 0.05F, 0.002F}};
-    // The sum of a few waves with kx neither 0 nor n / 2 is real, whatever its coefficients.
+    // A sum of a few waves whose kx is neither 0 nor n / 2 is real for all coefficients.
     std::vector<float> velocity(problem.elements(), 0.0F);
     const std::uint64_t half = n / 2 + 1;
     const auto random = random_values(6 * 27, 3);

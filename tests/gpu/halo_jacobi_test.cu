@@ -1,5 +1,5 @@
-// Jacobi on a ring on GPUs gives the results of plain loops, bit for bit, by every mechanism.
-// multi-path does so by every executor, on poisoned rows, with late devices.
+// Jacobi on a ring on GPUs gives the same results as plain loops, bit for bit, by every mechanism.
+// multi-path also does so with every executor, on poisoned rows, with late devices.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -59,7 +59,7 @@ std::vector<std::uint64_t> even_cut(const halo_jacobi_grid& grid, std::uint32_t 
   return cut;
 }
 
-// Compares a device's own rows and the two rows beside them.
+// Compares a device's own rows, and the two rows next to them.
 void expect_right(const std::vector<float>& found, const std::vector<float>& expected,
                   const halo_jacobi_grid& grid, const std::vector<std::uint64_t>& cut,
                   std::uint32_t d) {
@@ -67,7 +67,7 @@ void expect_right(const std::vector<float>& found, const std::vector<float>& exp
   const std::uint64_t held = std::min(cut[d + 1] - cut[d] + 2 * grid.columns, grid.points());
   std::uint64_t i = (cut[d] + grid.points() - grid.columns) % grid.points();
   for (std::uint64_t k = 0; k < held; ++k) {
-    if (!(found[i] == expected[i])) {  // written so that NaN is found; the macro is slow
+    if (!(found[i] == expected[i])) {  // written so that a NaN is found; the macro would be slow
       ASSERT_EQ(found[i], expected[i]) << "point " << i << " on device " << d;
     }
     if (++i == grid.points()) i = 0;
@@ -83,7 +83,7 @@ bool nccl_is_here() {
   }
 }
 
-// Some messages have an odd number of elements and are below the copy engine's threshold, others
+// Some messages have an odd number of elements and are below the copy engine's threshold. Others
 // are far above it.
 TEST_P(halo_jacobi_test, equals_plain_loops) {
   std::vector<mechanism> all{mechanism::bulk_copy,  mechanism::multi_path,
@@ -139,7 +139,8 @@ TEST_P(halo_jacobi_test, multi_path_by_every_executor_with_late_devices) {
   kernel::region_options options;
   options.boundaries = cut;
   options.mechanism = mechanism::multi_path;
-  constexpr std::uint32_t iterations = 5;  // an odd number leaves the buffers swapped
+  // After an odd number of iterations, the buffers are swapped.
+  constexpr std::uint32_t iterations = 5;
   const std::vector<float> expected = after(grid, iterations);
   for (const way& by : {way{copy_executor::direct, 1, 0}, way{copy_executor::streams, 4096, 0},
                         way{copy_executor::streams, 4096, 4}, way{copy_executor::graphs, 4096, 0},

@@ -1,4 +1,5 @@
-// Library calls run between kernels on GPUs: CUB's sort and scan, in graphs and on plain streams.
+// Library calls run between kernels on GPUs. They are CUB's sort and scan, in graphs and on plain
+// streams.
 #include <algorithm>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
@@ -14,7 +15,7 @@ namespace {
 
 using gpu_test::options_for;
 
-// The scratch memory is allocated before the call, since a call must not allocate.
+// Allocates the scratch memory before the call, because a call must not allocate.
 probe::sorted_sums put_sorted_sums(cuda::node& node, std::uint32_t device, std::uint64_t n) {
   probe::sorted_sums s = probe::make_sorted_sums(node, device, n);
   const auto count = static_cast<std::uint32_t>(n);
@@ -49,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(all, library_call_test, testing::Values(1U, 2U, 4U),
 
 TEST_P(library_call_test, stands_in_the_stream) {
   constexpr std::uint32_t rounds = 5;
-  // For these sizes, the library chooses different kinds of kernels.
+  // The library chooses different kinds of kernels for these two sizes.
   for (const std::uint64_t n : {std::uint64_t{1000}, std::uint64_t{3'000'001}}) {
     const auto expected = probe::sorted_sums_reference(n, rounds);
     for (const char* way : {"graph", "streams", "detail", "no run"}) {
@@ -100,7 +101,7 @@ TEST_P(library_call_test, run_rethrows_its_exceptions) {
     o.graph = graph;
     EXPECT_THROW(node.run([&] { node.call(0, c); }, o), device_error);
   }
-  // The node still works.
+  // The node still works after the errors.
   const auto s = put_sorted_sums(node, 0, 1000);
   node.run([&] { probe::enqueue_sorted_sums(node, 0, s, 1); });
   EXPECT_EQ(node.download(s.out), probe::sorted_sums_reference(1000, 1));

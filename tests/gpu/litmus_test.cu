@@ -1,5 +1,5 @@
 // Messages pass between blocks through counters, agents and exchanges, a million times with random
-// delays. The kernel that reads a value finds out if it arrives late or torn.
+// delays. The kernel that reads a value detects a value that is late or torn.
 #include <vector>
 
 #include "gpu.hpp"

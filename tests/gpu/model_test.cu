@@ -28,7 +28,7 @@ class model_test : public testing::Test {
 // ----------------------------------------------------------
 
 struct note_indices {
-  // [global_count]: the indices of block, lane and grid that this place saw.
+  // With shape [global_count]: the indices of block, lane and grid that each lane saw.
   replicated<std::uint64_t> at;
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -55,7 +55,7 @@ TEST_F(model_test, indices) {
       cuda::node node(options_for(devices));
       kernel::region_options o;
       o.boundaries = {0, blocks * threads};
-      if (devices == 2) o.boundaries.push_back(blocks * threads);  // device 1 owns nothing
+      if (devices == 2) o.boundaries.push_back(blocks * threads);  // device 1 owns no elements
       o.mechanism = how;
       o.split_ranges = 3;
       auto at = node.create_region<std::uint64_t>(o);
@@ -183,7 +183,7 @@ struct rotate_values {
   std::uint32_t rounds;
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
-    auto bytes = shared<std::uint8_t>(block, 5);  // the next array is aligned nevertheless
+    auto bytes = shared<std::uint8_t>(block, 5);  // the next array must still be aligned
     auto staged = shared<std::uint32_t>(block, block.threads());
     auto doubles = shared<double>(block, 2);
     auto own = lane_state<std::uint32_t>(block);
@@ -310,7 +310,7 @@ void check_warps() {
   std::vector<T> values(n);
   for (std::size_t i = 0; i < n; ++i) {
     if constexpr (std::is_floating_point_v<T>) {
-      // Values have different magnitudes, so that the order of additions matters.
+      // Values have different magnitudes, so that the order of additions changes the sum.
       values[i] = static_cast<T>(std::ldexp(1.0 + static_cast<double>(random_at(3, i) % 1000) / 999,
                                             static_cast<int>(random_at(4, i) % 40) - 20));
       if (random_at(5, i) % 2 == 0) values[i] = -values[i];
@@ -327,7 +327,7 @@ void check_warps() {
   for (int k = 0; k < 4; ++k) seen.push_back(node.download(out[static_cast<std::size_t>(k)]));
   const auto seen_ballots = node.download(ballots);
   for (std::size_t w = 0; w < n; w += 32) {
-    // The sum by the tree that other nodes use.
+    // Computes the sum by the tree that the other nodes use.
     std::vector<T> sum(values.begin() + static_cast<std::ptrdiff_t>(w),
                        values.begin() + static_cast<std::ptrdiff_t>(w) + 32);
     std::vector<T> least = sum;
@@ -342,7 +342,7 @@ void check_warps() {
       if ((w + k) % threads % 3 == 1) which |= std::uint64_t{1} << k;
     }
     for (std::size_t k = 0; k < 32; ++k) {
-      ASSERT_EQ(seen[0][w + k], sum[0]) << "sum of lane " << w + k;  // equal to the bit
+      ASSERT_EQ(seen[0][w + k], sum[0]) << "sum of lane " << w + k;  // equal bit for bit
       ASSERT_EQ(seen[1][w + k], least[0]) << "minimum of lane " << w + k;
       ASSERT_EQ(seen[2][w + k], values[w + (k ^ 5)]);
       ASSERT_EQ(seen[3][w + k], values[w + 3]);
@@ -367,7 +367,7 @@ template <class T>
 struct atomics {
   local<T> sum, least;
   local<T> block_sums, block_least;
-  local<std::uint32_t> order;  // each old value of a counter occurs once in it
+  local<std::uint32_t> order;  // each old value of a counter must occur once in this array
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     auto both = shared<T>(block, 2);
@@ -436,9 +436,9 @@ TEST_F(model_test, atomics) {
   check_atomics<std::uint64_t>();
 }
 
-// Blocks form groups of n. Each block of a group stores numbers at its own time, and the last block
+// Blocks form groups of n. Each block of a group stores numbers, at different times. The last block
 // to arrive adds up the numbers of the whole group. Every block has read the first block's numbers
-// before, perhaps while they changed, so the second read must not come from a cache.
+// before, perhaps while they changed. The second read must therefore not come from a cache.
 struct add_up_behind {
   static constexpr std::uint32_t threads = 128;
   local<std::uint32_t> numbers;  // [blocks][threads]
@@ -462,7 +462,7 @@ struct add_up_behind {
       std::uint32_t sum = 0;
       for (auto k : lane.range(0U, n))
         sum += lane.load(numbers, first + k * threads + lane.index());
-      // The first value that was read must not change the sum, but the compiler must not drop its
+      // The value that was read first must not change the sum, but the compiler must not drop its
       // load either.
       if (before[lane] == 0xfffffffeU) sum = 0;
       lane.store(sums, index / n * threads + lane.index(), sum);
@@ -516,7 +516,7 @@ void check_minima() {
       expected.push_back(std::min(a, b));
     }
     slots.push_back(a);
-    values.push_back(nan);  // never smaller
+    values.push_back(nan);  // a NaN is never smaller
     expected.push_back(a);
   }
   cuda::node node(options_for(1));

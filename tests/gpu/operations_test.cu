@@ -7,8 +7,8 @@
 namespace interlace::operations_tests {
 namespace {
 
-// Runs the same blocks as simulated machines do, because they do not depend on how many blocks fit
-// at a time.
+// A node that makes the same blocks as simulated machines. These blocks do not depend on how many
+// blocks fit at a time.
 struct plain_node : cuda::node {
   using cuda::node::node;
   std::uint64_t threads_at_once(std::uint32_t device) const = delete;

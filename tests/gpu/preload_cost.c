@@ -1,4 +1,4 @@
-// Prints the best time of a small copy's call on the host, in ns, as JSON.
+// Prints, as JSON, the best time in ns that the call for a small copy takes on the host.
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

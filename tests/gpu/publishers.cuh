@@ -17,7 +17,8 @@ INTERLACE_HOST_DEVICE std::uint32_t value_of(std::uint64_t epoch, std::uint64_t 
 
 enum class fault { none, skips, repeats, stalls };
 
-// Few blocks live long. Each writes and publishes tile after tile of its device's part.
+// A few long-lived blocks. Each block writes and publishes one tile after another of its device's
+// part.
 struct publisher {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;
@@ -45,7 +46,7 @@ struct publisher {
   }
 };
 
-// Each block writes a column of a matrix, so all blocks write to every chunk.
+// Each block writes a column of a matrix. All blocks therefore write to every chunk.
 struct column_writer {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint64_t> data;
@@ -65,8 +66,8 @@ struct column_writer {
 };
 
 // A litmus test of message passing. Every element of the front must have the value that the last
-// epoch stored, on whichever device. The kernel then increments all elements of its own part, tile
-// after tile at random times, and publishes each tile.
+// epoch stored, no matter which device stored it. The kernel then increments all elements of its
+// own part, one tile after another at random times, and publishes each tile.
 struct relay {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;

@@ -1,4 +1,5 @@
-// Programs use regions with kernels of their own: plain __global__ functions and streams.
+// Programs use regions with kernels of their own, that is, with plain __global__ functions and
+// streams.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -41,9 +42,9 @@ __device__ void wait_ns(std::uint64_t nanoseconds) {
 
 enum class fault { none, skips, repeats, stalls, all_stall, all_begin_late, unwritten, outside };
 
-// Each block writes and publishes tile after tile of its device's part. The epoch is read from
-// memory, so that a second launch of a graph can write different values; `repetition` picks the
-// epoch.
+// Each block writes and publishes one tile after another of its device's part. The kernel reads the
+// epoch from memory, so that a second launch of a graph can write different values. `repetition`
+// selects the epoch.
 __global__ void publish_tiles(region_writer<std::uint32_t> w, std::uint64_t begin,
                               std::uint64_t end, const std::uint64_t* first_epoch,
                               std::uint64_t offset, fault wrong) {
@@ -87,7 +88,7 @@ constexpr const char* in_bulk = "polling in bulk";
 struct program {
   group devices;
   region_spec spec;
-  cuda::device_memory memory;  // declared before the region that may use it
+  cuda::device_memory memory;  // declared before the region, which may use it
   std::vector<cudaStream_t> streams;
   std::vector<std::uint64_t*> first_epoch;
   std::unique_ptr<region> data;
@@ -116,7 +117,7 @@ struct program {
       first_epoch.push_back(
           static_cast<std::uint64_t*>(memory.take(devices.ordinal(d), sizeof(std::uint64_t))));
       set_epoch(d, 0);
-      cudaFuncAttributes loaded{};  // loaded before anything waits
+      cudaFuncAttributes loaded{};  // loads the kernel before anything waits
       INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, publish_tiles));
       INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, announce_at_the_end));
       INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, sum_front));
@@ -210,7 +211,7 @@ INSTANTIATE_TEST_SUITE_P(all, region_api,
                          testing::Values("bulk-copy", "inline", "polling", in_bulk, "copy-engine"),
                          way_name);
 
-// Tests of regions whose agents wait for announcements of kernels.
+// Tests of regions whose agents wait for the announcements of kernels.
 class announced_region_api : public region_api {};
 INSTANTIATE_TEST_SUITE_P(all, announced_region_api,
                          testing::Values("polling", in_bulk, "copy-engine"), way_name);
@@ -279,7 +280,7 @@ TEST_P(region_api, a_graph_of_two_epochs_is_launched_three_times) {
     }
     p.expect_epoch(11 + 2 * repetition);
   }
-  // This epoch comes out of turn: another one is in between.
+  // This epoch is out of turn, because another epoch came in between.
   for (std::uint32_t d = 0; d < n; ++d) p.set_epoch(d, 0);
   p.enqueue_all(30);
   p.expect_epoch(30);
@@ -377,7 +378,7 @@ TEST_P(region_api, the_debug_mode_names_block_chunk_and_element) {
     EXPECT_NE(message.find("GPU 0: block 1 published element "), std::string::npos) << message;
     EXPECT_NE(message.find("which block 1 had published"), std::string::npos) << message;
   }
-  // These have no chunks that wait for publications.
+  // These mechanisms have no chunks that wait for publications.
   if (how == "bulk-copy" || how == "inline") return;
   {
     program p(2, spec);
@@ -408,7 +409,7 @@ TEST(region_deadline, a_kernel_slower_than_the_deadline_is_reported) {
   EXPECT_NE(message.find("GPU 0 waited 0.2 s for chunk"), std::string::npos) << message;
 }
 
-// The kernel ends without an exchange, so only streams wait, for chunks.
+// The kernel ends without an exchange, so only streams wait for chunks.
 TEST(region_deadline, a_stream_that_waits_for_a_chunk_is_reported) {
   INTERLACE_NEED_GPUS(2);
   program p(2, program::make_spec("copy-engine", 20'000, 2048), 0.1);
@@ -420,7 +421,7 @@ TEST(region_deadline, a_stream_that_waits_for_a_chunk_is_reported) {
 
 TEST(region_deadline, a_wait_can_be_asked_for_before_its_deadline) {
   INTERLACE_NEED_GPUS(2);
-  // The kernel stalls three deadlines before each piece that it publishes.
+  // The kernel stalls for three deadlines before each piece that it publishes.
   program p(2, program::make_spec("copy-engine", 20'000, 2048), 0.1);
   EXPECT_EQ(p.devices.waits(), "");
   p.enqueue_all(0);

@@ -1,5 +1,6 @@
-// Kernels written against the model, next to handwritten ones. tests/python/test_sass.py compiles
-// only this file, and compares the machine instructions of each `model_x` with those of `twin_x`.
+// Kernels that use the model, next to handwritten kernels, their twins. tests/python/test_sass.py
+// compiles only this file, and compares the machine instructions of each `model_x` with those of
+// `twin_x`.
 //
 // The twins use the same means as the model: 64-bit indices, the read-only path for constant
 // arrays, a known block size, and dynamic shared memory.
@@ -179,7 +180,7 @@ __device__ __forceinline__ void block_sum_by_hand(const block_sum& k) {
 
 }  // namespace
 
-// The entries have C names, so that the test finds them in the listing.
+// The entry points have C names, so that the test finds them in the listing.
 #define INTERLACE_MODEL_AND_TWIN(name, arguments)                                       \
   extern "C" __global__ void __launch_bounds__(name::threads)                           \
       model_##name(const __grid_constant__ name kernel) {                               \

@@ -1,5 +1,5 @@
-// Scattered updates on a GPU are those that the host makes, for every combination, every record and
-// every distribution.
+// Scattered updates on a GPU give the same results as the same updates on the host, for every
+// combination, record and distribution.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ struct sample {
   std::vector<T> values;
 };
 
-// Small whole numbers, which sums of floating-point numbers keep exactly.
+// Small whole numbers. Sums of floating-point numbers keep them exactly.
 template <class T>
 sample<T> samples(std::uint64_t elements, std::uint64_t count, spread how, std::uint32_t seed) {
   std::mt19937_64 random(seed);
@@ -58,7 +58,7 @@ sample<T> samples(std::uint64_t elements, std::uint64_t count, spread how, std::
 
 constexpr std::uint64_t elements = (std::uint64_t{1} << 22U) - 77;
 
-// Updates that `run` may produce in many passes, because they seem to read no memory.
+// Updates that `run` may produce in many passes, because the producer claims to read no memory.
 template <class Update>
 struct computed {
   static constexpr std::uint32_t bytes = 0;
@@ -73,7 +73,7 @@ template <class T, combine Op>
 void same_as_host(spread how, const update_options& options, std::uint32_t seed,
                   producers by = producers::arrays) {
   using update = indexed_update<T>;
-  // Sums of floating-point numbers stay below 2^24, where they are exact.
+  // Sums of floating-point numbers stay below 2^24, so they are exact.
   const std::uint64_t count = how == spread::one_element ? 100'001 : 1'000'001;
   const sample<T> s = samples<T>(elements, count, how, seed);
   std::vector<T> table(elements, T{9});
@@ -96,7 +96,7 @@ void same_as_host(spread how, const update_options& options, std::uint32_t seed,
     EXPECT_EQ(table, wanted);
     return;
   }
-  // Any of the stored values may stay.
+  // With `store`, any of the stored values may remain.
   std::uint64_t wrong = 0;
   std::vector<std::uint64_t> seen(elements);  // a bit for each value
   for (std::uint64_t i = 0; i < count; ++i)
@@ -114,12 +114,12 @@ void in_every_way() {
   bins.window_bytes = 32 << 10U;
   for (const spread how : {spread::even, spread::skewed, spread::one_element})
     same_as_host<T, Op>(how, bins, 1);
-  same_as_host<T, Op>(spread::even, {}, 2);  // plain atomics
-  bins.window_bytes = 2 << 10U;              // two levels of bins
+  same_as_host<T, Op>(spread::even, {}, 2);  // uses plain atomics
+  bins.window_bytes = 2 << 10U;              // uses two levels of bins
   bins.buffer_bytes = 3 << 20U;
   for (const spread how : {spread::even, spread::skewed}) {
     same_as_host<T, Op>(how, bins, 3);
-    same_as_host<T, Op>(how, bins, 4, producers::function);  // in more passes
+    same_as_host<T, Op>(how, bins, 4, producers::function);  // uses more passes
   }
 }
 

@@ -1,4 +1,5 @@
-// Shortest paths on GPUs give the reference node's results, bit for bit, by every mechanism.
+// Shortest paths on GPUs give the same results as the reference node, bit for bit, by every
+// mechanism.
 #include <cstdint>
 #include <vector>
 
@@ -26,7 +27,8 @@ TEST_P(sssp_test, equals_the_reference_node) {
   std::vector<std::uint32_t> columns;
   std::vector<float> weights;
   for (std::uint32_t v = 0; v < vertices; ++v) {
-    // Some rows are for a lane, some for a warp, some for several blocks, and some are empty.
+    // A lane handles some rows, a warp handles others, and several blocks share others. Some rows
+    // are empty.
     const std::uint32_t edges = v == 777 ? 20'000 : v % 101 == 5 ? 300 : v % 12;
     for (std::uint32_t e = 0; e < edges; ++e) {
       const std::uint64_t r = gpu_test::random_at(7, columns.size());

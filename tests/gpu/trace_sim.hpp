@@ -1,4 +1,5 @@
-// The simulated side of trace_test.cu. Its kernels run on the CPU, so a host compiler compiles it.
+// The simulated side of trace_test.cu. Its kernels run on the CPU, so a host compiler must compile
+// it.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,12 @@ std::vector<simulated_trace> simulated_workloads();
 
 // The contents of a trace file, which is also replayed on a simulated machine.
 struct trace_file {
-  kernel::trace_totals totals;  // all counted as local memory, in lines of 128 bytes
+  kernel::trace_totals totals;  // all accesses count as local memory, in lines of 128 bytes
   std::uint64_t kernels = 0;
   std::uint64_t blocks = 0;
   std::vector<std::uint64_t> bytes_to_home;  // [gpu * GPUs + home]
-  std::uint64_t replayed = 0;                // the number of warps' accesses
-  std::uint64_t remote_payload = 0;          // bytes that were stored to other GPUs
+  std::uint64_t replayed = 0;                // number of accesses of warps in the replay
+  std::uint64_t remote_payload = 0;          // number of bytes stored to other GPUs
 };
 trace_file read_trace(const std::string& path);
 

@@ -1,5 +1,5 @@
-// The traced policy counts the accesses of warps on a real GPU. The counts are compared with the
-// simulated node's records of the same kernels and data.
+// The traced policy counts the accesses of warps on a real GPU. The counts are compared with those
+// that the simulated node records for the same kernels and data.
 #include <unistd.h>
 
 #include <cstdio>

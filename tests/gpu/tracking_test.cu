@@ -1,4 +1,4 @@
-// Tracked chunks: kernels publish while they run, blocks are mapped to chunks in every way, and
+// Tracked chunks. Kernels publish while they run, blocks are mapped to chunks in every way, and
 // wrong or late announcements are reported.
 #include <algorithm>
 #include <string>
@@ -160,7 +160,7 @@ TEST(deadline_test, a_kernel_slower_than_the_deadline_is_reported) {
   }
 }
 
-// More chunks become ready at once than the GPU accepts launches.
+// More chunks become ready at the same time than the GPU accepts launches.
 TEST(device_launch_test, blocks_copy_what_is_not_launched) {
   INTERLACE_NEED_GPUS(2);
   gpu_test::add_launching_publishers();
@@ -181,8 +181,8 @@ TEST(device_launch_test, blocks_copy_what_is_not_launched) {
   }
 }
 
-// Two or three blocks of an agent share a multiprocessor's shared memory. The kernel needs none of
-// it.
+// Two or three blocks of an agent share the shared memory of a multiprocessor. The kernel needs
+// none of it.
 TEST(polling_test, large_agents_that_copy_in_bulk_run_as_a_whole) {
   INTERLACE_NEED_GPUS(2);
   INTERLACE_NEED_COPIES(kernel::agent_copy::bulk);

@@ -132,9 +132,9 @@ __device__ __forceinline__ float warp_sum(float value) {
 }
 
 // The inputs. Unit b has the rows [unit_rows[b], unit_rows[b + 1]) and the edges [unit_edges[b],
-// unit_edges[b + 1]). If unit_slots[b] != 0, the unit is a part of one row. row_sums[unit_slots[b]
-// - 1] then holds the row's sum in its low bits, with 47 bits of fraction, and the number of added
-// parts in its high bits.
+// unit_edges[b + 1]). If unit_slots[b] is not 0, the unit is a part of one row. The word
+// row_sums[unit_slots[b] - 1] then holds the row's sum in its low bits, with 47 bits of fraction,
+// and the number of added parts in its high bits.
 struct rank_input {
   const std::uint32_t* __restrict__ offsets;
   const std::uint32_t* __restrict__ columns;
@@ -148,8 +148,8 @@ struct rank_input {
   double vertices;
 };
 
-// `partials` has `copies` pairs: the dangling rank and, if it is tracked, the sum of |rank' -
-// rank|.
+// `partials` has `copies` pairs of numbers. The first number is the dangling rank. The second one,
+// if it is tracked, is the sum of |rank' - rank|.
 __global__ void __launch_bounds__(rank_threads)
     rank_update(const __grid_constant__ rank_input in, std::uint64_t* row_sums, float* next,
                 double* partials, std::uint32_t copies, bool track_residual) {
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(rank_threads)
         begin = __ldg(in.offsets + own) - first;
         end = __ldg(in.offsets + own + 1) - first;
       }
-      // The warp shares a long row.
+      // The whole warp shares a long row.
       const bool is_long = end - begin >= 64;
       float sum = 0;
       if (!is_long) {

@@ -41,7 +41,7 @@ std::vector<float> floats(std::uint64_t n, std::uint64_t seed) {
   return values;
 }
 
-// Pages lie where each array places them, or all lie on the last GPU.
+// Pages are where each array places them, or all pages are on the last GPU.
 template <class Data>
 void compare(std::uint32_t devices, const Data& data, float tolerance) {
   run::unified_request asked;

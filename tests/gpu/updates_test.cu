@@ -1,5 +1,5 @@
-// Updates of partitioned arrays on GPUs, under every mechanism that partitions have there, compared
-// with the same updates in a plain loop.
+// Updates of partitioned arrays on GPUs, with every mechanism that partitions have there. The
+// results are compared with the same updates in a plain loop.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -25,7 +25,7 @@ std::vector<mechanism> mechanisms_of_updates() {
   return found;
 }
 
-// The reason why n devices cannot use the mechanism here; empty if they can.
+// The reason why n devices cannot use the mechanism here. The text is empty if they can.
 std::string why_not_by(mechanism how, std::uint32_t n) {
   return how == mechanism::nccl ? without_nccl(n) : std::string();
 }
@@ -55,7 +55,7 @@ TEST_P(updates, of_each_operation_reach_their_owner_once) {
   check<std::int64_t, combine::max>(3, 500, 20'000);
   check<std::uint32_t, combine::bit_or>(3, 500, 20'000);
   check<std::uint64_t, combine::store>(3, 5000, 20'000);
-  // Whole numbers, whose sums are exact in any order.
+  // The numbers are whole, so their sums are exact in any order.
   check<float, combine::add>(3, 300, 3000);
   check<double, combine::add>(2, 300, 3000);
   check<float, combine::min>(3, 300, 3000);
@@ -105,7 +105,7 @@ TEST_P(updates, are_not_lost_with_windows) {
   }
 }
 
-// Each device is late at random before an epoch's updates.
+// Each device is late at random before the updates of an epoch.
 TEST_P(updates, are_right_when_devices_are_late) {
   INTERLACE_NEED_GPUS(4);
   INTERLACE_SKIP_WITH_REASON(why_not_by(GetParam(), 4));

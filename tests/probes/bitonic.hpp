@@ -10,7 +10,7 @@
 
 namespace interlace::probe {
 
-inline constexpr std::uint32_t bitonic_tile = 512;  // the keys of a block, one in each lane
+inline constexpr std::uint32_t bitonic_tile = 512;  // number of keys of a block, one in each lane
 
 INTERLACE_HOST_DEVICE std::uint32_t keep(std::uint32_t own, std::uint32_t other, bool smaller) {
   return (own < other) == smaller ? own : other;
@@ -52,7 +52,7 @@ struct bitonic_tiles {
             const bool up = (lane.global_index() & size) == 0;
             const bool low = (lane.index() & near) == 0;
             key[lane] = keep(key[lane], other[lane], low == up);
-            // 19 in the first step of each size.
+            // The first step of each size takes 19 operations, and the other steps take 5.
             lane.compute(operation::integer, near == distance ? 19 : 5);
           });
         }
@@ -62,7 +62,7 @@ struct bitonic_tiles {
   }
 };
 
-// Makes one step whose partners are in different tiles; each lane has a pair.
+// Makes one step whose partners are in different tiles. Each lane has one pair.
 struct bitonic_far {
   static constexpr std::uint32_t threads = 256;
 
@@ -88,7 +88,7 @@ struct bitonic_far {
   }
 };
 
-// The number of keys must be a power of two, and at least a tile.
+// Sorts the keys. The number of keys must be a power of two, and at least a tile.
 template <class Node>
 void enqueue_bitonic_sort(Node& node, std::uint32_t device, const local<std::uint32_t>& keys) {
   const std::uint64_t tiles = keys.size / bitonic_tile;

@@ -1,5 +1,5 @@
-// Updates of a partitioned array at random places: the kernel, and the same updates in a plain
-// loop.
+// Updates of a partitioned array at random places. The file has the kernel, and the same updates in
+// a plain loop.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline std::uint64_t mixed_bits(std::uint64_t x) {
   return x ^ (x >> 31U);
 }
 
-// Lane k of all devices' lanes makes `each` updates: number j goes to elements[k * each + j].
+// Lane k, counted over all devices, makes `each` updates. Update j goes to elements[k * each + j].
 template <class T, combine Op>
 struct scattered_updates_kernel {
   static constexpr std::uint32_t threads = 128;
@@ -51,10 +51,10 @@ struct scattered_updates {
   static constexpr std::uint32_t each = 5;
 
   std::vector<std::uint64_t> boundaries;
-  std::vector<std::vector<std::uint64_t>> elements;  // by device
+  std::vector<std::vector<std::uint64_t>> elements;  // one list for each device
   std::vector<std::vector<T>> values;
 
-  // `hot` elements get half of all updates.
+  // Makes random updates. The first `hot` elements get half of all updates.
   scattered_updates(std::uint32_t devices, std::uint64_t size, std::uint64_t count,
                     std::uint64_t hot) {
     for (std::uint32_t d = 0; d <= devices; ++d) boundaries.push_back(size * d / devices);
@@ -65,7 +65,7 @@ struct scattered_updates {
         const std::uint64_t random = mixed_bits(d * count + k + 1);
         const std::uint64_t element = k % 2 == 0 ? random % size : random % std::min(size, hot);
         elements.back().push_back(element);
-        // All stores to an element have the same value, so their order does not matter.
+        // All stores to an element store the same value, so their order does not matter.
         values.back().push_back(
             static_cast<T>(mixed_bits(Op == combine::store ? element : random + 7) % 1000));
       }

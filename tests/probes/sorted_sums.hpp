@@ -1,5 +1,5 @@
-// A probe of library calls, with kernels before and after a sort and a scan. Each round uses the
-// results of the previous one, which reveals any disorder in the stream.
+// A probe of library calls. Kernels run before and after a sort and a scan. Each round uses the
+// results of the previous round, which reveals any disorder in the stream.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ INTERLACE_HOST_DEVICE std::uint32_t scrambled(std::uint32_t x) {
 struct make_keys {
   local<const std::uint32_t> from;
   local<std::uint32_t> keys;
-  std::uint32_t round = 0;  // the first round uses indices, since `from` is still empty
+  std::uint32_t round = 0;  // the first round uses indices, because `from` is still empty
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
@@ -50,7 +50,7 @@ struct sorted_sums {
   kernel::library_call scan;  // exclusive prefix sums of sorted
 };
 
-// Arrays and calls on one device. A test for GPUs adds the on_gpu functions.
+// The arrays and calls on one device. A test for GPUs adds the on_gpu functions.
 template <class Node>
 sorted_sums make_sorted_sums(Node& node, std::uint32_t device, std::uint64_t n) {
   sorted_sums s;

@@ -1,5 +1,5 @@
-// A probe of the kernel model. It makes one step of a power iteration: y = A x and the scalar x .
-// y. A warp sums a row, and a block adds to the scalar once.
+// A probe of the kernel model. It makes one step of a power iteration: y = A x, and the scalar x .
+// y. A warp sums a row, and each block adds to the scalar once.
 #pragma once
 
 #include <cstdint>
@@ -157,7 +157,7 @@ inline spmv_result spmv_reference(const sparse_matrix& a, const std::vector<floa
   return result;
 }
 
-// Rows with 0 to `most` entries; every seventh row has many.
+// Makes rows with 0 to `most` entries. Every seventh row has many more.
 inline sparse_matrix random_matrix(std::uint32_t rows, std::uint32_t most, std::uint64_t seed) {
   sparse_matrix a;
   std::uint64_t state = seed;

@@ -1,5 +1,5 @@
-// A probe of the kernel model. It is a 5-point stencil on a grid whose rows are divided over the
-// devices, so that only rows at the borders are transferred.
+// A probe of the kernel model. It is a 5-point stencil on a grid. The rows of the grid are divided
+// among the devices, so that only rows at the borders are transferred.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct stencil_step {
   replicated<float> u;
   std::uint32_t columns = 0;
   std::uint32_t rows = 0;
-  std::uint32_t first_row = 0;  // the first row of this device
+  std::uint32_t first_row = 0;  // first row of this device
   std::uint32_t last_row = 0;
 
   template <class Block>

@@ -1,5 +1,5 @@
-// Kernels for every node that can trace. Some are small kernels whose totals have a closed form;
-// the rest are the other probes and the workloads.
+// Kernels for every node that can trace. Some are small kernels whose totals have a closed form.
+// The others are the other probes and the workloads.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ struct trace_lengths {
   }
 };
 
-// Uses every kind of view, shifted by half a line, and with a line for each lane.
+// Uses every kind of view, also shifted by half a line and with one line for each lane.
 struct trace_views {
   replicated<float> region;
   unified<float> everywhere;
@@ -224,8 +224,8 @@ struct traced_workload {
   std::map<std::string, trace_totals> kernels;
 };
 
-// A graph by in-edges. Its rows have very different lengths, and some are longer than a unit of
-// rank_update. Some vertices have no out-edges.
+// A graph by in-edges. The lengths of its rows differ greatly, and some rows are longer than a unit
+// of rank_update. Some vertices have no out-edges.
 struct skewed_graph {
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint32_t> columns;
@@ -238,7 +238,7 @@ struct skewed_graph {
       state = state * 6364136223846793005ULL + 1442695040888963407ULL;
       return static_cast<std::uint32_t>(state >> 33U);
     };
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> list;  // target, source
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> list;  // pairs of target and source
     for (std::uint32_t e = 0; e < edges; ++e) {
       const std::uint32_t target = e % 40 == 0 ? 7 : next() % (1 + next() % vertices);
       list.emplace_back(target, next() % (vertices - vertices / 10));
@@ -253,7 +253,8 @@ struct skewed_graph {
   }
 };
 
-// Many users rate few items, and most rate the first item. The ratings are by users and by items.
+// Many users rate few items, and most users rate the first item. The ratings are stored by users
+// and by items.
 struct skewed_ratings {
   struct side {
     std::vector<std::uint64_t> offsets;
@@ -292,7 +293,8 @@ struct skewed_ratings {
   }
 };
 
-// Calls visit(name, work) for each workload. work(node) runs it on the only device of a node.
+// Calls visit(name, work) for each workload. work(node) runs the workload on the only device of a
+// node.
 template <class Visit>
 void each_workload(Visit visit) {
   visit("pagerank", [](auto& node) {

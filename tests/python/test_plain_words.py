@@ -26,7 +26,7 @@ IN_SPACE: dict[str, tuple[str, ...]] = {
     "docs/how-to/transfers.md": ("Behind an NVSwitch",),
     "docs/tutorials/first-study.md": ("hides behind the",),
     "python/interlace/study/calibration.py": ("copies behind waits",),
-    "src/workload/eqwp.hpp": ("`behind` lies between",),
+    "src/workload/eqwp.hpp": ("`behind` is the difference",),
     "tests/python/test_calibrate.py": ("copies behind waits",),
 }
 C_COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
@@ -103,5 +103,5 @@ def test_what_is_allowed_is_there(name: str) -> None:
 
 
 def test_prose_is_found() -> None:
-    assert any("memory" in piece for piece in prose(ROOT / "src/sim/gpu/memory.hpp"))
+    assert any("behind" in piece for piece in prose(ROOT / "src/workload/eqwp.hpp"))
     assert any("behind" in piece for piece in prose(ROOT / "python/interlace/study/calibration.py"))

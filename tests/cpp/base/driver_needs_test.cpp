@@ -1,4 +1,4 @@
-// The sentences that say that a driver or a GPU is missing or too old.
+// Tests of the sentences that say that a driver or a GPU is missing or too old.
 #include "base/driver_needs.hpp"
 
 #include <gtest/gtest.h>

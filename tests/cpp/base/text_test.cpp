@@ -1,4 +1,4 @@
-// Texts that people write in several forms, and files of the system.
+// Tests of texts that people write in several forms, and of files of the system.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -10,7 +10,7 @@ namespace interlace::checkpoint::crc32c_test {
 
 std::uint32_t of(std::string_view text) { return crc32c({text.data(), text.size()}); }
 
-// Computes the sum by its definition, bit by bit.
+// Computes the CRC by its definition, bit by bit.
 std::uint32_t by_definition(std::string_view text) {
   std::uint32_t state = ~std::uint32_t{0};
   for (const char c : text) {
@@ -59,7 +59,7 @@ TEST(crc32c, of_pieces_is_joined) {
     }
     ASSERT_EQ(joined, of(text));
   }
-  // The text is a byte followed by 5 TB of zeros; its sum is computed in two ways.
+  // The text is one byte followed by 5 TB of zeros. Its CRC is computed in two ways.
   const std::uint64_t many = 5'000'000'000'001;
   std::uint32_t whole = join_crc32c(of("a"), 0, many);
   whole = join_crc32c(whole, 0, 12345);

@@ -41,7 +41,7 @@ std::vector<segment> random_segments(std::mt19937_64& random) {
 
 using byte_run = std::tuple<std::uint32_t, int, std::uint64_t, std::uint64_t, std::uint64_t>;
 
-// Maximal runs of bytes: file, gpu, offset, address, bytes.
+// The maximal runs of bytes, each with file, GPU, offset, address and size.
 std::vector<byte_run> runs(std::vector<segment> of) {
   std::erase_if(of, [](const segment& s) { return s.bytes == 0; });
   std::sort(of.begin(), of.end(), [](const segment& a, const segment& b) {
@@ -74,7 +74,8 @@ void check(const std::vector<segment>& segments, const cut& how) {
 
   std::size_t next_part = 0;
   std::size_t next_piece = 0;
-  std::uint32_t shared = 0;  // parts of the next piece that were met, if it has several
+  // If the next piece has several parts, the number of its parts that were met.
+  std::uint32_t shared = 0;
   std::map<int, std::pair<std::uint32_t, std::uint64_t>> reached;
   for (std::size_t c = 0; c < made.chunks.size(); ++c) {
     const chunk& own = made.chunks[c];
@@ -187,7 +188,7 @@ TEST(layout, gives_small_parts_a_piece_in_common) {
   EXPECT_EQ(made.pieces[1].part, 10U);
   EXPECT_EQ(made.pieces[1].parts, 10U);
   EXPECT_EQ(made.pieces[1].bytes, 1000U);
-  // A checksum belongs to a tensor, so no piece may have bytes of several.
+  // A checksum belongs to one tensor, so no piece may have bytes of several tensors.
   EXPECT_EQ(lay_out(rows, {1 << 20, 4000, true}).pieces.size(), 100U);
 }
 
@@ -200,7 +201,7 @@ TEST(layout, puts_together_what_follows_in_memory) {
   EXPECT_EQ(made.parts[2].slot_offset, slot_alignment);
 }
 
-// With half of the data on each of two GPUs, neither waits for the end of the other's transfer.
+// Each of two GPUs gets half of the data. Neither must wait for the end of the other's transfer.
 TEST(layout, lets_gpus_take_turns) {
   std::vector<segment> halves{{0, 0, 8 << 20, 1 << 20, 0, 0}, {0, 8 << 20, 8 << 20, 1 << 30, 1, 1}};
   const layout made = lay_out(halves, {1 << 20, 1 << 20, false});

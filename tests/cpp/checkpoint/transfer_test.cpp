@@ -51,7 +51,8 @@ class memory_file {
   int descriptor_;
 };
 
-// A carrier that copies only when done() is called for the third time. It fails on request.
+// A carrier that copies only when done() is called for the third time. It fails if the test asks
+// for it.
 class late_carrier : public carrier {
  public:
   late_carrier(std::uint32_t slots, std::uint64_t bytes)
@@ -82,7 +83,7 @@ class late_carrier : public carrier {
       char* there = reinterpret_cast<char*>(p.address);
       std::memcpy(s.to_gpu ? there : in_slot, s.to_gpu ? in_slot : there, p.bytes);
     }
-    // the slot's contents are spoiled, so that a later read of it gets wrong data
+    // The slot's contents are spoiled, so that a later read of the slot gets wrong data.
     if (s.to_gpu) std::memset(slot(number, 0), 0xee, bytes_);
     s.moving = false;
     return true;
@@ -127,7 +128,7 @@ class late_carrier : public carrier {
   std::vector<state> states_;
 };
 
-// The slots begin at multiples of a page.
+// A carrier whose slots begin at multiples of a page.
 class page_carrier final : public late_carrier {
  public:
   page_carrier(std::uint32_t slots, std::uint64_t bytes)
@@ -148,8 +149,8 @@ std::string random_bytes(std::size_t n, std::uint64_t seed) {
   return made;
 }
 
-// Tensors in a file of `bytes` bytes after a header of 16 bytes, and memory for them, each on a GPU
-// of `gpus` or on the host.
+// Tensors in a file of `bytes` bytes that follow a header of 16 bytes, and memory for the tensors.
+// Each tensor is on a GPU of `gpus` or on the host.
 struct checkpoint_of {
   std::vector<std::string> memory;
   std::vector<segment> segments;
@@ -330,7 +331,7 @@ TEST(transfer, ends_when_the_caller_asks_for_it) {
   EXPECT_EQ(gpus.under_way(), 0U);
 }
 
-// Segments of a file in batches: every tensor is a batch of its own.
+// Adds the segments of a file in batches. Every tensor is a separate batch.
 std::vector<std::size_t> add_all(reader& to, const checkpoint_of& of) {
   std::vector<std::size_t> batches;
   for (segment s : of.segments) {
@@ -364,7 +365,7 @@ TEST(reader, gives_batches_in_any_order) {
   }
 }
 
-// Tensors that are added later are read by threads that had no work left.
+// Tensors that are added later are read by threads that had run out of work.
 TEST(reader, takes_more_after_a_wait) {
   const std::string bytes = random_bytes(16 + 300'000, 1);
   const memory_file of(bytes);
@@ -396,7 +397,7 @@ std::size_t resident(int descriptor, std::size_t bytes) {
       std::count_if(there.begin(), there.end(), [](unsigned char page) { return page % 2 == 1; }));
 }
 
-// The file is on a disk, because files in memory need not have direct reads.
+// The file is on a disk, because a file system in memory may lack direct reads.
 TEST(reader, reads_around_the_page_cache) {
   std::string name = (std::filesystem::temp_directory_path() / "interlace-direct-XXXXXX").string();
   const int descriptor = mkstemp(name.data());
@@ -444,12 +445,12 @@ TEST(reader, reads_around_the_page_cache) {
   const std::size_t batch = reading.add(a.segments);
   EXPECT_EQ(error_of<usage_error>([&] { reading.wait(batch); }),
             "a.safetensors was truncated while it was read: it ends at byte 100000");
-  reading.close();  // before the file that its threads may still read
+  reading.close();  // ends the reads before the file ends that the reader's threads may still read
   close(descriptor);
 }
 
-// If memory is not aligned, or the file system has no direct reads, all reads go through the page
-// cache.
+// If the memory is not aligned, or the file system has no direct reads, all reads go through the
+// page cache.
 TEST(reader, says_why_it_uses_the_page_cache) {
   const std::string bytes = random_bytes(16 + 300'000, 1);
   const memory_file of(bytes);
@@ -506,7 +507,7 @@ TEST(reader, keeps_its_first_error) {
             "a.safetensors was truncated while it was read: it ends at byte 100000");
 }
 
-// A binding frees the carrier after it has closed the reader, and the reader later.
+// A binding closes the reader first, then frees the carrier, and frees the reader last.
 TEST(reader, does_not_ask_the_carrier_once_it_is_closed) {
   const memory_file of(std::string(16 + 200'000, 'x'));
   checkpoint_of a(200'000, {0}, 0, 1);
@@ -523,7 +524,8 @@ TEST(reader, does_not_ask_the_carrier_once_it_is_closed) {
   gpus.reset();
 }
 
-// An exception of the caller's function is thrown only once, because it belongs to the caller.
+// An exception that the caller's function throws is thrown only once, because it belongs to the
+// caller.
 TEST(reader, stops_where_the_caller_throws) {
   const memory_file of(std::string(16 + 200'000, 'x'));
   checkpoint_of a(200'000, {0}, 0, 1);

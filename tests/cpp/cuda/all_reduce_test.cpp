@@ -1,5 +1,6 @@
-// All-reduces on a driver whose GPUs are memory of the host: every element is combined in the
-// participants' order and is the same on all GPUs, in stream order, within the staging memory.
+// All-reduces on a driver whose GPUs are host memory. Every element is combined in the order of the
+// participants and is the same on all GPUs. The all-reduce keeps the order of streams and stays
+// within the staging memory.
 #include "cuda/transfer/all_reduce.hpp"
 
 #include <gtest/gtest.h>
@@ -86,7 +87,7 @@ std::vector<T> numbers(std::uint64_t count, std::mt19937_64& random) {
   return made;
 }
 
-// The buffers of each participant, and the results that the interface's rule gives.
+// The buffers of each participant, and the results that the interface promises.
 template <class T>
 struct reduced {
   world& in;
@@ -94,7 +95,7 @@ struct reduced {
   reduced_type type;
   reduce_by by;
   std::vector<buffer> send;
-  std::vector<buffer> receive;  // empty if the result replaces the summands
+  std::vector<buffer> receive;  // empty if the results replace the summands
   std::vector<T> wanted;
   std::vector<double> exact;
   std::vector<double> magnitude;
@@ -201,7 +202,7 @@ TEST(all_reduce, combines_every_type_in_every_way_by_every_executor) {
   reduce_everything<std::int64_t>(reduced_type::int64, 4);
 }
 
-// 16-bit numbers with few digits, so that sums are exact.
+// The 16-bit numbers have few digits, so that their sums are exact.
 TEST(all_reduce, combines_numbers_of_16_bits) {
   for (const bool brain : {false, true})
     for (const reduce_by by : {reduce_by::sum, reduce_by::min, reduce_by::max}) {
@@ -262,7 +263,7 @@ TEST(all_reduce, elements_are_added_in_the_participants_order) {
     for (std::size_t k = 0; k < 4'000; ++k) {
       float found = 0;
       std::memcpy(&found, each.memory + 4 * k, 4);
-      ASSERT_EQ(found, 1.0F) << k;  // some other orders would give 0 or 2
+      ASSERT_EQ(found, 1.0F) << k;  // some other orders of addition would give 0 or 2
     }
 }
 
@@ -285,7 +286,7 @@ TEST(all_reduce, messages_beyond_the_staging_memory_go_in_pieces_in_stream_order
     for (int turn = 0; turn < 2; ++turn)
       for (std::size_t user = 0; user < all.size(); ++user) {
         reduced<float>& one = all[user];
-        // The result is copied into an input of the next all-reduce. Messages before and after the
+        // The result is copied into an input of the next all-reduce. Messages before and after each
         // all-reduce make these copies.
         one.enqueue(streams[user]);
         buffer& to = one.send[below(random, 4)];
@@ -340,7 +341,7 @@ TEST(all_reduce, a_captured_one_runs_in_the_callers_graph_again_and_again) {
     CUgraphExec_st* executable = nullptr;
     ASSERT_EQ(table.graph_instantiate(&executable, graph, 0), 0);
     table.graph_destroy(graph);
-    if (seed == 5) in.engine.reset();  // memory that graphs own stays allocated
+    if (seed == 5) in.engine.reset();  // memory that graphs own must stay allocated
     for (int launch = 0; launch < 3; ++launch) {
       one.refill();
       other.refill();

@@ -1,5 +1,5 @@
-// Batches of blocks on a driver whose GPUs are memory of the host: every byte arrives, in stream
-// order. Batches that a kernel must not copy are left to the caller, with the reason.
+// Batches of blocks on a driver whose GPUs are host memory. Every byte must arrive, in stream
+// order. Batches that a kernel must not copy are left to the caller, together with the reason.
 #include "cuda/transfer/block_copier.hpp"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ struct addresses {
   }
 };
 
-// Costs that make one way always the fastest.
+// Costs for which the given way is always the fastest.
 plan::block_costs only(plan::block_way way, unsigned thread_blocks = 8) {
   plan::block_costs made;
   plan::block_class one{.bytes = 1, .ways = {}, .thread_blocks = thread_blocks};
@@ -176,10 +176,10 @@ TEST(block_copier, every_block_is_looked_at) {
     good.add(second, at * 1024, at * 512, 512);
   }
   EXPECT_EQ(copier.try_kernel(good.list(), stream).result, block_result::enqueued);
-  // The driver is asked for each allocation, and not for each block.
+  // The driver is asked once for each allocation, and not once for each block.
   const std::size_t asked = driver.calls("pointer_attributes");
   EXPECT_LE(asked, 16U);
-  // A batch that follows asks for the ids of the allocations alone.
+  // The next batch only asks for the ids of the allocations.
   EXPECT_EQ(copier.try_kernel(good.list(), stream).result, block_result::enqueued);
   EXPECT_EQ(driver.calls("pointer_attributes"), asked + asked / 2);
   in.check();
@@ -219,7 +219,7 @@ TEST(block_copier, what_is_known_of_an_allocation_ends_with_its_id) {
     known.add(id, one, {.begin = id, .end = id + 1});
     EXPECT_EQ(known.find(id, one)->begin, id);
   }
-  EXPECT_EQ(known.find(7, one), nullptr);  // its place was taken
+  EXPECT_EQ(known.find(7, one), nullptr);  // another allocation has taken its place
 }
 
 TEST(block_copier, a_captured_stream_and_a_slower_kernel_are_left_to_the_caller) {
@@ -294,7 +294,8 @@ TEST(block_copier, tries_again_after_a_failure_that_may_pass) {
   EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::no_kernels);
   driver.fail("event_create", 1, 1);
   EXPECT_THROW((void)copier.try_kernel(all.list(), stream), device_error);
-  // There is one room for lists. If nothing tells when its kernel ends, the call waits for it.
+  // There is only one room for lists. If no event tells when the kernel that uses the room ends,
+  // the call waits for the kernel.
   driver.fail("event_record", 1, 1);
   EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);
   EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);
@@ -340,8 +341,8 @@ block_batch batch_of(const addresses& all) {
           .count = all.to.size()};
 }
 
-// If the driver fails after the kernel is enqueued, the caller must not copy again. If it fails
-// before, nothing may be enqueued.
+// If the driver fails after the kernel is enqueued, the caller must not copy the batch again. If
+// the driver fails before that, nothing may be enqueued.
 TEST(block_copier, a_failure_of_the_driver_is_before_the_launch_or_none) {
   const plan::block_costs costs = only(plan::block_way::kernel);
   for (const char* function : {"event_create", "event_record", "launch", "allocate_host"}) {
@@ -390,7 +391,8 @@ TEST(block_copier, a_failure_during_a_capture_leaves_no_kernel_without_its_lists
     EXPECT_EQ(driver.table().graph_exec_destroy(executable), 0);
     EXPECT_EQ(driver.table().graph_destroy(graph), 0);
     EXPECT_EQ(driver.live_user_objects(), 0U) << function;
-    EXPECT_EQ(copier.copy(batch_of(all), stream).way, blocks_way::kernel) << function;  // the room
+    // The kernel frees the room for lists.
+    EXPECT_EQ(copier.copy(batch_of(all), stream).way, blocks_way::kernel) << function;
     in.check();
   }
 }
@@ -422,7 +424,8 @@ TEST(block_copier, every_way_copies_the_same_bytes) {
     EXPECT_EQ(copied.bytes, bytes);
     blocks_way wanted = blocks_way::kernel;
     if (way == plan::block_way::copies) wanted = blocks_way::copies;
-    if (way == plan::block_way::driver_batch)  // refused on the legacy default stream
+    // The driver refuses a batch on the legacy default stream.
+    if (way == plan::block_way::driver_batch)
       wanted = stream == nullptr ? copied.way : blocks_way::driver_batch;
     if (pageable) wanted = blocks_way::staged;
     if (bytes == 0) wanted = blocks_way::nothing;
@@ -462,7 +465,7 @@ TEST(block_copier, a_captured_batch_runs_again_and_its_graph_owns_the_lists) {
   EXPECT_EQ(driver.live_user_objects(), 1U);
   CUgraphExec_st* executable = nullptr;
   EXPECT_EQ(driver.table().graph_instantiate(&executable, graph, 0), 0);
-  // The graph holds the only memory for lists.
+  // The graph owns the only memory for lists.
   EXPECT_EQ(copier.copy(batch_of(all), stream).way, blocks_way::copies);
   for (int again = 0; again < 3; ++again) {
     for (std::uint64_t at = 0; at < in.bytes / 2; ++at)
@@ -531,7 +534,7 @@ TEST(block_copier, wrong_batches_are_refused_with_the_block_and_the_reason) {
   EXPECT_EQ(refusal_of(copier, batch, stream),
             "the source of block 1 has number 64 and ends at byte 66560 of 65536");
   batch.src.extent = 0;
-  batch.src.stride = 1016;  // block 1 begins inside
+  batch.src.stride = 1016;  // block 1 begins inside block 0
   EXPECT_EQ(refusal_of(copier, batch, stream),
             "a block of a batch reaches past the end of its allocation");
   batch.src.stride = 1024;

@@ -1,6 +1,6 @@
-// Runs device code of one header on the host: a thread block is a group of fibers that take turns
-// at barriers and shuffles. Include this file before the header. Blocks run one after the other, so
-// code whose blocks wait for each other does not end here.
+// Runs the device code of one header on the host. A thread block is a group of fibers that take
+// turns at barriers and shuffles. A test must include this file before that header. Blocks run one
+// after another, so code whose blocks wait for each other never ends here.
 #pragma once
 
 #include <ucontext.h>

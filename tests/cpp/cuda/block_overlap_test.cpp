@@ -56,7 +56,7 @@ TEST(BlockOverlap, AgreesWithAllPairs) {
     const std::size_t align = std::vector<std::size_t>{1, 16, 4096}[random() % 3];
     blocks made = apart(random, 2 + random() % 200, random() % 2 == 0, align);
     EXPECT_FALSE(blocks_overlap(made.at, made.bytes)) << round;
-    // One block is moved, or made one byte longer.
+    // The test moves one block, or makes it one byte longer.
     const std::size_t moved = random() % made.at.size();
     switch (random() % 3) {
       case 0:
@@ -75,7 +75,7 @@ TEST(BlockOverlap, AgreesWithAllPairs) {
 }
 
 TEST(BlockOverlap, ManyBlocksInOnePlaceAndFarApart) {
-  // Small blocks lie side by side, more than the list of a cell holds, next to a large block.
+  // Next to a large block there are more small blocks than the list of a cell can hold.
   blocks made;
   for (device_address index = 0; index < 1000; ++index) {
     made.at.push_back(1 << 20 | (index * 7 % 1000) * 64);

@@ -1,4 +1,4 @@
-// Checkpoints to and from GPUs of a driver on host memory, over several paths.
+// Checkpoints go to and from GPUs over several paths. The driver's GPUs are host memory.
 #include "cuda/transfer/checkpoint_carrier.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ using fake::kind;
 constexpr std::uint64_t slot_bytes = 40'000;
 
 // Three GPUs with links to each other and to the host. The links are so slow that several paths
-// gain even for few bytes.
+// gain even for a few bytes.
 machine::machine mesh() {
   machine::machine made = machine::make_machine(3);
   made.gpu.copy_engines = 8;
@@ -48,14 +48,14 @@ machine::machine mesh() {
 
 struct world {
   fake::driver driver;
-  // time passes so fast that no message is in flight during another
+  // Time passes so fast that no two messages are in flight at the same time.
   std::atomic<std::uint64_t> time_ns{0};
   cuda::copy_engine engine;
   cuda::checkpoint_carrier carrier;
   std::vector<segment> segments;
   std::string contents;  // the contents of the file
   std::atomic<bool> ended{false};
-  std::thread time;  // a thread that lets time pass for enqueued work
+  std::thread time;  // thread that lets time pass for enqueued work
 
   explicit world(std::uint64_t seed)
       : driver(3, seed),
@@ -183,7 +183,7 @@ TEST(checkpoint_carrier, copies_at_once_what_follows_in_memory) {
     made.slot_offset = in_slot;
     return made;
   };
-  // the last part follows the one before in memory, but not in the slot
+  // The last part follows the previous part in memory, but not in the slot.
   const std::vector<checkpoint::part> parts{at(0, 100, 0), at(100, 50, 100), at(150, 6, 150),
                                             at(200, 56, 156), at(256, 10, 256)};
   char* const slot = carrier.slot(0, 0);
@@ -196,7 +196,8 @@ TEST(checkpoint_carrier, copies_at_once_what_follows_in_memory) {
   }
 }
 
-// If a copy fails and nothing tells when the others end, the slots are lost: copies may use them.
+// If a copy fails and no event tells when the other copies end, the slots are lost, because copies
+// may still use them.
 TEST(checkpoint_carrier, is_abandoned_where_copies_may_be_in_flight) {
   world w(1);
   const memory_file file(w.contents);

@@ -1,5 +1,5 @@
-// Batches of copies, and the collectives that are batches, on a driver whose GPUs are memory of the
-// host: every byte arrives, in stream order, whichever executor runs them.
+// Batches of copies, and collectives that are batches, on a driver whose GPUs are host memory.
+// Every byte must arrive, in stream order, no matter which executor runs the copies.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct piece {
   device_address address() const { return copy_engine_tests::address(of->memory) + at; }
 };
 
-// Makes the copies in the engine, and in the expected contents.
+// Makes the copies by the engine, and also in the expected contents.
 void copy_batch(const world& in, const std::vector<std::pair<piece, piece>>& to_from,
                 const std::vector<std::uint64_t>& sizes, CUstream_st* on) {
   std::vector<batch_part> parts;
@@ -73,7 +73,8 @@ void run_random_batches(std::uint64_t seed, copy_statistics& total) {
   options.graphs = 1 + static_cast<std::uint32_t>(below(random, 6));
   if (below(random, 3) == 0) options.staging_bytes = std::uint64_t{8} << 10U;
   if (below(random, 2) == 0)
-    options.chunks = 3;  // with a given number of chunks, paths are used even if they help little
+    // With a given number of chunks, paths are used even if they help only little.
+    options.chunks = 3;
   const auto gpus = static_cast<int>(on.gpu_count);
   world in(std::move(on), options, seed + 1);
   if (below(random, 4) == 0) in.step_ns = 1'000;
@@ -83,7 +84,7 @@ void run_random_batches(std::uint64_t seed, copy_statistics& total) {
   };
   std::vector<user> users(2);
   for (user& one : users) {
-    if (&one != users.data() || below(random, 3) != 0)  // else the default stream is used
+    if (&one != users.data() || below(random, 3) != 0)  // otherwise the default stream is used
       one.stream = in.driver.stream(static_cast<int>(below(random, gpus)), below(random, 2) == 0);
     for (int place = 0; place <= gpus; ++place)
       one.memory.push_back(make_buffer(
@@ -94,7 +95,7 @@ void run_random_batches(std::uint64_t seed, copy_statistics& total) {
     for (user& one : users) {
       copy_random_batch(in, one.memory, random, one.stream);
       if (below(random, 3) != 0) continue;
-      // a message on the same stream, after this batch and before the next one
+      // This message on the same stream must run after this batch and before the next one.
       buffer& to = one.memory[below(random, one.memory.size())];
       buffer& from = one.memory[below(random, one.memory.size())];
       if (&to == &from) continue;
@@ -117,7 +118,7 @@ TEST(copy_batch, random_batches_move_every_byte_in_stream_order) {
   copy_statistics total;
   for (std::uint64_t seed = 0; seed < 24 && !::testing::Test::HasFailure(); ++seed)
     run_random_batches(seed, total);
-  // all cases were reached
+  // These bounds show that all cases were reached.
   EXPECT_GT(total.direct, 150U);
   EXPECT_GT(total.streams, 60U);
   EXPECT_GT(total.graphs, 30U);
@@ -189,7 +190,7 @@ TEST(copy_batch, an_all_gather_and_an_all_to_all_bring_every_block_to_its_place)
       }
       const copy_statistics counted = in.engine->statistics();
       EXPECT_EQ(counted.direct, executor == copy_executor::direct ? 6 * count * count : 0U);
-      // graphs are used for repeated batches with many copies
+      // Graphs are used for batches that have many copies and come again.
       if (executor == copy_executor::automatic) {
         EXPECT_GE(counted.streams, 1U);
         EXPECT_GE(counted.graphs, 4U);
@@ -392,7 +393,7 @@ TEST(copy_batch, memory_that_relays_cannot_reach_goes_directly_and_together) {
              {30'000, 30'000}, stream);
   in.expect_right(secluded);
   in.expect_right(in.gpu[0]);
-  // The sending GPU has no access to the other one's memory, so the driver makes plain copies.
+  // The sending GPU cannot access the other GPU's memory, so the driver makes plain copies.
   EXPECT_EQ(in.engine->statistics().direct, 2U);
   in.driver.give_access(secluded.memory, 0);
   copy_batch(in, {{{&secluded, 0}, {&in.gpu[0], 0}}, {{&in.gpu[0], 30'000}, {&in.gpu[1], 0}}},
@@ -417,11 +418,11 @@ TEST(copy_batch, messages_of_others_keep_off_the_links_of_a_batch) {
     for (const buffer& one : in.gpu) in.expect_right(one);
     in.time_ns += 10'000'000;
   };
-  both();  // the batch has all paths
+  both();  // the batch can use all paths
   for (int round = 0; round < 3; ++round) {
     const std::uint64_t before = in.driver.calls("copy");
     both();
-    EXPECT_EQ(in.driver.calls("copy"), before + 3);  // each copy had a link of its own
+    EXPECT_EQ(in.driver.calls("copy"), before + 3);  // each copy had its own link
   }
   in.expect_no_errors();
 }
@@ -469,7 +470,7 @@ TEST(copy_batch, nonsense_is_refused_by_a_sentence) {
             "receive buffer 0 of an all-to-all is a null pointer");
   EXPECT_NE(refused(cuda::all_gather_copies, two, two, std::uint64_t{1} << 63U), "");
   EXPECT_EQ(refused(cuda::all_gather_copies, {0, 0}, {0, 0}, 0), "");
-  // The send buffer is inside the receive buffer, but not where its bytes belong.
+  // The send buffer is inside the receive buffer, but not at the place where its bytes belong.
   EXPECT_NE(complaint(cuda::all_gather_copies(two, two, 8)).find("overlap"), std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// The interface for C: a program in C copies over a driver whose GPUs are memory of the host.
+// The interface for C. A program in C makes copies on a driver whose GPUs are host memory.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -35,7 +35,8 @@ TEST(CopyC, EveryByteIsRightByStreamsAndGraphs) {
   }
 }
 
-// Copies need no driver function, and no version of one, that is newer than CUDA 12.2.
+// Copies must need no driver function that is newer than CUDA 12.2, and no newer version of a
+// function.
 TEST(CopyC, EveryByteIsRightOnADriverForCuda12_2) {
   const ended program = run("LD_LIBRARY_PATH=" FAKE_DRIVER_FOLDER " FAKE_CUDA=12020", "copies 4");
   EXPECT_EQ(program.status, 0) << program.text;

@@ -1,5 +1,5 @@
-// The choice between several paths and a plain copy, and the questions to the driver that this
-// needs.
+// The choice between several paths and a plain copy, and the questions to the driver that the
+// choice needs.
 #include "cuda/transfer/copy_classifier.hpp"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(copy_classifier, known_plain_copies_ask_the_driver_little) {
   in.copy(to.memory, from.memory, 60'000, stream);
   in.copy(to.memory, from.memory, 60'001 - 8, stream);  // a size of the same class
   EXPECT_EQ(in.driver.all_calls(),
-            before + 6);  // two questions and one copy, for each of two copies
+            before + 6);  // for each of two copies, two questions and one copy
   EXPECT_EQ(in.engine->statistics().direct, 3U);
   in.expect_no_errors();
 }
@@ -60,7 +60,7 @@ TEST(copy_classifier, copies_that_several_paths_might_change_are_one_plain_copy)
   in.expect_right(pinned);
   EXPECT_EQ(in.engine->statistics().direct, 6U);
   EXPECT_EQ(in.driver.calls("copy"), 6U);
-  // The GPU that owns the memory sends all parts from it.
+  // The GPU that owns the memory sends all parts of the message.
   EXPECT_EQ(in.engine->statistics().graphs, 1U);
   ASSERT_EQ(in.reports.size(), 1U);
   EXPECT_NE(in.reports[0].find("no access"), std::string::npos) << in.reports[0];

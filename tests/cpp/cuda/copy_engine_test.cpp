@@ -1,5 +1,5 @@
-// The copy engine as a whole, on a driver that runs on host memory. Bytes arrive in the order that
-// CUDA's streams promise, whichever executor copies them.
+// The copy engine as a whole, on a driver whose GPUs are host memory. Bytes must arrive in the
+// order that CUDA's streams promise, no matter which executor copies them.
 #include "cuda/transfer/copy_engine.hpp"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@
 namespace interlace::copy_engine_tests {
 namespace {
 
-// Streams with memory of their own, which they copy back and forth. From time to time a stream
-// waits for another one and takes over its memory.
+// Each stream has its own memory and copies it back and forth. From time to time a stream waits for
+// another stream and takes over its memory.
 void run_random_program(std::uint64_t seed, copy_statistics& total) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -31,7 +31,7 @@ void run_random_program(std::uint64_t seed, copy_statistics& total) {
   if (below(random, 3) == 0) options.staging_bytes = std::uint64_t{8} << 10U;
   const auto gpus = static_cast<int>(on.gpu_count);
   world in(std::move(on), options, seed + 1);
-  if (below(random, 4) == 0) in.step_ns = 1'000;  // messages meet
+  if (below(random, 4) == 0) in.step_ns = 1'000;  // with a slow clock, messages meet
   const auto& table = in.driver.table();
 
   constexpr std::uint64_t bytes = 40'000;
@@ -54,7 +54,7 @@ void run_random_program(std::uint64_t seed, copy_statistics& total) {
           in, place == gpus ? (below(random, 8) == 0 ? kind::pageable : kind::pinned) : kind::gpu,
           place % gpus, bytes, random));
   }
-  const std::uint64_t sizes = 1 + below(random, 4);  // few sizes make shapes repeat
+  const std::uint64_t sizes = 1 + below(random, 4);  // with few sizes, the same shapes come again
   for (int message = 0; message < 40; ++message) {
     user& by = users[below(random, users.size())];
     const std::size_t from = below(random, by.buffers.size());
@@ -62,7 +62,7 @@ void run_random_program(std::uint64_t seed, copy_statistics& total) {
     if (from == to) {
       user& other = users[below(random, users.size())];
       if (&by == &other) continue;
-      // the default stream and blocking streams of its GPU wait for each other without events
+      // The default stream and the blocking streams of its GPU wait for each other without events.
       const bool ordered = by.gpu == 0 && other.gpu == 0 && by.blocking && other.blocking &&
                            (by.stream == nullptr || other.stream == nullptr);
       if (!ordered || below(random, 4) == 0) {
@@ -72,7 +72,7 @@ void run_random_program(std::uint64_t seed, copy_statistics& total) {
       std::swap(by.buffers, other.buffers);
       continue;
     }
-    if (below(random, 12) == 0) {  // new memory at the same address
+    if (below(random, 12) == 0) {  // allocates new memory at the same address
       in.driver.synchronize();
       in.driver.allocate_again(by.buffers[to].memory);
       fill(by.buffers[to], random);
@@ -108,7 +108,7 @@ TEST(copy_engine, random_programs_on_many_streams_move_every_byte_in_stream_orde
   copy_statistics total;
   for (std::uint64_t seed = 0; seed < 50 && !::testing::Test::HasFailure(); ++seed)
     run_random_program(seed, total);
-  // all cases were reached
+  // These bounds show that all cases were reached.
   EXPECT_GT(total.direct, 300U);
   EXPECT_GT(total.streams, 300U);
   EXPECT_GT(total.graphs, 100U);

@@ -1,4 +1,4 @@
-// The relays that a plan may use, by options and by a copy profile.
+// The relays that a plan may use, depending on the options and on a copy profile.
 #include "cuda/transfer/copy_planner.hpp"
 
 #include <gtest/gtest.h>
@@ -39,13 +39,14 @@ TEST(copy_planner, a_profile_says_how_messages_of_a_size_are_copied) {
   four_gpus in(options);
   CUstream_st* const stream = in.driver.stream(0, false);
   in.engine->prepare();
-  in.move(in.gpu[0], in.host, stream);  // a direction that is always plain
+  in.move(in.gpu[0], in.host, stream);  // the profile says that this direction is always plain
   EXPECT_EQ(in.engine->statistics().direct, 1U);
   in.move(in.gpu[1], in.gpu[0], stream, 999);
   EXPECT_EQ(in.engine->statistics().direct, 2U);
   in.move(in.gpu[1], in.gpu[0], stream, 29'999);
   EXPECT_EQ(in.engine->statistics().streams, 1U);
-  in.move(in.gpu[2], in.gpu[0], stream, 30'000);  // the paths are right for the first message, too
+  // The first message already takes the profile's paths.
+  in.move(in.gpu[2], in.gpu[0], stream, 30'000);
   const copy_statistics counted = in.engine->statistics();
   EXPECT_EQ(counted.graphs, 1U);
   EXPECT_GT(counted.nodes, 4U);

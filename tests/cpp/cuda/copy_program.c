@@ -1,9 +1,10 @@
 /* A program in C over interlace/copy.h:
  *
- *   copy_program nothing         where there is no driver: what every function then says
+ *   copy_program nothing         for machines without a driver: what every function says then
  *   copy_program copies SEED     random copies between all memories, compared byte by byte
  *
- * Exit code 0 if everything is as it should be, 1 with a sentence if not. */
+ * The exit code is 0 if everything is as it should be. Otherwise the exit code is 1, and the
+ * program prints a sentence. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static void expect_failure(interlace_result found, interlace_result wanted, cons
   expect(strstr(interlace_last_error(), part) != NULL, part);
 }
 
-/* What every caller can rely on, whatever the machine. */
+/* Checks what every caller can rely on, on any machine. */
 static void check_arguments(void) {
   unsigned char bytes[64] = {0};
   interlace_copier* copier = NULL;
@@ -122,7 +123,7 @@ static void without_a_driver(void) {
   printf("%s\n", interlace_last_error());
 }
 
-/* The functions of the driver that this program needs itself. */
+/* The functions of the driver that this program itself needs. */
 static int (*cu_init)(unsigned);
 static int (*device_count)(int*);
 static int (*primary_retain)(struct CUctx_st**, int);
@@ -177,8 +178,8 @@ static void fill(unsigned char* bytes, size_t count) {
   }
 }
 
-/* A copier, or null, at work: from pinned memory to a GPU, on to another and back to the host. The
- * destinations hold something else before. */
+/* Copies from pinned memory to a GPU, from there to another GPU, and back to the host, with a
+ * copier or with null. The destinations hold other contents before. */
 static void copy_around(interlace_copier* copier, int gpus) {
   struct CUctx_st* contexts[most_gpus];
   unsigned long long memory[most_gpus];
@@ -226,7 +227,7 @@ static void copy_around(interlace_copier* copier, int gpus) {
     fill(from, buffer_bytes);
     memset(poison, 0xA5, buffer_bytes);
     memset(to, 0x5A, buffer_bytes);
-    /* If the call names the GPU, the current context is not the stream's. */
+    /* If the call names the GPU, the current context can differ from the stream's context. */
     expect(set_current(contexts[own == 0 ? one : (one + 1) % gpus]) == 0, "a current context");
     results[0] = interlace_copier_copy_async(copier, given, first, poison, buffer_bytes, stream);
     results[1] = one == other ? INTERLACE_SUCCESS
@@ -253,7 +254,7 @@ static void copy_around(interlace_copier* copier, int gpus) {
   }
 }
 
-/* Two GPUs, each on a stream of its own: an event orders the second copy after the first. */
+/* Uses two GPUs, each with its own stream. An event orders the second copy after the first. */
 static void in_order(int gpus) {
   struct CUctx_st* context;
   struct CUstream_st* streams[2];
@@ -300,8 +301,8 @@ static void in_order(int gpus) {
   }
 }
 
-/* All GPUs send to all. Blocks come from pinned memory, and go back there when they have arrived.
- */
+/* All GPUs send to all GPUs. Blocks come from pinned memory, and go back to pinned memory when
+ * they have arrived. */
 static void collect(interlace_copier* copier, int gpus) {
   const size_t bytes = buffer_bytes / most_gpus;
   struct CUctx_st* context;

@@ -1,4 +1,4 @@
-// Executable graphs are used again with other addresses. One message at a time uses each byte of
+// Executable graphs are reused with other addresses. Only one message at a time may use a byte of
 // staging memory.
 #include "cuda/transfer/copy_runner.hpp"
 
@@ -53,10 +53,10 @@ TEST(copy_runner, other_addresses_of_one_shape_only_change_nodes) {
   in.move(other, in.gpu[0], stream);
   const copy_statistics last = in.engine->statistics();
   EXPECT_GT(last.updates, 0U);
-  EXPECT_LT(last.updates, first.nodes);  // only the nodes that write the destination
+  EXPECT_LT(last.updates, first.nodes);  // only the nodes that write the destination were updated
   EXPECT_EQ(last.nodes, first.nodes);
   EXPECT_EQ(last.hits, 2U);
-  // memory of another GPU means another shape
+  // Memory of another GPU gives another shape.
   in.move(in.gpu[2], in.gpu[0], stream);
   EXPECT_EQ(in.engine->statistics().misses, 2U);
   in.expect_right(other);
@@ -86,7 +86,7 @@ TEST(copy_runner, other_memory_at_the_same_address_changes_nodes) {
     const copy_statistics counted = in.engine->statistics();
     EXPECT_EQ(counted.graphs, counted.hits + counted.misses);
     EXPECT_GT(counted.hits, 16U);
-    EXPECT_EQ(in.driver.calls("graph_launch"), counted.launches);  // no launch was refused
+    EXPECT_EQ(in.driver.calls("graph_launch"), counted.launches);  // the driver refused no launch
     in.expect_no_errors();
   }
 }
@@ -130,10 +130,10 @@ TEST(copy_runner, captured_messages_own_their_staging_memory_until_their_graph_e
     CUstream_st* const beside = in.driver.stream(2, false);
     in.engine->prepare();
     in.driver.begin_capture(stream);
-    // in a graph, a message reads what the previous one wrote
+    // In the graph, a message reads what the previous message wrote.
     in.copy(in.gpu[1].memory, in.gpu[0].memory, four_gpus::bytes, stream);
     in.copy(in.host.memory, in.gpu[1].memory, four_gpus::bytes, stream);
-    // This call is not captured. It may ask the driver questions that would end a capture
+    // This call is not captured. It may ask the driver questions that would end a capture.
     in.move(in.gpu[3], in.gpu[2], beside);
     CUgraph_st* const graph = in.driver.end_capture(stream);
     EXPECT_EQ(in.engine->statistics().captured, 2U);
@@ -154,7 +154,7 @@ TEST(copy_runner, captured_messages_own_their_staging_memory_until_their_graph_e
     table.graph_exec_destroy(executable);
     EXPECT_EQ(in.driver.live_user_objects(), 0U);
     const std::uint64_t reserved = in.engine->statistics().staging_bytes;
-    in.move(in.gpu[1], in.gpu[0], stream);  // uses the memory that the graph had
+    in.move(in.gpu[1], in.gpu[0], stream);  // uses the memory that the graph owned
     in.expect_right(in.gpu[1]);
     EXPECT_EQ(in.engine->statistics().staging_bytes, reserved);
     in.engine.reset();

@@ -1,4 +1,4 @@
-// A copy engine on a driver whose GPUs are memory of the host, and memory on each of them.
+// A copy engine on a driver whose GPUs are host memory, and memory on each of the GPUs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,8 +27,8 @@ inline device_address address(const void* pointer) {
   return reinterpret_cast<device_address>(pointer);
 }
 
-// Makes links so slow that even the bytes of small messages take long compared with a message's
-// fixed costs.
+// Makes links so slow that even the bytes of a small message take long in comparison with the
+// message's fixed costs.
 inline machine::machine slowed(machine::machine made) {
   constexpr double times = 1e4;
   made.gpu.copy_bytes_per_s /= times;
@@ -43,8 +43,8 @@ inline machine::machine slowed(machine::machine made) {
   return made;
 }
 
-// A machine on which all paths help even for small messages: all links have the same rate, and
-// there are no overheads.
+// A machine on which all paths help even for small messages, because all links have the same rate
+// and there are no overheads.
 inline machine::machine mesh(std::uint32_t gpus) {
   machine::machine made = machine::make_machine(gpus);
   made.gpu.copy_engines = 8;
@@ -68,13 +68,14 @@ inline constexpr std::byte kernels[1]{};
 struct world {
   fake::driver driver;
   std::atomic<std::uint64_t> time_ns{0};
-  // The clock adds this at each look. By default every message ends before the next one starts.
+  // The time that the clock advances at each look. With the default, every message ends before the
+  // next one starts.
   std::uint64_t step_ns = std::uint64_t{100'000'000'000};
   std::vector<std::string> reports;
   copy_options options;
   std::unique_ptr<copy_engine> engine;
   machine::machine described;
-  std::vector<std::string> remarks;  // remarks of the function that finds the machine
+  std::vector<std::string> remarks;  // remarks that find_machine returns
 
   world(machine::machine on, copy_options asked, std::uint64_t seed)
       : driver(static_cast<int>(on.gpu_count), seed), options(asked), described(std::move(on)) {
@@ -112,7 +113,7 @@ inline copy_options options_of(copy_executor executor) {
   return made;
 }
 
-// Memory of a device, and its expected final contents.
+// Memory of a device, and the contents that it must have at the end.
 struct buffer {
   std::uint8_t* memory = nullptr;
   std::vector<std::uint8_t> expected;
@@ -151,7 +152,7 @@ inline void wait_for(world& in, CUstream_st* later, CUstream_st* earlier) {
   ASSERT_EQ(table.stream_wait(later, event, 0), 0);
 }
 
-// A world of four GPUs on which every message has several paths, and memory on each place.
+// A world with four GPUs on which every message has several paths, and with memory on each place.
 struct four_gpus : world {
   std::mt19937_64 random{5};
   std::vector<buffer> gpu;

@@ -1,5 +1,5 @@
-// These functions give the results of the kernels that copy blocks, on host memory. They are
-// written independently of the kernels.
+// Computes the results of the kernels that copy blocks, on host memory. This code is written
+// independently of the kernels.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace interlace::fake {
 
-// A launched kernel; the name is the one in the PTX.
+// A launched kernel. Its name is the name in the PTX.
 struct block_kernel {
   struct copy {
     std::uint64_t to = 0, from = 0, bytes = 0;
@@ -25,7 +25,7 @@ struct block_kernel {
   block_kernel(int on, const std::string& name, const cuda::block_arguments& given)
       : gpu(on), even(name == "interlace_copy_even_blocks"), what(given) {}
 
-  // The kernel reads its lists when it runs.
+  // The copies that the kernel makes. The kernel reads its lists only when it runs.
   std::vector<copy> copies() const {
     std::vector<copy> made;
     for (std::uint32_t at = 0; at < what.count; ++at)
@@ -38,8 +38,8 @@ struct block_kernel {
            what.size_list == 0 ? what.bytes : number(what.size_list, 1, at)});
     return made;
   }
-  // The reason why a GPU would fail or copy wrong bytes with these arguments; empty if there is
-  // none.
+  // The reason why a GPU would fail or copy wrong bytes with these arguments. The text is empty if
+  // there is no reason.
   std::string mistake(unsigned grid, unsigned threads, unsigned shared_bytes) const {
     if (what.count == 0 || grid == 0 || threads == 0 || threads > 512 || threads % 32 != 0)
       return "a kernel for blocks has an impossible grid";

@@ -1,14 +1,16 @@
-// A CUDA driver on host memory, for the copy engine's tests.
+// A CUDA driver on host memory, for the tests of the copy engine.
 //
-// Enqueued work becomes a graph of operations. Each operation runs after the operations that CUDA
-// promises: the last one of its stream, an event for which the stream waited, and, for work on the
-// legacy stream and on blocking streams, each other's work. Only copies, memsets and kernels count
-// as work here: real drivers did not delay other streams for a wait alone. Operations run in a
-// seeded order that is legal but adversarial: for example nothing until something waits, or the
-// latest first. A copy takes time: half of it happens when it starts and half when it ends, and
-// other operations can run in between. It is an error if two unordered copies touch the same bytes
-// and one of them writes, whether or not the bytes come out right. Calls that CUDA would refuse,
-// and calls that would be slow, are errors, too.
+// Enqueued work becomes a graph of operations. An operation runs after the operations for which
+// CUDA promises it: the last operation of its stream, and an event for which the stream waited.
+// Work on the legacy stream and work on blocking streams also wait for each other. Only copies,
+// memsets and kernels count as work here, because real drivers did not delay other streams for a
+// wait alone.
+//
+// Operations run in a seeded order. The order is legal but adversarial: for example, nothing runs
+// until something waits, or the latest operation runs first. A copy takes time: half of it happens
+// when it starts and half when it ends, and other operations can run in between. It is an error if
+// two unordered copies touch the same bytes and one of them writes, even if the bytes come out
+// right. Calls that CUDA would refuse, and calls that would be slow, are errors, too.
 #pragma once
 
 #include <algorithm>
@@ -62,26 +64,26 @@ class driver {
   const cuda::driver_table& table() const { return table_; }
   CUctx_st* context(int gpu) { return handle<CUctx_st>(&gpus_.at(static_cast<std::size_t>(gpu))); }
 
-  // Memory filled with a pattern that no test writes.
+  // Memory that is filled with a pattern that no test writes.
   std::uint8_t* memory(kind what, int gpu, std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
     return reinterpret_cast<std::uint8_t*>(new_block(what, gpu, bytes));
   }
-  // Frees the memory and allocates the same size again, which gets the same address. Nothing may
-  // use it.
+  // Frees the memory and allocates the same size again. The new memory gets the same address.
+  // Nothing may be using the memory.
   void allocate_again(const void* memory) {
     const std::lock_guard lock(mutex_);
     block* at = block_at(reinterpret_cast<cuda::device_address>(memory));
     std::memset(reinterpret_cast<void*>(at->base), 0xCD, at->bytes);
     at->id = ++ids_;
   }
-  // Makes the driver refuse executables until all their nodes have been set again.
+  // Makes the driver refuse executables until all of their nodes have been set again.
   void make_stale() {
     const std::lock_guard lock(mutex_);
     for (auto& one : executables_)
       for (node& each : one->nodes) each.from_id = 0;
   }
-  // Gives another GPU access, which virtual memory and pools need.
+  // Gives another GPU access to memory. Virtual memory and pools need this.
   void give_access(const void* memory, int gpu) {
     const std::lock_guard lock(mutex_);
     block_at(reinterpret_cast<cuda::device_address>(memory))->access.insert(gpu);
@@ -117,23 +119,23 @@ class driver {
     failing_[function] = {from, times};
   }
   void forbid_memory(bool forbidden) { no_memory_ = forbidden; }
-  // Every call of these functions fails with this probability.
+  // Makes every call of these functions fail with this probability.
   void fail_at_random(std::set<std::string> functions, double probability) {
     const std::lock_guard lock(mutex_);
     unreliable_ = std::move(functions);
     failure_rate_ = probability;
   }
-  // Physical memory that is created, and mapped to reserved addresses. No other thread may call
-  // the driver at the same time.
+  // Physical memory, and its mappings to reserved addresses. No other thread may call the driver at
+  // the same time.
   pages& virtual_memory() { return pages_; }
-  // Memory of the host that is registered now.
+  // The number of ranges of host memory that are registered now.
   std::size_t registrations() {
     const std::lock_guard lock(mutex_);
     return static_cast<std::size_t>(std::count_if(
         blocks_.begin(), blocks_.end(),
         [](const auto& one) { return one.second.what == kind::pinned && !one.second.storage; }));
   }
-  // The driver acts as if images were compiled for other GPUs, or by a later CUDA than its
+  // Makes the driver act as if images were compiled for other GPUs, or by a later CUDA than
   // `version`.
   void refuse_kernels(int version) {
     foreign_kernels_ = true;
@@ -175,9 +177,10 @@ class driver {
     bool is_copy = false;
     cuda::device_address to = 0, from = 0;
     std::uint64_t bytes = 0;
-    std::shared_ptr<reduction> kernel;     // null if it is not a kernel
-    std::vector<std::uint8_t> result;      // copied to the kernel's output when the kernel ends
-    std::shared_ptr<block_kernel> blocks;  // a kernel that copies blocks
+    std::shared_ptr<reduction> kernel;  // null if the operation is not a kernel
+    std::vector<std::uint8_t> result;   // copied to the kernel's output when the kernel ends
+    // Null if the operation is not a kernel that copies blocks.
+    std::shared_ptr<block_kernel> blocks;
     std::vector<op_ptr> behind;
     bool begun = false, done = false;
     std::uint64_t rank = 0;
@@ -189,7 +192,7 @@ class driver {
     std::shared_ptr<block_kernel> blocks;
     std::vector<node*> behind;
     CUctx_st* context = nullptr;
-    // The memory's numbers when the node was set.
+    // The numbers of the memory at the time when the node was set.
     std::uint64_t from_id = 0, to_id = 0;
   };
   struct user_object {
@@ -234,7 +237,7 @@ class driver {
     int gpu = 0;
     std::uint64_t id = 0;
     std::set<int> access;
-    bool own = false;  // whether the engine registered it
+    bool own = false;  // whether the engine registered the memory
     std::unique_ptr<std::uint8_t[]> storage;
   };
 
@@ -283,8 +286,8 @@ class driver {
     const block* to = block_at(one.run.to_device);
     return from == nullptr || to == nullptr || from->id != one.from_id || to->id != one.to_id;
   }
-  // Whether the call ends a capture of the stream. Calls that real drivers do not support during a
-  // capture end it.
+  // Whether the call ends a capture of the stream. A call ends the capture if real drivers do not
+  // support it during a capture.
   bool ends_capture(CUstream_st* on, const char* function) {
     stream_state* stream = stream_of(on);
     if (stream == nullptr || stream->capturing == nullptr) return false;
@@ -415,7 +418,7 @@ class driver {
     one->behind.clear();
     std::erase(pending_, one);
   }
-  // Starts or ends one operation; false if nothing is left.
+  // Starts or ends one operation. Returns false if nothing is left.
   bool step() {
     if (pending_.empty()) return false;
     std::vector<op_ptr> able;
@@ -442,7 +445,8 @@ class driver {
     while (one && !one->done && step()) {
     }
   }
-  // Time passes with every call, except in the mode in which nothing runs until something waits.
+  // Lets time pass. Time passes with every call, except in the mode in which nothing runs until
+  // something waits.
   void pass() {
     if (mode_ == 3) return;
     for (std::uint64_t steps = random_() % 4; steps > 0; --steps) step();
@@ -464,7 +468,7 @@ class driver {
     pending_.push_back(one);
     return one;
   }
-  // Checks that a stream of that GPU can copy there without a detour through the host.
+  // Checks that a stream of this GPU can copy there without a detour through the host.
   void check_reach(const device& on, cuda::device_address address, std::uint64_t bytes) {
     const block* at = block_at(address);
     if (at == nullptr || address + bytes > at->base + at->bytes) {
@@ -499,7 +503,7 @@ class driver {
     }
     return false;
   }
-  // The block kernel that a launch or a node names; null if it names another kernel.
+  // The block kernel that a launch or a node names, or null if it names another kernel.
   std::shared_ptr<block_kernel> blocks_of(CUfunc_st* function, void** parameters, unsigned grid,
                                           unsigned threads, unsigned shared_bytes) {
     const auto& [gpu, name] = *reinterpret_cast<std::pair<device*, std::string>*>(function);
@@ -520,7 +524,7 @@ class driver {
     ++block_kernels_[gpu->number];
     return made;
   }
-  // A kernel runs on its GPU, and uses only memory of that GPU.
+  // Checks that a kernel runs on its GPU and uses only memory of that GPU.
   void check_kernel(const reduction& one) {
     const cuda::reduction_arguments& what = one.what;
     for (std::uint32_t at = 0; at <= what.inputs; ++at) {
@@ -609,7 +613,7 @@ class driver {
   std::vector<std::unique_ptr<std::pair<device*, std::string>>> functions_;
   std::vector<std::string> errors_;
   std::map<std::string, std::uint64_t> calls_;
-  std::map<int, int> block_kernels_;  // by GPU
+  std::map<int, int> block_kernels_;  // the key is the GPU
   std::map<std::string, std::pair<int, int>> failing_;
   std::set<std::string> unreliable_;
   double failure_rate_ = 0;
@@ -888,7 +892,7 @@ inline void driver::make_table() {
     return call("copy_batch", [&](driver& d) {
       stream_state* stream = d.stream_of(on);
       if (stream == nullptr) return cuda::driver_result::invalid_context;
-      // Real drivers refuse captured streams, and the legacy default stream.
+      // Real drivers refuse this call for captured streams and for the legacy default stream.
       if (stream->capturing != nullptr) stream->invalidated = true;
       if (stream->capturing != nullptr || stream == stream->of->legacy) return refused;
       if (count == 0 || attributes != 1 || first[0] != 0 || how->source_order != 1) return refused;
@@ -1218,7 +1222,7 @@ inline void driver::make_table() {
       auto* one = reinterpret_cast<executable*>(of);
       stream_state* stream = d.stream_of(on);
       if (stream->capturing != nullptr) return refused;
-      // Real drivers accepted a graph of one node.
+      // Real drivers accept a graph of one node here.
       if (one->nodes.size() > 1 && std::any_of(one->nodes.begin(), one->nodes.end(),
                                                [&](const node& each) { return d.stale(each); }))
         return refused;

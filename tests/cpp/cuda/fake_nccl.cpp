@@ -1,6 +1,6 @@
-// A stand-in for libnccl.so.2, with host memory in place of devices' memory. A group is carried out
-// when it ends. If devices' calls do not match, NCCL would hang, and the stand-in refuses the group
-// (5, invalid usage).
+// A stand-in for libnccl.so.2 that uses host memory in place of the devices' memory. A group is
+// carried out when it ends. If the calls of the devices do not match, NCCL would hang. The stand-in
+// refuses such a group (5, invalid usage).
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -26,8 +26,8 @@ struct call {
 
 int depth = 0;  // NOLINT: state of the library, as in NCCL
 std::vector<call> calls;
-std::string log;      // one word for each call, the function's name
-std::string failing;  // the function that fails
+std::string log;      // name of each called function, one word for each call
+std::string failing;  // name of the function that fails
 constexpr int invalid_usage = 5;
 constexpr int unsigned_bytes = 1;
 constexpr int float32 = 7;
@@ -40,7 +40,7 @@ int noted(const char* name) {
 
 int add(const char* name, const call& c, int type, void* stream) {
   if (const int result = noted(name); result != 0) return result;
-  // In this test a device's stream is the device's number plus 1.
+  // In this test, the stream of a device is the device's number plus 1.
   const bool own =
       reinterpret_cast<std::size_t>(stream) == static_cast<std::size_t>(c.on->device) + 1;
   if (depth == 0 || type != unsigned_bytes || !own) return invalid_usage;
@@ -48,8 +48,8 @@ int add(const char* name, const call& c, int type, void* stream) {
   return 0;
 }
 
-// The k-th collective of each device is one operation. The k-th send from one device to another
-// matches the k-th receive.
+// Carries out the group. The k-th collectives of all devices are one operation. The k-th send from
+// one device to another matches the k-th receive.
 int carry_out() {
   if (calls.empty()) return 0;
   const int devices = calls.front().on->devices;

@@ -1,4 +1,4 @@
-// The chunk that a device waits for.
+// Finding the chunk for which a device waits.
 #include "cuda/region/late_chunk.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@ namespace {
 constexpr std::array<unsigned long long, 2> targets{100, 50};
 
 TEST(late_chunk, is_the_first_one_below_its_target) {
-  const std::array<unsigned long long, 2> counters{400, 190};  // three epochs, and most of one
+  // The counts of three epochs, and most of a fourth.
+  const std::array<unsigned long long, 2> counters{400, 190};
   const std::array devices{counted_chunks{true, 3, counters, targets}};
   const auto late = find_late_chunk(devices);
   ASSERT_TRUE(late.has_value());

@@ -15,11 +15,11 @@
 namespace interlace::copy_engine_tests {
 namespace {
 
-// Small blocks, so that few bytes take long.
+// The blocks are small, and the links so slow that few bytes take long.
 constexpr std::uint64_t slot = 64;
 constexpr std::uint64_t most_bytes = 6'000 * slot;
 
-// A batch between page-locked memory and a GPU, large enough that help is worth its time.
+// A batch between page-locked memory and a GPU. It is large enough that help is worth the time.
 struct batch {
   std::vector<std::uint64_t> to, from, sizes;
 

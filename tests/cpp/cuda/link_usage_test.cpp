@@ -16,7 +16,8 @@
 namespace interlace::copy_engine_tests {
 namespace {
 
-// The numbers of operations that a copy over several paths enqueues, and a plain copy.
+// The number of operations that a copy over several paths enqueues, and the number that a plain
+// copy enqueues.
 struct enqueued {
   std::uint64_t copies = 0;
   std::uint64_t others = 0;
@@ -27,7 +28,7 @@ struct enqueued {
   }
 };
 
-// Messages that are made together every 10 ms, each with its own memory and stream.
+// Messages that are made together every 10 ms. Each message has its own memory and stream.
 class burst {
  public:
   static constexpr int host = copy_through_host;
@@ -42,7 +43,7 @@ class burst {
       messages_.push_back(
           {memory(from), memory(to), in_.driver.stream(from == host ? to : from, false)});
   }
-  // The number of messages that were a single plain copy without other work.
+  // The number of messages that were one plain copy, without other work.
   std::uint64_t plain() {
     std::uint64_t found = 0;
     for (message& one : messages_) {
@@ -81,9 +82,9 @@ TEST(link_usage, messages_that_come_together_again_keep_off_each_others_links) {
     for (const auto& pattern : patterns) {
       four_gpus in(options_of(executor));
       burst all(in, pattern);
-      EXPECT_LT(all.plain(), pattern.size());  // the first one has all paths
+      EXPECT_LT(all.plain(), pattern.size());  // the first message may take all paths
       for (int round = 0; round < 3; ++round) EXPECT_EQ(all.plain(), pattern.size());
-      // A second later one of them is alone.
+      // A second later one of the messages is alone.
       in.time_ns += second_ns;
       burst alone(in, {pattern[0]});
       for (int round = 0; round < 3; ++round) EXPECT_EQ(alone.plain(), 0U);
@@ -93,14 +94,14 @@ TEST(link_usage, messages_that_come_together_again_keep_off_each_others_links) {
 
 TEST(link_usage, messages_that_do_not_overlap_have_all_paths) {
   four_gpus in(options_of(copy_executor::streams));
-  // The messages come one after another, on streams of their own.
+  // These messages come one after another, each on its own stream.
   burst to(in, {{copy_through_host, 0}});
   burst back(in, {{0, copy_through_host}});
   for (int round = 0; round < 4; ++round) {
     EXPECT_EQ(to.plain(), 0U);
     EXPECT_EQ(back.plain(), 0U);
   }
-  // The messages come together, but on one stream.
+  // These messages come together, but on one stream.
   CUstream_st* const stream = in.driver.stream(0, false);
   for (int round = 0; round < 4; ++round) {
     in.move(in.gpu[0], in.host, stream);
@@ -109,7 +110,7 @@ TEST(link_usage, messages_that_do_not_overlap_have_all_paths) {
   }
   EXPECT_EQ(in.engine->statistics().streams, 20U);
   in.expect_right(in.host);
-  // The messages of one pair come together.
+  // These messages come together, but all of them have the same pair.
   in.time_ns += second_ns;
   burst window(in, {{0, 1}, {0, 1}, {0, 1}, {0, 1}});
   for (int round = 0; round < 3; ++round) EXPECT_EQ(window.plain(), 0U);
@@ -156,7 +157,7 @@ TEST(link_usage, messages_keep_off_links_that_other_processes_use) {
   in.expect_no_errors();
 }
 
-// The process has only one path itself. Other processes would relay over that path.
+// The process itself has only one path. Other processes would relay over that path.
 TEST(link_usage, a_process_with_one_of_several_gpus_is_seen_by_others) {
   for (const bool shares : {true, false}) {
     const traffic_path file;
@@ -200,7 +201,8 @@ TEST(link_usage, a_file_for_messages_that_cannot_be_used_is_named_once) {
   in.expect_no_errors();
 }
 
-// A captured message gets the paths that messages of its pair get after they met others.
+// A captured message gets the same paths as other messages of its pair after the pair has met
+// others.
 TEST(link_usage, captured_messages_keep_off_links_of_messages_that_met_theirs) {
   four_gpus in(options_of(copy_executor::automatic));
   burst both(in, {{0, 1}, {1, 0}});

@@ -1,5 +1,5 @@
 // NCCL through a stand-in. The calls follow the plans for regions of every pattern, and deliver
-// exactly the subscribed bytes. A library that is missing or refuses gives an error.
+// exactly the subscribed bytes. A library that is missing, or that refuses a call, gives an error.
 #include "cuda/transfer/nccl_library.hpp"
 
 #include <dlfcn.h>
@@ -163,7 +163,7 @@ TEST(nccl, picks_the_collective_that_fits) {
             (std::set<std::string>{"start", "broadcast", "end"}));
   EXPECT_EQ(words(deliver(region_of(halo, 4, best), 3)),
             (std::set<std::string>{"start", "send", "receive", "end"}));
-  // Only the requested calls are made: nothing is packed if parts are equal.
+  // Only the requested calls are made. If parts are equal, nothing is packed.
   EXPECT_EQ(kernel::plan_collective(region_of(equal, 4, collective::all_gather)).scratch_bytes, 0U);
   const auto padded = kernel::plan_collective(region_of(unequal, 4, collective::all_gather));
   EXPECT_EQ(padded.scratch_bytes, 3 * kernel::scratch_alignment);

@@ -1,5 +1,5 @@
-// Messages of every pattern and window through a stand-in for NCCL: each arrives at its
-// destination, and all are one group.
+// Messages of every pattern and window through a stand-in for NCCL. Each message must arrive at its
+// destination, and all messages must be one group.
 #include "cuda/transfer/nccl_messages.hpp"
 
 #include <dlfcn.h>
@@ -26,7 +26,7 @@ Function of_stand_in(const char* name) {
   return reinterpret_cast<Function>(dlsym(dlopen(FAKE_NCCL, RTLD_NOW), name));
 }
 
-// Memory for messages of `bytes` bytes; each message has different contents.
+// Memory for messages of `bytes` bytes. Each message has different contents.
 class traffic {
  public:
   traffic(const pairs& of, std::size_t bytes) {

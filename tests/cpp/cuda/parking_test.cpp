@@ -27,12 +27,12 @@ struct block {
   device_address address = 0;
   std::uint64_t bytes = 0;
   int gpu = 0;
-  std::uint64_t seed = 0;  // the seed of the contents
+  std::uint64_t seed = 0;  // seed of the contents
 };
 
 struct world {
   fake::driver driver;
-  std::optional<std::uint64_t> available;  // the host's available bytes
+  std::optional<std::uint64_t> available;  // number of bytes that the host reports as available
   cuda::parking parking;
   std::mt19937_64 random;
 
@@ -289,7 +289,7 @@ TEST(parking, too_little_memory_of_the_host_leaves_everything_on_the_gpu) {
   EXPECT_EQ(message([&] { (void)w.parking.park("a", {}); }),
             "parking pool 'a' needs 163840 bytes of host memory, and 100000 are available");
   w.available.reset();
-  // In the middle of parking, the third slab cannot be page-locked.
+  // The third slab cannot be page-locked, in the middle of parking.
   w.driver.fail("host_register", 3, 1'000);
   w.driver.fail("allocate_host", 1, 1'000);
   EXPECT_EQ(message([&] { (void)w.parking.park("a", {}); }), "cuMemHostAlloc failed: FAKE");
@@ -381,11 +381,11 @@ TEST(parking, contents_of_other_memory_are_kept) {
             "usage: a range of 0 bytes cannot be kept");
 }
 
-// Tests random pools, sizes and places, with failures of every call that can fail. Whatever fails,
-// the contents are right when the pool is not parked, and nothing leaks.
+// Tests random pools, sizes and places, with failures of every call that can fail. No matter what
+// fails, the contents must be right when the pool is not parked, and nothing may leak.
 struct tortured {
-  int resumed = 0;   // pools
-  int failures = 0;  // calls that failed
+  int resumed = 0;   // number of pools that were resumed
+  int failures = 0;  // number of calls that failed
 };
 
 tortured torture(std::uint64_t seed, int cycles) {

@@ -9,7 +9,7 @@
 
 namespace interlace::copy_engine_tests {
 
-// A profile for machines of four fake GPUs, in a file of its own.
+// A file with a profile for machines of four fake GPUs.
 class profile_file {
  public:
   explicit profile_file(const std::string& directions, const std::string& driver = "1.0") {

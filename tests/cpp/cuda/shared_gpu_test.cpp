@@ -1,4 +1,4 @@
-// The resources that several devices on one GPU need, and refused configurations.
+// The resources that several devices on one GPU need, and the configurations that are refused.
 #include "interlace/cuda/shared_gpu.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace interlace::cuda {
 namespace {
 
-// An H200's.
+// The multiprocessors of an H200.
 constexpr gpu_places h200{.processors = 132,
                           .threads = 2048,
                           .blocks = 32,
@@ -71,8 +71,8 @@ TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
   // The default agent runs beside kernels of usual sizes.
   EXPECT_EQ(why_not_at_once(h200, {128, agent_block}, {256, 64, 4096}, 4), "");
   EXPECT_EQ(why_not_at_once(h200, {128, agent_block}, {1024, 32, 0}, 4), "");
-  // An agent's block leaves no registers for the kernel. But agents are not on every
-  // multiprocessor, wherever the GPU places blocks.
+  // An agent's block leaves no registers for the kernel. But no matter where the GPU places blocks,
+  // some multiprocessors have no agent.
   EXPECT_EQ(why_not_at_once(h200, {100, agent_block}, {1024, 64, 0}, 1), "");
   EXPECT_EQ(why_not_at_once(h200, {132, agent_block}, {1024, 64, 0}, 1),
             "1 agents of 132 blocks and a block of 1024 threads of the kernel at once: not enough "
@@ -84,7 +84,8 @@ TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
   const std::string bulk = why_not_at_once(h200, {264, {32, 40, 65568}}, {128, 40, 0}, 2);
   EXPECT_EQ(bulk.substr(bulk.find(':')), ": not enough shared memory") << bulk;
   EXPECT_EQ(why_not_at_once(h200, {64, {32, 40, 65568}}, {128, 40, 0}, 4), "");
-  // Agents of 512 threads fit for as many devices as a study uses, and for 4 on a small GPU.
+  // With 512 threads, agents fit for as many devices as a study uses, and for 4 devices on a small
+  // GPU.
   const grid_needs of_512_threads{16, {32, 40, 65568}};
   EXPECT_EQ(why_not_at_once(h200, of_512_threads, {1024, 32, 4096}, 16), "");
   gpu_places least = h200;
@@ -96,9 +97,9 @@ TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
   EXPECT_EQ(many.substr(many.find(':')), ": not enough blocks") << many;
   const std::string wide = why_not_at_once(h200, {512, {512, 16, 0}}, {1024, 16, 0}, 4);
   EXPECT_EQ(wide.substr(wide.find(':')), ": not enough threads") << wide;
-  // These configurations do not fit even alone.
+  // In these configurations, even a single agent does not fit.
   EXPECT_NE(why_not_at_once(h200, {1, agent_block}, {1024, 255, 0}, 2), "");
-  // Exchanges of the other devices may each take a whole multiprocessor.
+  // The exchange of each other device may take a whole multiprocessor.
   EXPECT_EQ(why_not_at_once(h200, {1, {1024, 64, 0}}, {1024, 64, 0}, 16), "");
   gpu_places small = h200;
   small.processors = 31;

@@ -1,4 +1,4 @@
-// Classes of sizes follow each other without gaps, and no class is too wide.
+// The classes of sizes have no gaps between them, and no class is too wide.
 #include "cuda/transfer/size_classes.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Pairs that meet, and the relays that each pair may still use, by a clock of the test's own. Pairs
-// are in one process, or in several that share a file.
+// Pairs that meet, and the relays that each pair may still use. The test has its own clock. The
+// pairs are in one process, or in several processes that share a file.
 #include "cuda/transfer/traffic_table.hpp"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ std::vector<std::string> names(std::uint32_t gpus) {
   return made;
 }
 
-// All places except the two ends of the pair; the host is the last one.
+// All places except the two ends of the pair. The host is the last place.
 std::vector<endpoint> others(const traffic_table::pair& asked, std::uint32_t gpus) {
   std::vector<endpoint> places;
   for (std::uint32_t index = 0; index < gpus; ++index)
@@ -67,7 +67,7 @@ TEST(traffic_table, pairs_meet_when_both_are_in_use_and_for_a_window) {
   in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
   in.add_use({host, gpu(1)}, 2, 11 * ms, 4 * ms);
   for (const std::uint64_t now_ns : {11 * ms, 100 * ms, 10 * ms + window}) {
-    // each pair gets one of gpu2 and gpu3
+    // Each pair gets one of gpu2 and gpu3.
     EXPECT_EQ(idle(in, {host, gpu(0)}, now_ns), places{gpu(2)});
     EXPECT_EQ(idle(in, {host, gpu(1)}, now_ns), places{gpu(3)});
   }
@@ -78,13 +78,13 @@ TEST(traffic_table, pairs_meet_when_both_are_in_use_and_for_a_window) {
 TEST(traffic_table, a_message_after_the_end_of_another_does_not_meet_it) {
   traffic_table in(names(4));
   in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
-  in.add_use({gpu(0), host}, 2, 14 * ms - ms / 2, 4 * ms);  // predicted to take slightly too long
+  in.add_use({gpu(0), host}, 2, 14 * ms - ms / 2, 4 * ms);  // the prediction is slightly too long
   EXPECT_EQ(idle(in, {host, gpu(0)}, 14 * ms).size(), 3U);
-  // messages of one pair follow each other
+  // The messages of one pair run one after another.
   for (int message = 0; message < 4; ++message) in.add_use({gpu(1), host}, 1, 20 * ms, 4 * ms);
   in.add_use({gpu(2), host}, 2, 30 * ms, 1 * ms);
   EXPECT_LT(idle(in, {gpu(1), host}, 30 * ms).size(), 3U);
-  // a message that takes less time is over earlier
+  // A message that takes less time than predicted ends earlier.
   in.add_use({gpu(0), gpu(1)}, 1, 50 * ms, 8 * ms);
   in.reduce_use({gpu(0), gpu(1)}, 6 * ms);
   in.add_use({gpu(1), gpu(0)}, 2, 52 * ms, 8 * ms);
@@ -115,7 +115,7 @@ TEST(traffic_table, whoever_shares_a_gpu_or_both_directions_of_the_host_is_direc
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(3), gpu(1)}), places{});
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(0), host}), places{});
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), host}), places{gpu(3)});  // the host is excluded
-  EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), gpu(3)}), places{});      // both would need the host
+  EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), gpu(3)}), places{});  // both pairs would need the host
 }
 
 TEST(traffic_table, pairs_of_a_kind_have_as_many_relays_as_each_other) {
@@ -130,8 +130,8 @@ TEST(traffic_table, pairs_of_a_kind_have_as_many_relays_as_each_other) {
   }
 }
 
-// However pairs meet, no pair relays through an end of another pair, and two pairs of a kind do not
-// relay through the same place.
+// No matter which pairs meet, no pair relays through an end of another pair, and two pairs of a
+// kind do not relay through the same place.
 TEST(traffic_table, random_pairs_never_take_each_others_places) {
   std::mt19937_64 random(3);
   for (int turn = 0; turn < 200; ++turn) {
@@ -170,11 +170,11 @@ TEST(traffic_table, random_pairs_never_take_each_others_places) {
 
 TEST(traffic_table, clocks_that_differ_a_little_and_times_that_mean_nothing) {
   traffic_table in(names(2));
-  // This thread read the clock before the other thread did.
+  // This thread read the clock before the other thread did, so its time is earlier.
   in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
   in.add_use({host, gpu(1)}, 2, 10 * ms - 1'000, 4 * ms);
   EXPECT_EQ(idle(in, {host, gpu(0)}, 10 * ms - 2'000, 2), places{});
-  // Here the clock was reset.
+  // In this case the clock was reset.
   EXPECT_EQ(idle(in, {host, gpu(0)}, 1, 2).size(), 0U);
   traffic_table late(names(2));
   late.add_use({host, gpu(0)}, 1, ~std::uint64_t{0} - ms, 4 * ms);
@@ -246,7 +246,8 @@ TEST(traffic_table, processes_that_see_other_gpus_by_other_numbers_meet) {
   EXPECT_EQ(idle(late, {host, gpu(1)}, 12 * ms + window, 2), places{gpu(0)});
 }
 
-// Exits with 0 if the message may use all relays, and with 1 if it may use none.
+// Asks in a child process. The child exits with 0 if the message may use all relays, and with 1 if
+// it may use none.
 int ask_in_child(const std::string& file, std::uint64_t now_ns, bool killed) {
   const pid_t child = fork();
   if (child == 0) {
@@ -305,7 +306,7 @@ TEST(traffic_table, a_file_that_cannot_be_shared_is_named_and_the_process_has_it
   expect_own(full.name(), "16 GPUs");
 }
 
-// A file of the right size and format, but with arbitrary times.
+// The file has the right size and format, but arbitrary times.
 TEST(traffic_table, garbage_in_the_file_ages_or_means_nothing) {
   std::mt19937_64 random(4);
   for (int turn = 0; turn < 6; ++turn) {
@@ -317,7 +318,7 @@ TEST(traffic_table, garbage_in_the_file_ages_or_means_nothing) {
       std::fstream written(file.name(), std::ios::binary | std::ios::in | std::ios::out);
       written.seekp((1 + traffic_table::most_gpus) * sizeof(std::uint64_t));
       while (written.tellp() < facts.st_size) {
-        // In every second file, the numbers are times within four windows after the test's start.
+        // In every second file, the times are at most four windows after the start of the test.
         const std::uint64_t number = turn % 2 == 0 ? random() : 10 * ms + random() % (4 * window);
         written.write(reinterpret_cast<const char*>(&number), sizeof(number));
       }

@@ -30,12 +30,12 @@ TEST(footprint, counts_each_sector_once) {
   f.load(at(24), 16);  // the same sector and the next one
   f.store(at(64), 8);
   f.load(at(64), 4);   // the launch has stored here before, so this load reads no memory
-  f.store(at(32), 4);  // was loaded
+  f.store(at(32), 4);  // a sector that was loaded before
   auto work = taken(f);
   EXPECT_EQ(work.loaded_bytes, 64U);
   EXPECT_EQ(work.stored_bytes, 64U);
   EXPECT_EQ(work.touched_bytes, 96U);
-  // Another launch starts counting anew.
+  // After another launch begins, counting starts anew.
   f.load(at(64), 4);
   work = taken(f);
   EXPECT_EQ(work.loaded_bytes, 32U);
@@ -56,7 +56,7 @@ TEST(footprint, unknown_memory_counts_nothing) {
   EXPECT_EQ(taken(f).touched_bytes, 32U);
 }
 
-// The result is compared with sets, for pieces of memory that are added in any order.
+// The counts are compared with sets. Pieces of memory are added in any order.
 TEST(footprint, random_accesses) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 20; ++round) {

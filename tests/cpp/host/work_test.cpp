@@ -1,5 +1,5 @@
-// The reference node counts a launch's work. The counts are compared with counts by hand and with
-// those of the simulated node.
+// The reference node counts the work of a launch. The tests compare the counts with counts by hand
+// and with those of the simulated node.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -11,7 +11,7 @@
 namespace interlace::work_tests {
 namespace {
 
-// Each lane loads its element, and the first element again; a fourth of the lanes store.
+// Each lane loads its element, and then the first element again. A fourth of the lanes store.
 struct scale_some {
   local<const float> in;
   local<float> out;
@@ -40,7 +40,7 @@ TEST(launch_work, sectors_and_operations_of_a_kernel) {
   EXPECT_EQ(all.name, "scale_some");
   EXPECT_EQ(all.device, 0U);
   EXPECT_EQ(all.loaded_bytes, 4000U);  // 125 sectors
-  EXPECT_EQ(all.stored_bytes, 4000U);  // an element of each sector
+  EXPECT_EQ(all.stored_bytes, 4000U);  // one element of each sector is stored
   EXPECT_EQ(all.touched_bytes, 8000U);
   EXPECT_EQ(all.operations.fp32, 1000U);
   EXPECT_EQ(all.operations.fp64, 0U);
@@ -51,7 +51,8 @@ TEST(launch_work, sectors_and_operations_of_a_kernel) {
   EXPECT_TRUE(node.run([] {}).work.empty());
 }
 
-// Adds up through a replicated view, in shared memory, and into a reduction with two copies.
+// Adds up numbers through a replicated view, in shared memory, and into a reduction with two
+// copies.
 struct add_up {
   replicated<float> data;
   reduced<float> total;
@@ -86,7 +87,7 @@ TEST(launch_work, of_regions_and_reductions) {
   });
   ASSERT_EQ(result.work.size(), 1U);
   const auto& work = result.work[0];
-  // Front and back buffer are different memory. Both copies of the sum are in one sector.
+  // The front and the back are different memory. Both copies of the sum are in one sector.
   EXPECT_EQ(work.loaded_bytes, 1024U + 32U);
   EXPECT_EQ(work.stored_bytes, 1024U + 32U);
   EXPECT_EQ(work.touched_bytes, 2048U + 32U);

@@ -1,4 +1,5 @@
-// Litmus tests of the ring with credits, by threads of the host. tests/gpu has those of kernels.
+// Litmus tests of the ring with credits, with threads of the host. tests/gpu has the same tests
+// with kernels.
 #include "interlace/kernel/credit_ring.hpp"
 
 #include <gtest/gtest.h>
@@ -25,13 +26,14 @@ class host_ring {
   std::uint64_t tickets_ = 0;
 };
 
-// On the host a wait rarely asks whether it has expired, and the threads share few cores.
+// Says that a wait expires at `end`. On the host a wait rarely asks, and the threads share few
+// cores.
 bool expires_at(std::chrono::steady_clock::time_point end) {
   std::this_thread::yield();
   return std::chrono::steady_clock::now() > end;
 }
 
-// The words of a slot are plain: torn, late and early reads show as wrong words.
+// The words of a slot are plain memory. A read that is torn, late or early gets wrong words.
 void messages_arrive(std::uint64_t slots, unsigned producers, std::uint64_t messages) {
   constexpr std::size_t words = 8;
   host_ring made(slots);

@@ -1,4 +1,4 @@
-// Fourier transforms are compared with sums in double precision.
+// The results of Fourier transforms are compared with sums in double precision.
 #include "interlace/kernel/fft.hpp"
 
 #include <gtest/gtest.h>

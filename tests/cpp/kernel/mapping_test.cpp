@@ -63,7 +63,7 @@ block_mapping random_mapping(std::mt19937_64& random, std::uint64_t& blocks) {
       blocks = (columns + x - 1) / x * ((rows + y - 1) / y);
       return block_mapping::stencil(0, columns + random() % 3, columns, rows, x, y);
     }
-    default: {  // blocks write anywhere, even other blocks' elements
+    default: {  // blocks can write anywhere, even elements of other blocks
       blocks = 1 + random() % 12;
       std::vector<std::vector<element_range>> table(blocks);
       for (auto& ranges : table) ranges = random_ranges(random);

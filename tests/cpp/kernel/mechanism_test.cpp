@@ -1,4 +1,4 @@
-// The table of mechanisms in its C++ form.
+// The table of mechanisms in C++.
 #include "interlace/kernel/mechanism.hpp"
 
 #include <gtest/gtest.h>

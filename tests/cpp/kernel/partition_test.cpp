@@ -1,5 +1,5 @@
-// Updates of partitioned arrays, on the host and the simulated node under every mechanism that
-// partitions have, compared with the same updates in a plain loop.
+// Updates of partitioned arrays, on the host node and on the simulated node, under every mechanism
+// that partitions have. The results are compared with the same updates in a plain loop.
 #include "interlace/kernel/partition.hpp"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ void check(std::uint32_t devices, std::uint32_t width, std::uint64_t size, std::
   under_each_mechanism([&](mechanism how) {
     const kernel::mechanism_row& row = kernel::row_of(how);
     if (Op == combine::store && row.updates_partials) return;
-    // Other mechanisms take no notice of these options.
+    // Other mechanisms ignore these options.
     if ((options.queued_updates != 0 || options.update_windows != 1) && !row.packs_updates) return;
     const scattered_updates<T, Op> made(devices, size, count, 3);
     options.mechanism = how;
@@ -62,7 +62,7 @@ TEST(partition, updates_of_each_operation_reach_their_owner_once) {
   check<std::uint32_t, combine::store>(3, 32, 500, 2000);
 }
 
-// Whole numbers, whose sums are exact in any order.
+// The numbers are whole, so their sums are exact in any order.
 TEST(partition, floating_point_updates_are_combined) {
   check<float, combine::add>(3, 32, 300, 1500);
   check<double, combine::add>(2, 32, 300, 1500);
@@ -131,7 +131,7 @@ TEST(partition, packets_that_do_not_fit_a_block_are_refused) {
   o.update_windows = 8;
   o.boundaries = {0, 1000, 2000};
   const kernel::region_state s = kernel::make_partition_state(o, 4, combine::add, 2);
-  // 16 packets of 512 bytes and a head of 128 bytes for each of 8 warps.
+  // Each of 8 warps has 16 packets of 512 bytes and a head of 128 bytes.
   constexpr std::uint64_t packets = 8 * (128 + 16 * 512);
   EXPECT_NO_THROW(kernel::check_packing(s, {1, 256, 1000}, 32, packets + 1000, 0));
   try {
@@ -144,7 +144,7 @@ TEST(partition, packets_that_do_not_fit_a_block_are_refused) {
   }
 }
 
-// The counts of device 1, half of whose updates go to `hot` elements of device 0.
+// The counts of device 1. Half of its updates go to `hot` elements of device 0.
 update_counts counted(std::uint64_t hot, const kernel::region_options& options) {
   const scattered_updates<std::uint64_t, combine::add> made(2, 100000, 20000, hot);
   host::node node({.devices = 2, .warp_width = 32, .checks = true});
@@ -168,7 +168,7 @@ TEST(partition, a_packet_carries_many_updates) {
   queues.packet_bytes = options.packet_bytes;
   ASSERT_GT(counts.remote, 9000U);
   EXPECT_EQ(counts.without_room, 0U);
-  // 8 warps each have one packet that is not full.
+  // At the end, each of 8 warps has one packet that is not full.
   EXPECT_LE(counts.packets, counts.remote / queues.capacity(8) + 8);
   EXPECT_LT(static_cast<double>(counts.packet_bytes), 13.5 * static_cast<double>(counts.remote));
 }

@@ -1,5 +1,5 @@
-// Placement of pages and blocks: every page and block has exactly one place, and invalid names are
-// refused.
+// The placement of pages and blocks. Every page and every block has exactly one place, and invalid
+// names are refused.
 #include "interlace/kernel/placement.hpp"
 
 #include <gtest/gtest.h>

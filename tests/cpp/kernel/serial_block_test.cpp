@@ -13,12 +13,12 @@ namespace {
 
 constexpr std::uint32_t threads = 64;
 
-// Blocks form groups of n. Each block of a group stores a number for each lane, and the last block
-// to arrive adds up the numbers of the group.
+// Blocks form groups of n. Each block of a group stores a number for each lane. The last block to
+// arrive adds up the numbers of the group.
 struct add_up_behind {
   local<std::uint32_t> numbers;  // [blocks][threads]
   local<std::uint32_t> arrived;
-  local<std::uint32_t> times;      // how often a block was the last one
+  local<std::uint32_t> times;      // number of times that a block was the last one
   replicated<std::uint32_t> sums;  // [blocks / n][threads]
   std::uint32_t n = 1;
   std::uint32_t base = 0;
@@ -57,7 +57,8 @@ TEST(block, the_last_to_arrive_sees_what_the_others_stored) {
       const auto arrived = workload::put(node, 0, std::vector<std::uint32_t>(places, 0));
       const auto times = workload::put(node, 0, std::vector<std::uint32_t>(places, 0));
       std::uint32_t rounds = 0;
-      for (const std::uint32_t base : {0U, 1000U}) {  // the counters start anew
+      // The counters must start anew for the second launch.
+      for (const std::uint32_t base : {0U, 1000U}) {
         node.run([&] {
           node.launch(0, add_up_behind{numbers, arrived, times, node.view(sums, 0), n, base},
                       {places * n, threads, 0}, sums,

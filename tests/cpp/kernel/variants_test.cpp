@@ -1,4 +1,4 @@
-// Names of the baselines' variants. Nodes run each variant, or say why they cannot.
+// The names of the baselines' variants. A node must run each variant, or say why it cannot.
 #include "interlace/kernel/variants.hpp"
 
 #include <gtest/gtest.h>

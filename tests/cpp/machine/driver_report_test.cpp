@@ -44,7 +44,8 @@ TEST(driver_report, an_old_gpu_copies) {
   EXPECT_EQ(found.problem + found.copies + found.gpus[0].kernels, "");
   EXPECT_NE(found.kernels.find("GPU 1 has compute capability 7.5"), std::string::npos);
   EXPECT_EQ(found.kernels, found.gpus[1].kernels);
-  EXPECT_EQ(report_driver(driver, 0, 0).kernels, "");  // a build without CUDA says so elsewhere
+  // For a build without CUDA, another message says so.
+  EXPECT_EQ(report_driver(driver, 0, 0).kernels, "");
 }
 
 TEST(driver_report, gpus_that_are_lost_or_hidden_are_said) {

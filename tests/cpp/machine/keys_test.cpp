@@ -47,7 +47,7 @@ TEST(keys, every_member_of_a_struct_has_a_key) {
   EXPECT_EQ(keys_in({"gpu.issue"}), members<issue_rates>());
   EXPECT_EQ(keys_in({"gpu.l1"}), members<cache>() - 3);  // banks, requests, stores
   EXPECT_EQ(keys_in({"gpu.scalar_l1"}), members<scalar_cache>());
-  // The L1 has these members. The GPU has the keys for the others.
+  // The L1 has two members that the L2 lacks. Two other keys belong to the GPU.
   EXPECT_EQ(keys_in({"gpu.l2"}) - 2, members<cache>() - 2);
   EXPECT_EQ(keys_in({"gpu.tlb"}), members<tlb>());
   EXPECT_EQ(keys_in({"gpu.dram"}), members<dram>());
@@ -56,18 +56,18 @@ TEST(keys, every_member_of_a_struct_has_a_key) {
   EXPECT_EQ(keys_in({"gpu.gps"}), members<subscriptions>());
   EXPECT_EQ(keys_in({"gpu.dualopt"}), members<dualopt>());
   EXPECT_EQ(keys_in({"gpu.griffin"}), members<griffin>());
-  // Counts the keys of the structs above, without the number of GPUs and the workloads' error,
-  // which are not of this struct, and with two keys of [gpu.l2].
+  // This counts the keys of the structs above. It leaves out the number of GPUs and the workloads'
+  // error, which are not in this struct, and it adds two keys of [gpu.l2].
   EXPECT_EQ(keys_in({"gpu", "gpu.copy", "gpu.launch"}) - 2 + 2, members<gpu>() - 11);
   EXPECT_EQ(keys_in({"host"}), members<host>());
   EXPECT_EQ(keys_in({"protocol"}), members<protocol>());
   EXPECT_EQ(keys_in({"switch"}), members<network_switch>());
-  // Two kinds of members have no key of [link]: the two ends of the link, and the packets, which
-  // the protocol gives.
+  // Some members have no key in [link]: the two ends of the link, and the packets, which the
+  // protocol determines.
   EXPECT_EQ(keys_in({"link"}), members<link>() - 2);
 }
 
-// All fields for which this struct has a key, each with its key.
+// All fields for which this struct has a key, together with the key.
 template <class Owner>
 std::vector<std::pair<const key*, field>> fields_of(Owner& owner) {
   std::vector<std::pair<const key*, field>> found;

@@ -155,7 +155,7 @@ TEST(route, agrees_with_exhaustive_search_on_random_machines) {
     }
     ASSERT_EQ(at, search.to);
   }
-  EXPECT_GT(found, 100);  // the generator makes enough interesting machines
+  EXPECT_GT(found, 100);  // shows that the generator makes enough machines with several routes
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A pass over a list of blocks finds its properties, and the list is written for the kernels.
+// A pass over a list of blocks finds the properties of the list. The list is then written for the
+// kernels.
 #include "plan/block_list.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,8 @@ struct made_list {
   block_list list;
 };
 
-// A list of random form. With `even`, all blocks have one size and are aligned to 16 bytes.
+// Fills a list of random form. With `even`, all blocks have the same size and are aligned to 16
+// bytes.
 void fill(made_list& made, std::mt19937_64& random, bool even) {
   const std::size_t count = 1 + below(random, 70);
   const std::uint64_t unit = even ? 16 : 1;
@@ -66,7 +68,7 @@ copies expected_of(const block_list& list) {
   return made;
 }
 
-// The copies that a kernel makes from the written lists; pieces that follow each other are joined.
+// The copies that a kernel makes from the written lists. Adjacent pieces are joined.
 copies written(const block_list& list, const block_layout& layout) {
   std::vector<std::byte> into(layout.bytes() + 8, std::byte{0xEE});
   write_lists(list, layout, std::span(into).first(layout.bytes()));
@@ -94,7 +96,7 @@ copies written(const block_list& list, const block_layout& layout) {
   return made;
 }
 
-// Cuts the expected copies in the same places as the written ones.
+// Compares copies. The expected copies are first cut in the same places as the written ones.
 void expect_same(const copies& wanted, const copies& found) {
   std::size_t next = 0;
   for (const auto& [to, from, bytes] : wanted)

@@ -1,4 +1,5 @@
-// Profiles of blocks: their times replace the measurements of an H200, and all other times stay.
+// Profiles of blocks. The times in a profile replace the measurements of an H200, and all other
+// times stay.
 #include "plan/block_profile.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +35,7 @@ TEST(BlockProfile, ItsTimesReplaceThoseOfTheH200) {
   EXPECT_EQ(up[1].thread_blocks, class_at(rest.classes[0], 8192).thread_blocks);
   EXPECT_EQ(read.classes[1].size(), rest.classes[1].size());
   EXPECT_EQ(read.classes[2].size(), rest.classes[2].size());
-  // The choice changes.
+  // The profile changes the choice.
   const block_question asked{
       .direction = block_direction::to_gpu, .blocks = 1000, .bytes = 4096 * 1000};
   EXPECT_EQ(choose_way(rest, asked).way, block_way::kernel);

@@ -1,4 +1,4 @@
-// Checks properties of every plan without the planner's own bookkeeping.
+// Checks properties of plans without the planner's own bookkeeping.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,12 +19,13 @@
 
 namespace interlace::plan {
 
-// A memory's bytes. They start with values that no message contains.
+// The bytes of a memory. They start with values that no message contains.
 using bytes = std::vector<std::uint16_t>;
 inline constexpr std::uint16_t poison = 0xffff;
 
 // Runs the copies on real memory and compares the results. Slots and dependencies allow several
-// orders; one is taken at random. A buffer that is reused too early would give wrong bytes.
+// orders, and the function takes one at random. A buffer that is reused too early would give wrong
+// bytes.
 inline void check_bytes(const plan& made, std::mt19937_64& random) {
   std::vector<bytes> sources;
   std::vector<bytes> destinations;
@@ -80,7 +81,7 @@ inline void check_bytes(const plan& made, std::mt19937_64& random) {
 }
 
 // Checks that steps run at the right places, that paths carry whole messages, and that staging
-// memory keeps to its limit.
+// memory stays within its limit.
 inline void check_places(const machine::machine& described, const plan& made,
                          std::uint64_t staging_bytes) {
   std::vector<std::uint64_t> carried(made.messages.size(), 0);
@@ -120,9 +121,9 @@ inline void check_places(const machine::machine& described, const plan& made,
   }
 }
 
-// At every moment of the predicted schedule, the copies in flight together stay within the capacity
-// of each link direction, link, memory and set of engines. Capacities are computed from the
-// machine.
+// Checks the predicted schedule. At every moment, the copies in flight together must stay within
+// the capacity of each link direction, link, memory and set of engines. The function computes the
+// capacities from the machine.
 inline void check_capacity(const machine::machine& described, plan made,
                            const std::vector<traffic>& running) {
   resources shared(described);

@@ -1,4 +1,4 @@
-// Copy profiles of a machine are read, and invalid ones are refused.
+// Reading of copy profiles of a machine. Invalid profiles are refused.
 #include "plan/copy_profile.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 using machine::endpoint_kind;
 using plan::copy_direction;
 
-// This profile has numbers, texts, lists and members that the engine does not know.
+// This profile also has numbers, texts, lists and members that the engine does not know.
 const std::string whole = R"({
   "kind": "interlace copy profile", "format": 1, "command": "interlace \"tune\" copy",
   "machine": {"node": "cuda", "name": "4x NVIDIA H200", "gpus": 4, "model": "NVIDIA H200",
@@ -110,7 +110,7 @@ TEST(copy_profile, a_file_that_is_no_profile_is_refused_in_one_sentence) {
   }
 }
 
-// Truncated and changed texts are either read or refused.
+// Truncated or changed texts are either read or refused.
 TEST(copy_profile, damaged_texts) {
   std::mt19937_64 random(7);
   for (std::size_t end = 0; end < whole.size() - 1; ++end)

@@ -28,7 +28,8 @@ TEST(simplex, says_that_a_value_has_no_bound) {
 }
 
 TEST(simplex, ends_where_rows_are_degenerate) {
-  // Beale's example makes the steepest choice alone cycle. Its maximum is 0.05 at (0.04, 0, 1, 0).
+  // With Beale's example, always taking the steepest variable would cycle. The maximum is 0.05 at
+  // (0.04, 0, 1, 0).
   const auto found = maximise({{0.75, -150, 0.02, -6},
                                {{0.25, -60, -0.04, 9}, {0.5, -90, -0.02, 3}, {0, 0, 1, 0}},
                                {0, 0, 1}});
@@ -68,7 +69,7 @@ TEST(simplex, agrees_with_all_corners_of_random_programs) {
       program.rows.push_back({part(random), part(random) - 0.3});
       program.limits.push_back(turn % 5 == 0 && row == 0 ? 0 : part(random));
     }
-    program.rows.push_back({0.1, 1});  // with this row a bound exists
+    program.rows.push_back({0.1, 1});  // this row makes the program bounded
     program.limits.push_back(1);
     const auto found = maximise(program);
     ASSERT_TRUE(found.bounded);

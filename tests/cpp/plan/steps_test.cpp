@@ -45,9 +45,9 @@ TEST(steps, a_part_for_each_share) {
   EXPECT_EQ(made.paths[3].bytes, 0U);
   EXPECT_EQ(made.steps.size(), 1U + 8 + 16);
   ASSERT_EQ(made.buffers.size(), 2U);
-  EXPECT_EQ(made.buffers[0].bytes, 1U << 18);  // four chunks, four places
-  EXPECT_EQ(made.buffers[1].bytes, 1U << 17);  // eight chunks, four places
-  // The fifth chunk waits until the first one has left.
+  EXPECT_EQ(made.buffers[0].bytes, 1U << 18);  // room for four chunks at each of four places
+  EXPECT_EQ(made.buffers[1].bytes, 1U << 17);  // room for eight chunks at each of four places
+  // The fifth chunk must wait until the first chunk has left.
   for (const step& copy : made.steps) {
     if (copy.path != 2 || copy.leg != 0) continue;
     if (copy.chunk < 4) {
@@ -90,7 +90,7 @@ TEST(steps, no_more_copies_are_made_than_allowed) {
     EXPECT_FALSE(cut(made, wanted, order, 1 << 16, 127));
     EXPECT_TRUE(cut(made, wanted, order, 1 << 16, 128));
     EXPECT_EQ(made.steps.size(), 128U);
-    // Chunks of 256 bytes would be too many for the type that counts them.
+    // With chunks of 256 bytes, their number would not fit in its type.
     made = uncut(shared, std::uint64_t{1} << 50U);
     EXPECT_FALSE(cut(made, wanted, order, 1 << 10, 4096));
   }

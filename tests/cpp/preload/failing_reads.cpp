@@ -1,5 +1,5 @@
-// A library to preload. It makes reads of files fail as a bad disk does, or sends Ctrl-C during
-// one.
+// A library to preload. It makes reads of files fail as on a bad disk, or sends Ctrl-C during a
+// read.
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -38,7 +38,8 @@ ssize_t pread(int file, void* to, std::size_t bytes, long at) {
 ssize_t pread64(int file, void* to, std::size_t bytes, long at) {
   return read_or_fail("pread64", file, to, bytes, at);
 }
-// Makes one read at a place fail, after `after` more reads. With a negative number, no read fails.
+// Makes one read at a given position fail, after `after` more reads. With a negative number, no
+// read fails.
 void fail_read(long after) { until_failure = after; }
 // Sends Ctrl-C during the read that comes after `after` more reads.
 void interrupt_read(long after) { until_signal = after; }

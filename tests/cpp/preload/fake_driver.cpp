@@ -69,7 +69,8 @@ bool runnable(const operation& one) {
   return std::all_of(one.after.begin(), one.after.end(), [](const auto& on) { return on->done; });
 }
 
-// Runs a random operation that may run. While any operation is pending, there is one.
+// Runs a random operation among those that may run. While any operation is pending, at least one
+// may run.
 void step() {
   auto& all = pending();
   const std::size_t begin = random()() % all.size();
@@ -110,8 +111,8 @@ shared_operation enqueue(std::vector<shared_operation> after, std::function<void
 
 namespace {
 
-// The objects that a program has made and not ended: streams, events, graphs, executables, user
-// objects, ranges of addresses and physical memory.
+// The number of objects that a program has made and not ended. Objects are streams, events, graphs,
+// executables, user objects, ranges of addresses and physical memory.
 std::atomic<long> objects{0};
 
 struct counted {
@@ -121,7 +122,8 @@ struct counted {
   counted& operator=(const counted&) = delete;
 };
 
-// Counts a call that made (1) or ended (-1) an object, if it did.
+// Counts an object if the call succeeded. `change` is 1 if the call makes an object, and -1 if it
+// ends one.
 int counting(int result, long change) {
   if (result == success) objects += change;
   return result;
@@ -163,7 +165,7 @@ using interlace::fake::block_kernel;
 
 struct CUgraphNode_st {
   node_copy copy;
-  std::shared_ptr<block_kernel> blocks;  // a kernel instead of a copy
+  std::shared_ptr<block_kernel> blocks;  // kernel that the operation runs instead of a copy
   std::vector<CUgraphNode_st*> after;
 };
 
@@ -194,13 +196,13 @@ struct CUgraphExec_st {
 
 namespace {
 
-// Failures of calls that were looked up: see fake_fail_calls.
+// The state of failures of looked-up calls (see fake_fail_calls).
 struct {
   std::atomic<std::uint64_t> seen{0};
-  std::atomic<std::uint64_t> at{0};  // 0: no call fails
+  std::atomic<std::uint64_t> at{0};  // 0 means that no call fails
   std::atomic<int> code{0};
   std::atomic<bool> lasts{false};
-  std::atomic<void*> failed{nullptr};  // the function that failed first
+  std::atomic<void*> failed{nullptr};  // function that failed first
 } failures;
 
 int failure_of_this_call() {
@@ -210,15 +212,15 @@ int failure_of_this_call() {
   return failures.code;
 }
 
-// Whether a call ends something. Such a call does so even if it reports an error. Mapped and
-// registered memory stays.
+// Whether a call ends something. Such a call takes effect even if it reports an error. But mapped
+// and registered memory stays.
 constexpr bool ends(std::string_view name) {
   for (const char* word : {"Destroy", "Free", "Release", "Unload", "Pop"})
     if (name.find(word) != std::string_view::npos) return true;
   return false;
 }
 
-// A function that fails where a test asks for it.
+// A version of a function that fails where a test asks for it.
 template <auto Function, bool Ends>
 struct failable;
 template <class... Arguments, int (*Function)(Arguments...), bool Ends>
@@ -240,7 +242,7 @@ struct allocation {
   kind of = kind::gpu;
   CUctx_st* context = nullptr;
   unsigned long long id = 0;
-  int file = -1;  // the file of a GPU's memory, which other processes may map
+  int file = -1;  // file with the GPU's memory, which other processes may map
 };
 
 struct driver {
@@ -253,7 +255,7 @@ struct driver {
   std::map<std::string, std::uint64_t> calls;
   long until_failure = 0;
   long failures = 0;
-  std::uint64_t memory_limit = 0;  // limit for all GPUs together; 0: no limit
+  std::uint64_t memory_limit = 0;  // limit for all GPUs together; 0 means no limit
   interlace::fake::pages pages;
   std::map<address, std::set<int>> access;  // for mapped memory, the GPUs that may use it
 };
@@ -295,8 +297,8 @@ CUstream_st* resolve(CUstream_st* given) {
   return found;
 }
 
-// The operations for which the next work on a stream waits: the stream's own operations. A blocking
-// stream and the legacy default stream also wait for each other's.
+// The operations for which the next work on a stream waits. These are the stream's own operations.
+// A blocking stream and the legacy default stream also wait for each other's operations.
 std::vector<shared_operation> before(CUstream_st* stream) {
   std::vector<shared_operation> found{stream->last};
   CUctx_st* context = stream->context;
@@ -486,7 +488,7 @@ int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
 int cuDevicePrimaryCtxReset_v2(int device) {
   const locked lock(mutex);
   CUctx_st* one = state().primaries.at(static_cast<std::size_t>(device)).get();
-  // A stream that still exists means that its owner will use it again.
+  // If a stream still exists, its owner will use the context again.
   if (one->retains > 1 || !one->streams.empty()) {
     std::fprintf(stderr, "fake driver: a context that is in use was reset\n");
     std::abort();
@@ -735,7 +737,7 @@ int cuIpcGetMemHandle(ipc_handle* into, address at) {
   std::memcpy(into, &shared, sizeof shared);
   return success;
 }
-// A process cannot map its own memory, as on real GPUs.
+// As on real GPUs, a process cannot map its own memory.
 int cuIpcOpenMemHandle_v2(address* into, ipc_handle handle, unsigned) {
   count("cuIpcOpenMemHandle_v2");
   const locked lock(mutex);
@@ -852,7 +854,7 @@ FAKE_COPY_NOW(cuMemcpyHtoD_v2, address, const void*)
 FAKE_COPY_NOW(cuMemcpyDtoH_v2, void*, address)
 FAKE_COPY_NOW(cuMemcpyDtoD_v2, address, address)
 
-// The first form of this function, with 32-bit sizes.
+// This is the first form of the function, with 32-bit sizes.
 int cuMemcpyHtoDAsync(unsigned to, const void* from, unsigned bytes, CUstream_st* stream) {
   count("cuMemcpyHtoDAsync");
   return add_copy(to, (address)from, bytes, stream, false);
@@ -863,7 +865,7 @@ int cuMemcpyHtoDAsync(unsigned to, const void* from, unsigned bytes, CUstream_st
 
 namespace {
 
-// The copies of a batch run in any order, and all of them after earlier work of the stream.
+// Adds a batch. Its copies run in any order, and all of them run after earlier work of the stream.
 int add_batch(address* to, address* from, std::size_t* bytes, std::size_t count,
               fake_attributes* attributes, std::size_t* firsts, std::size_t kinds,
               std::size_t* failed, CUstream_st* given) {
@@ -890,7 +892,7 @@ int add_batch(address* to, address* from, std::size_t* bytes, std::size_t count,
   if (stream->captured != nullptr) return fail(capture_unsupported, whole);
   std::vector<shared_operation> all;
   for (std::size_t at = 0; at < count; ++at) {
-    // The copies before the one that fails are made.
+    // The copies before the first one that fails are still made.
     for (const address end : {to[at], from[at]}) {
       const allocation* one = find(end);
       if (bytes[at] != 0 && end != 0 &&
@@ -902,7 +904,7 @@ int add_batch(address* to, address* from, std::size_t* bytes, std::size_t count,
     const auto copy = [to = to[at], from = from[at], size = bytes[at]] {
       std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), size);
     };
-    // In practice the last of two copies to a place wins.
+    // If two copies of a batch write the same place, the last one wins in practice.
     std::vector<shared_operation> after = before(stream);
     if (!all.empty()) after.push_back(all.back());
     all.push_back(enqueue(std::move(after), copy));
@@ -942,7 +944,7 @@ int cuMemcpyBatchAsync_v2(address* to, address* from, std::size_t* bytes, std::s
 int cuMemcpyBatchAsync_v2_ptsz(address* to, address* from, std::size_t* bytes, std::size_t number,
                                fake_attributes* attributes, std::size_t* firsts, std::size_t kinds,
                                CUstream_st* stream) {
-  count("cuMemcpyBatchAsync_v2_ptsz");  // it refuses the null stream, as a real driver did
+  count("cuMemcpyBatchAsync_v2_ptsz");  // it refuses the null stream, like a real driver
   return add_batch(to, from, bytes, number, attributes, firsts, kinds, nullptr, stream);
 }
 // These two functions only count their calls.
@@ -1066,7 +1068,8 @@ int cuEventDestroy_v2(CUevent_st* event) {
   return success;
 }
 int cuEventRecord(CUevent_st* event, CUstream_st* given) {
-  // A driver may call functions that others replace. Programs of these tests record no events.
+  // The driver may call a function that another library replaces. The programs of these tests
+  // record no events.
   static void* const program =
       std::getenv("FAKE_NESTED") == nullptr ? nullptr : dlopen(nullptr, RTLD_NOW);
   if (program != nullptr) {
@@ -1122,7 +1125,7 @@ int cuGraphDestroy(CUgraph_st* graph) {
   delete graph;
   return success;
 }
-// This driver runs only the kernels that copy blocks. A module knows its context.
+// A kernel. This driver runs only the kernels that copy blocks. A module knows its context.
 struct fake_function {
   CUctx_st* context = nullptr;
   std::string name;
@@ -1229,7 +1232,7 @@ int cuGraphLaunch(CUgraphExec_st* exec, CUstream_st* given) {
   exec->last = stream->last;
   return success;
 }
-// A graph and its executables own an object together.
+// A graph and its executables own a user object together.
 int cuUserObjectCreate(CUuserObject_st** made, void* data, void (*destroy)(void*), unsigned,
                        unsigned) {
   *made = new CUuserObject_st{data, destroy};
@@ -1251,7 +1254,8 @@ int cuGraphRetainUserObject(CUgraph_st* graph, CUuserObject_st* object, unsigned
 // --- functions that came after CUDA 12.2
 // ------------------------------------------------------------------------------
 
-// These two functions only exist and do nothing. Their arguments differ from the earlier versions'.
+// These two functions only exist and do nothing. They have other arguments than the earlier
+// versions.
 int cuStreamGetCaptureInfo_v3(CUstream_st*, int*, unsigned long long*, CUgraph_st**,
                               CUgraphNode_st* const**, const void**, std::size_t*) {
   return not_supported;
@@ -1276,7 +1280,8 @@ struct listed {
   { name, version, true, (void*)&failable<&symbol, ends(name)>::call }
 #define FAKE_PER_THREAD(name, symbol) FAKE_PER_THREAD_SINCE(name, 7000, symbol)
 
-// As with the real driver, a function found here need not have the address of the exported one.
+// As with the real driver, the address of a function found here may differ from the address of the
+// exported function.
 static int found_host_to_gpu(address to, const void* from, std::size_t bytes, CUstream_st* on) {
   return cuMemcpyHtoDAsync_v2(to, from, bytes, on);
 }

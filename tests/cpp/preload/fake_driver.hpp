@@ -1,13 +1,12 @@
-// A CUDA driver for tests: libcuda.so.1 whose GPUs are memory of the host.
+// A CUDA driver for tests. It is a libcuda.so.1 whose GPUs are host memory.
 //
 // Work on streams, events and graphs runs late and in a random order that keeps only CUDA's
 // promises. A copy that waits for too little therefore gives wrong bytes. Every function counts its
 // calls.
 //
-// FAKE_CUDA is the driver's version of CUDA, 13000 if it is not set. A driver for 12020, CUDA 12.2,
-// has none of the functions and forms that came later, and refuses a caller that asks for a later
-// version.
-// With FAKE_NO_PEER_ACCESS no GPU reaches another's memory.
+// FAKE_CUDA sets the driver's version of CUDA. The default is 13000. A driver for 12020, which is
+// CUDA 12.2, has none of the functions and forms that came later, and refuses a caller that asks
+// for a later version. With FAKE_NO_PEER_ACCESS no GPU can access another GPU's memory.
 #pragma once
 
 #include <cstddef>
@@ -82,20 +81,21 @@ int cuGraphLaunch(CUgraphExec_st*, CUstream_st*);
 
 // The number of calls of a function that this process made from outside the driver.
 std::uint64_t fake_calls(const char* symbol);
-// From now on counts the calls of functions that were looked up, and lets call `at` fail with a
-// code and, if `lasts` is not 0, all calls after it. A call that ends something does so all the
-// same. 0: no call fails.
+// Counts the calls of looked-up functions from now on. Call number `at` fails with `code`. If
+// `lasts` is not 0, all later calls fail, too. A call that ends something takes effect all the
+// same. With 0, no call fails.
 void fake_fail_calls(std::uint64_t at, int code, int lasts);
-// The calls since fake_fail_calls.
+// The number of calls since fake_fail_calls.
 std::uint64_t fake_calls_seen();
-// The name of the function that failed first since then.
+// The name of the function that failed first since fake_fail_calls.
 const char* fake_failed_call();
-// The streams, events, graphs and other objects that the program has made and not ended.
+// The number of streams, events, graphs and other objects that the program has made and not ended.
 long fake_objects();
-// After `after` more copies, `times` copies fail.
+// Makes `times` copies fail, after `after` more copies.
 void fake_fail_copies(long after, long times);
-// The bytes that are allocated on GPUs (`on_gpus` is not 0) or page-locked.
+// The number of bytes that are allocated on GPUs (if `on_gpus` is not 0) or page-locked (if it is
+// 0).
 std::uint64_t fake_bytes(int on_gpus);
-// Limits the memory of all GPUs together to this number of bytes; 0: no limit.
+// Limits the memory of all GPUs together to this number of bytes. 0 means no limit.
 void fake_limit_memory(std::uint64_t bytes);
 }

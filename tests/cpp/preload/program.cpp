@@ -1,7 +1,8 @@
-// A program that copies on GPUs, for the tests of the preloaded library: `program MODE SEED`, or
-// `program module FILE`. It is compiled twice: linked to the driver, and looking up the driver's
-// functions as the CUDA runtime does. It prints a line for every process, with the number of its
-// copies and of their bytes. The exit code is 0 if every byte is right.
+// A program that copies on GPUs, for the tests of the preloaded library. It is called as `program
+// MODE SEED` or as `program module FILE`. It is compiled twice. One build is linked to the driver.
+// The other one looks up the driver's functions, as the CUDA runtime does. For every process it
+// prints a line with the number of copies and the number of their bytes. The exit code is 0 if
+// every byte is right.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -85,7 +86,8 @@ functions load() {
   FUNCTIONS(TAKE)
 #define TAKE_MORE(symbol) made.symbol = ::symbol;
 #else
-  // As the CUDA runtime does: dlsym finds cuGetProcAddress, which finds all other functions.
+  // Like the CUDA runtime: dlsym finds cuGetProcAddress, and that function finds all other
+  // functions.
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) die("no driver");
   auto find =
@@ -94,7 +96,7 @@ functions load() {
   void* again = nullptr;
   int status = 0;
   CHECK(find("cuGetProcAddress", &again, 12000, 0, &status));
-  // A runtime asks for no later version than that of the driver.
+  // A runtime does not ask for a later version than the driver's.
   int latest = 0;
   CHECK(reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDriverGetVersion"))(&latest));
   find = reinterpret_cast<decltype(find)>(again);
@@ -191,7 +193,7 @@ struct buffer {
 
 class work {
  public:
-  // Works in one GPU's context, with a seed of its own.
+  // Works in the context of one GPU, with random numbers from `seed`.
   work(int gpu, unsigned seed) : gpu_(gpu), random_(seed) {
     for (int one = 0; one < gpus; ++one) {
       CHECK(cu().cuCtxSetCurrent(contexts[static_cast<std::size_t>(one)]));
@@ -220,7 +222,7 @@ class work {
         die("a byte is wrong");
   }
 
-  // A copy from host to GPU that several paths make faster.
+  // Makes a copy from the host to the GPU that several paths make faster.
   int large(CUstream_st* stream) {
     buffer& from = buffers_[gpus];
     buffer& to = buffers_[static_cast<std::size_t>(gpu_)];
@@ -298,8 +300,8 @@ class work {
     const bool from_host = from.kind == buffer::pinned || from.kind == buffer::pageable;
     const bool to_host = to.kind == buffer::pinned || to.kind == buffer::pageable;
     const bool both_gpus = from.kind == buffer::gpu && to.kind == buffer::gpu;
-    // The functions with per-thread default streams and those without understand the null stream
-    // differently.
+    // The null stream has another meaning for functions with per-thread default streams than for
+    // the other functions.
     const bool per_thread = stream != nullptr && random_() % 2 == 0;
     auto* thread = reinterpret_cast<CUstream_st*>(2);
     CUstream_st* on = per_thread && stream == thread ? nullptr : stream;
@@ -338,7 +340,7 @@ class work {
   CUstream_st* free_ = nullptr;
 };
 
-// Blocks at random places of two buffers, each at a place of its own.
+// Blocks of two buffers at random places. Each block has its own place.
 struct blocks {
   std::vector<address> to, from;
   std::vector<std::size_t> bytes;
@@ -376,7 +378,7 @@ struct blocks {
   }
 };
 
-// Batches that a kernel can make, in every form, between copies of the same buffers.
+// Makes batches that a kernel can make, in every form, between copies of the same buffers.
 void batches_of(work& one, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     const std::size_t size = std::size_t{512} << one.random()() % 7;
@@ -409,7 +411,7 @@ void batches_of(work& one, int rounds) {
     }
     if (failed != 77 && failed != static_cast<std::size_t>(-1))
       die("a batch without a failure reports an index of one");
-    // The program may use its lists for something else at once.
+    // The program may reuse its lists at once.
     std::fill(made.to.begin(), made.to.end(), 0);
     std::fill(made.from.begin(), made.from.end(), 0);
     std::fill(made.bytes.begin(), made.bytes.end(), 0);
@@ -438,8 +440,8 @@ void batches_of_threads(unsigned seed) {
   for (std::thread& one : all) one.join();
 }
 
-// Batches that no kernel may copy. The driver's results and its copied bytes must reach the
-// program.
+// Makes batches that no kernel may copy. The program must get the driver's results, and the bytes
+// that the driver copies.
 void refused(unsigned seed) {
   begin();
   work one(0, seed);
@@ -462,8 +464,8 @@ void refused(unsigned seed) {
         cu_batches().now_per_thread(made.to.data(), made.from.data(), made.bytes.data(),
                                     made.bytes.size(), &made.attributes, &made.first, 1, nullptr),
         1, "the null stream of the new form");
-    made.attributes.hints[2] = 3;  // a part of the host
-    CHECK(made.now(stream));       // the expected bytes
+    made.attributes.hints[2] = 3;  // the hint names a part of the host
+    CHECK(made.now(stream));       // the driver copies the expected bytes
     made.attributes.hints[2] = 0;
     CHECK(cu().cuStreamSynchronize(stream));
     made.attributes.order = 0;
@@ -472,10 +474,10 @@ void refused(unsigned seed) {
     made.attributes.flags = 2;
     expect(made.now(stream), 1, "an unknown flag");
     made.attributes.flags = 1;
-    CHECK(made.now(stream));  // asks to leave compute alone
+    CHECK(made.now(stream));  // the batch asks to leave the compute units free
     made.attributes.flags = 0;
     made.attributes.order = 2;
-    CHECK(made.now(stream));  // reads during the call
+    CHECK(made.now(stream));  // the source is read during the call
     made.attributes.order = 1;
     made.first = 1;
     expect(made.now(stream), 1, "attributes that begin too late");
@@ -499,12 +501,12 @@ void refused(unsigned seed) {
            "nothing at all");
   }
   {
-    blocks made = fresh();  // the last one wins
+    blocks made = fresh();  // the last copy wins
     made.to[900] = made.to[3];
     made.bytes[900] = made.bytes[3] = 4096;
     std::memcpy(one.of_gpu().shadow.data() + (made.to[3] - one.of_gpu().at),
                 reinterpret_cast<void*>(made.from[900]), 4096);
-    // The last block moves to another place, so the expected contents of its old place stay.
+    // The last block moves to another place, so its old place must keep its contents.
     std::vector<unsigned char> now(buffer_bytes);
     CHECK(made.now(stream));
     CHECK(cu().cuStreamSynchronize(stream));
@@ -518,7 +520,7 @@ void refused(unsigned seed) {
     blocks made(one, one.of_gpu(), one.pageable(), 4096, 1000);
     made.attributes.order = 1;
     CHECK(made.now(stream));
-    // Pageable sources are read before the call returns.
+    // The driver reads pageable sources before the call returns.
     for (auto& byte : one.pageable().own) byte = 0;
     one.pageable().shadow.assign(buffer_bytes, 0);
   }
@@ -533,12 +535,12 @@ void refused(unsigned seed) {
   {
     blocks made = fresh();
     CHECK(cu().cuCtxSetCurrent(contexts[1]));
-    CHECK(made.now(stream));  // the stream of another context than the current one
+    CHECK(made.now(stream));  // the stream belongs to another context than the current one
     CHECK(cu().cuCtxSetCurrent(contexts[0]));
   }
   {
     blocks made(one, one.of_gpu(), one.locked(), std::size_t{1} << 20, 4);
-    CHECK(made.now(stream));  // large pieces
+    CHECK(made.now(stream));  // the blocks are large
   }
   {
     unsigned char volume[112] = {};
@@ -553,7 +555,7 @@ void refused(unsigned seed) {
   one.compare();
 }
 
-// A batch in the context of GPU 3, with memory of its own. `round` differs from call to call.
+// Makes a batch in the context of GPU 3, with separate memory. `round` differs from call to call.
 constexpr std::size_t blocks_of_last = 1024, block_of_last = 4096;
 void batch_on_last(int round) {
   CHECK(cu().cuCtxSetCurrent(contexts[3]));
@@ -582,7 +584,7 @@ void batch_on_last(int round) {
       die("a block is wrong");
 }
 
-// Batches before and after a context is reset, and after it was released and retained again.
+// Makes batches before and after a context is reset, and after it was released and retained again.
 void renewed() {
   CHECK(cu().cuInit(0));
   for (int round = 0; round < 3; ++round) {
@@ -595,8 +597,8 @@ void renewed() {
   }
 }
 
-// The engine holds the context of GPU 3. The program retains and releases it again and again; then
-// it resets the context and retains it once more.
+// The engine holds the context of GPU 3. The program retains and releases the context several
+// times. Then it resets the context and retains it once more.
 void held(unsigned seed) {
   begin();
   CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));
@@ -614,7 +616,7 @@ void held(unsigned seed) {
   }
   CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[3], 3));
   CHECK(cu().cuDevicePrimaryCtxReset_v2(3));
-  batch_on_last(4);  // by the driver
+  batch_on_last(4);  // the driver makes this batch
   CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[3], 3));
   batch_on_last(5);
   CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));
@@ -624,7 +626,7 @@ void held(unsigned seed) {
   one.compare();
 }
 
-// Calls that return when their copy, and all work before it, is complete.
+// Makes calls that return when their copy, and all earlier work, is complete.
 void waiting(unsigned seed) {
   begin();
   work one(0, seed);
@@ -668,7 +670,7 @@ void threads(unsigned seed) {
 }
 
 // Four processes copy: a child, a second child that is killed, a program that the first child
-// executes, and the parent, which ends without running destructors.
+// executes, and the parent. The parent ends without running destructors.
 void family(const char* self, unsigned seed) {
   const auto end_of = [](pid_t child) {
     int status = 0;
@@ -696,7 +698,7 @@ void family(const char* self, unsigned seed) {
   }
   if (end_of(child) != 0) die("the program failed");
   mixed(seed);
-  // After the parent has used the driver, a child may only pass calls through.
+  // The parent has used the driver, so the child may only pass calls through.
   child = fork();
   if (child == 0) {
     copies = 1;
@@ -736,7 +738,7 @@ void reset(unsigned seed) {
     CHECK(cu().cuCtxSynchronize());
     one.compare();
   }
-  // A retain and a release in a pair end no context. A reset ends the context, and so does the
+  // A pair of a retain and a release ends no context. A reset ends the context, and so does the
   // program's last release.
   CUctx_st* context = nullptr;
   CHECK(cu().cuDevicePrimaryCtxRetain(&context, 3));
@@ -781,7 +783,7 @@ void peers(unsigned seed) {
   expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, after its release");
 }
 
-// A module next to the preloaded library gets the driver itself; others do not.
+// A module next to the preloaded library gets the driver itself. Other modules do not.
 void module(const char* file) {
   void* opened = dlopen(file, RTLD_NOW);
   if (opened == nullptr) die("no module");
@@ -800,7 +802,7 @@ void module(const char* file) {
     if (from(find(library, name)).find("libcuda.so.1") == std::string::npos)
       die("the module's lookup");
   }
-  // The first form of a function has different parameters and is not replaced.
+  // The first form of this function has different parameters, so the library does not replace it.
   const auto ask =
       reinterpret_cast<decltype(&::cuGetProcAddress)>(dlsym(library, "cuGetProcAddress"));
   for (const int version : {2000, 3020, 12000}) {
@@ -818,12 +820,12 @@ void failing(unsigned seed) {
   for (long after = 0; after < 6; ++after) {
     one.scramble();
     cu().fake_fail_copies(after, 1);
-    CHECK(one.large(nullptr));  // fails as the program's own copy, or as the engine's
+    CHECK(one.large(nullptr));  // it fails as the program's own copy, or as the engine's copy
     cu().fake_fail_copies(0, 0);
     CHECK(cu().cuCtxSynchronize());
     one.compare();
   }
-  // A copy that fails in every way must fail for the program, too.
+  // If the engine's copy and the plain copy both fail, the program must get the failure.
   cu().fake_fail_copies(0, 1000);
   if (one.large(nullptr) != 719) die("the error is not the driver's");
 }

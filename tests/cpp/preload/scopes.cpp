@@ -1,5 +1,5 @@
-// The tests of the preloaded library run this program. It has no driver and looks up symbols in
-// every way. Every lookup must give the same result as without the library.
+// The tests of the preloaded library run this program. It has no driver, and looks up symbols in
+// every way. Every lookup must give the same result as without the preloaded library.
 #include <dlfcn.h>
 
 #include <cmath>
@@ -8,8 +8,8 @@
 #include <initializer_list>
 
 extern "C" __attribute__((visibility("default"))) int scopes_probe() { return 1; }
-// These functions are in the library that follows this program in the search order. It has a
-// scopes_probe of its own, and reports which of the two each lookup finds.
+// These functions are in the library that follows this program in the search order. That library
+// also defines a scopes_probe. The functions report which of the two definitions each lookup finds.
 extern "C" int scopes_next_of_library();
 extern "C" void* scopes_default_of_library(const char* name);
 

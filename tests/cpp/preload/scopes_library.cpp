@@ -1,9 +1,9 @@
-// See scopes.cpp. This file becomes the library that follows the program and, with MODULE defined,
-// a module that the program opens.
+// A part of the test in scopes.cpp. This file becomes the library that follows the program in the
+// search order. With MODULE defined, it becomes a module that the program opens.
 #include <dlfcn.h>
 
-// This call must not be the function's last one. Otherwise the compiler makes it a jump, and the
-// lookup seems to come from the caller of this function.
+// Looks up a name. The call must not be the last one of this function. Otherwise the compiler makes
+// the call a jump, and the lookup seems to come from this function's caller.
 static void* by_default(const char* name) {
   void* volatile found = dlsym(RTLD_DEFAULT, name);
   return found;

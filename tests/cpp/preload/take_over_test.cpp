@@ -1,6 +1,6 @@
-// Programs run under the preloaded library, with a stand-in driver that uses host memory in place
-// of GPU memory: every byte is the same as without the library, and the counters agree with what
-// the programs did.
+// Programs run with the preloaded library and a stand-in driver whose GPUs are host memory. Every
+// byte must be the same as without the library, and the counters must agree with what the programs
+// did.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -26,7 +26,7 @@ namespace {
 
 using namespace interlace::preload;
 
-// A file of counters, as `interlace run` makes it.
+// A file of counters, in the form that `interlace run` makes.
 class counters_file {
  public:
   explicit counters_file(std::uint64_t slots = 16) : slots_(slots) {
@@ -74,7 +74,7 @@ class counters_file {
 
 struct ended {
   int status = 0;
-  std::uint64_t made = 0;  // copies, as the program reports
+  std::uint64_t made = 0;  // number of copies that the program reports
   std::uint64_t bytes = 0;
   std::string text;
 };
@@ -85,7 +85,8 @@ ended run(const std::string& command, const counters_file* counters,
                      " INTERLACE_PRELOAD_THRESHOLD=256K INTERLACE_COPY_THRESHOLD=64K"
                      " INTERLACE_PRELOAD_START=wait INTERLACE_PRELOAD_AFTER=0"
                      " INTERLACE_COPY_TRAFFIC=none"
-                     // here a sanitizer's library would not be the first one
+                     // The sanitizer's library is not the first library here, which the options
+                     // allow.
                      " ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0";
   if (counters != nullptr) line += " INTERLACE_PRELOAD_COUNTERS=" + counters->name();
   for (const std::string& one : environment) line += " " + one;
@@ -113,7 +114,7 @@ std::string seeded(const char* program, const char* mode, int seed) {
          std::to_string(seed);
 }
 
-// Properties of every program: its bytes are right, and every copy is counted once.
+// Checks what holds for every program: the bytes are right, and every copy is counted once.
 void expect_whole(const ended& program, const counters_file& counters) {
   EXPECT_EQ(program.status, 0) << program.text;
   EXPECT_EQ(counters.sum().first, program.made) << program.text;
@@ -148,8 +149,8 @@ TEST(TakeOver, GraphsAndStreamsOfTheEngine) {
   }
 }
 
-// A driver for CUDA 12.2 has all functions that the engine needs. A driver for CUDA 11.8 lacks
-// some, and copies pass through.
+// A driver for CUDA 12.2 has all functions that the engine needs. A driver for CUDA 11.8 lacks some
+// of them, so copies pass through.
 TEST(TakeOver, OlderDrivers) {
   for (const char* mode : {"mixed", "capture", "threads"}) {
     const counters_file counters;
@@ -236,8 +237,8 @@ TEST(Batches, WhatIsNotTheSameIsLeftToTheDriver) {
 TEST(TakeOver, ManyThreads) {
   const counters_file counters;
   expect_whole(run(seeded(LOOKING_PROGRAM, "threads", 3), &counters), counters);
-  // Messages that meet avoid each other's links, and it depends on the threads when they meet. Only
-  // the first message is certain to have all paths.
+  // Messages that meet avoid each other's links, and the timing of threads decides which messages
+  // meet. Only the first message is certain to have all paths.
   EXPECT_GT(counters.copies(outcome::taken_over), 0U);
 }
 
@@ -342,7 +343,7 @@ TEST(TakeOver, WithoutCountersAndWithoutAnEngine) {
   expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 12), &wrong, {"INTERLACE_PRELOAD_AFTER=much"}),
                wrong);
   EXPECT_EQ(wrong.copies(outcome::taken_over), 0U);
-  const counters_file alone;  // with one GPU no further path helps
+  const counters_file alone;  // with one GPU, no other path can help
   expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 12), &alone, {"INTERLACE_COPY=direct"}), alone);
   EXPECT_EQ(alone.copies(outcome::taken_over), 0U);
   EXPECT_STREQ(alone.slot(0).note.data(), "copies are left alone, as INTERLACE_COPY=direct asks");

@@ -1,4 +1,4 @@
-// Sampled runs of the simulated node, with iterations that repeat and iterations that do not.
+// Sampled runs of the simulated node, with iterations that repeat and with iterations that do not.
 #include "interlace/run/on_cpu.hpp"
 
 #include <gtest/gtest.h>
@@ -12,13 +12,13 @@
 namespace interlace::on_cpu_tests {
 namespace {
 
-// Adds 1 to each element that it stores; block b stores `threads` elements.
+// Stores elements and adds 1 to each of them. Block b stores `threads` elements.
 struct add_one {
   static constexpr std::uint32_t threads = 128;
 
   replicated<float> values;
   std::uint64_t first = 0, last = 0;
-  std::uint64_t rounds = 0;  // how often each element is loaded
+  std::uint64_t rounds = 0;  // number of times that each element is loaded
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -32,7 +32,8 @@ struct add_one {
   }
 };
 
-// A kernel on each device that adds 1 to its part. Iteration `longer` loads each element twice.
+// On each device, a kernel adds 1 to each element of the device's part. In iteration `longer`, the
+// kernel loads each element twice.
 template <class Node>
 class adding {
  public:
@@ -125,8 +126,8 @@ TEST(sampled_runs, iterations_with_other_work_are_all_simulated) {
     EXPECT_EQ(asked.run.time_s, whole.run.time_s);
     EXPECT_EQ(asked.run.accesses, whole.run.accesses);
   }
-  // The first iteration may do other work than the later ones. If only the first one does, the run
-  // is still sampled.
+  // The first iteration may do other work than the later ones. If only the first iteration differs,
+  // the run is still sampled.
   EXPECT_EQ(simulated({.longer = 0}, kernel::mechanism::bulk_copy, false).timed,
             run::sampled_iterations);
 }

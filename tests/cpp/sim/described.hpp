@@ -1,4 +1,5 @@
-// A small machine for tests of the simulator. It has two or more GPUs and a link between each two.
+// A small machine for tests of the simulator. It has two or more GPUs, and a link between every two
+// of them.
 #pragma once
 
 #include <cstdint>

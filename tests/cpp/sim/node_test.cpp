@@ -1,4 +1,4 @@
-// The simulated node as a whole: times match closed forms, no byte is lost, and runs repeat
+// The simulated node as a whole. Times match closed forms, no byte is lost, and runs repeat
 // exactly. Finite resources delay work without stopping it.
 #include "interlace/sim/node.hpp"
 
@@ -67,7 +67,8 @@ outcome run_fill(const machine::machine& m, std::uint32_t devices, mechanism how
 
 using ends = std::pair<machine::endpoint, machine::endpoint>;
 
-// Replaces the links by links between these ends, with the properties of the first link.
+// Replaces the links by links between these ends. The new links have the properties of the first
+// old link.
 void relink(machine::machine& m, const std::vector<ends>& pairs) {
   const machine::link like = m.links[0];
   m.links.clear();
@@ -92,8 +93,8 @@ TEST(sim_node, every_mechanism_delivers_everything) {
             ASSERT_EQ(front[i], 2.0F + static_cast<float>(i)) << kernel::mechanism_name(how);
           }
         }
-        // No delivered element is read, so all delivered bytes are wasted, and each is counted
-        // once.
+        // No delivered element is read. All delivered bytes are therefore wasted, and each byte is
+        // counted once.
         const double delivered =
             how == mechanism::infinite_bandwidth ? 0 : 3.0 * 4 * n * (devices - 1);
         EXPECT_EQ(o.result.wire.wasted + o.result.wire.useful, delivered);
@@ -117,7 +118,7 @@ struct arrive {
   }
 };
 
-// First the stores of a block must reach the L2. Then the answer to the block's atomic comes back.
+// The stores of a block must first reach the L2. Then the answer to the block's atomic comes back.
 TEST(sim_node, an_arrival_takes_two_ways_to_the_l2) {
   const auto m = test::meshed(1, protocol_kind::nvlink2);
   const auto time_of = [&](std::uint32_t times) {
@@ -145,10 +146,11 @@ struct add_up {
   }
 };
 
-// Under every mechanism, readers find a delivered region in the L2 if it fits. So transfers that
-// take no time are a bound for all others, even if links are fast and memory is slow.
+// Under every mechanism, readers find a delivered region in the L2 if the region fits. Transfers
+// that take no time are therefore a bound for all other transfers, even if links are fast and
+// memory is slow.
 TEST(sim_node, what_is_delivered_is_in_the_cache) {
-  const std::uint64_t n = 20'000;  // twice 80 kB, and the L2 has 256
+  const std::uint64_t n = 20'000;  // two buffers of 80 kB; the L2 has 256 kB
   auto m = test::meshed(4, protocol_kind::nvlink2);
   m.gpu.dram.bytes_per_s = 1e9;
   for (machine::link& l : m.links) l.bytes_per_s = 1e12;
@@ -183,20 +185,20 @@ TEST(sim_node, what_is_delivered_is_in_the_cache) {
   }
 }
 
-// There are 4 x 3 copies, in order of sender and receiver. Each copy waits for all earlier copies
-// that touch one of its devices, so only 1 to 3 and 2 to 0 overlap. The first copy waits for the
-// host.
+// There are 4 x 3 copies, ordered by sender and then by receiver. Each copy waits for all earlier
+// copies that touch one of its devices. Only the copies 1 to 3 and 2 to 0 therefore overlap. The
+// first copy waits for the host.
 TEST(sim_node, serial_copies_are_serial) {
   const auto m = test::meshed(4, protocol_kind::nvlink2);
   const std::uint64_t n = 4'000'000;
   const auto bound = run_fill(m, 4, mechanism::infinite_bandwidth, n).result;
   const auto serial = run_fill(m, 4, mechanism::serial_copy, n).result;
-  const double bytes = 4.0 * n / 4 * 272 / 256;  // on NVLink 2, 256 bytes have a header of 16
+  const double bytes = 4.0 * n / 4 * 272 / 256;  // on NVLink 2, 256 bytes have a header of 16 bytes
   const double copy = bytes / 25e9 + 1e-6;
   EXPECT_NEAR(serial.time_s - bound.time_s, 11 * copy + 2e-6, 0.02 * 11 * copy);
 }
 
-// Device masks, addresses and routes work for every number of GPUs.
+// Device masks, addresses and routes must work for every number of GPUs.
 TEST(sim_node, one_to_sixteen_gpus) {
   for (std::uint32_t devices = 1; devices <= 16; ++devices) {
     const auto m = test::meshed(devices, protocol_kind::nvlink2);
@@ -238,12 +240,12 @@ TEST(sim_node, a_large_copy_runs_at_the_rate_of_its_link) {
   const auto with = run_fill(m, 2, mechanism::bulk_copy, n);
   const auto without = run_fill(m, 2, mechanism::infinite_bandwidth, n);
   const double wire = 4e6 * (256.0 + 16) / 256;
-  const double expected = wire / 25e9 + 1e-6;  // the second term is the engine's start
+  const double expected = wire / 25e9 + 1e-6;  // the second term is the time to start the engine
   EXPECT_NEAR(with.result.time_s - without.result.time_s, expected, 0.02 * expected);
 }
 
 // Copies to several devices overlap, even if they share one link. Together they take the link's
-// time and the start of one copy. Copies to one device run one after another.
+// time and the time to start one copy. Copies to one device run one after another.
 TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
   auto m = test::meshed(3, protocol_kind::nvlink2);
   m.switches = {{"s0", 100'000}};
@@ -257,9 +259,9 @@ TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
   const double copies =
       bulk.time_s - run_fill(m, 3, mechanism::infinite_bandwidth, n).result.time_s;
   EXPECT_GT(copies, link + 3e-6);
-  EXPECT_LT(copies, link + 3e-6 + 2e-6);  // latencies
+  EXPECT_LT(copies, link + 3e-6 + 2e-6);  // 3 us and 2 us are latencies
 
-  // The number of an owner's copies that overlap in time, as pairs.
+  // The number of pairs of an owner's copies that overlap in time.
   const auto overlaps = [](std::vector<kernel::timeline_event> events, bool same_destination) {
     std::erase_if(events, [](const auto& e) { return std::string(e.track) != "copy"; });
     int count = 0;
@@ -282,7 +284,7 @@ TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
   EXPECT_EQ(overlaps(run_fill(m, 3, mechanism::split, n).result.timeline, false), 0);
 }
 
-// Stores of whole lines to a peer are also limited by the link.
+// For stores of whole lines to a peer, the link is the limit, too.
 TEST(sim_node, inline_stores_saturate_the_link) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
   const std::uint64_t n = 2'000'000;
@@ -292,7 +294,7 @@ TEST(sim_node, inline_stores_saturate_the_link) {
   EXPECT_LT(o.result.time_s, 1.1 * wire / 25e9 + 5e-6);
 }
 
-// Every lane sums its share of an array.
+// Every lane sums a share of an array.
 template <class View>
 struct sum {
   View in;
@@ -361,7 +363,8 @@ TEST(sim_node, a_chain_of_loads_costs_their_latencies) {
   EXPECT_NEAR(result.time_s, steps * one, 0.05 * steps * one + 1.5e-6);
 }
 
-// With one entry for misses and one place for remote stores, everything waits, and nothing is lost.
+// With one entry for misses and one place for remote stores, everything waits. But nothing may be
+// lost.
 TEST(sim_node, the_smallest_queues_do_not_deadlock) {
   auto m = test::meshed(4, protocol_kind::pcie3);
   m.gpu.l1.mshrs = 1;
@@ -376,7 +379,7 @@ TEST(sim_node, the_smallest_queues_do_not_deadlock) {
   }
 }
 
-// These loads are remote: the unified view's pages are spread over the devices.
+// The pages of the unified view are spread over the devices, so these loads are remote.
 TEST(sim_node, unified_loads_cross_the_links) {
   const auto m = test::meshed(2, protocol_kind::nvlink2);
   sim::node node(m, 2, [] {});
@@ -387,12 +390,13 @@ TEST(sim_node, unified_loads_cross_the_links) {
   auto out = node.allocate<float>(0, 256);
   const auto result = node.run([&] { node.launch(0, sum<unified<float>>{in, out}, {2, 128, 0}); });
   for (const float total : node.download(out)) EXPECT_EQ(total, 256.0F);
-  // Every other page of 4 KiB is the peer's; a line is fetched once.
+  // Every other page of 4 KiB belongs to the peer. Each line is fetched once.
   EXPECT_EQ(result.remote_transactions, n * 4 / 2 / 128);
   EXPECT_EQ(result.wire.useful, n * 4.0 / 2);
 }
 
-// A copy makes progress during a kernel that saturates the memory, and slows the kernel down.
+// A copy makes progress during a kernel that saturates the memory, and the copy slows the kernel
+// down.
 TEST(sim_node, copies_and_kernels_share_the_memory) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
   m.gpu.l1.mshrs = 128;
@@ -427,7 +431,8 @@ TEST(sim_node, copies_and_kernels_share_the_memory) {
   EXPECT_GT(both, std::max(copy, kernel));
 }
 
-// A device sends a flag after its stores. The flag arrives after them, however cheap the fence is.
+// A device sends a flag after its stores. The flag must arrive after the stores, no matter how
+// little time the fence takes.
 TEST(sim_node, flags_do_not_overtake_stores) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
   m.gpu.fence_ps = 0;
@@ -448,7 +453,7 @@ TEST(sim_node, fewer_gpus_keep_their_routes) {
   pairs.push_back({{endpoint_kind::network_switch, 0}, {endpoint_kind::host, 0}});
   pairs.push_back({{endpoint_kind::network_switch, 1}, {endpoint_kind::host, 0}});
   relink(m, pairs);
-  // gpu2 is on the other switch, two links further than gpu1, whether gpu3 takes part or not.
+  // Gpu2 is at the other switch, two links further away than gpu1, whether gpu3 takes part or not.
   const auto time = [&](std::uint32_t devices) {
     return run_fill(m, devices, mechanism::bulk_copy, 300).result.time_s;
   };

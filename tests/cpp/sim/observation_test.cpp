@@ -1,5 +1,5 @@
-// Observations of a run are compared with closed forms: bytes and latency of each pair, use of the
-// links, and idle times.
+// Observations of a run are compared with closed forms. They are the bytes and the latency of each
+// pair, the use of the links, and idle times.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct fill {
   }
 };
 
-// Device d fills `elements[d]`, which every device receives.
+// Device d fills `elements[d]` elements, which every device receives.
 kernel::run_result filled(const machine::machine& m, kernel::mechanism how,
                           const std::vector<std::uint64_t>& elements) {
   const auto devices = static_cast<std::uint32_t>(elements.size());
@@ -120,7 +120,7 @@ TEST(observation, ends_with_the_run_even_if_clocks_still_tick) {
   for (const auto& g : o.devices) EXPECT_NEAR(g.kernel + g.idle, 1, 1e-9);
 }
 
-// Follows indices on the other GPU. Round trips follow each other, and nothing else happens.
+// Follows indices on the other GPU. One round trip follows another, and nothing else happens.
 struct chase {
   unified<std::uint32_t> next;
   local<std::uint32_t> out;
@@ -141,8 +141,8 @@ struct chase {
 TEST(observation, a_round_trip_on_an_idle_machine_takes_the_sum_of_its_parts) {
   const auto m = test::meshed(2, protocol_kind::nvlink2);
   const std::uint32_t most = 80;
-  // The words are in lines that no cache holds, on every second page of 4 KiB. GPU 1 owns these
-  // pages.
+  // The words are in lines that no cache holds, on every second page of 4 KiB. These pages belong
+  // to GPU 1.
   const auto place = [](std::uint32_t k) { return k == 0 ? 0 : 2048 * k - 1024; };
   const auto time = [&](std::uint32_t steps, kernel::observation& o) {
     sim::node node(m, 2, [] {});

@@ -1,5 +1,5 @@
 // Pages move to the first remote GPU that touches them. The tests check which GPU gets a page, how
-// long that takes, and that nothing is lost meanwhile.
+// long the move takes, and that nothing is lost meanwhile.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -61,7 +61,7 @@ TEST_F(migrating, the_first_gpu_gets_a_page_and_keeps_it) {
   c = launch(1, {data, true, false}, 1).loads;
   EXPECT_EQ(c.migrated_pages, 1U);
   EXPECT_EQ(c.requests, 0U);
-  // The page stays there: all other GPUs, including the previous owner, reach it as remote memory.
+  // The page stays there. All other GPUs, including the previous owner, access it as remote memory.
   c = launch(2, {data, true, false}, 1).loads;
   EXPECT_EQ(c.migrated_pages, 1U);
   EXPECT_EQ(c.requests, 4U);
@@ -78,9 +78,9 @@ TEST_F(migrating, stores_move_pages_too) {
   EXPECT_EQ(c.remote_stores, 0U);
 }
 
-// A move has fourteen steps. Each is a message from a GPU to the host or back, through one switch
-// and the root, which takes 250 ns. Then the page follows: its 4096 bytes take 80 packets of 64 +
-// 12 bytes in flits at 64 GB/s.
+// A move has fourteen steps. Each step is a message between a GPU and the host, through one switch
+// and the root, which takes 250 ns. The page follows. Its 4096 bytes take 80 packets of 64 + 12
+// bytes in flits, at 64 GB/s.
 TEST_F(migrating, the_time_of_a_move) {
   const auto data = n_.allocate_unified<float>(page_floats, page_placement::on(0));
   const double stays = launch(0, {data, true, false}, 1).time_s;

@@ -76,7 +76,7 @@ TEST(replay, is_the_run_again) {
         const auto body = [&](auto& node) {
           probe::stencil s(node, columns, rows, how);
           s.set(start);
-          // Two runs; the second one starts when the first one has ended.
+          // There are two runs. The second one starts when the first one has ended.
           kernel::run_result sum = node.run([&] { s.enqueue_step(); });
           const double first = sum.time_s;
           sum = node.run([&] {

@@ -1,4 +1,4 @@
-// A simulation gives the same bits for any number of threads.
+// A simulation gives the same bits for every number of threads.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -18,8 +18,9 @@ namespace {
 
 using machine::endpoint_kind;
 
-// Gathers from the front through an index, and stores to its own part, some elements twice. Adds to
-// counters of the device, so that a block's values depend on the blocks before it.
+// Gathers from the front through an index, and stores to its own part. It stores some elements
+// twice. It also adds to counters of the device, so that a block's values depend on the earlier
+// blocks.
 struct gather {
   replicated<float> values;
   local<std::uint32_t> index;
@@ -68,7 +69,7 @@ machine::machine random_machine(std::mt19937_64& random) {
     }
     return m;
   }
-  // One switch, or two that are connected.
+  // The machine has one switch, or two switches that are connected.
   m.links.clear();
   for (std::uint32_t s = 0; s < shape; ++s) m.switches.push_back({"s" + std::to_string(s), 60'000});
   const auto connect = [&](machine::endpoint a, machine::endpoint b) {
@@ -84,7 +85,7 @@ machine::machine random_machine(std::mt19937_64& random) {
   return m;
 }
 
-// Every number of a result; floating-point numbers without rounding.
+// Every number of a result as text. Floating-point numbers are not rounded.
 std::string text_of(const kernel::run_result& r) {
   std::ostringstream out;
   out << std::hexfloat << r.time_s << ' ' << r.copy_s << ' ' << r.wire.useful << ' '
@@ -121,7 +122,7 @@ struct outcome {
   std::vector<std::vector<float>> fronts;
 };
 
-// With 0 threads, one thread handles the events of all devices in one order.
+// Runs with `threads` threads. With 0, one thread handles the events of all devices in one order.
 outcome run(std::uint64_t seed, std::uint32_t threads, kernel::mechanism how) {
   std::mt19937_64 random(seed);
   const machine::machine m = random_machine(random);

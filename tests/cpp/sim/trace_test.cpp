@@ -1,6 +1,6 @@
-// Totals of recorded accesses, without time, are compared with closed forms. Named operations are
-// compared with the operations that a GPU executed. All tests are in one file, because traced
-// kernels take long to compile.
+// Totals of recorded accesses, without time, are compared with closed forms. The operations in
+// calls of `compute` are compared with the operations that a GPU executed. All tests are in one
+// file, because traced kernels take long to compile.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,8 +49,9 @@ TEST(trace, workloads) {
   std::map<std::string, trace_totals> all;
   for (const auto& w : probe::trace_workloads(node)) all[w.name] = w.totals;
   {
-    // 32 tiles. 6 kernels for tiles and 1 + 2 + 3 + 4 + 5 for pairs read every key. The kernels for
-    // tiles write every key; the kernels for pairs write only exchanged keys.
+    // There are 32 tiles. 6 kernels for tiles and 1 + 2 + 3 + 4 + 5 kernels for pairs read every
+    // key. The kernels for tiles write every key. The kernels for pairs write only keys that they
+    // exchange.
     const trace_totals& t = all.at("bitonic");
     const std::uint64_t n = 1U << 14U;
     EXPECT_EQ(t.of(traced_access::load, memory_space::local).lanes, 21 * n);
@@ -59,8 +60,8 @@ TEST(trace, workloads) {
     EXPECT_LT(t.of(traced_access::store, memory_space::local).lanes, 21 * n);
   }
   {
-    // Each inner point has five loads, and each point on the edge one. The neighbours to the left
-    // and right begin in another line.
+    // Each inner point takes five loads, and each point on the edge takes one. The left and right
+    // neighbours of a warp begin in another line.
     const trace_totals& t = all.at("stencil");
     const std::uint64_t inner = std::uint64_t{4094} * 128;
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 4096 * 130 + 4 * inner);
@@ -72,13 +73,13 @@ TEST(trace, workloads) {
   {
     const trace_totals& t = all.at("pagerank");
     EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 2 * 20'000U);
-    // Each edge has a gather, twice. The second time each rank also has a load.
+    // Each edge takes a gather, twice. The second time, each rank also takes a load.
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 2 * 400'000U + 20'000U);
     EXPECT_GT(t.of(traced_access::atomic, memory_space::local).lanes, 0U);  // rows of many units
   }
   {
-    // Three stages load each point and four others along each dimension. The last two stages also
-    // load the step's start, which the first stage stores.
+    // Three stages load each point and four other points along each dimension. The last two stages
+    // also load the step's start, which the first stage stores.
     const trace_totals& t = all.at("diffusion");
     const std::uint64_t points = 12 * 13 * 35;
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 3 * 13 * points);
@@ -90,9 +91,9 @@ TEST(trace, workloads) {
               3 * 19 * points);
   }
   {
-    // Each stage loads three own values and nine differences of three others, twice. Stresses also
-    // load the values to which they add, three of them in the region. Velocities load the three in
-    // the region. Both load the medium.
+    // Twice, each stage loads three own values and nine differences of three other values. Stresses
+    // also load the values to which they add, and three of these are in the region. Velocities load
+    // the three values in the region. Both load the medium.
     const trace_totals& t = all.at("eqwp");
     const std::uint64_t points = 10 * 17 * 33;
     const auto loads = [&](memory_space s) { return t.of(traced_access::load, s).lanes; };
@@ -107,12 +108,13 @@ TEST(trace, workloads) {
     const std::uint64_t modes = 20 * 20 * 11;
     EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 2 * 9 * modes);
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 2 * 9 * modes);
-    // Complex numbers have 8 bytes, so a warp has two lines, except for the last warp.
+    // Complex numbers have 8 bytes, so a warp touches two lines, except for the last warp.
     EXPECT_NEAR(static_cast<double>(t.of(traced_access::store, memory_space::replicated).lines),
                 2 * 9 * static_cast<double>(modes) / 16, 4);
   }
   {
-    // Each entry and its unknown are loaded twice; the second time each row's own unknown is, too.
+    // Each entry and its unknown are loaded twice. The second time, each row also loads its own
+    // unknown.
     const trace_totals& t = all.at("jacobi");
     const std::uint64_t rows = 5003;
     const std::uint64_t entries = 2 * (6 * rows - 21);
@@ -178,8 +180,8 @@ std::map<std::string, std::map<std::string, double>> numbers(const std::string& 
   return found;
 }
 
-// The operations that kernels name with compute are compared with those that a GPU executed.
-// bench/operation_counts.py measured these for each workload and for each kernel.
+// The operations in the kernels' calls of `compute` are compared with those that a GPU executed.
+// bench/operation_counts.py measured the latter for each workload and kernel.
 TEST(operations, are_those_of_the_machine_code) {
   const std::string path = "bench/results/operation-counts-h200.json";  // from the project's root
   std::ifstream stream(path);
@@ -201,7 +203,7 @@ TEST(operations, are_those_of_the_machine_code) {
     }
   };
   sim::node node(test::meshed(1, machine::protocol_kind::nvlink2), 1, [] {});
-  // Results by the names of kernels in the file; each is a part of our kernel's name.
+  // The key is the name of a kernel in the file, which is a part of the kernel's name here.
   std::map<std::string, trace_totals> traced;
   for (const auto& w : probe::trace_workloads(node)) {
     expect(w.name, w.totals, of_workloads.at(w.name));

@@ -1,5 +1,5 @@
-// Tracked launches on simulated GPUs: complete published chunks travel while the kernel still runs.
-// Wrong announcements are found.
+// Tracked launches on simulated GPUs. Complete published chunks travel while the kernel still runs,
+// and wrong announcements are found.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 using kernel::mechanism;
 using machine::protocol_kind;
 
-// A block computes and writes tile after tile. With `publishes`, it publishes each.
+// A block computes and writes one tile after another. With `publishes`, it publishes each tile.
 struct worker {
   static constexpr std::uint32_t threads = 128;
   replicated<float> out;
@@ -26,7 +26,7 @@ struct worker {
   bool publishes = false;
   std::uint64_t skipped = ~std::uint64_t{0};   // a tile that is not published
   std::uint64_t repeated = ~std::uint64_t{0};  // a tile that is published twice
-  bool apart = false;                          // lanes of a warp store elements that do not touch
+  bool apart = false;  // if true, lanes of a warp store elements that are not adjacent
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     for (std::uint64_t at = begin + block.index() * tile; at < end; at += block.count() * tile) {
@@ -68,7 +68,7 @@ struct settings {
 constexpr std::uint64_t elements = 1U << 20U;
 constexpr std::uint64_t tile = 256;
 
-// The first of two GPUs computes a region that the second needs.
+// The first of two GPUs computes a region that the second GPU needs.
 kernel::run_result run_epoch(const settings& s) {
   machine::machine m = test::meshed(2, protocol_kind::nvlink2);
   m.links[0].bytes_per_s = s.link_bytes_per_s;
@@ -134,8 +134,8 @@ TEST(sim_tracking, without_transfers_tracking_is_left) {
   EXPECT_THROW(run({.how = mechanism::bulk_copy, .transfers = false}), usage_error);
 }
 
-// PROACT's paper (section V-B) expects that hardware sends whole chunks, where inline sends small
-// packets.
+// PROACT's paper (section V-B) expects this, because hardware sends whole chunks while inline
+// stores send small packets.
 TEST(sim_tracking, hardware_wins_where_small_stores_fill_the_links) {
   const settings small{.how = mechanism::inline_stores, .apart = true};
   settings hardware = small;
@@ -155,7 +155,7 @@ TEST(sim_tracking, launches_start_one_after_another) {
   const settings fast{.how = mechanism::device_launch, .work = 10};
   settings slow = fast;
   slow.launch_interval_ps = 20'000'000;
-  // The region has 4 MiB, in chunks of 64 KiB at most.
+  // The region has 4 MiB, in chunks of at most 64 KiB.
   EXPECT_GT(run(slow), run(fast) + 60 * 15e-6);
 }
 
@@ -173,7 +173,7 @@ TEST(sim_tracking, launched_kernels_take_places) {
   settings s{.how = mechanism::device_launch, .work = 400, .transfers = false};
   s.agent_threads = 32;
   const double small = run(s);
-  s.agent_threads = 4096;  // all places of the GPU
+  s.agent_threads = 4096;  // the agent takes all places of the GPU
   EXPECT_GT(run(s), small);
 }
 
@@ -203,7 +203,8 @@ TEST(sim_tracking, an_agent_reads_once_for_all_peers) {
 }
 
 TEST(sim_tracking, long_lived_blocks_publish_in_their_midst) {
-  // As many blocks as can be resident at a time: without publishing, all would end together.
+  // The launch has as many blocks as can be resident at a time. Without publishing, all of them
+  // would end together.
   const settings s{.blocks = 64, .work = 200};
   for (const auto how : tracked) {
     settings late = s;

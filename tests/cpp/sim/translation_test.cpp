@@ -1,5 +1,5 @@
-// Kernels on a machine with address translation: every access is looked up once, and walks take
-// time. Other machines have none of this.
+// Kernels on a machine with address translation. Every access is looked up once, and walks take
+// time. Other machines have no translation.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,7 +16,7 @@ using kernel::page_placement;
 
 constexpr std::uint64_t page_floats = 1024;
 
-// Lane k of block b loads element (b * 64 + k) * stride, `rounds` times, and stores it.
+// Lane k of block b loads element (b * 64 + k) * stride, `rounds` times, and stores the value.
 struct strided {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -79,7 +79,7 @@ TEST(translation, every_access_is_looked_up_once) {
 
 TEST(translation, pages_that_fit_are_walked_once) {
   const outcome one = strided_on(test::r9nano(), 16, 1, 4);  // four lines on each of 4 pages
-  EXPECT_EQ(one.loads.walks, 5U);  // the fifth walk is for the results' page
+  EXPECT_EQ(one.loads.walks, 5U);  // the fifth walk is for the page of the results
   const outcome again = strided_on(test::r9nano(), 16, 2, 4);
   EXPECT_EQ(again.loads.walks, 5U);
   EXPECT_EQ(again.loads.tlb_misses, one.loads.tlb_misses);
@@ -87,9 +87,9 @@ TEST(translation, pages_that_fit_are_walked_once) {
   EXPECT_EQ(one.loads.walk_wire, 5U * 32);
 }
 
-// 64 pages go through a buffer of 64 entries, four at a time. That makes 16 walks of 604 ns one
-// after another, and one for the results. Elements are a line more than a page apart, so that lines
-// are in all sets of the L1.
+// 64 pages go through a buffer of 64 entries, four pages at a time. These are 16 walks of 604 ns,
+// one after another, and one walk for the results. Elements are one page and one line apart, so
+// that their lines are in all sets of the L1.
 TEST(translation, a_row_of_walks) {
   constexpr std::uint32_t stride = page_floats + 16;
   machine::machine m = test::r9nano();
@@ -119,11 +119,11 @@ TEST(translation, a_machine_without_tlbs_translates_in_no_time) {
 TEST(translation, larger_pages_reach_further) {
   machine::machine m = test::r9nano();
   m.gpu.tlb.page_bytes = 64 << 10;
-  EXPECT_EQ(strided_on(m, page_floats, 1).loads.walks, 5U);  // 256 KiB, and the results' page
+  EXPECT_EQ(strided_on(m, page_floats, 1).loads.walks, 5U);  // 256 KiB, and the page of the results
 }
 
-// The first touch by another GPU is a walk that ends in a fault. The old owner's translations are
-// removed.
+// The first touch by another GPU is a walk that ends in a fault. The translations of the old owner
+// are removed.
 TEST(translation, pages_that_move_are_walked_anew) {
   node n(test::r9nano(), 4, [] {});
   n.treat_loads(kernel::parse_remote_loads("page-migration"));
@@ -142,7 +142,7 @@ TEST(translation, pages_that_move_are_walked_anew) {
   EXPECT_EQ(c.walks, 2U);
   EXPECT_EQ(c.migrated_pages, 1U);
   EXPECT_EQ(c.requests, 0U);
-  c = launch(0);  // the page is remote by now
+  c = launch(0);  // the page is remote now
   EXPECT_EQ(c.walks, 3U);
   EXPECT_EQ(c.requests, 4U);
   EXPECT_EQ(launch(1).walks, 3U);

@@ -1,4 +1,4 @@
-// The steps of DualOpt in simulated GPUs, and the traffic on links under each of them.
+// The steps of DualOpt in simulated GPUs, and the traffic on links with each of these steps.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace {
 
 using kernel::page_placement;
 
-// Lane k of each block loads element k * stride `rounds` times, and each time one word further.
+// Lane k of each block loads element k * stride `rounds` times. Each time the element is one word
+// further.
 struct strided {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -76,8 +77,8 @@ TEST(treated_loads, fine_loads_fetch_the_words_that_lanes_want) {
   const auto c = loads_under("fine-grained", sparse);
   EXPECT_EQ(c.requests, 128U);
   EXPECT_EQ(c.reply_bytes, 128U * 4);
-  EXPECT_EQ(c.wire, 128U * (16 + 16));  // a header and a word are one flit
-  // A whole line is sent as a line.
+  EXPECT_EQ(c.wire, 128U * (16 + 16));  // a header and a word fit in one flit
+  // If lanes read a whole line, the reply is a line.
   const auto dense = loads_under("fine-grained", {{}, 1, 1});
   EXPECT_EQ(dense.requests, 4U);
   EXPECT_EQ(dense.wire, 4U * (16 + 80));
@@ -91,7 +92,7 @@ TEST(treated_loads, coalesced_replies_share_packets) {
   EXPECT_LT(c.coalesced, 128U / 2);
   EXPECT_GE(c.coalesced, 128U / 10);
   EXPECT_LE(c.wire, 128U * 16 + c.coalesced * 64);
-  // A line is sent as a whole if more than ten of its pieces are wanted.
+  // If lanes read more than ten pieces of a line, the reply is the whole line.
   const auto dense = loads_under("coalesced", {{}, 1, 1});
   EXPECT_EQ(dense.coalesced, 0U);
   EXPECT_EQ(dense.wire, 4U * (16 + 80));
@@ -147,7 +148,7 @@ TEST(treated_loads, the_engine_decides) {
   EXPECT_EQ(dense.decisions[0].choice, "rdma-cache");
   EXPECT_GT(dense.cache_misses, 0U);
   EXPECT_EQ(dense.bypassed, 0U);
-  // There are too few accesses here.
+  // This run has too few accesses for a decision.
   const auto few = loads_under("dualopt", {{}, 16, 1}, 2, m);
   ASSERT_EQ(few.decisions.size(), 1U);
   EXPECT_FALSE(few.decisions[0].made);
@@ -170,13 +171,14 @@ struct cyclic {
   }
 };
 
-// The run has three phases. One loads a word of each line. One loads four words of lines that all
-// compute units want and no L1 holds. One stays local.
+// The run has three phases. The first phase loads one word of each line. The second phase loads
+// four words of lines that all compute units read and that fit in no L1. The third phase has only
+// local loads.
 kernel::remote_load_counts phases_under(const std::string& how, double& time_s) {
   machine::machine m = test::r9nano();
   m.gpu.dualopt.monitored = 500;
   m.gpu.dualopt.warm_up = 100;
-  m.gpu.tlb = {};  // walks would hide the latency of loads
+  m.gpu.tlb = {};  // walks would hide the latency of the loads
   node n(m, 2, [] {});
   n.treat_loads(kernel::parse_remote_loads(how));
   constexpr std::uint64_t streamed = std::uint64_t{400} * 64 * 16;
@@ -206,11 +208,12 @@ TEST(treated_loads, an_adaptive_engine_follows_the_phases) {
   EXPECT_EQ(once.cache_hits, 0U);
   EXPECT_GT(adaptive.cache_hits, 1000U);
   EXPECT_LT(adaptive_s, once_s);
-  // Compute units that keep looking into their L1 save less than the bypass could have saved.
+  // Compute units that continue to look up their L1 save less than the bypass could have saved.
   EXPECT_LT(adaptive.bypassed, once.bypassed);
 }
 
-// Loads take a word of each line of one array, and four words of each line of another one.
+// The kernel loads one word of each line of one array, and four words of each line of another
+// array.
 TEST(treated_loads, pages_are_treated_by_their_own_locality) {
   machine::machine m = test::r9nano();
   m.gpu.dualopt.page_loads = 100;
@@ -269,12 +272,12 @@ TEST(treated_loads, stores_of_unified_arrays_are_packed) {
   EXPECT_LT(packed.stores.packets, plain.stores.packets / 4);
   EXPECT_LT(packed.wire.protocol, plain.wire.protocol / 2);
   EXPECT_EQ(run("dualopt-finepack").stores.packets, packed.stores.packets);
-  // A packet of this machine has no room for a line and its sub-header.
+  // On this machine, a packet has no room for a line and its sub-header.
   node n(test::r9nano(), 2, [] {});
   EXPECT_THROW(n.treat_loads(kernel::parse_remote_loads("finepack")), usage_error);
 }
 
-// A miss whose set is full of lines in flight delays later loads, unless it bypasses.
+// A miss whose set is full of lines in flight delays later loads, unless it bypasses the L1.
 TEST(treated_loads, full_sets_stall) {
   const auto time = [](const std::string& how, bool stalls) {
     machine::machine m = test::r9nano();
@@ -290,7 +293,8 @@ TEST(treated_loads, full_sets_stall) {
         })
         .time_s;
   };
-  // 64 lines are in two sets of four ways, so 8 are in flight at a time instead of 32.
+  // 64 lines are in two sets of four ways. Only 8 lines instead of 32 are therefore in flight at a
+  // time.
   EXPECT_GT(time("direct", true), 2 * time("direct", false));
   EXPECT_GT(time("direct", true), 2 * time("bypass", true));
 }

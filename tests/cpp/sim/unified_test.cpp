@@ -1,5 +1,5 @@
-// Remote loads on the R9 Nanos: their route and time, their bytes in flits, counters, scalar caches
-// and sets.
+// Remote loads on the R9 Nano GPUs. The tests check their route and time, their bytes in flits,
+// counters, scalar caches and sets.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -43,9 +43,9 @@ kernel::remote_load_counts loads_of(node& n, const strided& k, grid shape = {1, 
       .loads;
 }
 
-// MGPUSim's idle round trips take 392 to 432 ns through one switch and 1052 to 1090 ns through
-// three. Ours are within 10 % of both ends. They begin at the port, after the translation, which is
-// a walk (the miss here) or takes no time (the hit).
+// In MGPUSim, idle round trips take 392 to 432 ns through one switch, and 1052 to 1090 ns through
+// three switches. Ours are within 10 % of both ends of these ranges. They begin at the port, after
+// the translation. The translation is a walk (here for the miss) or takes no time (for the hit).
 TEST(unified, idle_round_trips) {
   const auto round_trips = [](std::uint32_t home) {
     node n(test::r9nano(), 4, [] {});
@@ -70,7 +70,7 @@ TEST(unified, requests_and_replies_take_whole_flits) {
   const auto c = loads_of(n, {data, out});
   EXPECT_EQ(c.requests, 4U);  // 256 bytes are four lines
   EXPECT_EQ(c.reply_bytes, 4U * 64);
-  EXPECT_EQ(c.wire, 4U * (16 + 80));  // 12 bytes go, and 68 come back
+  EXPECT_EQ(c.wire, 4U * (16 + 80));  // 12 bytes go, and 68 bytes come back
 }
 
 TEST(unified, counts_of_local_and_remote_loads) {
@@ -90,7 +90,8 @@ TEST(unified, counts_of_local_and_remote_loads) {
   EXPECT_EQ(c.by_words[0], 48U);
   EXPECT_EQ(c.l2_loads, 64U);
   EXPECT_EQ(c.l2_hits, 0U);
-  // The instruction's first line goes to the port first. The instruction waits for all lines.
+  // The instruction's first line goes to the port first, but the instruction waits for all of its
+  // lines.
   EXPECT_GT(c.mean_wait_s, c.mean_latency_s);
 }
 
@@ -101,7 +102,7 @@ TEST(unified, time_in_links) {
   const auto out = n.allocate<float>(0, 64);
   const auto c = loads_of(n, {data, out, 1});
   EXPECT_NEAR(c.mean_in_links_s, 360e-9, 18e-9);
-  // The L2 and memory at the lines' home.
+  // The rest is the time of the L2 and the memory of the GPU that has the lines.
   EXPECT_NEAR(c.mean_latency_s - c.mean_in_links_s, 70e-9, 10e-9);
   const auto again = loads_of(n, {data, out, 1});
   EXPECT_EQ(again.l2_loads, 2U);
@@ -124,8 +125,8 @@ struct twice {
   }
 };
 
-// 64 lines are 2 KB apart. Modulo puts them into two sets of four ways; the hash spreads them over
-// all sets.
+// The 64 lines are 2 KB apart. With modulo, they are all in two sets of four ways. The hash spreads
+// them over all sets.
 TEST(unified, strides_of_a_power_of_two_meet_in_sets_by_modulo) {
   const auto hits = [](bool modulo) {
     machine::machine m = test::r9nano();
@@ -180,7 +181,8 @@ TEST(unified, uniform_loads_go_to_the_scalar_caches) {
   }
 }
 
-// A trace does not say that a load is uniform. A replay recognises it by the wait after it.
+// A trace does not say that a load is uniform. A replay recognises a uniform load by the wait that
+// follows it.
 TEST(unified, replays_have_the_same_scalar_loads) {
   const test::temporary_file file;
   node n(test::r9nano(), 1, [] {});
@@ -197,7 +199,7 @@ TEST(unified, replays_have_the_same_scalar_loads) {
   EXPECT_EQ(replay(from, test::r9nano(), kernel::mechanism::inline_stores, [] {}).time_s, time);
 }
 
-// Element k of the grid says which block wrote it.
+// Each element of the grid gets the number of the block that wrote it.
 struct numbered {
   static constexpr std::uint32_t threads = 64;
   unified<std::uint32_t> out;
@@ -274,7 +276,7 @@ TEST(unified, a_grid_over_all_devices) {
     const auto found = n.download(out);
     for (std::uint32_t k = 0; k < found.size(); ++k) ASSERT_EQ(found[k], k / 64 * 1000 + 10);
     EXPECT_EQ(c.local_stores + c.remote_stores, 40U);
-    EXPECT_EQ(c.local_stores, 12U);  // the first device has all, with three blocks
+    EXPECT_EQ(c.local_stores, 12U);  // the first device runs three blocks and has all of the data
   }
 }
 

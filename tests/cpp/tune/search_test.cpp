@@ -1,4 +1,5 @@
-// The search with synthetic costs: what it finds, what it never picks, and how much it measures.
+// The search with synthetic costs. The tests check what the search finds, what it never picks, and
+// how much it measures.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,15 +20,15 @@ double uniform(random_engine& random, double low, double high) {
   return std::uniform_real_distribution<double>(low, high)(random);
 }
 
-// True times from a model of sending, which adds a cost a chunk, the tail of a chunk and the rate
-// of the threads. Every term grows in proportion to a parameter or to its inverse, as the search
-// assumes.
+// True times from a model of sending. The model has a cost for each chunk, the tail of a chunk, and
+// the rate of the threads. As the search assumes, every term grows in proportion to a parameter or
+// to the inverse of a parameter.
 struct costs {
-  double kernel = 0, copies = 0;                      // bulk-copy makes one after the other
-  double launch = 0;                                  // per range
-  double stores = 0;                                  // inline stores instead of copying
-  double chunk = 0, tail = 0, thread = 0, place = 0;  // polling
-  double wait = 0;                                    // copy-engine waits so long for each chunk
+  double kernel = 0, copies = 0;  // bulk-copy takes the sum of the two
+  double launch = 0;              // cost of each range, for split
+  double stores = 0;              // cost of stores in place of copies, for inline
+  double chunk = 0, tail = 0, thread = 0, place = 0;  // costs for polling
+  double wait = 0;                                    // time that copy-engine waits for each chunk
 
   explicit costs(random_engine& random) {
     const auto log_uniform = [&](double low, double high) {
@@ -77,7 +78,7 @@ std::string name_of(const tune_candidate& c) {
 }
 
 // Searches with times that have realistic noise. Most noise is small, some samples are late, and
-// all samples of one call share a part.
+// all samples of one call share a part of the noise.
 observed search_noisy(const tune_space& space, const costs& cost, double part_bytes, double noise,
                       random_engine& random) {
   observed seen;
@@ -138,7 +139,7 @@ TEST_P(search_by_noise, finds_the_minimum_and_never_loses_to_a_control) {
     const std::string picked = std::to_string(i) + ": " + name_of(pick.candidate);
     EXPECT_LE(time, 1.02 * fastest(space, cost, bytes, false)) << picked;
     EXPECT_LE(time, (GetParam() == 0 ? 1 : 1.02) * fastest(space, cost, bytes, true)) << picked;
-    // At most 70 of 144 candidates are measured; in the median case, all finalists have at most
+    // At most 70 of 144 candidates are measured. In the median case, every finalist has at most
     // three rounds.
     EXPECT_LE(seen.different.size(), 70U) << picked;
     EXPECT_LE(seen.measured, GetParam() == 0 ? 70U : 160U) << picked;
@@ -147,8 +148,9 @@ TEST_P(search_by_noise, finds_the_minimum_and_never_loses_to_a_control) {
 
 INSTANTIATE_TEST_SUITE_P(noise, search_by_noise, testing::Values(0.0, 0.002, 0.01));
 
-// These costs have one minimum somewhere on the grid. Along each axis they fall towards it by at
-// most an octave an octave, which is the steepest slope that the search assumes.
+// These costs have one minimum somewhere on the grid. Along each axis, the cost falls towards the
+// minimum. It falls by at most one octave for each octave of the parameter, which is the steepest
+// slope that the search assumes.
 TEST(search, finds_the_minimum_of_unimodal_surfaces) {
   random_engine random(11);
   for (int i = 0; i < 500; ++i) {
@@ -190,8 +192,8 @@ TEST(search, finds_the_minimum_of_unimodal_surfaces) {
   }
 }
 
-// For any times, the promises hold about the record, about controls and about the order of
-// measurements.
+// For arbitrary times, the promises about the record, about controls and about the order of
+// measurements still hold.
 TEST(search, keeps_its_promises_on_any_surface) {
   random_engine random(3);
   for (int i = 0; i < 200; ++i) {

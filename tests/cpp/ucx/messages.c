@@ -1,6 +1,7 @@
-/* Puts and gets of two processes through UCX's transport "interlace", on GPUs that are memory of
- * the host: the one has memory, the other reads and writes it by keys. Exit code 0 if every byte is
- * right, 1 with a sentence if not, 77 if UCX does not offer the transport. */
+/* Puts and gets of two processes through UCX's transport "interlace", on GPUs that are host
+ * memory. One process has memory. The other process reads and writes that memory by keys. The
+ * exit code is 0 if every byte is right, and 77 if UCX does not offer the transport. Otherwise
+ * the exit code is 1, and the program prints a sentence. */
 #include <dlfcn.h>
 #include <interlace/copy.h>
 #include <stdint.h>
@@ -156,7 +157,7 @@ static void close_transport(struct transport* made) {
   uct_md_close(made->domain);
 }
 
-/* A process describes itself and its memory to the other one. */
+/* What a process tells the other process about itself and its memory. */
 struct address {
   unsigned char device[64], interface[64];
 };
@@ -229,7 +230,7 @@ static void owner(int to, int from) {
 
 /* --- the process that puts and gets --- */
 
-/* Counts the module's copies, which this process's own copier makes. */
+/* The number of copies of the module. This process's own copier makes these copies. */
 static uint64_t messages_over_paths(void) {
   interlace_result (*tell)(interlace_copier*, interlace_copy_statistics*, size_t) = NULL;
   interlace_copy_statistics counted;
@@ -246,7 +247,8 @@ static void count_completion(uct_completion_t* self) {
   ++completed;
 }
 
-/* Buffers of the host, addresses outside of the key's memory and copies that the driver refuses. */
+/* Tries buffers of the host, addresses outside of the key's memory, and copies that the driver
+ * refuses. All must give errors. */
 static void expect_errors(struct transport* by, uct_ep_h ep, uct_iov_t part, uint64_t address,
                           uct_rkey_t key) {
   uct_iov_t on_host = {.length = part.length, .count = 1};
@@ -296,7 +298,7 @@ static void user(int to, int from) {
     completed = 0;
     for (gpu = 0; gpu < gpus; ++gpu) {
       struct place told;
-      /* memory of the next GPU, and of the same one */
+      /* The memory is on the next GPU, or on the same GPU. */
       const int own = round % 2 == 0 ? (gpu + 1) % gpus : gpu;
       uct_iov_t part = {.length = buffer_bytes, .count = 1};
       doing = "the user";

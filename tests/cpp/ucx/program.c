@@ -1,8 +1,8 @@
-/* A program over UCP, as MPI libraries are: one process reads and writes memory of the other one's
- * GPU, and sends it a message from GPU to GPU. UCX_TLS says by which transports; GPUs are memory of
- * the host. With the argument "peers-may-fail" the endpoints report failures of the other process,
- * so UCX takes only transports that handle errors. Exit code 0 if every byte is right, 1 with a
- * sentence if not. */
+/* A program over UCP, as MPI libraries are. One process reads and writes memory of the other
+ * process's GPU, and sends it a message from GPU to GPU. UCX_TLS names the transports. GPUs are
+ * host memory. With the argument "peers-may-fail", the endpoints report failures of the other
+ * process, so UCX takes only transports that handle errors. The exit code is 0 if every byte is
+ * right. Otherwise the exit code is 1, and the program prints a sentence. */
 #include <dlfcn.h>
 #include <poll.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// Matrix factorisation is compared with plain loops in double precision.
+// The results of matrix factorisation are compared with plain loops in double precision.
 #include "workload/als.hpp"
 
 #include <gtest/gtest.h>
@@ -57,8 +57,8 @@ side by_rows(const std::vector<rating>& all, std::uint32_t rows, Row row, Other 
   return s;
 }
 
-// Some rows have no ratings, some have few. Others have as many as a warp holds at a time, one
-// more, or several parts.
+// Some rows have no ratings, and some have few. Other rows have as many ratings as a warp holds at
+// a time, one more than that, or enough for several parts.
 ratings skewed(std::uint32_t users, std::uint32_t items, std::uint32_t seed) {
   test::random_numbers random(seed);
   std::vector<rating> all;
@@ -75,7 +75,7 @@ ratings skewed(std::uint32_t users, std::uint32_t items, std::uint32_t seed) {
     if (u == 31) count = 37;
     if (u == 32) count = 64;
     for (std::uint32_t k = 0; k < count; ++k) {
-      // Few items have many ratings; the last tenth has none.
+      // Few items have many ratings. The last tenth of the items has none.
       add(u, random.below(1 + random.below(items - items / 10)));
     }
   }
@@ -176,7 +176,7 @@ double squared_error(const ratings& r, const std::vector<double>& users,
   return sum;
 }
 
-// Tolerances are relative to the largest number.
+// The tolerance is relative to the largest number.
 void expect_close(const std::vector<float>& found, const std::vector<double>& expected,
                   double tolerance) {
   ASSERT_EQ(found.size(), expected.size());
@@ -218,7 +218,7 @@ void compare_als(std::uint32_t iterations) {
     renew_by_equations(r.items, items, users, F, lambda);
   }
   const double expected = squared_error(r, users, items, F);
-  // Results by width: lanes add up in an order that depends on the width.
+  // The first results for each warp width. The order in which lanes add up depends on the width.
   std::map<std::uint32_t, workload::factors> first;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t width, auto how) {
     auto work = make_als<F>(node, r, devices, how);
@@ -307,8 +307,8 @@ TEST(als_sgd, three_steps_of_32) { compare_sgd<32, workload::als_sgd>(3, 1); }
 TEST(als_sgd, one_step_of_16_by_lane) { compare_sgd<16, workload::als_sgd_by_lane>(1, 2); }
 TEST(als_sgd, three_steps_of_32_by_lane) { compare_sgd<32, workload::als_sgd_by_lane>(3, 1); }
 
-// A stretch that is declared as repeated really repeats. With recording, every lane is looked at,
-// and the run takes the same time to the picosecond.
+// Checks that a stretch that is declared as repeated really repeats. With recording, every lane is
+// observed, and the run must take the same time to the picosecond.
 template <class Work, class... Method>
 void expect_repeats(std::uint32_t f, Method... method) {
   const auto r = skewed(80, 40, 5);
@@ -345,7 +345,8 @@ TEST(als_sgd, repeated_stretches_do_repeat) {
   expect_repeats<workload::als_sgd<sim::node, 32>>(32, lambda, 0.02F, 1U);
 }
 
-// A lane stores one number of its row at a time, F numbers away from its neighbour's.
+// A lane stores one number of its row at a time. The numbers of neighbouring lanes are F words
+// apart.
 TEST(als_sgd, lanes_store_one_number_each) {
   const auto r = skewed(80, 40, 2);
   auto machine = test::meshed(2, machine::protocol_kind::nvlink2);

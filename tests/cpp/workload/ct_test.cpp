@@ -1,5 +1,5 @@
-// Tomographic reconstruction is compared with a separate projector and plain loops in double
-// precision.
+// The results of tomographic reconstruction are compared with a separate projector and plain loops
+// in double precision.
 #include "workload/ct.hpp"
 
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@ struct entry {
   double length;
 };
 
-// Siddon's method: sort the points where the ray crosses the grid's lines. The middle of each piece
-// tells which pixel the piece is in.
+// Siddon's method. The points where the ray crosses the lines of the grid are sorted. The middle of
+// each piece between two points tells which pixel the piece is in.
 std::vector<entry> ray_lengths(std::uint32_t size, double angle, double distance) {
   const double c = std::cos(angle);
   const double s = std::sin(angle);
@@ -64,7 +64,8 @@ struct scan {
       for (std::uint32_t bin = 0; bin < detectors; ++bin) {
         rays.push_back(
             ray_lengths(size, std::acos(-1.0) * angle / angles, bin - (detectors - 1) / 2.0));
-        double y = 0.2 * random.unit();  // differs slightly from the image's projection
+        // The measurement differs slightly from the image's projection.
+        double y = 0.2 * random.unit();
         double length = 0;
         for (const entry& e : rays.back()) {
           y += e.length * image[e.pixel];
@@ -99,7 +100,7 @@ struct scan {
             beta, measured.data(), weights.data(), curvature.data()};
   }
 
-  // One iteration of x. Returns the sum of the weighted squared errors.
+  // Makes one iteration of x. Returns the sum of the weighted squared errors.
   double iterate(std::vector<double>& x) const {
     double cost = 0;
     for (std::uint32_t subset = 0; subset < subsets; ++subset) {
@@ -152,7 +153,8 @@ void compare(const scan& s, std::uint32_t iterations, bool to_readers = false) {
   std::vector<double> expected(std::size_t{s.size} * s.size, 0);
   double cost = 0;
   for (std::uint32_t k = 0; k < iterations; ++k) cost = s.iterate(expected);
-  // Results by number of devices: the start of a part decides how positions in it are rounded.
+  // The first results for each number of devices. The start of a part decides how positions in the
+  // part are rounded.
   std::map<std::uint32_t, std::vector<float>> first;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
     workload::ct work(node, s.view(), cut(s.size, devices, how), to_readers);
@@ -177,20 +179,20 @@ void compare(const scan& s, std::uint32_t iterations, bool to_readers = false) {
 }
 
 TEST(ct, is_the_reference) { compare(scan(40, 12, 4, 1), 2); }
-// Rays go to the devices whose pixels they cross. `host` finds a ray that is read but does not
-// arrive.
+// Rays go only to the devices whose pixels they cross. The host node finds a ray that is read but
+// does not arrive.
 TEST(ct, of_rays_for_those_that_need_them) {
   compare(scan(40, 12, 4, 1), 2, true);
   compare(scan(100, 4, 2, 3), 1, true);
 }
 TEST(ct, of_one_subset_and_an_odd_size) { compare(scan(37, 9, 1, 2), 1); }
-// Teams of warps share the angles, and there are more than are prepared at a time.
+// Teams of warps share the angles. There are more angles than are prepared at a time.
 TEST(ct, of_many_angles) { compare(scan(37, 70, 1, 4), 1); }
 // Several blocks share the rays of an angle.
 TEST(ct, of_more_than_one_block_of_rays_an_angle) { compare(scan(100, 4, 2, 3), 2); }
 
-// The projection of a single pixel's image is a column of the system; the projection along a ray is
-// a row.
+// If only one pixel of an image is set, the image's projection is a column of the system. The
+// projection along a ray is a row of the system.
 TEST(ct, projects_each_pixel_with_its_length) {
   const std::uint32_t size = 24;
   const std::uint32_t angles = 36;
@@ -255,7 +257,7 @@ TEST(ct, lanes_have_few_pixels_where_images_are_small) {
   EXPECT_EQ(alone(512, 512), 2U);
   EXPECT_EQ(alone(1024, 512), 4U);
   EXPECT_EQ(alone(2048, 2048), 4U);
-  // A part of the data that kernels send must be ready early.
+  // A part of the data that kernels send must be ready early, so lanes have fewer pixels.
   const auto of_two = [](std::uint64_t columns) {
     return workload::rows_of_lane(columns, columns / 2, 1056, true);
   };
@@ -265,8 +267,8 @@ TEST(ct, lanes_have_few_pixels_where_images_are_small) {
   EXPECT_EQ(workload::rows_of_lane(2048, 0, 1056, true), 1U);
 }
 
-// A node that holds as many threads as a GPU. `host` finds a pixel that a block stores outside of
-// its mapping, and a ray that is read but does not arrive.
+// A host node that reports as many threads as a GPU. The host node finds a pixel that a block
+// stores outside of its mapping, and a ray that is read but does not arrive.
 struct holding_node : host::node {
   using host::node::node;
   std::uint64_t threads = 0;
@@ -278,8 +280,8 @@ TEST(ct, of_lanes_with_few_pixels) {
   std::vector<double> expected(std::size_t{s.size} * s.size, 0);
   s.iterate(expected);
   struct {
-    std::uint64_t at_once;  // blocks
-    std::uint32_t pixels;   // pixels of a lane; the image is 50 rows of 100
+    std::uint64_t at_once;  // number of blocks that a device holds at a time
+    std::uint32_t pixels;   // number of pixels of a lane; the image has 50 rows of 100 pixels
   } constexpr held[] = {{8, 4}, {16, 2}, {100, 1}};
   std::vector<float> first;
   for (const auto& [at_once, pixels] : held) {
@@ -289,7 +291,7 @@ TEST(ct, of_lanes_with_few_pixels) {
       holding_node node({.devices = 3, .warp_width = 32, .checks = true});
       node.threads = at_once * workload::renew_pixels<1, 1>::threads;
       auto options = cut(s.size, 3, kernel::mechanism::inline_stores);
-      options.boundaries = {0, 5000, 5000, 10000};  // one device has nothing
+      options.boundaries = {0, 5000, 5000, 10000};  // one device has no pixels
       workload::ct work(node, s.view(), options, to_readers);
       node.run([&] { work.enqueue_iteration(false); });
       for (const std::uint32_t d : {0U, 2U}) {

@@ -1,4 +1,5 @@
-// The heat equation and Burgers' equation are compared with plain loops in double precision.
+// The results for the heat equation and Burgers' equation are compared with plain loops in double
+// precision.
 #include "workload/diffusion.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ namespace {
 
 using workload::diffusion_equation;
 
-// A grid with arithmetic of its own: points have coordinates, and a loop goes over dimensions.
+// A grid with separate arithmetic: points have coordinates, and a loop goes over the dimensions.
 struct grid {
   std::array<int, 3> n;  // planes, rows, columns
   std::vector<float> start;
@@ -183,7 +184,7 @@ TEST(diffusion, burgers_in_two_dimensions) {
   on_every_node(grid(21, 1, 33, diffusion_equation::burgers, 4), 2);
 }
 
-// Some parts are one plane, which is less than the halo, and some are empty.
+// Some parts have one plane, which is less than the halo. Some parts are empty.
 TEST(diffusion, of_thin_slabs) {
   const grid g(5, 6, 7, diffusion_equation::burgers, 5);
   const auto expected = g.after(1);
@@ -205,8 +206,8 @@ TEST(diffusion, sends_the_halo_and_nothing_else) {
                             for (int k = 0; k < 2; ++k) work.enqueue_iteration(false);
                           })
                           .wire;
-    // Two boundaries send in both directions: two planes of 32 floats, in three stages of two
-    // steps.
+    // Two boundaries send in both directions. Each sends two planes of 32 floats, in three stages
+    // of two steps.
     EXPECT_EQ(wire.useful, 4 * 2 * 32 * 4 * 6);
     EXPECT_EQ(wire.wasted, 0);
   });

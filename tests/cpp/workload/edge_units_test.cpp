@@ -15,7 +15,7 @@ using workload::edge_units;
 using workload::unit_limits;
 using workload::unit_table;
 
-// One row in `long_every` has up to three tiles of edges.
+// One row in every `long_every` rows has up to three tiles of edges.
 std::vector<std::uint64_t> random_rows(test::random_numbers& random, std::uint32_t rows,
                                        std::uint32_t long_every) {
   std::vector<std::uint64_t> offsets{0};
@@ -27,8 +27,8 @@ std::vector<std::uint64_t> random_rows(test::random_numbers& random, std::uint32
   return offsets;
 }
 
-// Every row and every edge occurs once, in order. Parts of a row are whole tiles, except for its
-// last part.
+// Checks that every row and every edge occurs once, in order. All parts of a row are whole tiles,
+// except for the row's last part.
 void expect_whole(const unit_table& units, const std::vector<std::uint64_t>& offsets,
                   std::uint64_t first, std::uint64_t last, const unit_limits& limits) {
   ASSERT_EQ(units.rows.size(), units.count() + 1);
@@ -54,7 +54,8 @@ void expect_whole(const unit_table& units, const std::vector<std::uint64_t>& off
   }
 }
 
-// Units take rows as long as the limits allow, but end at a line where that loses little.
+// Checks that units have as many rows as the limits allow. But a unit ends at a cache line if that
+// loses little.
 void expect_full(const unit_table& units, const std::vector<std::uint64_t>& offsets,
                  std::uint64_t first, std::uint64_t last, const unit_limits& limits) {
   for (std::uint64_t u = 0; u < units.count(); ++u) {
@@ -87,8 +88,8 @@ TEST(edge_units, hold_every_row_whatever_their_size) {
   }
 }
 
-// The cut has the requested number of rounds, unless units would become too small, and no smaller
-// units than it needs.
+// The cut has the requested number of rounds, unless units would become too small. It has no
+// smaller units than necessary.
 TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
   test::random_numbers random(32);
   const std::uint32_t rows = 60'000;
@@ -106,7 +107,7 @@ TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
     }
   }
   EXPECT_GT(before, 2 * largest);
-  // Ending at lines costs few units, even for equal rows of nearly the size of a line.
+  // Ending at cache lines costs few units, even if all rows have nearly the size of a line.
   EXPECT_LE(largest, workload::make_units(offsets.data(), 0, rows).count() * 4 / 3 + 1);
   for (const std::uint64_t degree : {1, 17, 33, 63, 65, 70}) {
     std::vector<std::uint64_t> alike(20'001);
@@ -115,7 +116,7 @@ TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
               workload::make_units(alike.data(), 0, 20'000).count() * 4 / 3 + 1)
         << degree;
   }
-  // The most units are those with one row for each thread.
+  // The largest number of units is that with one row for each thread.
   EXPECT_EQ(before,
             workload::make_units(
                 offsets.data(), 0, rows,

@@ -1,4 +1,4 @@
-// Jacobi on a ring is compared with plain loops in single precision, bit for bit.
+// The results of Jacobi on a ring are compared with plain loops in single precision, bit for bit.
 #include "workload/halo_jacobi.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,8 @@ struct expected {
   double residual = 0;
 };
 
-// The loops of the definition, with index arithmetic of their own.
+// Computes the expected grid with the loops of the definition, which have their own index
+// arithmetic.
 expected after(const halo_jacobi_grid& grid, std::uint32_t iterations) {
   const std::uint64_t columns = grid.columns;
   expected found;
@@ -63,7 +64,7 @@ std::vector<std::uint64_t> even(std::uint64_t rows, std::uint32_t devices) {
   return found;
 }
 
-// Whether a device has this row, as its own or beside its own rows.
+// Whether a device has this row, either as one of its own rows or next to them.
 bool holds(const std::vector<std::uint64_t>& rows, std::uint32_t d, std::uint64_t row) {
   const std::uint64_t all = rows.back();
   for (std::uint64_t own = rows[d]; own < rows[d + 1]; ++own) {
@@ -72,7 +73,7 @@ bool holds(const std::vector<std::uint64_t>& rows, std::uint32_t d, std::uint64_
   return false;
 }
 
-// Runs twice from the start. Rows that a device does not receive stay unchanged.
+// Runs twice from the start. Rows that a device does not receive must stay unchanged.
 template <class Node>
 void compare(Node& node, const halo_jacobi_grid& grid, const std::vector<std::uint64_t>& rows,
              mechanism how, std::uint32_t iterations) {
@@ -113,8 +114,8 @@ TEST(halo_jacobi, of_blocks_above_each_other_and_of_the_narrowest_grid) {
   }
 }
 
-// A row is its own neighbour, or goes to the same device from both sides. Devices have one row or
-// none.
+// A row is its own neighbour, or goes to the same device from both sides. Each device has one row
+// or none.
 TEST(halo_jacobi, of_thin_parts) {
   for (const std::vector<std::uint64_t>& rows : std::vector<std::vector<std::uint64_t>>{
            {0, 1}, {0, 1, 2}, {0, 1, 2, 3}, {0, 0, 2, 2, 5}, {0, 4, 4}}) {
@@ -135,12 +136,12 @@ TEST(halo_jacobi, sends_the_rows_beside_others_and_nothing_else) {
     ASSERT_TRUE(result.wire_known);
     const double rows = 3 * 2 * 64 * sizeof(float);
     EXPECT_GE(result.wire.useful + result.wire.wasted, 4 * rows);
-    // The bytes include those of the residual.
+    // The bytes include the bytes of the residual.
     EXPECT_LT(result.wire.useful + result.wire.wasted, 4.5 * rows);
   });
 }
 
-// A node that loses data for other devices.
+// A node that loses data on the way to other devices.
 struct lossy {
   host::node& node;
 
@@ -175,7 +176,7 @@ TEST(halo_jacobi, a_row_that_does_not_arrive_shows) {
   });
   for (std::uint32_t d = 0; d < 2; ++d) {
     const auto found = work.result(d);
-    const std::size_t first = 3 * d * 40U;  // a point in one of the device's own three rows
+    const std::size_t first = 3 * d * 40U;  // a point in one of the device's three own rows
     EXPECT_TRUE(std::isnan(found[first + 1]));
     EXPECT_FALSE(std::isnan(found[first + 40 + 1]));
     EXPECT_TRUE(std::isnan(found[first + 80 + 1]));

@@ -1,4 +1,4 @@
-// Turbulence is compared with sums over all waves and points in double precision.
+// The results for turbulence are compared with sums over all waves and points in double precision.
 #include "workload/hit.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 using wide = std::complex<double>;
 
-// A box with arithmetic of its own: it has the coefficients of 0 <= kx <= n / 2 and all ky, kz.
+// A box with separate arithmetic. It has the coefficients of 0 <= kx <= n / 2 and of all ky and kz.
 struct box {
   int n;
   std::vector<float> start;  // [ky][3][kz][kx][re, im]
@@ -56,7 +56,8 @@ struct box {
         for (int x = 0; x < n; ++x) {
           std::array<double, 6> here{};
           each_mode([&](int ky, int kz, int kx) {
-            const double times = kx == 0 || 2 * kx == n ? 1 : 2;  // together with the wave of -k
+            // 2 stands for this wave and the wave of -k
+            const double times = kx == 0 || 2 * kx == n ? 1 : 2;
             const wide turn = times * root(kx * x + ky * y + kz * z);
             const std::array<double, 3> k{static_cast<double>(kx), static_cast<double>(wave(ky)),
                                           static_cast<double>(wave(kz))};
@@ -179,7 +180,7 @@ TEST(hit, is_the_reference) {
   });
 }
 
-// Lines of 5 numbers are narrower than a tile, lines of 17 are wider.
+// Lines of 5 numbers are narrower than a tile, and lines of 17 numbers are wider.
 TEST(hit, by_tiles) {
   for (const int n : {8, 32}) {
     box b(n, 1);
@@ -230,14 +231,14 @@ TEST(hit, sends_to_each_device_what_it_reads) {
   test::on_each_node(4, 32, [&](auto& node) {
     auto work = b.problem().on(node, b.cut(4, kernel::mechanism::bulk_copy));
     const auto wire = node.run([&] { work.enqueue_iteration(false); }).wire;
-    // Two stages send three quarters of six and of three half spectra.
+    // Each of two stages sends three quarters of six half spectra, and then of three half spectra.
     EXPECT_EQ(wire.useful, 2 * 9 * 8 * 8 * 8 * 5 * 3 / 4);
     EXPECT_EQ(wire.wasted, 0);
   });
 }
 
 TEST(hit, a_vortex_sheet_without_pressure_only_decays) {
-  // u(y) along x has no nonlinear term.
+  // A velocity u(y) along x has no nonlinear term.
   box b(8, 5);
   std::fill(b.start.begin(), b.start.end(), 0.0F);
   b.start[2 * b.at(1, 0, 0, 0)] = 0.5F;

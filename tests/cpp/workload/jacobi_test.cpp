@@ -32,7 +32,7 @@ struct made_system {
   std::vector<float> diagonals;
   std::vector<float> right;
 
-  // Elements outside of the matrix are NaN: no kernel may use them.
+  // Elements outside of the matrix are NaN, because no kernel may use them.
   made_system(std::uint64_t n, std::uint32_t half, unsigned seed)
       : rows(n),
         half_bandwidth(half),
@@ -100,7 +100,8 @@ run::request asked(std::vector<std::uint64_t> boundaries, mechanism how) {
   return r;
 }
 
-// Compares the values that a device must have: its own rows, and other rows within its band.
+// Compares the values that a device must have. These are the values of its own rows, and of other
+// rows within its band.
 void expect_right(const run::result& found, const run::request& r, made_system& system, bool halo) {
   const auto [x, change] = system.reference(found.iterations);
   for (std::uint32_t d = 0; d < r.gpus(); ++d) {
@@ -165,7 +166,7 @@ TEST(jacobi, equals_a_double_loop) {
 }
 
 TEST(jacobi, wide_bands_narrow_parts) {
-  // Some parts are shorter than the band, some are one row, and some are empty.
+  // Some parts are shorter than the band, some have one row, and some are empty.
   const std::vector<std::vector<std::uint64_t>> cuts = {
       {0, 700}, {0, 20, 700}, {0, 350, 351, 700}, {0, 0, 300, 700}, {0, 5, 10, 690, 700}};
   unsigned seed = 100;
@@ -184,14 +185,15 @@ TEST(jacobi, wide_bands_narrow_parts) {
 }
 
 TEST(jacobi, a_halo_of_many_devices_keeps_to_the_ranges_that_there_are) {
-  // Every part is shorter than the band, so every device needs parts of many others.
+  // Every part is shorter than the band. Every device therefore needs the parts of many other
+  // devices.
   made_system system(64, 17, 5);
   for (const mechanism how : mechanisms) {
     const auto r = asked(even_cut(64, max_devices), how);
     host::node node({.devices = max_devices, .warp_width = 32, .checks = true});
     expect_right(solve(node, system, r, true), r, system, true);
   }
-  // The last part is longer than all others together, and the others need different stretches of
+  // The last part is longer than all others together. The other parts need different stretches of
   // it.
   std::vector<std::uint64_t> cut;
   for (std::uint64_t d = 0; d < max_devices; ++d) cut.push_back(2 * d);

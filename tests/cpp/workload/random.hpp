@@ -1,4 +1,4 @@
-// Random numbers that are the same wherever a test runs. The standard library's distributions are
+// Random numbers that are the same on every machine. The distributions of the standard library are
 // not.
 #pragma once
 

@@ -34,7 +34,7 @@ struct weighted_graph {
   }
 };
 
-// Rows have very different lengths. The last fifth of the vertices cannot be reached from the
+// The lengths of rows differ greatly. The last fifth of the vertices cannot be reached from the
 // others, and every ninth vertex has no in-edge. Weights are multiples of 1/64, so that their sums
 // are exact.
 weighted_graph skewed(std::uint32_t vertices, std::uint32_t seed) {
@@ -54,7 +54,8 @@ weighted_graph skewed(std::uint32_t vertices, std::uint32_t seed) {
   for (std::uint32_t v = 0; v < vertices; ++v) {
     const std::uint32_t edges = length(v);
     for (std::uint32_t e = 0; e < edges; ++e) {
-      // Sources are near, so that paths have many edges. The other vertices are out of reach.
+      // Sources are near their targets, so that paths have many edges. The other vertices cannot be
+      // reached.
       const std::uint32_t from = v < reached ? (v + 1 + random.below(400)) % reached
                                              : reached + random.below(vertices - reached);
       g.columns.push_back(from);
@@ -158,7 +159,7 @@ TEST(sssp, warps_store_a_row_each) {
 }
 
 TEST(sssp, every_iteration_is_that_of_plain_loops) {
-  const std::uint32_t source = 1999 - 400 - 1;  // a vertex in the hub's neighbourhood
+  const std::uint32_t source = 1999 - 400 - 1;  // a vertex near the hub
   const auto g = skewed(2000, 2);
   for (const std::uint32_t devices : {1U, 3U}) {
     test::on_each_node(devices, 32, [&](auto& node) {
@@ -185,7 +186,7 @@ TEST(sssp, random_weights_are_within_rounding) {
   auto g = skewed(1500, 3);
   test::random_numbers random(4);
   for (float& w : g.weights) w = random.unit();
-  g.weights[17] = infinity;  // as if the edge did not exist
+  g.weights[17] = infinity;  // has the same effect as removing the edge
   const auto expected = dijkstra(g, 0);
   test::on_each_node(2, 32, [&](auto& node) {
     workload::sssp work(node, g.view(), options_for(g, 2, kernel::mechanism::bulk_copy), 0);
@@ -201,8 +202,8 @@ TEST(sssp, random_weights_are_within_rounding) {
   });
 }
 
-// The block that comes last joins the parts of a row. Here blocks come in many orders, with every
-// number of parts.
+// The block that comes last joins the parts of a row. In this test, blocks come in many orders,
+// with every number of parts.
 TEST(sssp, parts_join_in_any_order) {
   struct counting_lane {
     std::vector<std::uint64_t>& words;

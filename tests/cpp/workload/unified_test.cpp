@@ -1,4 +1,5 @@
-// The unified programs run on both nodes, with every placement, and are compared with plain loops.
+// The unified programs run on both nodes, with every placement. The results are compared with plain
+// loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,8 +40,8 @@ std::vector<float> random_floats(std::size_t n, std::uint32_t seed) {
   return values;
 }
 
-// Runs on the host, and on simulated GPUs with 32 and 64 lanes a warp and every placement. Each
-// result must be within `tolerance`.
+// Runs a program on the host node, and on simulated GPUs with 32 and 64 lanes in a warp and with
+// every placement. Each result must be within `tolerance`.
 template <class Data>
 void expect_on_all(const Data& data, const std::vector<double>& expected, double tolerance) {
   const auto compare = [&](auto& node, const unified_placement& placement) {
@@ -180,7 +181,8 @@ TEST(unified_programs, bitonic_sort) {
   EXPECT_EQ(refusal(data), "1023 keys cannot be sorted; give a power of two");
 }
 
-// The values are those of FIPS 197, appendix C.3, and the first words of the key schedule in A.3.
+// The values are from FIPS 197: the example of appendix C.3, and the first words of the key
+// schedule of A.3.
 TEST(unified_programs, aes) {
   aes_problem data;
   std::vector<double> expected;
@@ -209,7 +211,7 @@ TEST(unified_programs, aes) {
             "AES-256 takes blocks of 16 bytes and a key of 32; there are 1120 and 31 bytes");
 }
 
-// A random graph; vertex `vertices` - 1 has no edges.
+// A random graph. The last vertex has no edges.
 breadth_first_problem random_graph(std::uint32_t vertices, std::uint32_t edges,
                                    std::uint32_t seed) {
   test::random_numbers random(seed);
@@ -273,7 +275,7 @@ TEST(unified_programs, kmeans) {
   for (std::uint32_t k = 0; k < 3000; ++k) {
     data.values.push_back(static_cast<float>(random.below(17)) / 16);
   }
-  // The sums are in whole numbers, because centres are multiples of 1/256.
+  // The sums are over whole numbers, because centres are multiples of 1/256.
   std::vector<std::int64_t> centres(24);
   for (std::size_t k = 0; k < 24; ++k) {
     centres[k] = static_cast<std::int64_t>(data.values[k] * 256);
@@ -369,8 +371,8 @@ TEST(unified_programs, convolution) {
             "result by the mask's side less one");
 }
 
-// MGPUSim (24a2205) gives these numbers for the same program, sizes and placement: accesses of the
-// vector L1, and remote reads and writes.
+// MGPUSim (24a2205) gives these numbers for the same program, sizes and placement. They are
+// accesses of the vector L1, and remote reads and writes.
 TEST(unified_programs, atax_has_the_accesses_of_mgpusim) {
   const atax_problem data{512, 512, random_floats(512 * 512, 11), random_floats(512, 12)};
   sim::node node(test::r9nano(), 4, [] {});

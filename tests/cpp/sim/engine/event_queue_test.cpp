@@ -10,8 +10,8 @@
 namespace interlace::sim::event_queue_tests {
 namespace {
 
-// The queue is compared with a sorted map. Events are near and far, have equal times, or are pushed
-// while others are handled.
+// The queue is compared with a sorted map. Some events are near and some are far, some have equal
+// times, and some are pushed while other events are handled.
 TEST(event_queue, order_of_time_then_insertion) {
   for (unsigned seed = 0; seed < 8; ++seed) {
     std::mt19937_64 random(seed);
@@ -41,7 +41,7 @@ TEST(event_queue, order_of_time_then_insertion) {
   }
 }
 
-// Stretches of half a nanosecond that hold few events, and many events.
+// The stretches are half a nanosecond long. Some hold few events, and some hold many.
 TEST(event_queue, order_of_dense_stretches) {
   std::mt19937_64 random(1);
   event_queue queue;

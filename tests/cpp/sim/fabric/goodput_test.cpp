@@ -1,5 +1,5 @@
-// The bytes that single stores put on the wire, by size. Kernels store to a peer on simulated
-// machines, and the bytes are compared with figures from the packet formats.
+// The bytes on the wire of single stores, by size. Kernels store to a peer on simulated machines.
+// The bytes are compared with figures from the packet formats.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace {
 
 using machine::protocol_kind;
 
-// Every store of `bytes` bytes goes to a line of its own: from one lane, or from neighbouring lanes
-// with a word each.
+// Every store of `bytes` bytes goes to a separate line. It comes from one lane, or from
+// neighbouring lanes with one word each.
 struct scattered_stores {
   replicated<std::uint32_t> out;
   std::uint32_t words = 1;  // the number of words in one store
-  std::uint32_t skip = 0;   // leaves this word of every store unwritten
+  std::uint32_t skip = 0;   // this word of every store stays unwritten
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -110,7 +110,7 @@ TEST(goodput, pcie_holes_need_a_packet_for_each_run) {
   EXPECT_EQ(s.wire, 8U * 4 * (24 + 12 + 24 + 16));
 }
 
-// The published table has the goodput, which is payload over wire bytes, to three decimals.
+// The published table has the goodput to three decimals. Goodput is payload divided by wire bytes.
 TEST(goodput, published_table) {
   struct row {
     std::uint32_t bytes;
@@ -144,7 +144,8 @@ TEST(goodput, published_table) {
   }
 }
 
-// For every mask, every byte is paid for once, and no packet is larger than a line allows.
+// For every mask, every byte must be in exactly one packet, and no packet may be larger than a line
+// allows.
 TEST(packets, random_masks) {
   std::uint64_t state = 1;
   const auto random = [&state] {
@@ -184,7 +185,7 @@ TEST(packets, random_masks) {
   }
 }
 
-// The link has a size of its own for packets that write one word. Longer packets take whole flits.
+// The link has a separate size for packets that write one word. Longer packets take whole flits.
 TEST(goodput, of_a_word_may_be_less_than_of_its_flits) {
   machine::protocol p;
   p.kind = protocol_kind::nvlink4;
@@ -198,9 +199,10 @@ TEST(goodput, of_a_word_may_be_less_than_of_its_flits) {
   EXPECT_EQ(sim::write_packet_bytes(p, 0, 16, false), 2U * 16);
 }
 
-// Pieces of scattered lines that an H100 stores to its peer: the raw bytes of each, if the link
-// carries 419 GB/s. The rule was made from rows of an H200 alone. Whole sectors are within 3 %, and
-// lone pieces within 10 %.
+// An H100 stores pieces of scattered lines to its peer. The raw bytes of each piece are computed
+// from the measured rates, under the assumption that the link carries 419 GB/s. The rule of the
+// model was made from measurements of an H200 alone. Whole sectors are within 3 %, and single
+// pieces within 10 %.
 TEST(goodput, of_partial_sectors_on_nvlink4) {
   machine::protocol p;
   p.kind = protocol_kind::nvlink4;

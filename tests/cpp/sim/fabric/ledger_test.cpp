@@ -16,7 +16,8 @@
 namespace interlace::sim::ledger_tests {
 namespace {
 
-// Two devices and a switch between them; the links are 0 to switch, switch to 1, and back.
+// Two devices with a switch between them. The four link directions are 0 to switch, switch to 1,
+// and the same two backward.
 ledger through_a_switch() { return {2, {{}, {0, 1}, {2, 3}, {}}, 4}; }
 
 message stores(std::uint32_t payload, std::uint32_t wire) {
@@ -97,7 +98,8 @@ TEST(ledger, names_a_link_that_carries_what_goes_elsewhere) {
             "the link number 3 carried 16 bytes, but the messages routed over it have 0");
 }
 
-// Bins double as time passes; their contents stay the same to the picosecond.
+// The bins double their width as time passes. The busy time in them stays the same, to the
+// picosecond.
 TEST(ledger, bins_keep_all_busy_time) {
   for (unsigned seed = 0; seed < 6; ++seed) {
     std::mt19937_64 random(seed);

@@ -19,8 +19,7 @@ namespace {
 
 constexpr event_kind ev_arrival = event_kind::thread_continues;
 constexpr std::uint32_t wire_bytes = 500;
-// The time is so short that the event queue has few empty buckets to pass. That keeps the test
-// fast.
+// This time is so short that the event queue passes few empty buckets, which keeps the test fast.
 constexpr picoseconds service = 500;
 constexpr picoseconds latency = 1000;
 
@@ -31,7 +30,8 @@ machine::machine fast_link() {
   return m;
 }
 
-// Sends `count` messages with exponential times between them, and records how long each waits.
+// Sends `count` messages with exponentially distributed times between them. Records how long each
+// message waits.
 class poisson_sender : public message_receiver {
  public:
   poisson_sender(double rho, std::uint64_t count, std::uint64_t seed)
@@ -54,7 +54,7 @@ class poisson_sender : public message_receiver {
   }
 
   const std::vector<picoseconds>& waits() const { return waits_; }
-  // The times from each arrival to the next one.
+  // For each arrival, the time until the next arrival.
   const std::vector<picoseconds>& between() const { return between_; }
   std::uint64_t delivered_late() const { return late_; }
   const ledger& counts() const { return links_.counts(); }
@@ -89,7 +89,8 @@ class poisson_sender : public message_receiver {
   std::uint64_t late_ = 0;
 };
 
-// Stores that meet: GPU 0 sends many, and GPU 1 one that has to wait for the answers to them.
+// Stores that meet. GPU 0 sends many stores. GPU 1 sends one store, which must wait for the answers
+// to GPU 0's stores.
 class answered_stores : public message_receiver {
  public:
   explicit answered_stores(const machine::machine& m) : links_(m, queue_, *this) {}
@@ -124,10 +125,11 @@ TEST(queueing, answers_to_stores_take_time_of_the_other_direction) {
   EXPECT_EQ(answered_stores(m).run(5), plain + 5 * 12 - 1);  // a byte takes a picosecond
 }
 
-// Close to saturation, waits are so correlated that their plain mean needs 10^7 messages to come
-// within 2 %. The time between an arrival and the next one does not depend on how long the arrival
-// waits, so the mean of (between - its known mean) x wait is zero. This product serves as a control
-// variate, with the factor that cancels the noise of the waits: 1 / (mean between - service).
+// Close to saturation, waits are strongly correlated. Their plain mean would need 10^7 messages to
+// come within 2 %. The test therefore uses a control variate. The time between an arrival and the
+// next one does not depend on how long the arrival waits. The mean of the product (between - its
+// known mean) x wait is therefore zero. This product is the control variate, with the factor that
+// cancels the noise of the waits: 1 / (mean between - service).
 TEST(queueing, waits_of_poisson_arrivals_are_those_of_m_d_1) {
   for (const double rho : {0.3, 0.5, 0.7, 0.8, 0.9}) {
     const std::uint64_t count = rho < 0.75 ? 100'000 : 250'000;
@@ -137,7 +139,7 @@ TEST(queueing, waits_of_poisson_arrivals_are_those_of_m_d_1) {
     EXPECT_EQ(sender.delivered_late(), 0U);
     double plain = 0;
     double control = 0;
-    picoseconds lindley = 0;  // the waiting time, computed exactly from the queue's definition
+    picoseconds lindley = 0;  // waiting time, computed exactly from the definition of the queue
     for (std::size_t k = 0; k < count; ++k) {
       ASSERT_EQ(sender.waits()[k], lindley) << k;
       const auto wait = static_cast<double>(sender.waits()[k]);

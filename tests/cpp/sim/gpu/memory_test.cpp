@@ -1,4 +1,4 @@
-// The second-level cache in front of the memory, as copies read and write it.
+// The second-level cache in front of the memory, as copies read and write through it.
 #include "sim/gpu/memory.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(memory, what_appears_is_in_the_cache_and_takes_no_time) {
   EXPECT_EQ(m.dram_bytes(), 0U);
 }
 
-// 8 banks of 100 GB/s for stores, and loads at the rate of before.
+// There are 8 banks with 100 GB/s each for stores. Loads keep their rate.
 TEST(memory, stores_have_a_rate_of_their_own) {
   machine::gpu g = described();
   g.l2.write_bytes_per_s = 100e9;
@@ -44,7 +44,7 @@ TEST(memory, stores_have_a_rate_of_their_own) {
   EXPECT_EQ(m.read(1000, 4096, all), 1000 + 2 * taken + 4 * picoseconds{640});
 }
 
-// What leaves the cache takes the channels at the rate of writes.
+// Data that leaves the cache occupies the channels at the rate of writes.
 TEST(memory, writing_back_has_a_rate_of_its_own) {
   machine::gpu g = described();
   const auto flushed = [&](double rate) {
@@ -57,10 +57,11 @@ TEST(memory, writing_back_has_a_rate_of_its_own) {
   EXPECT_NEAR(flushed(g.dram.bytes_per_s / 4), 4 * flushed(0), 40);
 }
 
-// Sectors next to the written ones still come from memory.
+// Sectors next to the written sectors still come from memory.
 TEST(memory, the_ends_of_a_stretch_are_sectors) {
   memory m(described());
-  m.stream_in(0, 4096 + 40, 100);  // bytes 40 to 140: three sectors of a line, one of the next
+  // Bytes 40 to 140: three sectors of one line, and one sector of the next line.
+  m.stream_in(0, 4096 + 40, 100);
   m.read(0, 4096, all);
   EXPECT_EQ(m.dram_bytes(), 32U);
   m.read(0, 4096 + line, all);
@@ -72,11 +73,11 @@ TEST(memory, a_copy_reads_what_the_cache_holds) {
   m.write(0, 4096, all);
   m.stream_out(1000, 4096, 2 * line);
   EXPECT_EQ(m.dram_bytes(), line);
-  m.stream_out(2000, 4096, 2 * line);  // the read leaves nothing there
+  m.stream_out(2000, 4096, 2 * line);  // the read leaves nothing in the cache
   EXPECT_EQ(m.dram_bytes(), 2 * line);
 }
 
-// The data exceed the cache, so displaced lines are written to memory.
+// The data is larger than the cache, so displaced lines are written to memory.
 TEST(memory, what_is_displaced_is_written_back) {
   const machine::gpu g = described();
   memory m(g);

@@ -28,7 +28,8 @@ TEST(program_memory, blocks_of_all_sizes_keep_their_bytes) {
     memory.deallocate(b.place, b.bytes, 8);
   };
   for (std::uint32_t k = 0; k < 3000; ++k) {
-    // also blocks at both sides of each size class, and blocks that are allocated alone
+    // This also makes blocks on both sides of each size class, and blocks that are allocated one by
+    // one.
     const std::size_t base = std::size_t{1} << (k % 50 == 49 ? 20U : random() % 16);
     const std::size_t bytes =
         std::max<std::size_t>(1, base + random() % 3 - 1 + base / 4 * (k % 4));
@@ -53,7 +54,7 @@ TEST(program_memory, a_freed_block_is_used_again) {
 }
 
 TEST(program_memory, vectors_that_double_fill_their_blocks) {
-  // 40 bytes times a power of two: neighbours lie without a gap.
+  // The sizes are 40 bytes times a power of two. Neighbouring blocks then have no gap between them.
   sim::program_memory memory;
   auto* first = static_cast<std::byte*>(memory.allocate(40 * 64, 8));
   auto* second = static_cast<std::byte*>(memory.allocate(40 * 64, 8));

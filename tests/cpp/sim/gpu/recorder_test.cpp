@@ -37,7 +37,7 @@ std::vector<instruction_kind> kinds(const warp_program& p) {
 
 alignas(128) std::uint32_t words[4096];
 
-struct lengths {  // lane k makes k iterations, and then it stores
+struct lengths {  // lane k makes k iterations and then stores
   local<std::uint32_t> data{words, 4096};
   template <class Block>
   void operator()(Block& block) const {
@@ -61,7 +61,8 @@ TEST(recorder, lanes_of_different_length_stay_in_program_order) {
   EXPECT_EQ(k[31], instruction_kind::store);
   EXPECT_EQ(programs[0].instructions[31].line_count, 1);
   EXPECT_EQ(programs[0].written[0].lanes, 32U);
-  EXPECT_EQ(programs[0].instructions[31].depends, 30U);  // depends on the last load before it
+  // The store depends on the last load before it.
+  EXPECT_EQ(programs[0].instructions[31].depends, 30U);
   EXPECT_EQ(k[32], instruction_kind::barrier);
 }
 
@@ -85,13 +86,14 @@ TEST(recorder, an_arrival_is_an_atomic_that_all_wait_for) {
   EXPECT_EQ(kinds(programs[1]), other);
   EXPECT_EQ(programs[0].lines[programs[0].instructions[2].first_line].line(), 4096U);
   EXPECT_EQ(words[1024], 1U);
-  programs = record(arrive{}, words, 64);  // the last block that arrives
+  programs = record(arrive{}, words, 64);  // the last block to arrive
   EXPECT_EQ(kinds(programs[0]).size(), first.size() + 2);
   EXPECT_EQ(kinds(programs[1]).size(), other.size() + 2);
   EXPECT_EQ(words[1024], 0U);
 }
 
-// In a trace, a wait after an atomic means that a block arrived. A fence after an atomic does not.
+// In a trace, a wait directly after an atomic means that a block has arrived. A fence after an
+// atomic does not mean this.
 TEST(recorder, a_fence_after_an_atomic_does_not_wait_for_it) {
   recorder r;
   recorder::settings s;
@@ -130,7 +132,7 @@ struct gather {
 };
 
 TEST(recorder, an_index_is_depended_on_and_a_load_is_not) {
-  // The words are 64 words apart, so each is in a line of its own.
+  // The words are 64 words apart, so each word is in a separate line.
   for (std::uint32_t k = 0; k < 32; ++k) words[k] = 1024 + k * 64;
   const auto programs = record(gather{}, words, 32);
   const auto& p = programs[0].instructions;
@@ -202,9 +204,9 @@ TEST(recorder, plain_loops_repeat_the_instruction) {
   for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(programs[0].instructions[k].line_count, 1);
 }
 
-// Each warp stores a row of a tile and adds it up. The lanes of longer rows conflict.
+// Each warp stores a row of a tile and adds up the row. In longer rows, lanes have bank conflicts.
 struct tile_sums {
-  bool apart = false;  // no two warps have the same key
+  bool apart = false;  // if true, no two warps have the same key
   std::uint32_t* recorded = nullptr;
   template <class Block>
   void operator()(Block& block) const {
@@ -239,7 +241,7 @@ TEST(recorder, a_repeated_stretch_is_recorded_once_for_a_key) {
       const auto found = record(tile_sums{false, &once}, words, threads, width);
       const auto all = record(tile_sums{true, &each}, words, threads, width);
       EXPECT_EQ(each, 4U);
-      EXPECT_EQ(once, threads % width == 0 ? 2U : 3U);  // a partial warp is recorded by itself
+      EXPECT_EQ(once, threads % width == 0 ? 2U : 3U);  // a partial warp is recorded separately
       ASSERT_EQ(found.size(), all.size());
       for (std::size_t w = 0; w < all.size(); ++w) {
         ASSERT_EQ(kinds(found[w]), kinds(all[w])) << w;
@@ -253,7 +255,8 @@ TEST(recorder, a_repeated_stretch_is_recorded_once_for_a_key) {
   }
 }
 
-// Lanes go through lists of different lengths, from different places and in different orders.
+// Lanes go through lists of different lengths, which begin at different places and have different
+// orders.
 struct repeated_gather {
   bool apart = false;
   local<std::uint32_t> data{words, 4096};
@@ -308,7 +311,7 @@ TEST(recorder, a_repeated_stretch_reaches_other_places_in_memory) {
   }
 }
 
-// These stretches do not repeat: warps after the first one load more, or less.
+// Stretches that do not repeat, because the warps after the first one load more, or less.
 struct no_repetition {
   std::int32_t more = 0;
   local<std::uint32_t> data{words, 4096};

@@ -9,7 +9,7 @@
 
 namespace interlace::sim::sub_core_tests {
 
-// `count` dependent operations in each lane.
+// Each lane makes `count` dependent operations.
 template <std::uint32_t Registers>
 struct chain {
   std::uint32_t count = 0;
@@ -53,8 +53,9 @@ TEST(sub_core, a_warp_has_only_its_own_lanes) {
   EXPECT_NEAR(clocks(m, {1, 32, 0}, 1000), 500, 2);
   EXPECT_NEAR(clocks(m, {1, 128, 0}, 1000), 2000, 2);
   m.gpu.issue.sub_cores = 4;
-  EXPECT_NEAR(clocks(m, {1, 32, 0}, 1000), 2000, 2);   // 16 lanes
-  EXPECT_NEAR(clocks(m, {1, 128, 0}, 1000), 2000, 2);  // the same on all four
+  EXPECT_NEAR(clocks(m, {1, 32, 0}, 1000), 2000, 2);  // a sub-core has 16 lanes
+  // The same time with a warp on each of the four sub-cores.
+  EXPECT_NEAR(clocks(m, {1, 128, 0}, 1000), 2000, 2);
   EXPECT_NEAR(clocks(m, {4, 32, 0}, 1000), 2000, 2);
   EXPECT_NEAR(clocks(m, {5, 32, 0}, 1000), 4000, 2);
 }
@@ -64,7 +65,8 @@ TEST(sub_core, dependent_operations_wait_and_other_warps_fill_the_gap) {
   m.gpu.issue.sub_cores = 4;
   m.gpu.issue.fp32_latency = 6;
   EXPECT_NEAR(clocks(m, {1, 32, 0}, 1000), 6000, 2);
-  EXPECT_NEAR(clocks(m, {1, 384, 0}, 1000), 6000, 2);  // three warps of a sub-core take its lanes
+  // Three warps of a sub-core use all of its lanes.
+  EXPECT_NEAR(clocks(m, {1, 384, 0}, 1000), 6000, 2);
   EXPECT_NEAR(clocks(m, {1, 512, 0}, 1000), 8000, 2);
 }
 
@@ -74,9 +76,10 @@ TEST(sub_core, registers_limit_the_warps_of_a_unit) {
   m.gpu.issue.fp32_latency = 100;
   m.gpu.registers = 65536;
   const grid shape{16, 128, 0};
-  EXPECT_NEAR(clocks<32>(m, shape, 100), 10'000, 20);   // all 64 warps
-  EXPECT_NEAR(clocks<33>(m, shape, 100), 20'000, 20);   // 40 registers: 12 warps of a sub-core
-  EXPECT_NEAR(clocks<128>(m, shape, 100), 40'000, 20);  // 4 of them
+  EXPECT_NEAR(clocks<32>(m, shape, 100), 10'000, 20);  // all 64 warps fit at the same time
+  // With 40 registers, 12 warps of a sub-core fit.
+  EXPECT_NEAR(clocks<33>(m, shape, 100), 20'000, 20);
+  EXPECT_NEAR(clocks<128>(m, shape, 100), 40'000, 20);  // 4 warps of a sub-core fit
   m.gpu.registers = 0;
   EXPECT_NEAR(clocks<128>(m, shape, 100), 10'000, 20);
 }
@@ -84,7 +87,7 @@ TEST(sub_core, registers_limit_the_warps_of_a_unit) {
 TEST(sub_core, a_kernel_waits_for_its_code) {
   auto m = unit();
   m.gpu.instruction_ps = 2000;
-  EXPECT_NEAR(clocks<32>(m, {1, 32, 0}, 1000), 700, 2);  // 100 instructions of 2 ns
+  EXPECT_NEAR(clocks<32>(m, {1, 32, 0}, 1000), 700, 2);  // 100 instructions of 2 ns each
 }
 
 struct barriers {
@@ -106,7 +109,7 @@ TEST(sub_core, a_barrier_takes_longer_with_more_warps) {
   }
 }
 
-// Reductions of a warp, and ballots. The reductions are of integers of 32 bits, or of doubles.
+// Reductions over a warp, and ballots. The reductions are over 32-bit integers or over doubles.
 template <class T>
 struct warp_chain {
   std::uint32_t reductions = 0;
@@ -133,7 +136,7 @@ TEST(sub_core, reductions_and_ballots_have_times_of_their_own) {
   const warp_chain<std::uint32_t> reductions{100, 0};
   const warp_chain<std::uint32_t> ballots{0, 100};
   const warp_chain<double> others{100, 0};
-  const double exchanges = 100 * 5 * (20 + 1);  // five exchanges, each with an operation
+  const double exchanges = 100 * 5 * (20 + 1);  // five exchanges, each followed by an operation
   EXPECT_NEAR(clocks_of(reductions), exchanges, 100);
   EXPECT_NEAR(clocks_of(ballots), 100 * 20, 50);
   m.gpu.issue.reduction_latency = 30;
@@ -164,7 +167,7 @@ TEST(sub_core, a_loop_that_carries_a_result_waits_for_its_loads) {
     node on(m, 1, [] {});
     const double time_s = on.run([&] { on.launch(0, shared_sum{unroll}, {1, 32, 256}); }).time_s;
     const double groups = 64.0 / unroll;
-    // The loads of a group take the load/store unit one after another.
+    // The loads of a group occupy the load/store unit one after another.
     EXPECT_NEAR(1e9 * time_s, groups * (30 + unroll - 1 + 4 * unroll + 10), 12 + groups) << unroll;
   }
 }
@@ -251,7 +254,8 @@ TEST(sub_core, addresses_of_lanes_take_the_load_store_unit) {
     const local<const float> from{data.data, data.size};
     return 1e9 * on.run([&] { on.launch(0, address_loads{from}, {1, 512, 0}); }).time_s;
   };
-  EXPECT_NEAR(time_of(16) - time_of(0), 64 * 16, 120);  // a second clock for each load of 16 warps
+  // One additional clock for each load of 16 warps.
+  EXPECT_NEAR(time_of(16) - time_of(0), 64 * 16, 120);
 }
 
 // Scattered loads of one sector each.
@@ -284,7 +288,7 @@ TEST(sub_core, lone_sectors_take_as_long_as_a_request) {
   EXPECT_NEAR(time_of(2e9), loads / 2e9, 4e-6);
 }
 
-// Two kernels of a call sweep the same megabyte: the first one reads it from memory.
+// Two kernels of a call sweep the same megabyte. The first kernel reads it from memory.
 TEST(sub_core, sweeps_of_a_call_find_data_in_the_l2) {
   auto m = unit();
   m.gpu.l2.bytes = 4U << 20U;

@@ -1,4 +1,4 @@
-// The sets, replacement and removed pages of TLBs are compared with a plain model.
+// The sets, the replacement and the removal of pages in TLBs are compared with a plain model.
 #include "sim/gpu/tlb.hpp"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST(tlb, behaves_as_lists) {
   };
   for (const auto& [entries, ways] : {shape{1, 1}, shape{8, 8}, shape{8, 2}, shape{64, 4}}) {
     tlb t(entries, ways);
-    std::vector<std::vector<std::uint64_t>> sets(entries / ways);  // the most recently used is last
+    std::vector<std::vector<std::uint64_t>> sets(entries / ways);  // most recently used page last
     std::mt19937_64 random(entries * 100 + ways);
     std::uint64_t hits = 0;
     for (int k = 0; k < 20'000; ++k) {

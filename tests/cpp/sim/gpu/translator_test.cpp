@@ -1,5 +1,5 @@
-// A GPU's TLBs and the host's walks by themselves. Requests are merged and wait, and answers come
-// at known times.
+// The TLBs of a GPU and the walks of the host, tested separately. Requests are merged and wait, and
+// answers come at known times.
 #include "sim/gpu/translator.hpp"
 
 #include <gtest/gtest.h>
@@ -76,8 +76,8 @@ class translated : public testing::Test, public message_receiver {
   std::map<std::uint32_t, picoseconds> done_;
 };
 
-// A flit takes 250 ns in each direction through one switch and the root. A walk takes 100 ns, and
-// the L2 TLB 3 ns.
+// A flit takes 250 ns in each direction, through one switch and the root. The walk itself takes 100
+// ns, and the L2 TLB takes 3 ns.
 constexpr picoseconds walk_time = 2 * 250'250 + 100'000 + 3'000;
 
 TEST_F(translated, a_walk_goes_to_the_host_and_back) {
@@ -89,7 +89,7 @@ TEST_F(translated, a_walk_goes_to_the_host_and_back) {
   EXPECT_EQ(c.l1_misses, 1U);
   EXPECT_EQ(c.l2_misses, 1U);
   EXPECT_EQ(c.walks, 1U);
-  EXPECT_EQ(c.wire, 16U);                   // 12 bytes, in flits
+  EXPECT_EQ(c.wire, 16U);                   // 12 bytes, rounded up to flits
   EXPECT_EQ(walker_->counted().wire, 16U);  // an answer has 4 + 8 bytes
   EXPECT_EQ(walker_->counted().replies, 1U);
   EXPECT_EQ(c.walk_latency, done_[1] - 3'000);
@@ -117,7 +117,7 @@ TEST_F(translated, one_walk_for_all_accesses_to_a_page) {
   EXPECT_EQ(gpus_[0].counts().l1_misses, 10U);
   EXPECT_EQ(gpus_[0].counts().l2_misses, 2U);
   EXPECT_EQ(gpus_[0].counts().walks, 1U);
-  access(1, 0, 7, 20);  // another GPU has TLBs of its own
+  access(1, 0, 7, 20);  // another GPU has its own TLBs
   run();
   EXPECT_EQ(gpus_[1].counts().walks, 1U);
 }

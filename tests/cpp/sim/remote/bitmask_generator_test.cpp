@@ -1,5 +1,5 @@
-// The bitmasks of loads: the paper's example (Fig. 7b), all granularities, and a model byte by
-// byte.
+// The bitmasks of loads. The tests have the paper's example (Fig. 7b), all granularities, and a
+// comparison with a byte-by-byte model.
 #include "sim/remote/bitmask_generator.hpp"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,8 @@ TEST(bitmask_generator, small_and_large_elements) {
   EXPECT_EQ(bitmask_generator(128, 4).mask(0x1040, 64), 0xffff0000U);
 }
 
-// The mask joins bits 5 to 2 of each lane's address. The bytes that lanes want give the same mask.
+// The mask has one bit for bits 5 to 2 of each lane's address. The bytes that the lanes read must
+// give the same mask.
 TEST(bitmask_generator, masks_are_those_of_single_bytes) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 500; ++round) {

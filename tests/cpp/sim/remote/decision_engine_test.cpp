@@ -1,4 +1,4 @@
-// The decision engine takes every branch of the paper's flow chart (Fig. 11), after its warm-up and
+// The decision engine takes every branch of the paper's flow chart (Fig. 11) after its warm-up and
 // window.
 #include "sim/remote/decision_engine.hpp"
 
@@ -13,8 +13,8 @@
 namespace interlace::sim::decision_engine_tests {
 namespace {
 
-// Makes `accesses` accesses. One in `remote_every` is a remote load of `used` of 16 pieces. One in
-// `hit_every` of the remote loads hits (0: none).
+// Makes `accesses` accesses. Every `remote_every`-th access is a remote load that uses `used` of 16
+// pieces. Every `hit_every`-th remote load hits, or none if the number is 0.
 decision_engine::decision after(decision_engine& engine, std::uint32_t accesses,
                                 std::uint32_t remote_every, std::uint32_t used,
                                 std::uint32_t hit_every) {
@@ -42,7 +42,7 @@ TEST(decision_engine, the_flow_chart) {
   EXPECT_EQ(choice(2, 3, 3), optimisation::coalesce);
   EXPECT_EQ(choice(2, 4, 0), optimisation::cache);      // loads use 0.25 of a line
   EXPECT_EQ(choice(2, 1, 2), optimisation::cache);      // half of the loads hit
-  EXPECT_EQ(choice(2, 16, 1), optimisation::cache);     // both
+  EXPECT_EQ(choice(2, 16, 1), optimisation::cache);     // both conditions hold
   EXPECT_EQ(choice(49, 1, 0), optimisation::coalesce);  // just above 2 % of the loads are remote
 }
 
@@ -81,14 +81,15 @@ TEST(decision_engine, windows_that_agree_change_its_mind) {
   windows(engine, 1, true);
   ASSERT_EQ(engine.decisions().size(), 2U);
   EXPECT_EQ(engine.decisions()[1].choice, optimisation::cache);
-  EXPECT_EQ(engine.decisions()[1].loads, 100U);  // the loads of the last window
+  EXPECT_EQ(engine.decisions()[1].loads, 100U);  // number of loads in the last window
   EXPECT_DOUBLE_EQ(engine.decisions()[1].block_utilisation, 1);
   for (int k = 0; k < 3 * 5001; ++k) engine.local(7);  // these windows have no remote accesses
   ASSERT_EQ(engine.decisions().size(), 3U);
   EXPECT_EQ(engine.decisions()[2].choice, optimisation::leave);
 }
 
-// Two windows for one choice, followed by two for another choice, are not three windows that agree.
+// Two windows for one choice, followed by two windows for another choice, are not three windows
+// that agree.
 TEST(decision_engine, windows_agree_on_one_choice) {
   decision_engine engine({.monitored = 100, .agreeing = 3});
   windows(engine, 1, false);
@@ -123,7 +124,7 @@ TEST(decision_engine, the_warm_up_does_not_count) {
   EXPECT_EQ(after(engine, 1'000'000, 2, 1, 0).choice, optimisation::coalesce);
 }
 
-// With more than 5000 accesses, 2 % of them are more than the window of 100 loads.
+// Among more than 5000 accesses, 2 % are more than the window of 100 loads.
 TEST(decision_engine, too_few_remote_accesses_are_known_in_time) {
   decision_engine engine({.monitored = 100});
   for (std::uint32_t k = 0; k < 5000; ++k) engine.local(k);
@@ -148,13 +149,13 @@ TEST(decision_engine, remote_stores_count_for_the_ratio_alone) {
   EXPECT_EQ(engine.decisions().front().choice, optimisation::coalesce);
 }
 
-// Even with many stores and few loads, the window stays open while the ratio is above the
-// threshold, because loads can still come.
+// With many stores and few loads, the window stays open while the ratio is above the threshold,
+// because loads can still come.
 TEST(decision_engine, stores_keep_the_window_open_until_their_ratio_falls) {
   decision_engine engine({.monitored = 100});
   for (std::uint32_t k = 0; k < 150; ++k) engine.remote_store(k);
   for (std::uint32_t k = 150; k < 7500; ++k) engine.local(k);
-  EXPECT_TRUE(engine.decisions().empty());  // 150 are 2 % of 7500, so loads may still come
+  EXPECT_TRUE(engine.decisions().empty());  // 2 % of 7500 accesses are 150, so loads may still come
   engine.local(7500);
   ASSERT_FALSE(engine.decisions().empty());
   EXPECT_EQ(engine.decisions().front().choice, optimisation::leave);

@@ -1,5 +1,5 @@
 // Remote stores go through the queues in whole runs on small machines. Bytes and times match closed
-// forms, everything arrives, and full buffers delay stores without stopping them.
+// forms, and everything arrives. Full buffers delay stores but do not stop them.
 #include "sim/remote/egress.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using sim::flush_reason;
 constexpr mechanism queued[] = {mechanism::write_combining, mechanism::finepack,
                                 mechanism::config_packet, mechanism::gps};
 
-// Each lane stores `times` elements of its device's part, at places that `place` permutes.
+// Each lane stores `times` elements of its device's part. `place` permutes the places.
 struct scatter {
   replicated<float> out;
   local<const std::uint32_t> place;
@@ -48,8 +48,8 @@ struct scatter {
 
 struct scattered {
   std::uint64_t elements = 6000;
-  std::uint32_t stride = 0;  // 0 takes random places, some of them twice
-  std::uint64_t stores = 0;  // stores of a device; 0: half of its elements
+  std::uint32_t stride = 0;  // 0 means random places, some of which occur twice
+  std::uint64_t stores = 0;  // number of stores of a device; 0 means half of its elements
   int epochs = 2;
   std::uint32_t threads = 128;
 };
@@ -59,7 +59,7 @@ struct outcome {
   std::uint64_t checked = 0;
 };
 
-// Runs the kernel with every delivery checked, and compares the replicas with the stored values.
+// Runs the kernel and checks every delivery. Also compares the replicas with the stored values.
 outcome run_scatter(const machine::machine& m, std::uint32_t devices, mechanism how,
                     const scattered& what, bool check = true) {
   sim::node node(m, devices, [] {});
@@ -159,8 +159,8 @@ TEST(egress, queues_of_all_shapes_deliver) {
   }
 }
 
-// 32 lanes store 4 bytes to a line each. One packet leaves at the kernel's end. Bytes match
-// exactly.
+// 32 lanes store 4 bytes to one line each. One packet leaves at the end of the kernel. The bytes
+// must match exactly.
 TEST(egress, bytes_of_one_packet) {
   auto m = test::meshed(2, protocol_kind::pcie4);
   for (auto& l : m.links) {
@@ -170,8 +170,8 @@ TEST(egress, bytes_of_one_packet) {
   const scattered lines{.elements = 4096, .stride = 32, .stores = 32, .epochs = 1, .threads = 32};
   const double flags = 2 * (26 + 8);
   const auto packed = run_scatter(m, 2, mechanism::finepack, lines).result;
-  // There are 32 stores of 4 bytes with 5 bytes of sub-header each, which are 288 bytes, from both
-  // devices.
+  // Both devices together make these stores. From each device, 32 stores of 4 bytes with a
+  // sub-header of 5 bytes are 288 bytes.
   EXPECT_EQ(packed.stores.stores, 64U);
   EXPECT_EQ(packed.stores.packets, 2U);
   EXPECT_EQ(packed.stores.subpackets, 64U);
@@ -180,14 +180,15 @@ TEST(egress, bytes_of_one_packet) {
   EXPECT_EQ(packed.stores.sizes[2], 64U);
   EXPECT_EQ(packed.stores.wire, 2U * (26 + 288));
   EXPECT_EQ(wire(packed), 2 * (26 + 288) + flags);
-  // These are stores of 4 bytes with 26 bytes of overhead each.
+  // Each store has 4 bytes and an overhead of 26 bytes.
   EXPECT_EQ(wire(run_scatter(m, 2, mechanism::inline_stores, lines).result), 64 * 30 + flags);
   EXPECT_EQ(wire(run_scatter(m, 2, mechanism::write_combining, lines).result), 64 * 30 + flags);
-  // A configuration packet has 26 bytes; each store adds 10, and 5 + 4 in double words.
+  // A configuration packet has 26 bytes. Each store adds an overhead of 10 bytes, and 5 + 4 bytes
+  // in double words.
   const auto configured = run_scatter(m, 2, mechanism::config_packet, lines).result;
   EXPECT_EQ(wire(configured), 2 * 26 + 64 * (10 + 12) + flags);
   EXPECT_EQ(configured.stores.packets, 66U);
-  // These are whole lines of 128 bytes with 26 bytes of overhead each.
+  // Each whole line has 128 bytes and an overhead of 26 bytes.
   EXPECT_EQ(wire(run_scatter(m, 2, mechanism::gps, lines).result), 64 * 154 + flags);
 }
 
@@ -195,15 +196,15 @@ TEST(egress, nvlink_packets_carry_at_most_256_bytes) {
   const auto m = test::meshed(2, protocol_kind::nvlink2);
   const scattered lines{.elements = 4096, .stride = 32, .stores = 32, .epochs = 1, .threads = 32};
   const auto packed = run_scatter(m, 2, mechanism::finepack, lines).result;
-  // 28 stores are 252 bytes, which are 16 flits and a header. The other 4 are 36 bytes, 3 flits and
-  // a header.
+  // 28 stores are 252 bytes, which take 16 flits and a header. The other 4 stores are 36 bytes,
+  // which take 3 flits and a header.
   EXPECT_EQ(packed.stores.packets, 4U);
   EXPECT_EQ(packed.stores.wire, 2U * (17 + 4) * 16);
   EXPECT_EQ(packed.stores.reasons[static_cast<std::size_t>(flush_reason::payload)], 2U);
 }
 
-// The links are so slow that the packet is still on them when the exchange sends its flag, which
-// follows the packet.
+// The links are so slow that the packet is still on its way when the exchange sends its flag. The
+// flag must arrive after the packet.
 TEST(egress, the_flag_of_an_exchange_waits_for_the_packet) {
   auto m = test::meshed(2, protocol_kind::pcie4);
   const scattered lines{.elements = 4096, .stride = 32, .stores = 32, .epochs = 1, .threads = 32};
@@ -218,7 +219,8 @@ TEST(egress, the_flag_of_an_exchange_waits_for_the_packet) {
   EXPECT_NEAR(times[1] - times[0], (24 + 288 + 24 + 8) * (1 / 25e6 - 1 / 50e6), 1e-11);
 }
 
-// The L2 takes a sector in 1.28 us, so 32 lines take 41 us. The flag after them waits that long.
+// The L2 takes a sector in 1.28 us, so 32 lines take 41 us. The flag after these lines waits that
+// long.
 TEST(egress, the_receiver_takes_stores_at_the_rate_of_its_l2) {
   auto m = test::meshed(2, protocol_kind::pcie4);
   for (auto& l : m.links) l.protocol.max_payload_bytes = 4096;
@@ -239,7 +241,7 @@ TEST(unpacker, holds_as_many_lines_as_it_has) {
   EXPECT_EQ(u.take(10'000, 4), 15'000U);
   EXPECT_EQ(u.entered(), 10'000U);
   EXPECT_EQ(u.take(10'000, 1), 16'000U);
-  EXPECT_EQ(u.entered(), 11'000U);  // the second store entered when the first had left
+  EXPECT_EQ(u.entered(), 11'000U);  // the second store entered when the first one had left
   EXPECT_EQ(u.take(10'000, 1), 17'000U);
   EXPECT_EQ(u.entered(), 15'000U);
   EXPECT_EQ(u.take(30'000, 2), 32'000U);
@@ -272,7 +274,7 @@ TEST(egress, idle_queues_are_flushed_if_requested) {
   m.gpu.write_queue.idle_flush_ps = 100'000;
   const auto o = run_scatter(m, 2, mechanism::finepack, {.elements = 4000}).result;
   EXPECT_GT(o.stores.reasons[static_cast<std::size_t>(flush_reason::timeout)], 0U);
-  // A timer that runs after everything is done adds no time.
+  // A timer that still runs after everything is done adds no time.
   m.gpu.write_queue.idle_flush_ps = std::uint64_t{1'000'000'000'000};
   const double late = run_scatter(m, 2, mechanism::finepack, {.elements = 4000}).result.time_s;
   m.gpu.write_queue.idle_flush_ps = 0;
@@ -291,7 +293,7 @@ TEST(egress, the_same_run_gives_the_same_counts) {
   }
 }
 
-// Each lane stores one element, beside its neighbour's.
+// Each lane stores one element. The elements of neighbouring lanes are adjacent.
 template <class T>
 struct fill {
   replicated<T> out;
@@ -338,7 +340,7 @@ machine::machine joining(std::uint32_t bytes) {
   return m;
 }
 
-// Each device sends 1 KiB in stores of `bytes` bytes; closed forms give all counts.
+// Each device sends 1 KiB in stores of `bytes` bytes. Closed forms give all counts.
 TEST(egress, neighbouring_lanes_are_joined_up_to_the_machines_limit) {
   const double flags = 2 * (26 + 8);
   for (const std::uint32_t bytes : {1U, 2U, 4U, 8U, 16U, 32U, 64U, 128U}) {
@@ -358,7 +360,7 @@ TEST(egress, neighbouring_lanes_are_joined_up_to_the_machines_limit) {
       EXPECT_EQ(plain.stores.packets, stores);
       EXPECT_EQ(plain.stores.wire, stores * (26 + size));
       EXPECT_EQ(wire(plain), static_cast<double>(stores * (26 + size)) + flags);
-      // The queue joins its contents, so its packets are the same at every size.
+      // The queue joins its contents, so its packets do not depend on the size of stores.
       const auto packed = run(mechanism::finepack);
       EXPECT_EQ(packed.stores.stores, stores);
       EXPECT_EQ(packed.stores.sizes, plain.stores.sizes);
@@ -372,9 +374,10 @@ TEST(egress, neighbouring_lanes_are_joined_up_to_the_machines_limit) {
   }
 }
 
-// The queue is charged for each store: two lines in packets of 200 bytes, in double words. A line
-// that arrives whole takes 133 bytes and leaves no room for another. If the second line arrives
-// lane by lane, 15 more stores of 4 bytes fit after the first line, with a sub-header.
+// The queue is charged for each store. Two lines go in packets of 200 bytes, in double words. A
+// line that arrives as a whole takes 133 bytes and leaves no room for another whole line. If the
+// second line arrives lane by lane, 15 more stores of 4 bytes, with a sub-header, fit after the
+// first line.
 TEST(egress, a_packet_is_filled_by_stores_of_lanes) {
   auto m = joining(0);
   m.gpu.write_queue.payload_bytes = 200;
@@ -390,7 +393,8 @@ TEST(egress, a_packet_is_filled_by_stores_of_lanes) {
   EXPECT_EQ(lanes.reasons[static_cast<std::size_t>(flush_reason::payload)], 2U);
 }
 
-// A sector with byte enables is one NVLink packet, and so is each part of it that leaves by itself.
+// A sector with byte enables is one NVLink packet. Each part of a sector that leaves separately is
+// one packet, too.
 TEST(egress, lanes_on_nvlink) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
   const auto& p = m.links.front().protocol;
@@ -408,7 +412,7 @@ TEST(egress, lanes_on_nvlink) {
   }
 }
 
-// Stores to pages of other devices, each followed by a load.
+// Stores to pages of other devices. A load follows each store.
 struct store_and_load {
   unified<float> data;
   replicated<float> out;
@@ -450,7 +454,7 @@ TEST(egress, a_load_flushes_the_stores_to_its_line) {
   }
 }
 
-// The queue is tested by itself. An atomic sends the entry of its own line first, and no other
+// The queue is tested separately. An atomic sends the entry of its own line first, and no other
 // entry.
 struct recording : sim::message_receiver {
   sim::egress* sender = nullptr;
@@ -553,8 +557,8 @@ TEST(egress, gps_sends_pages_to_those_that_read_them) {
   EXPECT_EQ(stored(1, own / 2).stores.bytes, all);
   const auto half = stored(4, own / 2);
   EXPECT_EQ(half.stores.bytes, all + 3 * all / 2);
-  EXPECT_EQ(half.remote_transactions, half.stores.packets);  // no remote loads
-  // A device that reads more later loads the rest from the owner.
+  EXPECT_EQ(half.remote_transactions, half.stores.packets);  // there are no remote loads
+  // A device that later reads more loads the rest from the owner.
   const auto more = stored(4, own);
   EXPECT_EQ(more.stores.bytes, all + 3 * all / 2);
   EXPECT_GT(more.remote_transactions, more.stores.packets);

@@ -1,4 +1,5 @@
-// Fig. 8 of the paper is tested case by case, with its limits and against a plain list.
+// The cases of Fig. 8 of the paper are tested one by one. The limits are tested, too, and the MSHR
+// is compared with a plain list.
 #include "sim/remote/masked_mshr.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@ namespace {
 
 using outcome = masked_mshr::outcome;
 
-// The paper writes the first piece leftmost: its 0b10000000 is piece 0 here.
+// The paper writes the first piece leftmost. The paper's 0b10000000 is piece 0 here.
 constexpr piece_mask first_piece = 1U << 0U;
 constexpr piece_mask seventh_piece = 1U << 6U;
 
@@ -41,7 +42,7 @@ TEST(masked_mshr, same_address_different_mask_misses) {
   EXPECT_EQ(second.what, outcome::other_mask);
   EXPECT_NE(second.entry, first.entry);
   EXPECT_EQ(m.used(), 2U);
-  // Some of the pieces are in flight, even in two entries, but no entry has all of them.
+  // All of the pieces are in flight, in two entries, but no single entry has all of them.
   EXPECT_EQ(m.request(0x100, first_piece | seventh_piece).what, outcome::other_mask);
   // Now one entry has all of them.
   EXPECT_EQ(m.request(0x100, first_piece | seventh_piece).what, outcome::hit);

@@ -1,4 +1,4 @@
-// The loads of each page alone decide the choice for this page.
+// The choice for a page depends only on the loads of this page.
 #include "sim/remote/page_choices.hpp"
 
 #include <gtest/gtest.h>

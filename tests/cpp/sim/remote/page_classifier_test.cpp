@@ -1,4 +1,4 @@
-// Rates of accesses, the classes that follow from them, and each GPU's table of counts.
+// Rates of accesses, the classes that the rates determine, and each GPU's table of counts.
 #include "sim/remote/page_classifier.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ machine::griffin rules() {
 
 class classified : public testing::Test {
  protected:
-  // Counts accesses to page 5, GPU by GPU.
+  // Counts accesses to page 5. `counts` has one number for each GPU.
   void count(std::uint64_t period, const std::vector<std::uint32_t>& counts) {
     for (std::uint32_t g = 0; g < counts.size(); ++g) {
       if (counts[g] != 0) c_.count(g, period, {{5, counts[g]}}, seen_);
@@ -72,7 +72,7 @@ TEST_F(classified, pages_that_are_left) {
   EXPECT_EQ(look(0, 40), page_class::out_of_interest);
 }
 
-// Between the two factors, the class depends on which GPU's rate grows.
+// If the ratio is between the two factors, the class depends on which GPU's rate grows.
 TEST_F(classified, pages_whose_owner_changes) {
   count(1, {40, 8});
   EXPECT_EQ(look(0, 1), page_class::mostly_dedicated);
@@ -97,7 +97,7 @@ TEST_F(classified, each_page_is_seen_once_between_looks) {
   EXPECT_EQ(seen_, (std::vector<std::uint64_t>{5, 6, 5}));
 }
 
-// Rates are sums over all periods.
+// A rate is a weighted sum over all periods.
 TEST(page_classifier, rates_are_weighted_sums) {
   std::mt19937 random(3);
   page_classifier c(rules(), 4);
@@ -135,7 +135,7 @@ TEST(access_counters, the_most_accessed_pages_of_a_period) {
   EXPECT_EQ(found[0].page, 9U);
   EXPECT_EQ(found[0].count, 3U);
   EXPECT_EQ(found[1].page, 4U);
-  EXPECT_EQ(found[2].page, 3U);  // accessed as often as page 700
+  EXPECT_EQ(found[2].page, 3U);  // page 3 was accessed as often as page 700
   c.access(9);
   EXPECT_EQ(c.take(3).front().count, 1U);
 }

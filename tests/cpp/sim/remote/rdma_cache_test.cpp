@@ -1,5 +1,5 @@
-// The cache of remote lines has the right sets, replacement, write-back and size, and behaves like
-// a plain model.
+// The cache of remote lines has the right sets, replacement, write-back and size. It behaves like a
+// plain model.
 #include "sim/remote/rdma_cache.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ byte_mask bytes(std::uint32_t first, std::uint32_t count) {
 }
 
 TEST(rdma_cache, the_papers_size) {
-  EXPECT_EQ(rdma_cache(1536 << 10, 16, 64).sets(), 1536U);  // 1536 is no power of two
+  EXPECT_EQ(rdma_cache(1536 << 10, 16, 64).sets(), 1536U);  // 1536 is not a power of two
   EXPECT_EQ(carve_rdma_cache(2048 << 10, 16 * 16 * 64, 1536 << 10, 16, 64), 512U << 10U);
 }
 
@@ -69,7 +69,7 @@ TEST(rdma_cache, behaves_as_lists) {
     std::uint64_t valid = 0;
     std::uint64_t dirty = 0;
   };
-  std::map<std::uint64_t, std::vector<line>> sets;  // the most recently used is last
+  std::map<std::uint64_t, std::vector<line>> sets;  // most recently used line last
   std::uint64_t written = 0;
   std::uint64_t expected_written = 0;
   const auto touch = [&](std::uint64_t address, bool allocate) -> line* {

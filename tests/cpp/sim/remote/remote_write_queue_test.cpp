@@ -1,5 +1,5 @@
 // The remote write queue without a simulator. The tests check which stores stay, which are flushed
-// and why, and that flushed data are the stored data.
+// and why, and that the flushed data is the stored data.
 #include "sim/remote/remote_write_queue.hpp"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(remote_write_queue, registers_as_the_paper_has_them) {
   EXPECT_FALSE(q.flush(0, flush_reason::release, out));
 }
 
-// The bytes that a store to a line in the queue is charged.
+// The bytes that are charged for a store to a line that is in the queue.
 TEST(remote_write_queue, a_hit_is_charged_what_it_adds) {
   remote_write_queue q(paper());
   store(q, 0x1000, 4);
@@ -59,9 +59,9 @@ TEST(remote_write_queue, a_hit_is_charged_what_it_adds) {
   EXPECT_EQ(q.available(0), 4096U - 9);
   store(q, 0x1008, 4);  // a new run costs its bytes and a sub-header
   EXPECT_EQ(q.available(0), 4096U - 18);
-  store(q, 0x100c, 4);  // at a run's end a store costs its bytes
+  store(q, 0x100c, 4);  // at the end of a run, a store costs only its bytes
   EXPECT_EQ(q.available(0), 4096U - 22);
-  store(q, 0x1004, 4);  // joins two runs, which saves a sub-header
+  store(q, 0x1004, 4);  // the store joins two runs, which saves a sub-header
   EXPECT_EQ(q.available(0), 4096U - 21);
   EXPECT_EQ(q.stored_bytes(), 20U);
   EXPECT_EQ(q.overwritten_bytes(), 4U);
@@ -83,8 +83,8 @@ TEST(remote_write_queue, reasons_to_flush) {
     EXPECT_EQ(store(q, 63 * 4096 + 8, 4), std::nullopt);
   }
   {
-    // 30 lines of 133 bytes take 3990 of 4096 bytes. The 106 that are left hold one store of 101
-    // bytes.
+    // 30 lines of 133 bytes take 3990 of 4096 bytes. The remaining 106 bytes can hold one store of
+    // 101 bytes.
     remote_write_queue q(paper());
     for (std::uint64_t line = 0; line < 30; ++line) store(q, line * 128, 128);
     EXPECT_EQ(store(q, 30 * 128, 102), flush_reason::payload);
@@ -97,7 +97,7 @@ TEST(remote_write_queue, reasons_to_flush) {
 
 TEST(remote_write_queue, several_windows_do_not_thrash) {
   auto s = paper();
-  s.format.subheader_bytes = 4;  // 4 MiB
+  s.format.subheader_bytes = 4;  // windows of 4 MiB
   std::uint32_t flushes[2] = {};
   for (const std::uint32_t windows : {1U, 2U}) {
     s.windows = windows;
@@ -119,14 +119,14 @@ TEST(remote_write_queue, several_windows_do_not_thrash) {
 // The stores are on both sides of an aligned boundary.
 TEST(remote_write_queue, a_window_that_grows_has_no_boundaries) {
   auto s = paper();
-  s.format.subheader_bytes = 3;  // 16 KiB
+  s.format.subheader_bytes = 3;  // windows of 16 KiB
   s.grows = true;
   remote_write_queue q(s);
   EXPECT_EQ(store(q, 0x4000, 4), std::nullopt);
-  EXPECT_EQ(store(q, 0x3ff8, 4), std::nullopt);  // grows down
+  EXPECT_EQ(store(q, 0x3ff8, 4), std::nullopt);  // the window grows downwards
   EXPECT_EQ(store(q, 0x5000, 4), std::nullopt);  // the window also grows up
   EXPECT_EQ(q.base(0), 0x3ff8U);
-  EXPECT_EQ(store(q, 0x7ff4, 4), std::nullopt);  // the store ends at the base + 16 KiB
+  EXPECT_EQ(store(q, 0x7ff4, 4), std::nullopt);  // the store ends 16 KiB after the base
   EXPECT_EQ(store(q, 0x7ff8, 4), flush_reason::window);
   EXPECT_EQ(store(q, 0x3ff4, 4), flush_reason::window);
   s.grows = false;
@@ -155,9 +155,9 @@ TEST(remote_write_queue, a_line_leaves_alone) {
   EXPECT_EQ(q.available(0), 4096U);
 }
 
-// Random stores go into queues of all kinds, with data. Every stored byte is delivered once, in the
-// order of stores, or was overwritten in the queue. Every packet can be encoded, has the size that
-// the register states, and decodes to its contents.
+// Random stores with data go into queues of all kinds. Every stored byte must be delivered once, in
+// the order of stores, or must have been overwritten in the queue. Every packet can be encoded, has
+// the size that the register states, and decodes to its contents.
 TEST(remote_write_queue, delivers_what_is_stored) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 60; ++round) {
@@ -173,7 +173,7 @@ TEST(remote_write_queue, delivers_what_is_stored) {
     remote_write_queue q(s);
     const std::uint64_t span = std::uint64_t{1} << (8 + random() % 24);
     std::map<std::uint64_t, std::uint8_t> stored;    // the last value stored at each address
-    std::map<std::uint64_t, std::uint8_t> received;  // by address
+    std::map<std::uint64_t, std::uint8_t> received;  // the key is the address
     std::uint64_t delivered = 0;
     std::uint64_t counted = 0;
     const auto receive = [&](const flushed_window& w) {

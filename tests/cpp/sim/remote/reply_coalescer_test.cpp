@@ -1,4 +1,4 @@
-// The CoDec sends packets at the right times and in the right order, and each load gets its pieces
+// The CoDec sends packets at the right times and in the right order. Each load gets its pieces
 // back, as bytes.
 #include "sim/remote/reply_coalescer.hpp"
 
@@ -27,7 +27,7 @@ TEST(reply_coalescer, ten_pieces_leave_at_once) {
   EXPECT_EQ(p.cause, reply_cause::full);
   EXPECT_EQ(p.ids, (std::vector<std::uint16_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
   EXPECT_FALSE(c.take(100, any, p));
-  EXPECT_EQ(c.pieces(1), 1U);  // the pieces of the last load
+  EXPECT_EQ(c.pieces(1), 1U);  // the pieces of the last load are still in the buffer
 }
 
 TEST(reply_coalescer, a_quiet_buffer_is_flushed) {
@@ -102,8 +102,8 @@ TEST(reply_decoalescer, pieces_come_in_ascending_order) {
   EXPECT_THROW(d.expect(7, 0b1), model_error);
 }
 
-// Loads of many masks are encoded and decoded. Each load gets its bytes, whatever else its packets
-// hold.
+// Loads with many masks are encoded and decoded. Each load must get its bytes, no matter what else
+// its packets hold.
 TEST(reply_coalescer, de_coalescing_is_the_inverse) {
   std::mt19937_64 random(3);
   for (const std::uint32_t piece : {4U, 8U, 16U}) {
@@ -113,11 +113,11 @@ TEST(reply_coalescer, de_coalescing_is_the_inverse) {
     std::vector<reply_decoalescer> takers(4);
     std::map<std::pair<std::uint32_t, std::uint16_t>, piece_mask> asked;
     std::map<std::pair<std::uint32_t, std::uint16_t>, piece_mask> got;
-    // The bytes of a piece follow from its destination, ID and number.
+    // The byte of a piece. It depends on the piece's destination, ID and number.
     const auto byte = [](std::uint32_t to, std::uint16_t id, std::uint32_t number) {
       return static_cast<std::uint8_t>(to * 7 + id * 3U + number);
     };
-    // Contents of each buffer, as the memory would be read when a packet leaves.
+    // The contents of each buffer. The memory is read when a packet leaves.
     std::vector<std::vector<std::pair<std::uint16_t, std::uint32_t>>> held(4);
     std::uint64_t packets = 0;
     reply_coalescer::packet out;
@@ -147,7 +147,7 @@ TEST(reply_coalescer, de_coalescing_is_the_inverse) {
       const auto mask =
           static_cast<piece_mask>(1 + random() % generator.whole_line()) & generator.whole_line();
       const auto pieces = static_cast<std::uint32_t>(__builtin_popcount(mask));
-      if (mask == 0 || pieces > format.most_pieces()) continue;  // such a load goes as a line
+      if (mask == 0 || pieces > format.most_pieces()) continue;  // such a load is sent as a line
       takers[to].expect(id, mask);
       asked[{to, id}] = mask;
       c.push(now, to, id, pieces);

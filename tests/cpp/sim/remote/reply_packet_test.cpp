@@ -1,5 +1,4 @@
-// Reply packets are the bytes of Fig. 9, decode to what was encoded, and are refused if they are
-// wrong.
+// Reply packets have the bytes of Fig. 9 and decode to what was encoded. Wrong packets are refused.
 #include "sim/remote/reply_packet.hpp"
 
 #include <gtest/gtest.h>
@@ -40,8 +39,8 @@ reply_packet random_packet(std::mt19937_64& random, const reply_format& f) {
   return p;
 }
 
-// In Fig. 9, a packet without CoDec has a header and a line. With CoDec it has up to ten pieces, 64
-// bytes in all, and each has its ID.
+// In Fig. 9, a packet without CoDec has a header and a line. A packet with CoDec has up to ten
+// pieces, each with its ID, and 64 bytes in all.
 TEST(reply_packet, known_bytes) {
   reply_packet line{false, {0x1234}, bytes(64, 0xab)};
   bytes expected{0x20, 0x00, 0x12, 0x34};
@@ -61,7 +60,7 @@ TEST(reply_packet, sizes_of_all_granularities) {
   EXPECT_EQ((reply_format{64, 16, 64}.most_pieces()), 3U);
   EXPECT_EQ((reply_format{64, 4, 128}.most_pieces()), 15U);  // the largest count
   EXPECT_EQ(reply_format{}.bytes_of_pieces(10), 64U);        // four flits of 16 bytes
-  EXPECT_EQ(reply_format{}.bytes_of_line(), 68U);            // five
+  EXPECT_EQ(reply_format{}.bytes_of_line(), 68U);            // five flits
   const reply_packet ten{true, std::vector<std::uint16_t>(10, 7), bytes(40, 1)};
   EXPECT_EQ(encode_reply(ten, {}).size(), 64U);
 }
@@ -123,7 +122,8 @@ TEST(reply_packet, malformed_bytes_are_refused) {
             start + "its header says 68 bytes, but there are 67");
 }
 
-// Any bytes give either an exception or a packet that is encoded as the same bytes.
+// Arbitrary bytes either cause an exception, or decode to a packet that is encoded as the same
+// bytes.
 TEST(reply_packet, decoded_bytes_encode_to_themselves) {
   std::mt19937_64 random(2);
   std::uint32_t accepted = 0;

@@ -1,4 +1,5 @@
-// Trace files are read back as they were written. Damage is refused with the position of the byte.
+// Trace files are read back as they were written. If a file is damaged, the error gives the
+// position of the byte.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -168,7 +169,7 @@ TEST(trace_file, what_is_written_is_read) {
     make_trace(h, seed, seed == 30 ? 400 : 12, expected);
     writer to(file.path(), h);
     make_trace(h, seed, seed == 30 ? 400 : 12, to);
-    EXPECT_THROW(reader(file.path()), usage_error);  // a file that is not complete is no trace
+    EXPECT_THROW(reader(file.path()), usage_error);  // a file that is not complete is not a trace
     to.finish();
     const reader from(file.path());
     EXPECT_EQ(from.head().gpus, h.gpus);
@@ -204,7 +205,7 @@ TEST(trace_file, is_compact) {
     to.add(0, 0, i);
   }
   to.finish();
-  // A record takes a tag, two bytes of difference and one byte of stride.
+  // A record takes one tag byte, two bytes of difference and one byte of stride.
   EXPECT_LT(file.content().size(), count * 4 + 2000);
 }
 

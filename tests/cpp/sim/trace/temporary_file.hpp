@@ -1,4 +1,4 @@
-// An empty file in the folder for temporary files. It is removed with the object.
+// An empty file in the folder for temporary files. The destructor removes the file.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Traces of other tools: small ones that were written by hand, and errors in lines.
+// Traces of other tools. The tests read small traces that were written by hand, and check the
+// errors in lines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -89,7 +90,7 @@ TEST(accel_sim, version_4_in_every_way_of_giving_addresses) {
   const recorded seen = read_accel_sim(text);
   EXPECT_EQ(seen.program_text, "launch gpu1 4 x 33 shared 128 _Z3addPf after\n");
   EXPECT_EQ(seen.gpus[0], lines{});
-  // The store needs the first load's data.
+  // The store needs the data of the first load.
   const std::string stored = " 7f0000200000 7f0000200008 7f0000200010 7f0000200018";
   const lines expected{"kernel 0",
                        "block 1",
@@ -111,7 +112,7 @@ TEST(accel_sim, version_5_computation_barriers_fences_and_other_memory) {
             "0000 ffffffff 1 R1 MOV 0 0 0 \n"
             "0010 00000001 1 R12 LDG.E.128.SYS 1 R2 16 1 0x7f0000000000 0 0 \n"
             "0020 ffffffff 1 R20 IMAD.WIDE 2 R1 R255 0 16 \n"
-            "0030 ffffffff 1 R21 FMUL 2 R15 R15 0 0 \n"  // uses the load's last register
+            "0030 ffffffff 1 R21 FMUL 2 R15 R15 0 0 \n"  // uses the last register of the load
             "0040 ffffffff 1 R22 DADD 2 R21 R15 0 0 \n"  // R21 has arrived
             "0050 ffffffff 1 R23 MUFU.RCP 1 R21 0 0 \n"
             "0060 00000000 0 BRA 0 0 528 \n"
@@ -168,7 +169,7 @@ TEST(accel_sim, wrong_lines_are_named) {
   std::string old = head_4;
   old.replace(old.find("version = 4"), 11, "version = 3");
   EXPECT_NE(of(old).find("k.traceg, line 12: the trace is of tracer version 3"), std::string::npos);
-  // The products are 2^41, and 2^64, which wraps to 0 in 64 bits.
+  // The products are 2^41 and 2^64. In 64 bits, 2^64 wraps to 0.
   for (const std::string grid : {"(2,1048576,1048576)", "(1048576,1048576,16777216)"}) {
     std::string large = head_4;
     large.replace(large.find("(2,2,1)"), 7, grid);

@@ -1,5 +1,5 @@
-// Plans run on simulated machines. Bytes and their order are right on random machines, no server
-// exceeds its rate, and times of one link match closed forms.
+// Plans run on simulated machines. On random machines, the bytes and their order are right and no
+// server exceeds its rate. On one link, the times match closed forms.
 #include "sim/transfer/plan_executor.hpp"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ memory random_bytes(std::mt19937_64& random, std::uint64_t bytes) {
   return made;
 }
 
-// The source memory of a plan's messages, and the memory in which they arrive.
+// The source memory of a plan's messages, and the memory in which the messages arrive.
 struct filled {
   std::vector<memory> sources;
   std::vector<memory> destinations;
@@ -66,14 +66,14 @@ plan::plan planned(const machine::machine& described, machine::endpoint from, ma
   return plan::make_plan(described, {&one, 1}, asked);
 }
 
-// Moves no data, so that only time passes.
+// An execution that moves no data, so that only time passes.
 execution timed(const plan::plan& made) {
   execution wanted;
   wanted.made = &made;
   return wanted;
 }
 
-// Costs that a test has not set are 0.
+// A machine with two GPUs. Costs that a test does not set are 0.
 machine::machine pair_of_gpus() {
   machine::machine made = machine::make_machine(2);
   made.links.push_back(machine::make_link(gpu_end(0), gpu_end(1), 50e9));
@@ -85,7 +85,7 @@ picoseconds time_of(std::uint64_t bytes, double bytes_per_s) {
   return static_cast<picoseconds>(std::llround(static_cast<double>(bytes) / bytes_per_s * 1e12));
 }
 
-// The time from the call to the last byte of a copy on an idle machine. It includes the call, the
+// The time on an idle machine from the call to the last byte of a copy. It includes the call, the
 // setup, the read of a segment, all bytes over the link, and the write of the last segment.
 picoseconds alone(const machine::machine& described, const machine::link& edge, std::uint64_t bytes,
                   double start_memory, double end_memory) {
@@ -120,8 +120,8 @@ TEST(PlanExecutor, OneCopyTakesWhatItsLinkTakes) {
   }
 }
 
-// Each link of the route has interfering directions. Copies that use both links arrive at them in
-// either order.
+// The directions of each link of the route interfere. Copies that use both links arrive at the
+// links in different orders.
 TEST(PlanExecutor, CopiesThatCrossBehindASwitchShareBothOfTheirLinks) {
   constexpr double both = 60e9;
   machine::machine described = machine::make_machine(2);
@@ -196,8 +196,8 @@ TEST(PlanExecutor, DirectionsThatHinderEachOtherShareTheirRate) {
   }
 }
 
-// Two messages use one link: one after another on one thread's stream, or together from two
-// threads. Either way the link is full until the end.
+// Two messages use one link. They run one after another on one thread's stream, or together from
+// two threads. In both cases the link is full until the end.
 TEST(PlanExecutor, StreamsOfAThreadAreInOrder) {
   const machine::machine described = pair_of_gpus();
   const std::uint64_t bytes = 16 << 20;
@@ -304,7 +304,8 @@ TEST(PlanExecutor, GraphsOfAThreadFollowEachOtherUnlessTheyOverlap) {
   }
 }
 
-// Checks each resource by itself: it cannot have carried its bytes faster than its rate allows.
+// Checks each resource separately. No resource can have carried its bytes faster than its rate
+// allows.
 void check_rates(const machine::machine& described, const plan_executor& run, picoseconds time) {
   std::map<std::string, double> rates;
   std::map<std::string, std::pair<std::string, double>> both;
@@ -313,7 +314,7 @@ void check_rates(const machine::machine& described, const plan_executor& run, pi
     for (const int first : {0, 1}) {
       std::string way = ends[first];
       way.append(" -> ").append(ends[1 - first]);
-      rates[way] += machine::copy_bytes_per_s(edge);  // parallel links
+      rates[way] += machine::copy_bytes_per_s(edge);  // parallel links add up
       if (edge.copy_both_bytes_per_s > 0)
         both[way] = {ends[0] + ends[1], edge.copy_both_bytes_per_s};
     }
@@ -331,9 +332,10 @@ void check_rates(const machine::machine& described, const plan_executor& run, pi
   }
 }
 
-// Checks that a copy begins after its dependencies, and that copies of a stream follow each other.
+// Checks that a copy begins after its dependencies, and that the copies of a stream run one after
+// another.
 void check_order(const plan_executor& run, const plan::plan& made, std::uint32_t number) {
-  std::map<std::uint32_t, picoseconds> ends;  // when the last copy of each slot ended
+  std::map<std::uint32_t, picoseconds> ends;  // for each slot, the time when its last copy ended
   for (std::uint32_t index = 0; index < made.steps.size(); ++index) {
     const auto [begin, end] = run.step_times(number, index);
     EXPECT_LT(begin, end);
@@ -392,7 +394,7 @@ TEST(PlanExecutor, BytesArriveOnRandomMachines) {
   }
 }
 
-// Reusing a buffer too early is detected.
+// The test reuses a buffer too early, and the executor must find the error.
 TEST(PlanExecutor, AMissingDependencyIsFound) {
   machine::machine described = machine::make_mesh(4);
   for (machine::link& edge : described.links)  // reading a buffer is faster than filling it

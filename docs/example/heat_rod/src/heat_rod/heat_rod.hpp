@@ -1,8 +1,9 @@
-// Heat in a rod with insulated ends, one step an epoch:
+// Heat in a rod with insulated ends. An epoch is one step:
 //
 //   u'(i) = u(i) + rate (u(i - 1) - 2 u(i) + u(i + 1))
 //
-// The region is u. A device owns a contiguous range of points and needs the point on either side.
+// The region is u. A device owns a contiguous range of points, and also needs the point on either
+// side of this range.
 #pragma once
 
 #include <array>
@@ -21,8 +22,8 @@ namespace interlace::workload {
 struct heat_rod_step {
   static constexpr std::uint32_t threads = 256;
 
-  replicated<float> heat;   // a region: loads read its front, stores write its back
-  std::uint32_t first = 0;  // the first point of this device; `end` follows its last one
+  replicated<float> heat;   // a region: loads read the front, and stores write the back
+  std::uint32_t first = 0;  // first point of this device; `end` is one past its last point
   std::uint32_t end = 0;
   float rate = 0;
 
@@ -35,7 +36,7 @@ struct heat_rod_step {
       const float here = lane.load(heat, i);
       const float right = lane.load(heat, i + 1 == heat.size ? i : i + 1);
       lane.store(heat, i, here + rate * (left - 2 * here + right));
-      lane.compute({.fp32 = 4, .integer = 12});  // costs time only where time is simulated
+      lane.compute({.fp32 = 4, .integer = 12});  // takes time only where time is simulated
     });
   }
 };
@@ -69,7 +70,7 @@ class heat_rod {
     node_.exchange(heat_);
   }
 
-  // A device holds its own points and one neighbour on each side.
+  // A device holds its own points and one neighbouring point on each side.
   std::vector<float> result(std::uint32_t device) const { return node_.front(heat_, device); }
 
   double residual() const { return 0; }
