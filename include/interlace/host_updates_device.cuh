@@ -115,8 +115,7 @@ class host_table_updates {
   // The number of host threads.
   std::uint32_t threads() const { return threads_; }
 
-  // --- stages, for measurements
-  // -------------------------------------------------------------------
+  // --- stages, for measurements ------------------------------------------------------------------
 
   // Does the same as `run`, but the threads drop the updates that arrive.
   template <class Producer>

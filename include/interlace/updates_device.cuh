@@ -92,8 +92,7 @@ class scattered_updates {
     return bins_.sizes(count, cuda::updates::produced_bytes<Producer>());
   }
 
-  // --- stages, for measurements
-  // -------------------------------------------------------------------
+  // --- stages, for measurements ------------------------------------------------------------------
 
   // Does the same as `run`, and calls mark(stage) whenever a stage has been enqueued.
   template <class Producer, class Mark>

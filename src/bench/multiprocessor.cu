@@ -136,8 +136,7 @@ class bench {
 
 double clocks_of(const stretch& s) { return static_cast<double>(s.end - s.begin); }
 
-// --- chains
-// ---------------------------------------------------------------------------------------
+// --- chains --------------------------------------------------------------------------------------
 
 template <class Step>
 struct named_chain {
@@ -181,8 +180,7 @@ std::vector<double> measure_chain(const named_chain<Step>& c, std::uint32_t warp
       of);
 }
 
-// --- loads
-// ----------------------------------------------------------------------------------------
+// --- loads ---------------------------------------------------------------------------------------
 
 // Calls f with a compile-time constant that equals `from`.
 template <class F>
@@ -215,8 +213,7 @@ std::vector<double> measure_loop(std::uint32_t warps, std::uint32_t repeats) {
       [](const stretch& found) { return clocks_of(found) / (passes * loop_rows); });
 }
 
-// --- kernels of whole GPUs
-// ------------------------------------------------------------------------
+// --- kernels of whole GPUs -----------------------------------------------------------------------
 
 // The number of a kernel's blocks that all multiprocessors together hold at a time.
 template <class Kernel>
@@ -270,8 +267,7 @@ std::vector<double> measure_gather(std::uint64_t bytes, std::uint32_t repeats) {
                static_cast<double>(launches * indexes));
 }
 
-// --- small kernels
-// --------------------------------------------------------------------------------
+// --- small kernels -------------------------------------------------------------------------------
 
 // A graph that ends with its object.
 class graph {

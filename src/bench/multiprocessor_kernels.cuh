@@ -8,8 +8,7 @@
 
 namespace interlace::bench::multiprocessor {
 
-// --- clocks of a block
-// ----------------------------------------------------------------------------
+// --- clocks of a block ---------------------------------------------------------------------------
 
 // Two moments: when the block's first warp begins the measured stretch, and when the block's last
 // warp ends it. Both are given in clocks of the block's multiprocessor and in nanoseconds of the
@@ -67,8 +66,7 @@ __device__ inline void end_stretch(const timing& t) {
   }
 }
 
-// --- chains of dependent operations
-// ---------------------------------------------------------------
+// --- chains of dependent operations --------------------------------------------------------------
 
 // Each step of a chain needs the result of the previous step. A step is one instruction, except for
 // divisions.
@@ -239,8 +237,7 @@ __global__ void __launch_bounds__(most_threads)
   if (x == static_cast<type>(0x51ed2701)) *kept = x;
 }
 
-// --- loads
-// ----------------------------------------------------------------------------------------
+// --- loads ---------------------------------------------------------------------------------------
 
 template <class T>
 __device__ T load_l1(const T* from) {
@@ -372,8 +369,7 @@ __global__ void __launch_bounds__(most_threads)
   if (sum == 0.251F) *kept = sum;
 }
 
-// --- gathers, scattered sectors, reads and writes
-// -------------------------------------------------
+// --- gathers, scattered sectors, reads and writes ------------------------------------------------
 
 inline constexpr unsigned int stream_threads = 256;
 
@@ -463,8 +459,7 @@ __global__ void __launch_bounds__(stream_threads)
   }
 }
 
-// --- small kernels
-// --------------------------------------------------------------------------------
+// --- small kernels -------------------------------------------------------------------------------
 
 // A straight chain of `Instructions` multiply-adds. Kernels with different `Which` have different
 // machine code at different addresses. A kernel with 0 instructions is empty.

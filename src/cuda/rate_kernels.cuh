@@ -7,8 +7,7 @@ namespace interlace::cuda::rate {
 
 inline constexpr unsigned int threads = 256;
 
-// --- memory
-// ---------------------------------------------------------------------------------------
+// --- memory --------------------------------------------------------------------------------------
 
 // The number of 16-byte loads that a thread has in flight.
 inline constexpr unsigned int loads = 8;
@@ -46,8 +45,7 @@ __global__ void __launch_bounds__(threads) write_all(Word* data, std::uint64_t s
   }
 }
 
-// --- operations
-// -----------------------------------------------------------------------------------
+// --- operations ----------------------------------------------------------------------------------
 
 // A thread executes instructions in `chains` chains, which do not wait for each other. In a round,
 // each chain makes its steps. Every step of a chain is one instruction. tests/python/test_sass.py

@@ -35,8 +35,7 @@ void each_part(std::string_view text, char separator, Each&& each) {
   }
 }
 
-// --- single values
-// --------------------------------------------------------------------------------
+// --- single values -------------------------------------------------------------------------------
 
 void check_choice(const std::string& value, std::string_view choices, const std::string& where,
                   problems& found) {
@@ -81,8 +80,7 @@ void check_ranges(Owner& owner, const std::string& prefix, bool whole_names, mac
   }
 }
 
-// --- keys that go together
-// ------------------------------------------------------------------------
+// --- keys that go together -----------------------------------------------------------------------
 
 // A key with its value, in the form that rules need.
 struct measured {
@@ -189,8 +187,7 @@ void check_rules(Owner& owner, const std::string& prefix, machine& described, pr
   }
 }
 
-// --- links
-// ----------------------------------------------------------------------------------------
+// --- links ---------------------------------------------------------------------------------------
 
 bool exists(const machine& described, endpoint end) {
   switch (end.kind) {

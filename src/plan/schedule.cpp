@@ -224,7 +224,7 @@ class simulation {
   std::vector<std::vector<std::uint32_t>> wakes_;
   std::vector<std::vector<std::uint32_t>> queues_;  // queue of each slot
   std::vector<std::size_t> heads_;
-  std::vector<bool> own_;          // for each slot, whether it is the message's own stream
+  std::vector<bool> own_;          // for each slot, whether the slot is the message's own stream
   std::vector<int> free_engines_;  // one for each resource
   std::vector<double> left_of_;    // one for each resource
   std::vector<std::uint32_t> users_of_;

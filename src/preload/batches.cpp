@@ -98,8 +98,7 @@ std::optional<outcome> judge_first(const cuda::driver_table& driver, const reque
   return std::nullopt;
 }
 
-// --- the kernel
-// ---------------------------------------------------------------------------------
+// --- the kernel ----------------------------------------------------------------------------------
 
 // Page-locked memory for lists of blocks, in each context that has the kernel. It is taken in
 // advance, because taking memory later could wait for work of the program. It has room for several

@@ -113,8 +113,7 @@ int synchronous_peer_copy(address to, void* to_context, address from, void* from
   return call_next(Which, Linked, to, to_context, from, from_context, bytes);
 }
 
-// --- batches
-// --------------------------------------------------------------------------------------
+// --- batches -------------------------------------------------------------------------------------
 
 address first_of(const address* list, std::size_t count) {
   return list == nullptr || count == 0 ? 0 : list[0];
@@ -180,8 +179,7 @@ int batch_3d(std::size_t count, volume_copy* operations, unsigned long long flag
   return call_next(Which, Linked, count, operations, flags, stream);
 }
 
-// --- peer access
-// ----------------------------------------------------------------------------------
+// --- peer access ---------------------------------------------------------------------------------
 //
 // The engine enables peer access between the primary contexts. A program that does the same gets
 // the results that it would get without the engine.
@@ -264,8 +262,7 @@ int disable_peer(CUctx_st* peer) {
   return result;
 }
 
-// --- primary contexts
-// -----------------------------------------------------------------------------
+// --- primary contexts ----------------------------------------------------------------------------
 //
 // The engine retains the primary contexts of all GPUs. If a program resets a context, or releases
 // one that it retained before the engine started, it expects everything in the context to end, so
@@ -343,8 +340,7 @@ int primary_reset(int device) {
   return result;
 }
 
-// --- lookups by the driver
-// ------------------------------------------------------------------------
+// --- lookups by the driver -----------------------------------------------------------------------
 
 // The stand-in for the function that the driver found, if this library knows this form of the
 // function. The form is known if the driver returns the same address for it.
@@ -394,8 +390,7 @@ int get_proc_address(const char* name, void** function, int version, std::uint64
   return result;
 }
 
-// --- all of them
-// ----------------------------------------------------------------------------------
+// --- all of them ---------------------------------------------------------------------------------
 
 template <class Function>
 void* address_of(Function* function) {
@@ -491,8 +486,7 @@ void remember_own_contexts() noexcept {
     retained_before.at(device).store(retained.at(device).load() > 0);
 }
 
-// --- what is exported
-// -----------------------------------------------------------------------------
+// --- what is exported ----------------------------------------------------------------------------
 
 // INTERLACE_EXPORT(entry, symbol, parameters, function)
 #define INTERLACE_EXPORT(which, symbol, parameters, ...)                                  \

@@ -60,8 +60,7 @@ std::uint64_t nanoseconds(double seconds) {
 
 void set_state(engine_state state) { counters().engine.store(static_cast<std::uint64_t>(state)); }
 
-// --- the engine's life
-// ----------------------------------------------------------------------------
+// --- the engine's life ---------------------------------------------------------------------------
 
 // Whether a GPU is in exclusive-process mode. The engine would make a context on this GPU and so
 // lock out other processes.
@@ -157,8 +156,7 @@ void start() {
   if (!starter_runs) current_phase.store(phase::ended);
 }
 
-// --- a copy
-// ---------------------------------------------------------------------------------------
+// --- a copy --------------------------------------------------------------------------------------
 
 outcome outcome_of(copy_result result) {
   switch (result) {

@@ -43,8 +43,7 @@ std::uint64_t now_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// --- which calls are sampled
-// ----------------------------------------------------------------------
+// --- which calls are sampled ---------------------------------------------------------------------
 
 struct sampling {
   std::uint32_t left = 1;    // number of calls until the next sample
@@ -77,8 +76,7 @@ std::uint32_t weight_of_next(std::size_t bytes) {
   return weight;
 }
 
-// --- who called
-// -----------------------------------------------------------------------------------
+// --- who called ----------------------------------------------------------------------------------
 
 struct stack {
   std::array<void*, most_frames> frames{};
@@ -238,8 +236,7 @@ std::uint32_t site_of(entry which) {
   return static_cast<std::uint32_t>(call_sites().size() - 1);
 }
 
-// --- what was copied
-// ------------------------------------------------------------------------------
+// --- what was copied -----------------------------------------------------------------------------
 
 struct ends {
   copy_direction moves = copy_direction::unknown;

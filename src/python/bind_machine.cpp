@@ -42,8 +42,7 @@ std::optional<std::vector<std::pair<std::size_t, bool>>> route_pairs(
   return pairs;
 }
 
-// --- keys
-// -----------------------------------------------------------------------------------------
+// --- keys ----------------------------------------------------------------------------------------
 
 template <class Enum, std::size_t Count>
 const char* name_of(Enum value, const std::array<const char*, Count>& names) {

@@ -278,8 +278,7 @@ TEST_P(runs_test, two_nodes_in_one_process) {
   b.expect_epoch(4);
 }
 
-// --- reductions
-// -----------------------------------------------------------------------------------
+// --- reductions ----------------------------------------------------------------------------------
 
 INTERLACE_HOST_DEVICE std::uint32_t small_integer(std::uint64_t seed, std::uint64_t place) {
   return static_cast<std::uint32_t>(random_at(seed, place) % 1000);
@@ -452,8 +451,7 @@ TEST_P(runs_test, one_exchange_of_several) {
   }
 }
 
-// --- failures
-// -------------------------------------------------------------------------------------
+// --- failures ------------------------------------------------------------------------------------
 
 TEST(failure_test, a_device_that_does_not_come_is_named) {
   INTERLACE_NEED_GPUS(2);

@@ -24,8 +24,7 @@ class model_test : public testing::Test {
   void SetUp() override { INTERLACE_NEED_GPUS(1); }
 };
 
-// --- indices, also over ranges of blocks
-// ----------------------------------------------------------
+// --- indices, also over ranges of blocks ---------------------------------------------------------
 
 struct note_indices {
   // With shape [global_count]: the indices of block, lane and grid that each lane saw.
@@ -80,8 +79,7 @@ TEST_F(model_test, indices) {
   }
 }
 
-// --- loops, conversions, loads of every width
-// -----------------------------------------------------
+// --- loops, conversions, loads of every width ----------------------------------------------------
 
 struct triple {
   float x, y, z;
@@ -174,8 +172,7 @@ TEST_F(model_test, ranges) {
   EXPECT_EQ(node.download(sums), expected);
 }
 
-// --- barriers, shared memory, lane states
-// ---------------------------------------------------------
+// --- barriers, shared memory, lane states --------------------------------------------------------
 
 // Rotates values through shared memory many times. A missing barrier is revealed.
 struct rotate_values {
@@ -258,8 +255,7 @@ TEST_F(model_test, shared_memory_beyond_48_kib) {
   for (std::uint32_t i = 0; i < words; ++i) ASSERT_EQ(seen[i], 3 * (words - 1 - i));
 }
 
-// --- warps
-// ----------------------------------------------------------------------------------------
+// --- warps ---------------------------------------------------------------------------------------
 
 template <class T>
 struct warp_results {
@@ -360,8 +356,7 @@ TEST_F(model_test, warps) {
   check_warps<std::int64_t>();
 }
 
-// --- atomics
-// --------------------------------------------------------------------------------------
+// --- atomics -------------------------------------------------------------------------------------
 
 template <class T>
 struct atomics {
@@ -530,8 +525,7 @@ TEST_F(model_test, minimum_of_floating_point) {
   check_minima<double>();
 }
 
-// --- memory
-// ---------------------------------------------------------------------------------------
+// --- memory --------------------------------------------------------------------------------------
 
 TEST_F(model_test, memory_is_poisoned) {
   cuda::node node(options_for(1));

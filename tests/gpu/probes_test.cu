@@ -107,8 +107,7 @@ TEST_P(probes_test, spmv) {
   }
 }
 
-// --- beside the twins
-// -----------------------------------------------------------------------------
+// --- beside the twins ----------------------------------------------------------------------------
 
 class twins_test : public testing::Test {
  protected:

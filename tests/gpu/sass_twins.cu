@@ -13,8 +13,7 @@ namespace {
 using interlace::local;
 using interlace::replicated;
 
-// --- a map
-// ----------------------------------------------------------------------------------------
+// --- a map ---------------------------------------------------------------------------------------
 
 struct axpy {
   static constexpr std::uint32_t threads = 256;
@@ -43,8 +42,7 @@ __device__ __forceinline__ void axpy_by_hand(const axpy_arguments& k) {
   if (i < k.x_size) k.y[i] = k.a * __ldg(k.x + i) + k.y[i];
 }
 
-// --- a row's sum
-// ----------------------------------------------------------------------------------
+// --- a row's sum ---------------------------------------------------------------------------------
 
 struct row_sum {
   static constexpr std::uint32_t threads = 128;
@@ -76,8 +74,7 @@ __device__ __forceinline__ void row_sum_by_hand(const row_sum& k) {
   k.rank.back[v] = 0.15f + 0.85f * sum;
 }
 
-// --- a tile in shared memory
-// ----------------------------------------------------------------------
+// --- a tile in shared memory ---------------------------------------------------------------------
 
 struct transpose {
   static constexpr std::uint32_t threads = 256;
@@ -126,8 +123,7 @@ __device__ __forceinline__ void transpose_by_hand(const transpose& k) {
   }
 }
 
-// --- a reduction over a warp, then over the block
-// -------------------------------------------------
+// --- a reduction over a warp, then over the block ------------------------------------------------
 
 struct block_sum {
   static constexpr std::uint32_t threads = 256;

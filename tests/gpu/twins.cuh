@@ -5,8 +5,7 @@
 
 namespace interlace::twin {
 
-// --- stencil
-// --------------------------------------------------------------------------------------
+// --- stencil -------------------------------------------------------------------------------------
 
 constexpr unsigned int stencil_x = 64;
 constexpr unsigned int stencil_y = 4;
@@ -29,8 +28,7 @@ __global__ void __launch_bounds__(stencil_x* stencil_y)
   next[i] = 0.5F * centre + 0.125F * (sides + ends);
 }
 
-// --- bitonic sort
-// ---------------------------------------------------------------------------------
+// --- bitonic sort --------------------------------------------------------------------------------
 
 constexpr unsigned int sort_tile = 512;
 
@@ -87,8 +85,7 @@ inline void sort(std::uint32_t* keys, std::uint64_t n, cudaStream_t stream) {
   }
 }
 
-// --- a warp a row
-// ---------------------------------------------------------------------------------
+// --- a warp a row --------------------------------------------------------------------------------
 
 __global__ void __launch_bounds__(256)
     spmv(const std::uint32_t* __restrict__ offsets, const std::uint32_t* __restrict__ columns,
@@ -120,8 +117,7 @@ __global__ void __launch_bounds__(256)
   atomicAdd(product + blockIdx.x % copies, block);
 }
 
-// --- PageRank
-// -------------------------------------------------------------------------------------
+// --- PageRank ------------------------------------------------------------------------------------
 
 constexpr unsigned int rank_threads = 256;
 constexpr unsigned int rank_tile = 2048;

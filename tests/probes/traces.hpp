@@ -31,8 +31,7 @@ using kernel::memory_space;
 using kernel::trace_totals;
 using kernel::traced_access;
 
-// --- closed forms
-// ---------------------------------------------------------------------------------
+// --- closed forms --------------------------------------------------------------------------------
 
 struct trace_axpy {
   local<const float> x;
@@ -142,8 +141,7 @@ std::vector<traced_form> trace_forms(Node& node) {
   return forms;
 }
 
-// --- workloads
-// ------------------------------------------------------------------------------------
+// --- workloads -----------------------------------------------------------------------------------
 
 // A node that traces its launches, one after another.
 template <class Node>

@@ -219,8 +219,7 @@ parking::~parking() {
   }
 }
 
-// --- pools and allocations
-// ------------------------------------------------------------------------
+// --- pools and allocations -----------------------------------------------------------------------
 
 void parking::make_pool(const std::string& name) {
   const std::lock_guard lock(mutex_);
@@ -357,8 +356,7 @@ std::optional<std::string> parking::pool_of(device_address address) {
   return next->second.of->name;
 }
 
-// --- page-locked memory
-// ---------------------------------------------------------------------------
+// --- page-locked memory --------------------------------------------------------------------------
 
 std::vector<page_locked> parking::take_idle(std::size_t most) {
   const std::lock_guard lock(idle_mutex_);
@@ -407,8 +405,7 @@ void parking::free_idle_host_memory() {
   clear(taken);
 }
 
-// --- memory that could not be given back yet
-// -----------------------------------------------------------------
+// --- memory that could not be given back yet -----------------------------------------------------
 
 void parking::give_back(std::unique_ptr<elastic_memory> memory) {
   if (memory == nullptr) return;
@@ -453,8 +450,7 @@ void parking::sweep() {
   for (auto& one : memory) give_back(std::move(one));
 }
 
-// --- there and back
-// -------------------------------------------------------------------------------
+// --- there and back ------------------------------------------------------------------------------
 
 // Makes the missing slabs, and enqueues all copies. The first `ready` slabs already exist.
 void parking::fill(std::vector<page_locked>& slabs, std::size_t ready, transfer& copies) {

@@ -455,8 +455,7 @@ replicated<std::byte> shared_region::view(std::uint32_t device) const {
   return v;
 }
 
-// --- an epoch of a device
-// -------------------------------------------------------------------------
+// --- an epoch of a device ------------------------------------------------------------------------
 
 barrier_arguments shared_region::barrier(const side& s) const {
   barrier_arguments b;

@@ -1,4 +1,4 @@
-// Counts the stores of warps to lines of other GPUs, as they leave the compute units.
+// Counts the stores of warps to lines of other GPUs. Counts them where they leave a compute unit.
 #pragma once
 
 #include <algorithm>

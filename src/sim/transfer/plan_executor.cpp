@@ -95,7 +95,8 @@ void plan_executor::advance(std::uint32_t thread) {
   queue_.push(enqueue(at, now + r.wanted.delay), event_kind::thread_continues, 0, thread, 0);
 }
 
-// Returns the time when the thread has made all its calls.
+// Starts an execution at time `now`. Returns the time when the host thread has made all calls of
+// the execution.
 picoseconds plan_executor::enqueue(std::uint32_t execution, picoseconds now) {
   running& r = executions_[execution];
   const plan::plan& made = *r.wanted.made;

@@ -36,8 +36,7 @@ constexpr int success = 0, invalid_value = 1, out_of_memory = 2, not_initialized
 
 }  // namespace
 
-// --- enqueued work
-// --------------------------------------------------------------------------------
+// --- enqueued work -------------------------------------------------------------------------------
 
 struct operation;
 using shared_operation = std::shared_ptr<operation>;
@@ -106,8 +105,7 @@ shared_operation enqueue(std::vector<shared_operation> after, std::function<void
 
 }  // namespace
 
-// --- objects
-// --------------------------------------------------------------------------------------
+// --- objects -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -405,8 +403,7 @@ void fake_fail_copies(long after, long times) {
   state().failures = times;
 }
 
-// --- devices
-// --------------------------------------------------------------------------------------
+// --- devices -------------------------------------------------------------------------------------
 
 int cuInit(unsigned) {
   const locked lock(mutex);
@@ -460,8 +457,7 @@ int cuGetErrorString(int, const char** text) {
   return success;
 }
 
-// --- contexts
-// -------------------------------------------------------------------------------------
+// --- contexts ------------------------------------------------------------------------------------
 
 int cuDevicePrimaryCtxRetain(CUctx_st** context, int device) {
   const locked lock(mutex);
@@ -539,8 +535,7 @@ int cuCtxDisablePeerAccess(CUctx_st* peer) {
   return current()->peers.erase(peer) > 0 ? success : peer_not;
 }
 
-// --- memory
-// ---------------------------------------------------------------------------------------
+// --- memory --------------------------------------------------------------------------------------
 
 static int allocate(address* into, std::size_t bytes, kind of) {
   const locked lock(mutex);
@@ -811,8 +806,7 @@ int cuPointerGetAttributes(unsigned count, int* which, void** into, address at) 
   return success;
 }
 
-// --- copies
-// ---------------------------------------------------------------------------------------
+// --- copies --------------------------------------------------------------------------------------
 
 #define FAKE_COPY(name, To, From)                                             \
   int name(To to, From from, std::size_t bytes, CUstream_st* stream) {        \
@@ -860,8 +854,7 @@ int cuMemcpyHtoDAsync(unsigned to, const void* from, unsigned bytes, CUstream_st
   return add_copy(to, (address)from, bytes, stream, false);
 }
 
-// --- batches
-// --------------------------------------------------------------------------------------
+// --- batches -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -957,8 +950,7 @@ int cuMemcpy3DBatchAsync_v2(std::size_t, void*, unsigned long long, CUstream_st*
   return success;
 }
 
-// --- streams and events
-// ---------------------------------------------------------------------------
+// --- streams and events --------------------------------------------------------------------------
 
 int cuStreamCreate(CUstream_st** made, unsigned flags) {
   const locked lock(mutex);
@@ -1097,8 +1089,7 @@ int cuEventSynchronize(CUevent_st* event) {
   return success;
 }
 
-// --- graphs
-// ---------------------------------------------------------------------------------------
+// --- graphs --------------------------------------------------------------------------------------
 
 // The members of CUDA_MEMCPY3D that a copy of one run of bytes uses.
 struct memcpy_3d {
@@ -1251,8 +1242,7 @@ int cuGraphRetainUserObject(CUgraph_st* graph, CUuserObject_st* object, unsigned
   return success;
 }
 
-// --- functions that came after CUDA 12.2
-// ------------------------------------------------------------------------------
+// --- functions that came after CUDA 12.2 ---------------------------------------------------------
 
 // These two functions only exist and do nothing. They have other arguments than the earlier
 // versions.
@@ -1265,8 +1255,7 @@ int cuStreamUpdateCaptureDependencies_v2(CUstream_st*, CUgraphNode_st**, const v
   return not_supported;
 }
 
-// --- lookups
-// --------------------------------------------------------------------------------------
+// --- lookups -------------------------------------------------------------------------------------
 
 struct listed {
   const char* name;
