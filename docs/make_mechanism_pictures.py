@@ -119,13 +119,13 @@ PICTURES = {
         tuple((4.3 * k + 4, 0, 1) for k in range(4)),
     ),
     "inline": Picture(
-        "Each store of the kernel also goes to the other GPUs at once, as small packets with a "
-        "header each. The link is done soon after the kernel.",
+        "Each store of the kernel also goes to the other GPUs at once, as a small packet with "
+        "its own header. The link finishes soon after the kernel.",
         {"GPU": [kernel()], "link": packets(steady(28, 0.7, KERNEL + 0.1), 0.16, 0.22)},
     ),
     "polling": Picture(
-        "An agent, a small kernel that runs beside the kernel, looks whether chunks are complete "
-        "and stores each complete chunk to the other GPUs.",
+        "An agent is a small kernel that runs at the same time as the kernel. It checks which "
+        "chunks are complete, and stores each complete chunk to the other GPUs.",
         {
             "GPU": [kernel()],
             "agent": [Bar(0, KERNEL + 1.9, "track"), *chunks(0.3, colour="gain")],
@@ -144,7 +144,8 @@ PICTURES = {
         tuple((time, 0, 1) for time in ready()),
     ),
     "copy-engine": Picture(
-        "A stream waits for each chunk. When the chunk is complete, a copy engine copies it.",
+        "A stream waits for each chunk. When the chunk is complete, a copy engine copies the "
+        "chunk.",
         {
             "GPU": [kernel()],
             "stream": [
@@ -156,8 +157,8 @@ PICTURES = {
         tuple((time, 1, 2) for time in ready()),
     ),
     "proact-hardware": Picture(
-        "Stores count for their chunk by themselves. A unit of the GPU reads a descriptor and "
-        "copies each complete chunk.",
+        "Each store updates the counter of its chunk. A hardware unit of the GPU reads a "
+        "descriptor and copies each complete chunk.",
         {
             "GPU": [kernel()],
             "unit": chunks(0.05, 0.35, "gain"),
@@ -166,8 +167,8 @@ PICTURES = {
         tuple((time, 0, 1) for time in ready()),
     ),
     "serial-copy": Picture(
-        "After the kernel, the copies to the other GPUs follow each other, because each waits for "
-        "all earlier copies that touch one of its GPUs.",
+        "After the kernel, the copies to the other GPUs run one after another, because each copy "
+        "waits for all earlier copies from or to one of its two GPUs.",
         {
             "GPU": [kernel()],
             "to GPU 1": [Bar(LATER, LATER + 3)],
@@ -177,14 +178,14 @@ PICTURES = {
         ((KERNEL, 0, 1),),
     ),
     "write-combining": queued(
-        "Stores to other GPUs wait in a queue. Stores to the same line become one packet, with one "
-        "header for all of them.",
+        "Stores to other GPUs wait in a queue. Stores to the same line become one packet with "
+        "one header.",
         "lines",
         packets(steady(12, 2.2, KERNEL + 0.6), 0.16, 0.6),
     ),
     "finepack": queued(
-        "Stores to other GPUs wait in a queue until many of them fill one packet. The packet has "
-        "one header, and each store in it a short one.",
+        "Stores to other GPUs wait in a queue until many stores fill one packet. The packet has "
+        "one header, and each store in the packet has a short sub-header.",
         WINDOW,
         bursts(
             lambda t: [
@@ -194,8 +195,8 @@ PICTURES = {
         ),
     ),
     "config-packet": queued(
-        "The queue of finepack, but each store leaves as a packet of its own. A packet before them "
-        "carries what they have in common.",
+        "Stores wait in the same queue as under finepack, but each store leaves as a separate "
+        "packet. A configuration packet precedes them with the fields that they have in common.",
         WINDOW,
         bursts(
             lambda t: [
@@ -205,14 +206,14 @@ PICTURES = {
         ),
     ),
     "gps": queued(
-        "Stores to other GPUs wait in a queue and leave as whole lines, also the bytes that no "
-        "store wrote. They go to the GPUs that read the page in the first iteration.",
+        "Stores to other GPUs wait in a queue and leave as whole lines, including the bytes that "
+        "no store wrote. The lines go to the GPUs that read the page in the first iteration.",
         "whole lines",
         packets(steady(12, 2.2, KERNEL + 0.6), 0.12, 1.0),
     ),
     "packed": Picture(
         "Updates of other GPUs' elements wait in shared memory. Full packets take the link to a "
-        "queue at the owner. After the exchange the owner combines them with its part.",
+        "queue at the owner. After the exchange, the owner combines the updates with its part.",
         {
             "updates": STORES,
             "shared mem.": [Bar(0.6, KERNEL + 0.2, "gain", "a packet for each warp and owner")],
@@ -230,8 +231,8 @@ PICTURES = {
         ((LATER, 0, 1),),
     ),
     "nvshmem": Picture(
-        "Each GPU has a process of its own. After the kernel, its process puts the part into the "
-        "memory of each other GPU, on a stream for each.",
+        "Each GPU has its own process. After the kernel, the process puts its part into the "
+        "memory of each other GPU, with a separate stream for each of them.",
         {
             "GPU": [kernel()],
             "put to 1": [Bar(LATER, LATER + COPY, "link", "put")],
@@ -240,8 +241,8 @@ PICTURES = {
         ((KERNEL, 0, 2),),
     ),
     "unified-memory": Picture(
-        "There is one copy of the data. Without hints, a kernel that touches a page of another GPU "
-        "waits while the driver moves the page.",
+        "All GPUs share one copy of the data. Without hints, a kernel that touches a page of "
+        "another GPU waits while the driver moves the page.",
         {
             "GPU": [
                 bar
@@ -254,7 +255,7 @@ PICTURES = {
         tuple((6.0 * k + 4, 0, 1) for k in range(4)),
     ),
     "infinite-bandwidth": Picture(
-        "The kernel runs, and its output is everywhere at once: transfers take no time.",
+        "The kernel runs, and its output is on all GPUs at once, because transfers take no time.",
         {"GPU": [kernel()], "link": []},
         ((KERNEL, 0, 1),),
     ),

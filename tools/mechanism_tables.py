@@ -498,8 +498,8 @@ def documentation(table: Table, loads: Table) -> str:
         "",
         f"<!-- {_made_of(f'{MECHANISMS} and {REMOTE_LOADS}', '')} -->",
         "",
-        "A mechanism is how a store of a kernel reaches the other GPUs that subscribe to it.",
-        "Commands (`--mechanisms`) and regions (`mechanism`) take its name.",
+        "A mechanism is the way in which a kernel's stores reach the other GPUs that subscribe to",
+        "the stored elements. Commands (`--mechanisms`) and regions (`mechanism`) take its name.",
         "",
         "| mechanism | what it does | parameters |",
         "|---|---|---|",
@@ -507,7 +507,7 @@ def documentation(table: Table, loads: Table) -> str:
         "",
         "## Parameters",
         "",
-        "| parameter | meaning | range | default | a search tries |",
+        "| parameter | meaning | range | default | values that a search tries |",
         "|---|---|---|---|---|",
     ]
     for name, row in table["parameters"].items():
@@ -517,7 +517,7 @@ def documentation(table: Table, loads: Table) -> str:
             f"| `{name}` | {row['meaning']} | {_range(row)} | {default} | {first} to {last}, by "
             "factors of 2 |"
         )
-    lines += ["", "| names | meaning | values, the default first |", "|---|---|---|"]
+    lines += ["", "| option | meaning | values, the default first |", "|---|---|---|"]
     for name, row in table["variants"].items():
         values = ", ".join(f"`{word}`" for word in row["names"])
         lines.append(f"| {name} | {row['meaning']} | {values} |")
@@ -528,14 +528,17 @@ def documentation(table: Table, loads: Table) -> str:
         "",
         "## On each node",
         "",
-        "| | `host` | `sim` | `cuda` |",
+        "The table says how each node implements a mechanism. `-` means that the node does not",
+        "have it.",
+        "",
+        "| mechanism | `host` | `sim` | `cuda` |",
         "|---|---|---|---|",
         *(f"| `{r['name']}` | {' | '.join(_on_nodes(r))} |" for r in rows),
         "",
         "## Mechanisms of regions",
         "",
-        "Regions of a group ([regions.md](../how-to/regions.md)) have these, for kernels that"
-        " Interlace does not launch.",
+        "A program with its own kernels uses regions of a group ([Regions](../how-to/regions.md)).",
+        "These regions have the following mechanisms.",
         "",
         "| mechanism | what the kernel does | what moves the data |",
         "|---|---|---|",
@@ -548,11 +551,11 @@ def documentation(table: Table, loads: Table) -> str:
         "",
         "## Remote loads",
         "",
-        "Treatments of loads and stores of unified arrays on a simulated machine (`interlace"
-        " locality",
-        "--mechanism`). The parts are structures in `src/sim`.",
+        "`interlace locality --mechanism` takes the name of a treatment: the way in which a",
+        "simulated machine handles loads and stores of unified arrays on other GPUs. The parts are",
+        "structures in `src/sim`.",
         "",
-        "| mechanism | what it does | parts |",
+        "| treatment | what it does | parts |",
         "|---|---|---|",
     ]
     for row in loads["treatment"]:

@@ -12,64 +12,68 @@ namespace interlace::kernel {
 
 // How stores reach the other devices.
 enum class mechanism : std::uint8_t {
-  // The kernel runs to its end, then its output is copied to the other GPUs.
+  // The kernel runs to its end. Then its output is copied to the other GPUs.
   bulk_copy,
-  // The same copies as bulk-copy. The copies of all GPUs are one batch of the copy engine, which
-  // plans them together over the paths of the machine.
+  // Makes the same copies as bulk-copy. The copies of all GPUs are one batch of the copy engine,
+  // which plans them together over all paths of the machine.
   multi_path,
   // The kernel is launched several times, each time over a range of its blocks. The output of a
   // launch is copied while the next launch runs.
   split,
   // The kernel stores each result into the memory of all GPUs itself.
   inline_stores,
-  // An agent, a second kernel that runs beside the first, stores each chunk to the other GPUs as
-  // soon as the chunk is complete. Parameters: the size of a chunk and the threads of the agent.
+  // An agent is a second kernel that runs at the same time. It stores each chunk to the other GPUs
+  // as soon as the chunk is complete. Parameters: the size of a chunk and the number of threads of
+  // the agent.
   polling,
   // The block that completes a chunk launches a kernel that stores the chunk to the other GPUs.
-  // Parameters: the size of a chunk and the threads of that kernel.
+  // Parameters: the size of a chunk and the number of threads of the launched kernel.
   device_launch,
-  // Streams wait for each chunk, and a copy engine copies a chunk as soon as it is complete.
+  // A stream waits for each chunk, and a copy engine copies the chunk as soon as the chunk is
+  // complete.
   copy_engine,
-  // Hardware that no GPU has: stores update their chunk's counter themselves, and a unit that
-  // fetches descriptors copies each complete chunk.
+  // Proposed hardware that no GPU has. Each store updates the counter of its chunk, and a hardware
+  // unit copies each complete chunk by a descriptor in memory.
   proact_hardware,
-  // Bulk copies by plain cudaMemcpy calls: each copy waits for all earlier copies that touch one of
-  // its GPUs.
+  // Plain cudaMemcpy calls make the bulk copies. Each copy waits for all earlier copies from or to
+  // one of its two GPUs.
   serial_copy,
   // Like inline, but stores wait in a queue of the GPU, which combines stores to the same line.
   write_combining,
-  // Like inline, but stores wait in a queue of the GPU until many of them fill one packet. In the
-  // packet each store has only a short header.
+  // Like inline, but stores wait in a queue of the GPU until many stores fill one packet. In the
+  // packet, each store has only a short header.
   finepack,
-  // The queue of finepack, but each store leaves as a packet of its own. A configuration packet
-  // before them says what they have in common.
+  // Stores wait in the same queue as under finepack, but each store leaves as a separate packet. A
+  // configuration packet precedes them with the fields that they have in common.
   config_packet,
   // Stores wait in a queue of the GPU and leave as whole lines, to the GPUs that read the page in
   // the first iteration.
   gps,
-  // Updates of other GPUs' elements wait in shared memory. Many of them leave as one packet, and
-  // the owner combines them at the exchange.
+  // Updates of other GPUs' elements wait in shared memory. Many updates leave as one packet, and
+  // the owner combines them with its elements at the exchange.
   packed,
-  // NVIDIA's collectives deliver at the exchange. The row names the fastest collective.
+  // The collectives of NVIDIA's library NCCL deliver at the exchange. The row names the fastest
+  // collective.
   nccl,
-  // Each GPU has a process of its own, and NVSHMEM's puts on streams deliver at the exchange.
+  // Each GPU has its own process. NVSHMEM's puts on streams deliver at the exchange.
   nvshmem,
-  // There is one copy of the data, and the driver moves its pages. The row names the best hint.
+  // All GPUs share one copy of the data, and the driver moves its pages. The row names the fastest
+  // hint.
   unified_memory,
-  // Transfers take no time and no resources: the bound.
+  // Transfers take no time and no resources. This is the bound for all other mechanisms.
   infinite_bandwidth,
 };
 
 // The parameters of mechanisms.
 enum class mechanism_parameter : std::uint8_t {
-  // launches of an epoch's kernel, each over a range of its blocks
+  // number of launches of an epoch's kernel, each over a range of its blocks
   ranges,
   // largest size of a chunk in bytes
   chunk_bytes,
-  // threads of the agent, or of each kernel that is launched for a chunk
+  // number of threads of the agent, or of each kernel that is launched for a chunk
   agent_threads,
-  // threads of an agent that copies in bulk, in place of agent_threads; every 32 of them take 64
-  // KiB of shared memory
+  // number of threads of an agent that copies in bulk; replaces agent_threads. Every 32 threads
+  // take 64 KiB of shared memory
   bulk_threads,
 };
 
@@ -78,7 +82,7 @@ enum class mechanism_variants : std::uint8_t {
   none,
   // the operations by which NCCL delivers
   collective,
-  // the hint to the driver about the pages
+  // the hint to the driver about the pages of managed memory
   memory_hint,
   // how the agent copies: by loads and stores of its threads, or by bulk copies through shared
   // memory
@@ -100,32 +104,33 @@ using parameter_list = std::span<const mechanism_parameter>;
 struct mechanism_row {
   mechanism value{};
   const char* name = "";
-  // the baseline to which all other mechanisms are compared
+  // all other mechanisms are compared with this mechanism
   bool baseline = false;
-  // moves no data: the result that transfers without any cost would reach
+  // moves no data; shows the result that transfers without any cost would reach
   bool bound = false;
-  // a library or driver of other vendors, measured for comparison
+  // uses a library or driver of another vendor, and is measured for comparison
   bool peer = false;
-  // needs a process for each GPU, so a node in a single process does not have the mechanism
+  // needs one process for each GPU, so a node in a single process does not have the mechanism
   bool needs_processes = false;
   // a study runs the mechanism by default, on nodes that have the mechanism
   bool by_default = false;
-  // a search for the fastest mechanism tries this one, on nodes that have this mechanism
+  // a search for the fastest mechanism tries this mechanism, on nodes that have it
   bool tuned = false;
-  // a search measures it until the end, and picks it unless another mechanism is faster
+  // a search measures this mechanism until the end, and picks it unless another mechanism is faster
   bool control = false;
   // blocks announce the elements of a region's chunks that they have written
   bool tracks_chunks = false;
-  // a stream waits for each chunk, so that many small chunks cost too much
+  // a stream waits for each chunk, so many small chunks would cost too much time
   bool waits_for_each_chunk = false;
-  // copies start when the kernels before the exchange are done, so the time of kernels and the time
-  // of copies are known separately
+  // copies start after the kernels before the exchange have ended, so the time of kernels and the
+  // time of copies are known separately
   bool copies_after_kernels = false;
   // kernels store to the other devices themselves
   bool stores_inline = false;
-  // these stores go to the devices that read them, so stores of a trace can go this way, too
+  // kernels store to the devices that read the elements; a trace can be replayed with this
+  // mechanism
   bool stores_to_readers = false;
-  // these stores wait in a queue of the GPU; no existing GPU has such a queue
+  // stores to other devices wait in a queue of the GPU; no existing GPU has such a queue
   bool queues_stores = false;
   // kernels update the elements of a partitioned array in their owner's memory
   bool updates_owner = false;

@@ -52,32 +52,34 @@ class Mechanism(NamedTuple):
     name: str
     sentence: str
     colour: str  # the colour in charts, from the palette of show/page.py
-    # the baseline to which all other mechanisms are compared
+    # all other mechanisms are compared with this mechanism
     baseline: bool = False
-    # moves no data: the result that transfers without any cost would reach
+    # moves no data; shows the result that transfers without any cost would reach
     bound: bool = False
-    # a library or driver of other vendors, measured for comparison
+    # uses a library or driver of another vendor, and is measured for comparison
     peer: bool = False
-    # needs a process for each GPU, so a node in a single process does not have the mechanism
+    # needs one process for each GPU, so a node in a single process does not have the mechanism
     needs_processes: bool = False
     # a study runs the mechanism by default, on nodes that have the mechanism
     by_default: bool = False
-    # a search for the fastest mechanism tries this one, on nodes that have this mechanism
+    # a search for the fastest mechanism tries this mechanism, on nodes that have it
     tuned: bool = False
-    # a search measures it until the end, and picks it unless another mechanism is faster
+    # a search measures this mechanism until the end, and picks it unless another mechanism is
+    # faster
     control: bool = False
     # blocks announce the elements of a region's chunks that they have written
     tracks_chunks: bool = False
-    # a stream waits for each chunk, so that many small chunks cost too much
+    # a stream waits for each chunk, so many small chunks would cost too much time
     waits_for_each_chunk: bool = False
-    # copies start when the kernels before the exchange are done, so the time of kernels and the
+    # copies start after the kernels before the exchange have ended, so the time of kernels and the
     # time of copies are known separately
     copies_after_kernels: bool = False
     # kernels store to the other devices themselves
     stores_inline: bool = False
-    # these stores go to the devices that read them, so stores of a trace can go this way, too
+    # kernels store to the devices that read the elements; a trace can be replayed with this
+    # mechanism
     stores_to_readers: bool = False
-    # these stores wait in a queue of the GPU; no existing GPU has such a queue
+    # stores to other devices wait in a queue of the GPU; no existing GPU has such a queue
     queues_stores: bool = False
     # kernels update the elements of a partitioned array in their owner's memory
     updates_owner: bool = False
@@ -144,7 +146,7 @@ AGENT_COPY = Variants(
 ROWS = (
     Mechanism(
         name=BULK_COPY,
-        sentence="The kernel runs to its end, then its output is copied to the other GPUs.",
+        sentence="The kernel runs to its end. Then its output is copied to the other GPUs.",
         colour="GREY",
         baseline=True,
         by_default=True,
@@ -157,8 +159,8 @@ ROWS = (
     Mechanism(
         name=MULTI_PATH,
         sentence=(
-            "The same copies as bulk-copy. The copies of all GPUs are one batch of the copy engine,"
-            " which plans them together over the paths of the machine."
+            "Makes the same copies as bulk-copy. The copies of all GPUs are one batch of the copy "
+            "engine, which plans them together over all paths of the machine."
         ),
         colour="YELLOW",
         copies_after_kernels=True,
@@ -194,9 +196,9 @@ ROWS = (
     Mechanism(
         name=POLLING,
         sentence=(
-            "An agent, a second kernel that runs beside the first, stores each chunk to the other "
-            "GPUs as soon as the chunk is complete. Parameters: the size of a chunk and the threads"
-            " of the agent."
+            "An agent is a second kernel that runs at the same time. It stores each chunk to the "
+            "other GPUs as soon as the chunk is complete. Parameters: the size of a chunk and the "
+            "number of threads of the agent."
         ),
         colour="GREEN",
         by_default=True,
@@ -210,7 +212,8 @@ ROWS = (
         name=DEVICE_LAUNCH,
         sentence=(
             "The block that completes a chunk launches a kernel that stores the chunk to the other "
-            "GPUs. Parameters: the size of a chunk and the threads of that kernel."
+            "GPUs. Parameters: the size of a chunk and the number of threads of the launched "
+            "kernel."
         ),
         colour="SKY",
         by_default=True,
@@ -221,8 +224,8 @@ ROWS = (
     Mechanism(
         name=COPY_ENGINE,
         sentence=(
-            "Streams wait for each chunk, and a copy engine copies a chunk as soon as it is "
-            "complete."
+            "A stream waits for each chunk, and a copy engine copies the chunk as soon as the chunk"
+            " is complete."
         ),
         colour="PURPLE",
         by_default=True,
@@ -235,8 +238,8 @@ ROWS = (
     Mechanism(
         name=PROACT_HARDWARE,
         sentence=(
-            "Hardware that no GPU has: stores update their chunk's counter themselves, and a unit "
-            "that fetches descriptors copies each complete chunk."
+            "Proposed hardware that no GPU has. Each store updates the counter of its chunk, and a "
+            "hardware unit copies each complete chunk by a descriptor in memory."
         ),
         colour="VERMILION",
         by_default=True,
@@ -248,8 +251,8 @@ ROWS = (
     Mechanism(
         name=SERIAL_COPY,
         sentence=(
-            "Bulk copies by plain cudaMemcpy calls: each copy waits for all earlier copies that "
-            "touch one of its GPUs."
+            "Plain cudaMemcpy calls make the bulk copies. Each copy waits for all earlier copies "
+            "from or to one of its two GPUs."
         ),
         colour="YELLOW",
         not_on_cuda="is a baseline of simulated machines; take bulk-copy here",
@@ -270,8 +273,8 @@ ROWS = (
     Mechanism(
         name=FINEPACK,
         sentence=(
-            "Like inline, but stores wait in a queue of the GPU until many of them fill one packet."
-            " In the packet each store has only a short header."
+            "Like inline, but stores wait in a queue of the GPU until many stores fill one packet. "
+            "In the packet, each store has only a short header."
         ),
         colour="GREEN",
         stores_inline=True,
@@ -283,8 +286,8 @@ ROWS = (
     Mechanism(
         name=CONFIG_PACKET,
         sentence=(
-            "The queue of finepack, but each store leaves as a packet of its own. A configuration "
-            "packet before them says what they have in common."
+            "Stores wait in the same queue as under finepack, but each store leaves as a separate "
+            "packet. A configuration packet precedes them with the fields that they have in common."
         ),
         colour="PURPLE",
         stores_inline=True,
@@ -307,8 +310,8 @@ ROWS = (
     Mechanism(
         name=PACKED,
         sentence=(
-            "Updates of other GPUs' elements wait in shared memory. Many of them leave as one "
-            "packet, and the owner combines them at the exchange."
+            "Updates of other GPUs' elements wait in shared memory. Many updates leave as one "
+            "packet, and the owner combines them with its elements at the exchange."
         ),
         colour="ORANGE",
         by_default=True,
@@ -317,7 +320,8 @@ ROWS = (
     Mechanism(
         name=NCCL,
         sentence=(
-            "NVIDIA's collectives deliver at the exchange. The row names the fastest collective."
+            "The collectives of NVIDIA's library NCCL deliver at the exchange. The row names the "
+            "fastest collective."
         ),
         colour="VERMILION",
         peer=True,
@@ -332,10 +336,7 @@ ROWS = (
     ),
     Mechanism(
         name=NVSHMEM,
-        sentence=(
-            "Each GPU has a process of its own, and NVSHMEM's puts on streams deliver at the "
-            "exchange."
-        ),
+        sentence="Each GPU has its own process. NVSHMEM's puts on streams deliver at the exchange.",
         colour="YELLOW",
         peer=True,
         needs_processes=True,
@@ -348,8 +349,8 @@ ROWS = (
     Mechanism(
         name=UNIFIED_MEMORY,
         sentence=(
-            "There is one copy of the data, and the driver moves its pages. The row names the best "
-            "hint."
+            "All GPUs share one copy of the data, and the driver moves its pages. The row names the"
+            " fastest hint."
         ),
         colour="YELLOW",
         peer=True,
@@ -362,7 +363,9 @@ ROWS = (
     ),
     Mechanism(
         name=INFINITE_BANDWIDTH,
-        sentence="Transfers take no time and no resources: the bound.",
+        sentence=(
+            "Transfers take no time and no resources. This is the bound for all other mechanisms."
+        ),
         colour="BLACK",
         bound=True,
         by_default=True,
