@@ -5,7 +5,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "interlace/base/errors.hpp"
@@ -31,17 +33,21 @@ T* to_gpu(cuda::device_memory& memory, const std::vector<T>& from) {
 
 enum class spread { even, skewed, one_element };
 
-template <class T>
 struct sample {
   std::vector<std::uint32_t> indices;
-  std::vector<T> values;
+  std::vector<std::uint8_t> values;  // small whole numbers, whose floating-point sums are exact
 };
 
-// Small whole numbers. Sums of floating-point numbers keep them exactly.
-template <class T>
-sample<T> samples(std::uint64_t elements, std::uint64_t count, spread how, std::uint32_t seed) {
+// Every type and combination takes the same samples, which are therefore drawn once.
+const sample& sample_of(std::uint64_t elements, std::uint64_t count, spread how,
+                        std::uint32_t seed) {
+  static std::map<std::tuple<std::uint64_t, std::uint64_t, spread, std::uint32_t>, sample> drawn;
+  const auto [place, is_new] = drawn.try_emplace({elements, count, how, seed});
+  sample& s = place->second;
+  if (!is_new) return s;
   std::mt19937_64 random(seed);
-  sample<T> s;
+  s.indices.reserve(count);
+  s.values.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t r = random();
     std::uint64_t at = r % elements;
@@ -51,7 +57,7 @@ sample<T> samples(std::uint64_t elements, std::uint64_t count, spread how, std::
            elements;
     if (how == spread::one_element) at = 7;
     s.indices.push_back(static_cast<std::uint32_t>(at));
-    s.values.push_back(static_cast<T>(static_cast<int>(random() % 64) + 1));
+    s.values.push_back(static_cast<std::uint8_t>(random() % 64 + 1));
   }
   return s;
 }
@@ -75,15 +81,16 @@ void same_as_host(spread how, const update_options& options, std::uint32_t seed,
   using update = indexed_update<T>;
   // Sums of floating-point numbers stay below 2^24, so they are exact.
   const std::uint64_t count = how == spread::one_element ? 100'001 : 1'000'001;
-  const sample<T> s = samples<T>(elements, count, how, seed);
+  const sample& s = sample_of(elements, count, how, seed);
+  const std::vector<T> drawn(s.values.begin(), s.values.end());
   std::vector<T> table(elements, T{9});
   std::vector<T> wanted = table;
   for (std::uint64_t i = 0; i < count; ++i)
-    wanted[s.indices[i]] = combine_values<T, Op>(wanted[s.indices[i]], s.values[i]);
+    wanted[s.indices[i]] = combine_values<T, Op>(wanted[s.indices[i]], drawn[i]);
   cuda::device_memory memory;
   T* const on_gpu = to_gpu(memory, table);
   const std::uint32_t* const indices = to_gpu(memory, s.indices);
-  const T* const values = to_gpu(memory, s.values);
+  const T* const values = to_gpu(memory, drawn);
   INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
   scattered_updates<update, Op> updates(on_gpu, elements, options);
   if (by == producers::arrays)
@@ -100,7 +107,7 @@ void same_as_host(spread how, const update_options& options, std::uint32_t seed,
   std::uint64_t wrong = 0;
   std::vector<std::uint64_t> seen(elements);  // a bit for each value
   for (std::uint64_t i = 0; i < count; ++i)
-    seen[s.indices[i]] |= std::uint64_t{1} << (static_cast<std::uint64_t>(s.values[i]) % 64);
+    seen[s.indices[i]] |= std::uint64_t{1} << (static_cast<std::uint64_t>(drawn[i]) % 64);
   for (std::uint64_t i = 0; i < elements; ++i) {
     const auto bit = std::uint64_t{1} << (static_cast<std::uint64_t>(table[i]) % 64);
     wrong += seen[i] == 0 ? table[i] != T{9} : (seen[i] & bit) == 0;
@@ -175,14 +182,15 @@ template <class T, combine Op>
 void host_table(spread how, std::uint32_t slots) {
   using update = indexed_update<T>;
   constexpr std::uint64_t count = 700'003;
-  const sample<T> s = samples<T>(elements, count, how, 5);
+  const sample& s = sample_of(elements, count, how, 5);
+  const std::vector<T> drawn(s.values.begin(), s.values.end());
   std::vector<T> table(elements, T{3});
   std::vector<T> wanted = table;
   for (std::uint64_t i = 0; i < count; ++i)
-    wanted[s.indices[i]] = combine_values<T, Op>(wanted[s.indices[i]], s.values[i]);
+    wanted[s.indices[i]] = combine_values<T, Op>(wanted[s.indices[i]], drawn[i]);
   cuda::device_memory memory;
   const update_arrays<update, std::uint32_t> producer{to_gpu(memory, s.indices),
-                                                      to_gpu(memory, s.values)};
+                                                      to_gpu(memory, drawn)};
   INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
   host_update_options options;
   options.slots = slots;
