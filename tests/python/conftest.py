@@ -38,7 +38,7 @@ def _no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def core(monkeypatch: pytest.MonkeyPatch) -> Fake:
-    """Use the fake core in place of the compiled one, and no CUDA module."""
+    """Use the fake core in place of the compiled module, and no CUDA module."""
     fake = Fake()
     monkeypatch.setitem(sys.modules, "interlace._core", fake)
     monkeypatch.setitem(sys.modules, "interlace._cuda", None)
@@ -55,7 +55,7 @@ def cuda(core: Fake, monkeypatch: pytest.MonkeyPatch) -> FakeCuda:  # noqa: ARG0
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the command line in this process."""
+    """Run the command line in this process."""
 
     def call(*words: object) -> Ran:
         arguments = [str(word) for word in words]
@@ -70,8 +70,10 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the work of a reproduction in this process, because its pieces are too small for
-    processes of their own."""
+    """Run the work of a reproduction in this process.
+
+    Its pieces are too small for processes of their own.
+    """
 
     def here(work: Any, cases: Any, jobs: int) -> Any:
         assert len(work) == len(cases)
@@ -97,8 +99,8 @@ def faults_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_library(tmp_path_factory.mktemp("faults"))
 
 
-# Stand-ins for the driver, by the name of the library that they replace. Their GPUs are host
-# memory.
+# Stand-ins for the driver, by the name of the library that they replace. The memory of their GPUs
+# is host memory.
 STAND_INS = {
     "libcuda.so.1": "fake_driver.cpp",
     "libnvidia-ml.so.1": "fake_nvml.cpp",
@@ -108,7 +110,7 @@ STAND_INS = {
 
 @pytest.fixture(scope="session")
 def gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the stand-in libraries."""
+    """Return the folder of the stand-in libraries."""
     compiler = shutil.which("g++") or shutil.which("c++")
     if compiler is None:
         pytest.skip("there is no C++ compiler")

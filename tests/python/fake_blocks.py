@@ -1,8 +1,7 @@
-"""A program that copies batches of blocks, and compares every byte.
+"""A program that copies batches of blocks and compares every byte.
 
-Host memory stands for the memory of GPUs.
-
-It uses the stand-ins of fake_gpus.py. Prints one line of JSON: the ways that were taken.
+Host memory stands for the memory of GPUs. The program uses the stand-ins of fake_gpus.py. It prints
+one line of JSON with the ways that the batches took.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A stand-in for the compiled modules. Its functions give right results, and times by a formula."""
+"""A stand-in for the compiled modules. Its functions give right results, and times from a
+formula.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,16 @@ from interlace.model.mechanism_table import (
 )
 from interlace.model.mechanisms import BEHIND_KERNELS
 
-ENTRY_S = 2e-11  # the time of one GPU for an edge or an entry of a matrix
+ENTRY_S = 2e-11  # the time that one GPU takes for an edge or a matrix entry
 BYTE_S = 1 / 25e9
 LAUNCH_S = 4e-6
 PENALTIES = {
     "all-gather": 2e-6,
     "send-receive": 1e-6,
     "none": 1e-6,
-}  # the additional times that variants take
+}  # the additional times of the variants
 
-REAL: Any = None  # the search of `tune` is the real one, because it does not depend on the node
+REAL: Any = None  # The search of `tune` is the real search, because it does not depend on the node.
 with contextlib.suppress(ImportError):
     REAL = importlib.import_module("interlace._core")
 
@@ -66,7 +68,7 @@ def only_read(
 
 
 class Described(SimpleNamespace):
-    """A struct of a machine, with values by key."""
+    """A struct of a machine, with its values by key."""
 
     def __init__(self) -> None:
         super().__init__(values={})
@@ -87,7 +89,7 @@ def with_halo(result: dict[str, Any], boundaries: NDArray[np.uint64], halo: int)
 
 
 class Asked(NamedTuple):
-    """The arguments of a run of any workload, without its data."""
+    """The arguments of a run of any workload, except its data."""
 
     node: str
     mechanism: str
@@ -104,9 +106,9 @@ def run_faked(core: Fake, name: str, asked: Asked, data: tuple[Any, ...]) -> dic
 
 
 class Fake:
-    """The functions of `_core` and `_cuda`, with switches that make them fail."""
+    """The functions of `_core` and `_cuda`, with switches that make the functions fail."""
 
-    __spec__ = ModuleSpec("interlace._core", None)  # a module without a file
+    __spec__ = ModuleSpec("interlace._core", None)  # such a module has no file
 
     EndpointKind = SimpleNamespace(gpu="gpu", network_switch="network_switch", host="host")
     Endpoint = staticmethod(lambda kind, index: SimpleNamespace(kind=kind, index=index))
@@ -125,14 +127,14 @@ class Fake:
         # The parts of an iteration. Each part has a share of the sent bytes, and a share of the
         # time before the exchange.
         self.exchanges: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
-        self.interrupt: str | None = None  # the mechanism during whose run Ctrl-C arrives
+        self.interrupt: str | None = None  # Ctrl-C arrives during the run of this mechanism
         self.crash: str | None = None
         self.usage: str | None = None
-        self.no_place_for_bulk = False  # whether agents that copy in bulk find no place
-        self.bulk_s = 0.0  # additional time of agents that copy in bulk
+        self.no_place_for_bulk = False  # whether agents that copy in bulk do not fit on a GPU
+        self.bulk_s = 0.0  # the additional time of agents that copy in bulk
         self.sleep_s = 0.0
         self.gpus = 4
-        self.most_managed = 1 << 30  # the most elements that unified memory takes
+        self.most_managed = 1 << 30  # unified memory takes at most this many elements
         self.counters = True
         self.calls: list[tuple[Any, ...]] = []
 
@@ -255,7 +257,7 @@ class Fake:
                 values[:] = np.nan  # no device received anything
             exposed, sent = 0.0, 0
         epoch = compute + exposed + extra
-        # The time in separate runs that have events between their parts.
+        # The time in separate runs, which have events between their parts.
         copied = exposed / 3 if node == "cuda" else exposed
         timeline = []
         for first in (0.0, epoch):
@@ -299,7 +301,9 @@ class Fake:
     def _work(
         gpus: int, kernel: str, entries: int, elements: int, done: int
     ) -> list[dict[str, Any]]:
-        """Each iteration launches the kernel and a small second one on each GPU."""
+        """Return the work of an iteration: it launches the kernel and a small second kernel on each
+        GPU.
+        """
         update = {
             "loaded_bytes": 12 * (entries // gpus), "stored_bytes": 4 * (elements // gpus),
             "touched_bytes": 16 * (entries // gpus), "fp32": entries // gpus, "fp64": 0,
@@ -323,10 +327,10 @@ class FakeCuda(Fake):
     def __init__(self) -> None:
         super().__init__()
         self.overlaps: list[tuple[Any, ...]] = []
-        self.nccl: str | None = None  # NCCL's version, if the library exists
-        self.nccl_files: list[str] = []  # the files that were offered
-        self.rate = 3.5e11  # bytes a second of an exchange's copies
-        self.rates: list[int] = []  # numbers of GPUs whose rate was measured
+        self.nccl: str | None = None  # the version of NCCL, if the library exists
+        self.nccl_files: list[str] = []  # the library files that a caller offered
+        self.rate = 3.5e11  # bytes a second of the copies of an exchange
+        self.rates: list[int] = []  # the numbers of GPUs whose rate was measured
         self.of_gpu = {
             "read_bytes_per_s": 4e12, "write_bytes_per_s": 2e12, "fp32_per_s": 3e13,
             "fp64_per_s": 1e13, "integer_per_s": 1.5e13, "together_per_s": 3e13,
@@ -334,13 +338,13 @@ class FakeCuda(Fake):
         }  # fmt: skip
         self.gpu_rates_measured = 0
         self.rank: tuple[int, int] | None = (
-            None  # this process's rank and the number of ranks, once they have met
+            None  # the rank of this process and the number of ranks, as soon as they have met
         )
-        self.copies: list[tuple[Any, ...]] = []  # requests to measure
+        self.copies: list[tuple[Any, ...]] = []  # the requests for measurements
         self.collectives: list[tuple[Any, ...]] = []
         self.relay_costs: list[tuple[Any, ...]] = []
-        self.wrong_bytes: dict[str, int] = {}  # the number of wrong bytes by method
-        self.streams: list[tuple[Any, bool]] = []  # copies, and whether the host times them
+        self.wrong_bytes: dict[str, int] = {}  # from a method to the number of wrong bytes
+        self.streams: list[tuple[Any, bool]] = []  # copies, and whether the host times each of them
         self.kernels: list[tuple[Any, ...]] = []
 
     def nccl_version(self, candidates: list[str]) -> str:
@@ -532,10 +536,10 @@ class FakeCuda(Fake):
         }
 
     def copy_time_s(self, messages: list[tuple[int, int]], size: int, method: str) -> float:
-        """The time of a copy.
+        """Return the time of a copy.
 
         GPU paths make host copies three times as fast, and the host path makes GPU copies 1.5 times
-        as fast. Every chunk costs time.
+        as fast. Each chunk costs time.
         """
         of_host = any(-1 in pair for pair in messages)
         direct = 10e-6 + len(messages) * size / (50e9 if of_host else 400e9)
@@ -578,7 +582,7 @@ class FakeCuda(Fake):
             assert self.rank is not None
             rank, ranks = self.rank
             assert ranks == boundaries.size - 1
-            times = [one * (1 - 0.1 * rank) for one in times]  # rank 0 is the slowest
+            times = [one * (1 - 0.1 * rank) for one in times]  # rank 0 is the slowest rank
             sent /= ranks
             result["wire"]["protocol"] /= ranks
             result["values"] = result["values"][rank : rank + 1]

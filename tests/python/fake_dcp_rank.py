@@ -1,8 +1,8 @@
 """One rank of a program that saves and loads a distributed checkpoint.
 
-The arguments are the rank, the number of ranks, a file by which they meet, the folder, the
-dimension in which tensors are cut, the writer or reader ("interlace" or "torch"), and "save" or
-"load". A program that loads compares every value.
+The arguments are, in this order: the rank, the number of ranks, a file by which the ranks meet, the
+folder, the dimension in which tensors are cut, the writer or reader ("interlace" or "torch"), and
+"save" or "load". With "load", the program compares every value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from interlace.integrations.distributed_checkpoint import InterlaceReader, Inter
 
 
 def whole(name: str) -> Any:
-    """The contents of a whole tensor."""
+    """Return the contents of a whole tensor."""
     values = {
         "weight": torch.arange(24 * 36, dtype=torch.float32).reshape(24, 36),
         "bias": torch.arange(12, dtype=torch.bfloat16),

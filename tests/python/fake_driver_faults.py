@@ -1,10 +1,9 @@
-"""A program in which each call of the driver fails once, or in which all calls fail from some
-call on.
+"""A program in which calls of the driver fail: either one call, or all calls from some call on.
 
-It runs with the stand-in libcuda.so.1 of tests/cpp/preload. Arguments: an action, how many calls
-fail in each way (0: all), and K/N: of these failures, every N-th from the K-th on. Prints one line
-of JSON: how many calls the action makes, how many failures were tried, what was said, and the
-findings.
+It runs with the stand-in libcuda.so.1 of tests/cpp/preload. Its arguments are an action, how many
+calls fail in each way (0 means all), and K/N. With K/N, it makes every N-th of these failures, from
+the K-th on. It prints one line of JSON: how many calls the action makes, how many failures were
+tried, the messages, and the findings.
 """
 
 from __future__ import annotations
@@ -41,13 +40,12 @@ driver.fake_bytes.restype = ctypes.c_uint64
 driver.fake_failed_call.restype = ctypes.c_char_p
 driver.fake_objects.restype = ctypes.c_long
 SEED = 1
-TURNS = 4  # failures in one process; what grows by each of them leaks
-SECONDS = 30  # a failure that takes longer hangs
+TURNS = 4  # a process makes this many failures; a resource that grows with each failure leaks
+SECONDS = 30  # seconds; an action with a failure that takes longer hangs
 OUT_OF_MEMORY, LAUNCH_FAILED = 2, 719
-# One call fails, or all calls fail from some call on, as they do after an error that ends a
-# context.
+# Either one call fails, or all calls fail from some call on, as after an error that ends a context.
 WAYS = {"no memory": (OUT_OF_MEMORY, 0), "error": (LAUNCH_FAILED, 0), "lost": (LAUNCH_FAILED, 1)}
-# If one of these calls fails, the memory is still mapped or registered, and stays so.
+# If one of these calls fails, the memory stays mapped or registered.
 KEPT = ("cuMemUnmap", "cuMemHostUnregister")
 ALONE = 12  # a copy that is not taken over makes fewer calls of the driver
 MIB = 1 << 20
@@ -55,7 +53,7 @@ SIZE = 3 * MIB  # copies of this size are taken over
 GPUS = {"a": "cuda:0", "": "cuda:1"}
 ROWS = {"ring": (3, 1 << 16), "threads": 2}
 Check = Callable[[], None]
-lost = False  # all calls fail from one on
+lost = False  # in this way, all calls fail from some call on
 
 
 def _values(seed: int, *shape: int) -> Any:
@@ -68,7 +66,7 @@ def _need(holds: bool, what: str) -> None:
 
 
 # Each generator prepares its inputs and yields two functions: the action, which raises if a call
-# fails, and a check of what must hold after a failure.
+# fails, and a check of the state that must hold after a failure.
 
 
 def load() -> tuple[Check, Check]:
@@ -183,7 +181,7 @@ def parkable() -> tuple[Check, Check]:
         if state is not None and state.parked:
             interlace.resume("cache")
         free()
-        for one in made:  # memory that could not be freed is there, and can be freed again
+        for one in made:  # memory that could not be freed still exists, and can be freed again
             with suppress(UserError):
                 parking._call("pool_free", one.address)
 
@@ -216,7 +214,7 @@ def run() -> tuple[Check, Check]:
 
 
 def run_taken_over() -> tuple[Check, Check]:
-    """As `run`, once the library has started its engine."""
+    """Act like `run`, but after the library has started its engine."""
     act, after = run()
     end = time.monotonic() + SECONDS / 2
     while True:
@@ -256,7 +254,7 @@ def _left() -> dict[str, int]:
 
 
 def _fails(act: Check) -> str:
-    """The sentence of a failure; empty if the action worked."""
+    """Return the sentence of a failure, or an empty text if the action worked."""
     try:
         act()
     except (UserError, DeviceError, MemoryError) as error:
@@ -291,7 +289,7 @@ def _one(make: Callable[[], tuple[Check, Check]], warm: bool, at: int, way: str)
 
 
 def _forked(work: Callable[[], str]) -> str:
-    """Run work in a child; its answer. A finding begins with an exclamation mark."""
+    """Run work in a child, and return its answer. A finding begins with an exclamation mark."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -325,7 +323,7 @@ def _count(make: Callable[[], tuple[Check, Check]], warm: bool) -> str:
 
 
 def _points(name: str, calls: dict[bool, int], way: str, sample: int) -> list[tuple[bool, int]]:
-    """Yield the failures to try: whether the action has run before, and which call fails."""
+    """Yield the failures to try: whether the action ran before, and which call fails."""
     every = [(warm, at) for warm, count in calls.items() for at in range(1, count + 1)]
     if sample == 0:
         return every

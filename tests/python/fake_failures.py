@@ -1,9 +1,9 @@
 """A program whose loads fail repeatedly. It counts the resources that failed loads leave open.
 
-It runs with the stand-in driver, as fake_gpus.py does, and with failing_reads.cpp preloaded.
-Arguments: a folder, a number of turns of failures, and N: every N-th turn also presses Ctrl-C.
-Prints one line of JSON: the sentences of the failures, by kind, and what is left after a tenth of
-the turns and after all.
+It runs with the stand-in driver, as fake_gpus.py does, and with failing_reads.cpp preloaded. Its
+arguments are a folder, a number of turns of failures, and N. Every N-th turn also presses Ctrl-C.
+It prints one line of JSON: the sentences of the failures by kind, and the resources that are held
+after a tenth of the turns and after all turns.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ ACTIONS: tuple[Callable[[Path], Any], ...] = (load, stream, prefetch)
 
 
 def lying_header(file: Path, _act: Callable[[Path], Any]) -> None:
-    """A tensor that is longer than the file says."""
+    """Fail with a tensor that is longer than the file says."""
     wrong = file.with_name("wrong.safetensors")
     text = file.read_bytes().replace(b"[3,100000]", b"[4,100000]", 1)
     wrong.write_bytes(text)
@@ -67,7 +67,7 @@ def lying_header(file: Path, _act: Callable[[Path], Any]) -> None:
 
 
 def shrinking(file: Path, act: Callable[[Path], Any]) -> None:
-    """A file that becomes shorter once its header was read."""
+    """Fail with a file that becomes shorter after its header was read."""
     shrinks = file.with_name("shrinks.safetensors")
     shrinks.write_bytes(file.read_bytes())
     parse = interlace.runtime.safetensors_header.parse  # type: ignore[attr-defined]
@@ -85,7 +85,7 @@ def shrinking(file: Path, act: Callable[[Path], Any]) -> None:
 
 
 def bad_disk(file: Path, act: Callable[[Path], Any]) -> None:
-    """A read that fails after the header was read."""
+    """Fail with an error of the disk after the header was read."""
     disk.fail_read(ctypes.c_long(3))
     try:
         act(file)
@@ -94,7 +94,7 @@ def bad_disk(file: Path, act: Callable[[Path], Any]) -> None:
 
 
 def full_gpu(file: Path, act: Callable[[Path], Any]) -> None:
-    """A GPU without memory for the later tensors."""
+    """Fail with a GPU that has no memory for the later tensors."""
     driver.fake_limit_memory(ctypes.c_uint64(700_000))
     held: list[Any] = []
     try:
@@ -104,7 +104,7 @@ def full_gpu(file: Path, act: Callable[[Path], Any]) -> None:
 
 
 def interrupt(file: Path, act: Callable[[Path], Any]) -> None:
-    """Ctrl-C while the bytes are on their way."""
+    """Press Ctrl-C while the bytes are on their way."""
     disk.interrupt_read(ctypes.c_long(3))
     try:
         act(file)
@@ -116,10 +116,10 @@ FAILURES = (lying_header, shrinking, bad_disk, full_gpu)
 
 
 def left(file: Path) -> dict[str, int]:
-    """The resources that the process holds.
+    """Return the resources that the process holds.
 
-    A load that succeeds comes first. The process keeps the last ring, and how many slots of it a
-    failed load has made depends on how far that load came.
+    A load that succeeds comes first, because the process keeps the last ring. How many slots of
+    that ring a failed load has made depends on how far the load came.
     """
     load(file)
     gc.collect()

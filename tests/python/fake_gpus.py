@@ -37,7 +37,7 @@ def check(result: int) -> None:
 
 
 class Device:
-    """A stand-in for CuPy's device. Inside of a `with` it is the current GPU."""
+    """A stand-in for CuPy's device. Inside a `with` block it is the current GPU."""
 
     current = 0
 
@@ -55,7 +55,7 @@ class Device:
         Device.current = self.before
 
 
-ranges: dict[int, tuple[int, int]] = {}  # the end and the GPU of each array, by its begin
+ranges: dict[int, tuple[int, int]] = {}  # from the begin of each array to its end and its GPU
 
 
 class Array(np.ndarray[Any, Any]):
@@ -72,7 +72,7 @@ class Array(np.ndarray[Any, Any]):
         return SimpleNamespace(id=next(found))
 
     def exported(self) -> Any:
-        """A view of the array that copies do not take for CuPy's."""
+        """Return a view of the array that copies do not recognise as CuPy's."""
         return SimpleNamespace(__cuda_array_interface__=dict(self.__array_interface__))
 
 
@@ -156,8 +156,8 @@ def work(file: Path) -> dict[str, Any]:
     size = ctypes.sizeof(counted)
     copying.check(library, library.interlace_copier_statistics(None, ctypes.byref(counted), size))
     return {
-        # the one engine of the process moves the array: it copies it, and saves and loads it if
-        # paths are given
+        # The only engine of the process moves the array. It copies the array and, if paths are
+        # given, saves and loads it.
         "bytes": counted.bytes,
         "wanted": (GPUS > 1) * (3 * sum(values.nbytes for values in host.values()) + streamed)
         + last.nbytes,
@@ -166,7 +166,7 @@ def work(file: Path) -> dict[str, Any]:
 
 
 def stream_in_little_memory(file: Path) -> int:
-    """Stream more than the GPUs have room for: reading waits until tensors are dropped."""
+    """Stream more bytes than the GPUs have room for. Reading waits until tensors are dropped."""
     size, ahead = 10_000, 100_000
     many = {f"{k:02}": np.full(size, k, np.uint8) for k in range(64)}
     interlace.save(many, file)

@@ -65,7 +65,7 @@ def _pip(*words: str, **environment: str) -> None:
 
 
 def source(name: str, version: str, sha256: str) -> Path:
-    """The folder of a package's sources. The archive must have this hash."""
+    """Return the folder of a package's sources. The archive must have this hash."""
     folder = FETCHED / f"{name}-{version}"
     if folder.is_dir():
         return folder
@@ -91,7 +91,7 @@ def source(name: str, version: str, sha256: str) -> Path:
 
 
 def packages(name: str, *requirements: str) -> Path:
-    """A folder with installed packages, for use in PYTHONPATH."""
+    """Return a folder with installed packages, for use in PYTHONPATH."""
     folder = FETCHED / f"{name}-{hashlib.sha256(' '.join(requirements).encode()).hexdigest()[:8]}"
     if not folder.is_dir():
         part = FETCHED / f"{name}.part"
@@ -102,7 +102,7 @@ def packages(name: str, *requirements: str) -> Path:
 
 
 def torch() -> Any:
-    """PyTorch, which is fetched if it is not installed."""
+    """Return the folder of PyTorch, which is fetched if it is not installed."""
     if WANTED and importlib.util.find_spec("torch") is None:
         sys.path.append(str(packages("torch", TORCH)))
         os.environ["PYTHONPATH"] = os.pathsep.join(

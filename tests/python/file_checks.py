@@ -1,4 +1,4 @@
-"""Checks that hold for any text that is given as a machine or a sweep."""
+"""Checks that every text must pass that is given as a machine or a sweep."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlace.study.design_space import parse_design_space
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = sorted((ROOT / "machines").glob("*.toml"))
 SWEEPS = sorted((ROOT / "docs" / "example").glob("*.toml"))
-LONGEST = 4000  # the most characters of an error
+LONGEST = 4000  # an error has at most this many characters
 
 
 def _check_sentence(error: UserError, where: str) -> None:
@@ -23,7 +23,9 @@ def _check_sentence(error: UserError, where: str) -> None:
 
 
 def check_machine(text: str) -> bool:
-    """Whether the text is a machine. A machine that is written and read again must be the same."""
+    """Return whether the text is a machine. A machine that is written and read again must be the
+    same.
+    """
     try:
         machine = parse_machine(text, "fuzzed", "fuzzed.toml", sources=True)
     except UserError as error:
@@ -36,7 +38,7 @@ def check_machine(text: str) -> bool:
 
 
 def check_sweep(text: str) -> bool:
-    """Whether the text is a sweep. Every point of a sweep must have a machine."""
+    """Return whether the text is a sweep. Each point of a sweep must have a machine."""
     file = ROOT / "docs" / "example" / "fuzzed.toml"
     try:
         space = parse_design_space(text, file)

@@ -1,4 +1,4 @@
-"""Random mutations of files that people write, for tests and for long fuzzing."""
+"""Changes files that people write at random, for tests and for long fuzzing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _one(text: str, random: Random) -> str:
 
 
 def mutated(text: str, random: Random) -> str:
-    """The text with one to four changes."""
+    """Return the text with one to four changes."""
     for _ in range(1 + random.randrange(4)):
         text = _one(text, random)
     return text

@@ -36,7 +36,7 @@ SPECIAL = {"%tid.x": "tid", "%ntid.x": "ntid", "%ctaid.x": "ctaid", "%nctaid.x":
 
 
 class Memory:
-    """Bytes at addresses."""
+    """Bytes by address."""
 
     def __init__(self) -> None:
         self._regions: list[tuple[int, bytearray]] = []
@@ -67,7 +67,7 @@ class Memory:
 
 
 def entries(text: str) -> dict[str, list[str]]:
-    """The instructions and the labels of each entry."""
+    """Return the instructions and the labels of each entry."""
     text = re.sub(r"//[^\n]*", "", text)
     found = {}
     for name, body in re.findall(
@@ -126,7 +126,7 @@ def _statement(instruction: str) -> str:
 
 
 def compiled(instructions: list[str], symbols: dict[str, int]) -> Callable[..., Iterator[None]]:
-    """A generator function for an entry.
+    """Return a generator function for an entry.
 
     `symbols` are the addresses of variables and parameters.
     """

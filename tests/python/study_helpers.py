@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from interlace.workloads import WORKLOADS
 
 MACHINE = "4x-volta-nvlink2"
-# The workloads with regions. The other ones update partitioned arrays.
+# The workloads with regions. All other workloads update partitioned arrays.
 REGION_WORKLOADS = sorted(name for name, it in WORKLOADS.items() if not it.only_updates)
 
 
@@ -26,12 +26,12 @@ Run = Callable[..., Ran]
 
 
 def study_of(graph: Path, *words: object) -> list[object]:
-    """The command line of a small simulated study."""
+    """Return the command line of a small simulated study."""
     return ["study", "pagerank", "--data", graph, "--machine", MACHINE, *words]
 
 
 def figures_of(text: str) -> list[str]:
-    """The keys of a machine file that hold a number or choose how something behaves."""
+    """Return the keys of a machine file that hold a number or choose a behaviour."""
     document = tomllib.loads(text)
     del document["format"]
     found = []

@@ -28,7 +28,7 @@ FORK = multiprocessing.get_context("fork")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that only its user may enter. Its name is too long for a socket's address."""
+    """Return a folder that only its user may enter. Its name is too long for a socket's address."""
     place = tmp_path / ("x" * 120)
     place.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
@@ -138,7 +138,7 @@ def test_what_others_send_is_printable(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 def _told(folder: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes | None) -> list[str]:
-    """The lines about a process that sends these bytes, or bytes in drops without an end."""
+    """Return the lines about a process that sends these bytes, or bytes in drops without an end."""
     monkeypatch.setattr(activities, "PATIENCE_S", 0.2)
     (folder / activities.FOLDER).mkdir()
     monkeypatch.chdir(folder / activities.FOLDER)
@@ -264,10 +264,10 @@ def test_many_files_other_threads_and_children_change_nothing(folder: Path) -> N
         "ignore::DeprecationWarning",
         "-c",
         MANY,
-    ]  # of forks, from 3.12 on
+    ]  # the warning about forks, which Python has from 3.12 on
     ran = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert _sockets(folder) == []  # the end of the process removed its socket
+    assert _sockets(folder) == []  # the process removed its socket at its end
 
 
 def test_an_activity_that_cannot_be_described_hides_no_other() -> None:

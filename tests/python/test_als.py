@@ -76,7 +76,7 @@ METHODS = ["als", "sgd"]
 
 
 def entries(rated: Ratings) -> list[tuple[int, int, float]]:
-    """The user, item and value of all ratings, in the order of users."""
+    """Return the user, item and value of each rating, sorted by user."""
     side = rated.users
     return [
         (int(u), int(i), float(v))

@@ -111,10 +111,11 @@ def test_what_is_measured(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     assert asked_of == {"", "bulk"}
     assert {call[7] for call in cuda.overlaps if not call[2].startswith(POLLING)} == {""}
     copied = [row["config"]["chunk_bytes"] for row in rows if row["mechanism"] == COPY_ENGINE]
-    assert copied == sizes[5:]  # sizes with few enough chunks for streams to wait for
+    # with these sizes there are few enough chunks for streams to wait for
+    assert copied == sizes[5:]
     ranges = [row["config"]["ranges"] for row in rows if row["mechanism"] == SPLIT]
     assert ranges == [2, 4, 8, 16, 32]
-    # 1 GiB has too many chunks of 4 MiB to wait for, but 256 MiB does not
+    # 1 GiB in chunks of 4 MiB has too many chunks to wait for, but 256 MiB does not
     first = next(row for row in rows if row["config"].get("chunk_bytes") == copied[0] and
                  row["mechanism"] == COPY_ENGINE)  # fmt: skip
     assert first["rate_bytes"] == 256 * MIB
@@ -145,9 +146,10 @@ def test_chunks_beyond_the_transfer_are_one(run: Run, tmp_path: Path) -> None:
     for row in document["rows"]:
         if row["mechanism"] in found:
             found[row["mechanism"]].append(row["config"]["chunk_bytes"])
-    # Chunks grow and shrink, so a chunk size of 4 MiB still cuts 1 MiB. 16 MiB and more do not.
+    # Chunks grow and shrink, so chunks of 4 MiB still cut 1 MiB into parts. Chunks of 16 MiB and
+    # more do not.
     sizes = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB]
-    # There is one list for agents that copy by threads, and one for agents that copy in bulk.
+    # The first list is for agents that copy by threads, the second for agents that copy in bulk.
     sizes_of_both = [*sizes, *sizes]
     assert found == {POLLING: sizes_of_both, COPY_ENGINE: sizes[1:]}
     assert {row["rate_bytes"] for row in document["rows"] if row["mechanism"] != COPY_ENGINE} == {
@@ -166,7 +168,8 @@ def test_the_best_that_track_say_what_that_costs(run: Run, cuda: FakeCuda, tmp_p
             assert row["best"]
             found = statistics.median(row["untransferred_epoch_s"])
             assert row["tracking"] == found / bulk - 1
-            assert row["tracking"] == pytest.approx(0.01, abs=0.01)  # the fake's cost and drift
+            # the fake's cost of tracking, and its drift
+            assert row["tracking"] == pytest.approx(0.01, abs=0.01)
         others = [row for row in rows[1:] if row["tracking"] is None]
         assert {row["mechanism"] for row in others if row["best"]} == {SPLIT, INLINE}
         assert all(row["untransferred_epoch_s"] == [] for row in others)

@@ -1,4 +1,4 @@
-"""`interlace tune blocks`: the times that it fits, its file and its output, without a GPU."""
+"""Tests `interlace tune blocks` without a GPU: the times that it fits, its file and its output."""
 
 from __future__ import annotations
 

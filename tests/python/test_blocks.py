@@ -1,4 +1,4 @@
-"""interlace.copy_blocks without a GPU: its calls of the library, and its refusals."""
+"""Tests interlace.copy_blocks without a GPU: its calls of the library, and its refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS, BYTES = 32, 64
 
 
 class Library:
-    """libinterlace.so that notes the batches that it gets; GPUs' memory is the host's."""
+    """A libinterlace.so that notes the batches that it gets. The memory of GPUs is host memory."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[int, int, dict[str, Any]]] = []
@@ -32,7 +32,7 @@ class Library:
         return 0
 
     def interlace_stream_is_capturing(self, _gpu: int, _stream: int, answer: Any) -> int:
-        answer._obj.value = 1  # so that the test itself keeps no array alive
+        answer._obj.value = 1  # the test itself must not keep an array alive
         return 0
 
     def interlace_copier_copy_blocks_async(self, *given: Any) -> int:
@@ -56,7 +56,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
 
 
 class OnGpu:
-    """An array of a GPU, by its interface."""
+    """An array on a GPU, described by its interface."""
 
     def __init__(self, values: np.ndarray[Any, Any]) -> None:
         self.values, self.shape = values, values.shape
@@ -130,7 +130,7 @@ def test_addresses_are_numbers(library: Library, sizes: Any) -> None:
     to, source = np.arange(1, 5, dtype=np.uint64) << 20, np.arange(1, 5, dtype=np.int64) << 12
     to = np.concatenate([to])
     real = np.zeros(4, np.uint64)
-    to = real + real.ctypes.data  # an address at which the library may look
+    to = real + real.ctypes.data  # the library may look at this address
     interlace.copy_blocks(to, source, sizes=sizes, pageable="stage", only="copies")
     made = library.batches[0][2]
     assert made["dst"] == {
@@ -243,4 +243,4 @@ def test_the_table_and_the_page_of_the_benchmark(capsys: pytest.CaptureFixture[s
     text = page(results)
     assert "256 blocks, to the GPU" in text
     assert '"x":["4 KiB"],"y":[9.75]' in text
-    assert text.count("<tr") == 3  # the head, and a row for each method
+    assert text.count("<tr") == 3  # the header, and a row for each method

@@ -1,4 +1,4 @@
-"""tools/setup.sh: when quickstart builds with CUDA, and when it fetches a toolkit."""
+"""Tests tools/setup.sh: when quickstart builds with CUDA, and when it fetches a toolkit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interlace.base import installation
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# The functions that look at the machine are replaced; `reply` is what tools/find_gpus.py prints.
+# Replace the functions that look at the machine. `reply` is the output of tools/find_gpus.py.
 SCRIPT = """
 . "{root}/tools/setup.sh"
 python() {{ printf '%s' "$reply"; }}
@@ -49,7 +49,7 @@ OLD_GPU = "GPU 0 has compute capability 7.0, and 8.0 is needed"
     [
         ("90 90\\n", True, "AUTO", [WITH, "cuda=ON gpus=2"]),
         ("80\\n", False, "AUTO", [FETCHED, WITH, "cuda=ON gpus=1"]),
-        ("\\n", True, "AUTO", [WITH, "cuda=ON gpus=0"]),  # the GPUs of a login node
+        ("\\n", True, "AUTO", [WITH, "cuda=ON gpus=0"]),  # a login node has no GPUs
         ("\\n", False, "AUTO", [WITHOUT, "cuda=OFF gpus=0"]),
         ("\\n", False, "ON", [FETCHED, WITH, "cuda=ON gpus=0"]),
         (f"\\n{OLD_GPU}", False, "AUTO", [f"No real GPUs: {OLD_GPU}.", WITHOUT, "cuda=OFF gpus=0"]),

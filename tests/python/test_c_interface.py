@@ -1,4 +1,4 @@
-"""interlace/copy.h: a user's C program is compiled against the installed files, and runs."""
+"""Tests interlace/copy.h: a user's C program is compiled against the installed files and runs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_header_alone(
 
 @pytest.mark.skipif(c_compiler is None, reason="there is no C compiler")
 def test_everything_of_the_first_version_is_there(tmp_path: Path) -> None:
-    """Check the functions with their types, values, layouts and symbols of 0.1.0."""
+    """Check that version 0.1.0's functions still have their types, values, layouts and symbols."""
     headers = installed("include/interlace/copy.h")
     assert headers is not None
     assert library is not None
@@ -114,7 +114,7 @@ def test_everything_that_is_declared_is_exported_and_nothing_else() -> None:
 
 
 def test_python_has_the_same_numbers() -> None:
-    """Check that copying.py has the numbers of the header."""
+    """Check that copying.py has the same numbers as the header."""
     text = HEADER.read_text("utf-8")
     numbers = {
         name: int(value)

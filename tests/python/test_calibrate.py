@@ -216,14 +216,14 @@ def test_chains_of_operations_are_simulated() -> None:
     core = pytest.importorskip("interlace._core")
     machine = load_machine("hgx-h200-4")
     described = to_core(machine, core)
-    # One warp waits for its own results; 16 warps share the 32 lanes of their sub-core.
+    # One warp waits for its own results. 16 warps share the 32 lanes of their sub-core.
     assert core.simulate_chain(described, "FFMA", 1) == pytest.approx(4.1, rel=0.01)
     assert core.simulate_chain(described, "FFMA", 16) == pytest.approx(16, rel=0.01)
     assert core.simulate_chain(described, "barrier", 8) == pytest.approx(76.6, rel=0.01)
     assert core.simulate_load_chain(described, "L2", 1 << 20) == pytest.approx(287, rel=0.01)
     loop = [core.simulate_load_loop(described, "shared memory", n, 1) for n in (1, 4)]
     assert loop == pytest.approx([43.3, 14.7], rel=0.02)
-    # The link's latency leaves one hit of the L2 to a remote load (855 ns).
+    # A remote load takes the link's latency and one hit of the L2, together 855 ns.
     assert core.simulate_peer_load_chain(described, 1 << 20) == pytest.approx(855 * 1.98, rel=0.01)
     assert core.simulate_small_kernels(described, 0, 1) == pytest.approx(0.72e-6)
     with pytest.raises(UserError, match="there is no chain of DADD"):

@@ -1,4 +1,6 @@
-"""The page on checkpoints: its code runs in host memory, and its messages are really printed."""
+"""Tests the page on checkpoints: its code runs in host memory, and its messages are really
+printed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ if importlib.util.find_spec("interlace._core") is None:
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/how-to/checkpoints.md").read_text(encoding="utf-8")
-# Other tests run the code that imports other programs.
+# Other tests run the code that needs other programs.
 CODE = [
     code
     for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -27,7 +29,7 @@ HOST = ', framework="numpy")'
 
 
 def in_host_memory(code: str) -> str:
-    """The page's code with host memory in place of GPUs."""
+    """Return the page's code with host memory in place of GPUs."""
     code = re.sub(r"((?:load|stream)\(.*)\)(:?)$", rf"\1{HOST}\2", code, flags=re.MULTILINE)
     code = code.replace('"pt", "cuda:0"', '"np"')
     return re.sub(r'"cuda:\d"', '"cpu"', code)

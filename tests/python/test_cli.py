@@ -1,4 +1,4 @@
-"""The command line: any wrong input gives one sentence and exit code 2."""
+"""Tests the command line: any wrong input gives one sentence and exit code 2."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_wrong_input(
     assert ran.err == f"interlace: {sentence.format(**names)}\n"
     assert ran.code == 2
     assert sorted(tmp_path.iterdir()) == before
-    if "/dev/full" not in words:  # only this error cannot be found before the study starts
+    if "/dev/full" not in words:  # no check before the study can find this error
         assert ran.out == ""
         assert core.calls == []
 
@@ -378,7 +378,7 @@ def test_no_input_is_overwritten(run: Run, graph: Path, tmp_path: Path) -> None:
 
 
 def test_a_device_cannot_keep_runs(run: Run) -> None:
-    ran = run("sweep", SWEEP, "--runs", "/dev/full")  # the file is a device whose bytes never end
+    ran = run("sweep", SWEEP, "--runs", "/dev/full")  # the bytes of this device never end
     assert (ran.code, ran.out) == (2, "")
     assert (
         ran.err == "interlace: /dev/full is not a regular file; give the name of a regular file\n"
@@ -411,7 +411,7 @@ def test_what_cannot_go_to_standard_output(
 
 @pytest.mark.parametrize("start", [["-m", "interlace"], ["-c", "{start}"]])
 def test_ctrl_c_while_modules_are_loaded(tmp_path: Path, start: list[str]) -> None:
-    # The command line imports typer first. This one sends Ctrl-C while it is being imported.
+    # The command line imports typer first. This typer sends Ctrl-C while it is being imported.
     (tmp_path / "typer.py").write_text(
         "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(30)\n"
     )
@@ -486,7 +486,7 @@ def test_the_command_starts_quickly() -> None:
         assert interlace("study", "--help").returncode == 0
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(times) < 0.5  # CPU seconds, which do not depend on other load; 0.25 is usual
+    assert min(times) < 0.5  # CPU seconds do not depend on other load; 0.25 is usual
 
 
 @pytest.mark.parametrize("words", [["--version"], ["study", "--help"], ["bench", "--help"]])

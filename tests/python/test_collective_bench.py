@@ -33,7 +33,7 @@ def test_the_table_and_the_file(cuda: FakeCuda, run: Run, tmp_path: Path) -> Non
     assert [row["method"] for row in found["rows"]] == methods * 4 + methods[1:] * 2
     first = found["rows"][0]
     assert first["messages"] == 12
-    # the rate of each GPU in nccl-tests' definition: three blocks at 350 GB/s
+    # nccl-tests' rate of each GPU: three blocks at 350 GB/s
     assert first["gb_per_s"] / 4 == pytest.approx(350)
     assert "350.00" in ran.out
     last = found["rows"][-1]

@@ -1,4 +1,7 @@
-"""`interlace config` lists exactly the variables that the sources read, with their values."""
+"""Tests that `interlace config` lists exactly the variables that the sources read.
+
+It also tests their values.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_by_sources() -> set[str]:
-    """The variables that getenv, os.environ, the tables of settings and the build read."""
+    """Return the variables that getenv, os.environ, the tables of settings and the build read."""
     found: set[str] = set()
     for file in (ROOT / "src").rglob("*.[ch]pp"):
         text = file.read_text("utf-8")
@@ -42,7 +45,8 @@ def read_by_sources() -> set[str]:
 
 
 def test_everything_that_is_read_is_listed() -> None:
-    # `interlace run` sets LD_PRELOAD for the programs that it starts; SGLang has its own variable.
+    # These variables are not Interlace's. `interlace run` sets LD_PRELOAD for the programs that it
+    # starts, and SGLang has a variable of its own.
     read = read_by_sources() - {"LD_PRELOAD", "SGLANG_PLUGINS"}
     assert {"INTERLACE_COPY", "INTERLACE_NCCL", "INTERLACE_CUFFT", "INTERLACE_COMMIT"} <= read
     assert set(environment.variables(core)) | set(environment.INTERNAL) == read
@@ -78,7 +82,7 @@ def test_defaults_are_taken_by_what_reads_them() -> None:
 def test_the_list(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INTERLACE_COPY", "graphs")
     monkeypatch.setenv("INTERLACE_PRELOAD_AFTER", "1G")
-    monkeypatch.setenv("INTERLACE_COPY_STAGING", "")  # an empty value counts as not set
+    monkeypatch.setenv("INTERLACE_COPY_STAGING", "")  # an empty variable counts as unset
     file = tmp_path / "config.json"
     ran = run("config", "--json", file)
     assert ran.code == 0

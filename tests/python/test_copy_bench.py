@@ -35,7 +35,7 @@ def test_patterns(pattern: str, gpus: int) -> None:
         assert len(set(pairs)) == len(pairs)
     if pattern.startswith("all-"):
         assert len(pairs) == (gpus * (gpus - 1) if pattern == "all-to-all" else gpus)
-    if pattern == "all-to-all":  # ordered so that no two senders have the same receiver
+    if pattern == "all-to-all":  # in an order in which no two senders have the same receiver
         for turn in range(0, len(pairs), gpus):
             assert len({target for _, target in pairs[turn : turn + gpus]}) == gpus
 
@@ -79,7 +79,7 @@ def test_the_table_and_the_file(cuda: FakeCuda, run: Run, tmp_path: Path) -> Non
     assert found["machine"]["node"] == "cuda"
     assert [(row["pattern"], row["bytes"], row["method"]) for row in found["rows"]] == [
         (pattern, size, method)
-        for pattern in ("h2d", "p2p")  # in the order of the list of patterns
+        for pattern in ("h2d", "p2p")  # in the order of the patterns' list
         for size in (1 << 20, 4 << 20)
         for method in ("memcpy", "auto")
     ]
@@ -199,7 +199,7 @@ def test_the_format_of_the_osu_benchmarks(cuda: FakeCuda, run: Run, tmp_path: Pa
     ]
     rows = json.loads(file.read_text())["rows"]
     tables = ran.out.rstrip("\n").split("\n\n")
-    assert len(tables) == 6  # three tables for each method
+    assert len(tables) == 6  # each method has three tables
     for text in tables:
         head, buffers, columns, *lines = text.splitlines()
         assert head.startswith("# Interlace put ")

@@ -1,4 +1,4 @@
-"""interlace.copy without a GPU: its calls of the library, and its refusals."""
+"""Tests interlace.copy without a GPU: its calls of the library, and its refusals."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from interlace.runtime import copying
 
 
 class Library:
-    """A stand-in for libinterlace.so that knows where memory is and makes copies immediately."""
+    """A stand-in for libinterlace.so. It knows where memory is, and makes copies immediately."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
-        self.places: dict[int, int] = {}  # the GPU of each address; all other memory is page-locked
+        # from an address to its GPU; all other memory is page-locked
+        self.places: dict[int, int] = {}
         self.capturing: set[tuple[int, int]] = set()
-        self.open: dict[int, tuple[int, int]] = {}  # events that are not freed yet
+        self.open: dict[int, tuple[int, int]] = {}  # the events that are not freed yet
         self.done: set[int] = set()
         self.fails: tuple[int, bytes] | None = None
 
@@ -186,7 +187,10 @@ def torch_stream(number: int, gpu: int) -> SimpleNamespace:
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
-    """The current stream on GPU g is 100 + g in this PyTorch and 200 + g in this CuPy."""
+    """Return the stand-in library, with a PyTorch and a CuPy.
+
+    The current stream on GPU g is 100 + g in this PyTorch and 200 + g in this CuPy.
+    """
     made = Library()
     torch = SimpleNamespace(
         Tensor=Tensor,
@@ -278,7 +282,7 @@ def test_a_stream_of_one_gpu_needs_no_other(library: Library) -> None:
     copying.copy(Tensor(poison(), "cuda:1"), Tensor(values(), "cuda:1"))
     assert [call[0] for call in library.calls] == ["copy"]
     library.calls.clear()
-    # Two frameworks, each with its own stream.
+    # There are two frameworks, and each has its own stream.
     copying.copy(Tensor(poison(), "cuda:1"), CupyArray(values(), 1))
     assert [call[0] for call in library.calls] == ["record", "wait", "copy", "record", "wait"]
     library.calls.clear()

@@ -1,4 +1,4 @@
-"""The cores that a process may use."""
+"""Tests the number of cores that a process may use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_the_least_quota_counts(tmp_path: Path) -> None:
     inner = root / "outer" / "inner"
     inner.mkdir(parents=True)
     own.write_text("1:cpu:/elsewhere\n0::/outer/inner\n")
-    assert cores._quota(root, own) == math.inf  # no group has a file
+    assert cores._quota(root, own) == math.inf  # no control group has a file
     (inner / "cpu.max").write_text("max 100000\n")
     assert cores._quota(root, own) == math.inf
     (root / "outer" / "cpu.max").write_text("250000 100000\n")

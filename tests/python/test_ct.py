@@ -1,4 +1,4 @@
-"""Tomographic reconstruction: the scan, the reference, verification and the command."""
+"""Tests tomographic reconstruction: the scan, the reference, verification and the command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from interlace.workloads import ct
 from interlace.workloads.ct import Ct, CtInputs, System, generate, least_detectors
 from study_helpers import MACHINE, Run
 
-# Also used by tests of all workloads.
+# Tests of all workloads also use these options.
 TINY = ("--size", 16, "--angles", 12, "--subsets", 2, "--iterations", 1)
 
 
@@ -58,7 +58,7 @@ def small(**options: Any) -> Ct:
 
 
 def whole(system: System) -> csr_array:
-    """The whole matrix of the system."""
+    """Return the whole matrix of the system."""
     return csr_array(vstack(list(system.matrices(range(system.angles)))))
 
 
@@ -81,12 +81,12 @@ def test_the_system_is_the_one_that_ships() -> None:
 @pytest.mark.parametrize(("size", "least"), [(2, 4), (3, 5), (64, 92), (65, 93), (100, 142)])
 def test_the_fewest_detectors_see_everything(size: int, least: int) -> None:
     assert least_detectors(size) == least
-    # At every angle, a ray crosses every pixel, also at the edges.
+    # At every angle, some ray crosses each pixel, also at the edges.
     system = System(size, 8, least)
     for matrix in system.matrices(range(8)):
         seen = matrix.sum(axis=0)
         assert seen.min() > 0.5
-        if size >= 64:  # on average, rays at distance 1 see each pixel's area
+        if size >= 64:  # on average, rays at distance 1 see the area of each pixel
             assert seen.mean() == pytest.approx(1, abs=0.01)
 
 
@@ -246,7 +246,7 @@ def test_an_old_part_is_found(iterations: int) -> None:
     image, magnitude = workload.reference(iterations)
     before = ct.reconstruct(workload.scan, iterations - 1).image.ravel()
     wrong = np.abs(image - before) / magnitude
-    for row in range(4, 36):  # the rows above and below are air
+    for row in range(4, 36):  # the rows above and below the head are air
         assert wrong.reshape(40, 40)[row].max() > workload.allowed_error()
 
 

@@ -1,4 +1,6 @@
-"""The shipped inputs: made again by their scripts, and compared with independent formulas."""
+"""Tests the shipped inputs: scripts make them again, and independent formulas give the same
+values.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ DEBIAN, PHANTOM, SIDDON = (
 
 # Each entry tests a rule of the Debian script: fields over two lines, versions, qualifiers,
 # alternatives, virtual packages, a name that no package has, a package that satisfies itself,
-# duplicates, a name in two versions, and relations that do not count.
+# duplicates, a name in two versions, and relations that give no edge.
 INDEX = """\
 Package: apple
 Version: 1
@@ -69,11 +71,11 @@ def script(path: Path, *options: str | Path) -> subprocess.CompletedProcess[str]
 
 
 def remade(path: Path, output: Path, *options: str) -> bool:
-    """Whether a script makes the shipped file with this name again."""
+    """Return whether a script makes the shipped file with this name again."""
     done = script(path, *options, "--output", output)
     assert done.returncode == 0, done.stderr
     shipped = (DATA / output.name).read_bytes()
-    # Only the unpacked text is compared, because another version of zlib may compress it
+    # Only the unpacked text is compared, because another version of zlib may compress the text
     # differently.
     assert shipped[:8] == output.read_bytes()[:8] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
     return gzip.decompress(shipped) == gzip.decompress(output.read_bytes())
@@ -145,11 +147,11 @@ def test_debian_bad_index(tmp_path: Path, content: bytes, words: str) -> None:
     index, output = tmp_path / "Packages", tmp_path / "out.mtx.gz"
     index.write_bytes(content)
     refused(script(DEBIAN, index, "--output", output), words)
-    assert list(tmp_path.iterdir()) == [index]  # no half-written file is left
+    assert list(tmp_path.iterdir()) == [index]  # no incomplete file is left
 
 
 def refused(done: subprocess.CompletedProcess[str], words: str) -> None:
-    """Check that exit code 2 comes with one line that contains the words."""
+    """Check that exit code 2 comes with one line that contains these words."""
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
@@ -187,7 +189,9 @@ def dense(path: Path) -> NDArray[np.float64]:
 
 
 def point_value(x: float, y: float, level: int) -> float:
-    """The phantom's level at a point, by quadratic forms. Complex numbers turn the ellipses."""
+    """Return the phantom's level at a point, by quadratic forms. Complex numbers turn the
+    ellipses.
+    """
     total = 0.0
     for (cx, cy), (a, b), degrees, *levels in TABLE:
         z = complex(x - cx, y - cy) * cmath.rect(1, -math.radians(degrees))
@@ -209,10 +213,10 @@ def test_phantom_values() -> None:
     for row, column in generator.integers(0, 256, (4000, 2)).tolist():
         x, y = (column + 0.5) / 128 - 1, 1 - (row + 0.5) / 128
         assert image[row, column] == pytest.approx(point_value(x, y, 1), abs=1e-9)
-    # the total is the sum of the ellipses' areas times their levels, except for pixels at edges
+    # except for pixels at edges, the total is the sum of the ellipses' areas times their levels
     mass = sum(math.pi * a * b * levels[1] for _, (a, b), _, *levels in TABLE)
     assert image.sum() * (2 / 256) ** 2 == pytest.approx(mass, rel=2e-3)
-    # the head is upright: the small round ellipse is at the bottom, the large one at the top
+    # the head is upright: the small round ellipse is at the bottom, and the large one is at the top
     assert image[int(128 * 1.605), 128] == pytest.approx(0.3)
     assert image[int(128 * 0.395), 128] == pytest.approx(0.2)
     assert sorted(set(image.ravel().tolist())) == [0, 0.1, 0.2, 0.3, 0.4, 1]
@@ -240,7 +244,9 @@ def projector() -> csr_array:
 
 
 def chord(ray: int, low: tuple[float, float], side: float, bins: int = BINS) -> float:
-    """Clip a ray to the square whose lower left corner is `low` (Liang-Barsky); its length."""
+    """Clip a ray to the square with the lower left corner `low` (Liang-Barsky). Return its
+    length.
+    """
     turn = math.radians(4 * (ray // bins))
     distance = ray % bins - (bins - 1) / 2
     start = (distance * math.cos(turn), distance * math.sin(turn))
@@ -263,7 +269,8 @@ def test_projector_rows_are_chords_of_the_image(projector: csr_array) -> None:
     assert projector.shape == (ANGLES * BINS, SIZE * SIZE)
     sums = np.asarray(projector.sum(axis=1)).ravel()
     exact = [chord(ray, (-SIZE / 2, -SIZE / 2), SIZE) for ray in range(ANGLES * BINS)]
-    assert np.abs(sums - exact).max() < 128 * 0.5e-7  # at most 128 pixels, each rounded
+    # a ray crosses at most 128 pixels, and each length is rounded
+    assert np.abs(sums - exact).max() < 128 * 0.5e-7
     assert projector.data.min() > 0
     assert projector.data.max() <= math.sqrt(2)
 
@@ -279,8 +286,8 @@ def test_projector_entries_are_chords_of_pixels(projector: csr_array) -> None:
 
 
 def test_projector_sum_rule(projector: csr_array) -> None:
-    # Rays at distance one see the area of a pixel, exactly at angle 0 and nearly at other
-    # angles. Each angle sees the area of the whole image.
+    # Rays at distance 1 see the area of a pixel: exactly at angle 0, and nearly at other angles.
+    # Each angle sees the area of the whole image.
     by_angle = [projector[a * BINS : (a + 1) * BINS] for a in range(ANGLES)]
     assert np.array_equal(np.asarray(by_angle[0].sum(axis=0)).ravel(), np.ones(SIZE * SIZE))
     for part in by_angle:
@@ -315,7 +322,7 @@ def test_projector_of_other_sizes(tmp_path: Path, size: int, angles: int, bins: 
     assert done.returncode == 0, done.stderr
     matrix = csr_array(mmread(output))
     assert matrix.shape == (angles * bins, size * size)
-    # at angle 0 rays run along y, so a ray within the image is as long as the image's side
+    # at angle 0 rays run along y, so a ray inside the image is as long as the image's side
     inside = np.abs(np.arange(bins) - (bins - 1) / 2) < size / 2
     assert np.array_equal(np.asarray(matrix[:bins].sum(axis=1)).ravel(), inside * float(size))
 

@@ -1,4 +1,6 @@
-"""The same command gives the same counters again, and in eight processes as on one core."""
+"""Tests that a command gives the same counters again, and in eight processes the same as on one
+core.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Heat and Burgers' equation: the start, the reference, verification and the command."""
+"""Tests the heat equation and Burgers' equation: the start, the reference, verification, the
+command.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from interlace.workloads import diffusion
 from interlace.workloads.diffusion import Diffusion, DiffusionInputs
 from study_helpers import MACHINE, Run
 
-TINY = ("--size", 16, "--iterations", 2)  # tests of all workloads use it too
+TINY = ("--size", 16, "--iterations", 2)  # tests of all workloads also use these options
 
 
 def faked(

@@ -1,4 +1,4 @@
-"""The plug-in for PyTorch's distributed checkpoint, in one process and in several."""
+"""Tests the plug-in for PyTorch's distributed checkpoint, in one process and in several."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_one_process(tmp_path: Path) -> None:
         "model-00001-of-00001.safetensors",
         "model.safetensors.index.json",
     ]
-    found = interlace.load(tmp_path, framework="torch")  # the folder is an ordinary checkpoint
+    found = interlace.load(tmp_path, framework="torch")  # the folder is also an ordinary checkpoint
     assert all(torch.equal(found[name], saved[name]) for name in saved)
     for reader in (plug_in.InterlaceReader, checkpoint.HuggingFaceStorageReader):
         read = {name: torch.zeros_like(tensor) for name, tensor in saved.items()}
@@ -97,9 +97,9 @@ def ranks(count: int, meeting: Path, *words: str) -> None:
 
 @pytest.mark.parametrize(("writer", "reader"), [("interlace", "torch"), ("torch", "interlace")])
 def test_several_ranks(tmp_path: Path, writer: str, reader: str) -> None:
-    """Two ranks save, cut by rows.
+    """Two ranks save tensors that are cut by rows, and three ranks load them cut by columns.
 
-    Three ranks load, cut by columns. The other program of each pair uses DCP's own code.
+    One program of each pair uses DCP's own code.
     """
     folder = tmp_path / "saved"
     ranks(2, tmp_path / "first", str(folder), "0", writer, "save")

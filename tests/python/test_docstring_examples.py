@@ -1,4 +1,4 @@
-"""Examples in docstrings of public functions run, or at least fit the functions that they call."""
+"""Tests examples in docstrings of public functions: they run, or at least fit the functions."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ON_GPUS = (
     "resume",
     "tune_region",
 )
-# These need other processes, or kernels that the reader writes.
+# These examples need other processes, or kernels that the reader writes.
 NOT_ALONE = ("Group.join", "tune_region")
 
 
 def example(name: str) -> str:
-    """The code after `Example::` in the docstring of a public name."""
+    """Return the code after `Example::` in the docstring of a public name."""
     found: object = interlace
     for part in name.split("."):
         found = getattr(found, part)

@@ -1,4 +1,4 @@
-"""The documents' statements about files, commands, examples and figures are true."""
+"""Tests that the documents' statements about files, commands, examples and figures are true."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DOCUMENTS = sorted(
 )
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCS = ROOT / "docs"
-LONGEST_README = 150  # the most lines of the README
+LONGEST_README = 150  # the README has at most this many lines
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 RESULT = re.compile(r"\bbench/results/[\w.*-]*\w\.json|[\w-]+\.json(?=`\]\(bench)")
@@ -32,7 +32,7 @@ NAMED = [file.relative_to(ROOT).as_posix() for file in DOCUMENTS]
 
 
 def anchors(text: str) -> set[str]:
-    """The names by which GitHub links to headings."""
+    """Return the names by which GitHub links to headings."""
     headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -59,7 +59,7 @@ def test_result_files_that_are_named_exist(name: str) -> None:
 
 
 def command_lines(text: str) -> list[str]:
-    """The command lines of `interlace` in a document, from code blocks and from code spans."""
+    """Return the command lines of `interlace` in a document, from code blocks and code spans."""
     lines = []
     for _, block in FENCE.findall(text):
         joined = re.sub(r"\s*\\\n\s*", " ", block).splitlines()
@@ -73,12 +73,12 @@ def command_lines(text: str) -> list[str]:
 
 @cache
 def parser(wanted: str, variant: str | None) -> Any:
-    """The parser of a command, as `interlace` itself makes it."""
+    """Return the parser of a command, as `interlace` itself makes it."""
     return typer.main.get_command(cli._app(wanted, variant))
 
 
 def wrong_words(line: str) -> list[str]:
-    """The words of a command line that are neither commands nor options of `interlace`."""
+    """Return the words of a command line that are neither commands nor options of `interlace`."""
     words = shlex.split(line, comments=True)[1:]
     if words[0].startswith("-"):
         return [word for word in words if word not in ("--help", "--version")]
@@ -91,7 +91,7 @@ def wrong_words(line: str) -> list[str]:
         if rest[0] not in commands:
             return rest[:1]
         command, rest = commands[rest[0]], rest[1:]
-    for word in ("--", "|"):  # the words after it belong to another program
+    for word in ("--", "|"):  # the words after this one belong to another program
         if word in rest:
             rest = rest[: rest.index(word)]
     known = {option for param in command.params for option in param.opts} | {"--help", "-h"}

@@ -1,8 +1,9 @@
-"""Each driver call that Interlace makes fails once, or all calls fail from some call on.
+"""Tests what happens if a driver call of Interlace fails, or all calls from some call on.
 
-The stand-in driver of tests/cpp/preload lets call n fail, with and without calls before it. After
-each failure there is one sentence or a whole result, nothing half-written and nothing leaked, and
-the same action works again. A program under `interlace run` sees only failures of its own calls.
+The stand-in driver of tests/cpp/preload makes call n fail, with and without calls before it. After
+each failure there must be one sentence or a whole result. Nothing may be incomplete or leak, and
+the same action must work again. A program under `interlace run` sees only failures of its own
+calls.
 
 `./check` takes a sample of the calls. INTERLACE_TEST_FAULTS=all takes all.
 """
@@ -22,7 +23,7 @@ from interlace.base.installation import installed
 from interlace.runtime import copying
 
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
-SAMPLE = 0 if ALL else 1  # calls that fail in each way; 0: all
+SAMPLE = 0 if ALL else 1  # how many calls fail in each way; 0 means all
 WAYS = 3
 PROGRAM = Path(__file__).resolve().parent / "fake_driver_faults.py"
 ACTIONS = ("load", "save", "copy", "copy_blocks", "park", "parkable", "run", "run_taken_over")

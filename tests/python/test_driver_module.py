@@ -1,5 +1,8 @@
-"""Copies, `load` and `save` on GPUs by the driver alone: the package as it is installed, over the
-stand-in driver, whose GPUs have host memory. No CUDA runtime and no nvcc are needed."""
+"""Tests copies, `load` and `save` on GPUs with only the driver.
+
+The tests use the installed package over the stand-in driver, whose GPUs have host memory. They need
+no CUDA runtime and no nvcc.
+"""
 
 from __future__ import annotations
 
@@ -145,8 +148,8 @@ def test_the_benchmark_of_blocks(gpus: Path) -> None:
 
 def test_nothing_is_left_after_a_thousand_failures(gpus: Path, tmp_path: Path) -> None:
     preloaded = str(gpus / "failing_reads.so")
-    # INTERLACE_TEST_FAULTS=all takes a thousand failures of each kind; a Ctrl-C takes longer than
-    # the others
+    # INTERLACE_TEST_FAULTS=all makes a thousand failures of each kind. A Ctrl-C takes longer than
+    # the other failures.
     turns, seldom = (334, 1) if os.environ.get("INTERLACE_TEST_FAULTS") == "all" else (80, 4)
     words = [FAILURES, str(tmp_path), str(turns), str(seldom)]
     found = run(gpus, words, limit_s=5 * turns, LD_PRELOAD=preloaded)
@@ -160,7 +163,7 @@ def test_nothing_is_left_after_a_thousand_failures(gpus: Path, tmp_path: Path) -
         assert "truncated while it was read" in said[f"shrinking {action}"]
         assert "Input/output error" in said[f"bad_disk {action}"]
         assert "Out of memory" in said[f"full_gpu {action}"]
-    for text in said.values():  # the file and the tensor
+    for text in said.values():  # the message names the file and the tensor
         assert text.startswith(f"{tmp_path}/")
         assert "tensor '" in text
 

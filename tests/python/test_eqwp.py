@@ -1,4 +1,4 @@
-"""Seismic waves: the medium, the reference, verification and the command."""
+"""Tests seismic waves: the medium, the reference, verification and the command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from interlace.workloads import eqwp
 from interlace.workloads.eqwp import Eqwp, EqwpInputs
 from study_helpers import MACHINE, Run
 
-TINY = ("--size", 16, "--iterations", 2)  # also used by tests of all workloads
+TINY = ("--size", 16, "--iterations", 2)  # tests of all workloads also use these options
 
 
 def faked(
@@ -79,7 +79,7 @@ def test_plane_waves_go_at_the_speed_of_their_kind(component: int, speed: float)
     velocity[:, component] = bell
     medium = np.tile(
         eqwp.generate(8).medium[-1], (side, 1)
-    )  # the whole medium is the fastest layer
+    )  # the whole medium has the material of the fastest layer
     found = eqwp.propagate(eqwp.Start(velocity, medium), steps)[side // 2, component]
     ahead = found[side // 2, n // 2 :]
     assert abs(int(ahead.argmax()) - steps * speed) <= 1

@@ -1,8 +1,9 @@
-"""Every operation of a command on disk, memory or threads fails once, or ends the command.
+"""Tests what happens if an operation on disk, memory or threads fails, or the command is killed
+there.
 
-The command must print one sentence or give its whole result. It must leave nothing half-written or
-open, and the same command must work afterwards. A preloaded library (tests/faults/faults.cpp)
-makes the n-th operation fail. For each n, this process forks a child after everything is loaded.
+The command must print one sentence or give its whole result. It must leave nothing incomplete or
+open, and the same command must work afterwards. A preloaded library (tests/faults/faults.cpp) makes
+the n-th operation fail. For each n, this process forks a child after all modules are loaded.
 
 `./check` takes a sample of the operations. INTERLACE_TEST_FAULTS=all takes all.
 """
@@ -30,11 +31,10 @@ from interlace.base import activities
 
 KINDS = ("write", "read", "open", "sync", "name", "size", "map", "thread", "memory")
 ONCE, FROM_THEN_ON, KILLED = range(3)
-# nanobind converts the arguments of a call in functions that may not throw. Without memory in
-# such a function, nanobind ends the process. After this many allocations the module itself is at
-# work.
+# In functions that may not throw, nanobind converts the arguments of a call. If such a function
+# gets no memory, nanobind ends the process. After this many allocations, the module itself runs.
 CONVERSIONS = 2
-SAMPLE = 1  # the number of operations of each command and kind; the commands share the modes
+SAMPLE = 1  # from a command and kind to its number of operations; the commands share the modes
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
 SEED = 1
 
@@ -100,7 +100,7 @@ def _work(faults: Faults, command: str, kind: str, how: int, at: int) -> int:
 
 
 def _whole(folder: Path, name: str) -> bool:
-    """Whether a file of results is complete."""
+    """Return whether a file of results is complete."""
     from interlace.base.native import load_core
     from interlace.runtime import loading
 
@@ -161,13 +161,13 @@ def _main(command: str, path: str) -> None:
     inputs = prepare(command)
 
     def clean() -> None:
-        for left in Path("../tmp").iterdir():  # files that a killed command left
+        for left in Path("../tmp").iterdir():  # a killed command left these files
             shutil.rmtree(left)
         for file in Path().iterdir():
             if file.name not in inputs:
                 file.unlink()
 
-    assert call(command) == 0  # loads all modules, and starts threads that start only once
+    assert call(command) == 0  # this loads all modules, and starts threads that start only once
     faults = Faults(path)
     tried = 0
     for kind in KINDS:

@@ -1,4 +1,7 @@
-"""Output files: complete or absent, on the disk, with the right permissions, and no parts left."""
+"""Tests output files: they are complete or absent, and on the disk.
+
+They have the right permissions, and no parts are left.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,12 @@ with files.whole_file(Path(sys.argv[1])) as descriptor:
 
 @pytest.fixture(params=["unnamed", "named"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run a test with unfinished files without a name, then with named ones.
+    """Run a test first with unfinished files that have no name, and then with named ones.
 
-    Some file systems need named ones.
+    Some file systems need named unfinished files.
     """
     if request.param == "named":
-        # This fails with the error "Is a directory".
+        # This call fails with the error "Is a directory".
         monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
     return str(request.param)
 
@@ -157,7 +160,7 @@ def test_a_link_of_another_user_in_a_folder_for_everybody_is_refused(tmp_path: P
     victim.write_text("old")
     link = folder / "out.json"
     link.symlink_to(victim)
-    files.write_all({link: "new"})  # a link that belongs to the same user
+    files.write_all({link: "new"})  # a link of the same user
     assert victim.read_text() == "new"
     os.lchown(link, 12345, 12345)
     for write in (

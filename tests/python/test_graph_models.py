@@ -1,4 +1,4 @@
-"""Graphs that resemble published ones, and the workloads that use them."""
+"""Tests graphs that resemble published graphs, and the workloads that use them."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ SIZES = {"cage": 11397, "crawl": 30000, "rgg": 32768}
 
 
 def ends(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The sources and the targets of all edges."""
+    """Return the sources and the targets of all edges."""
     targets = np.repeat(np.arange(graph.rows), np.diff(graph.offsets))
     return graph.columns.astype(np.int64), targets
 
 
 def between_parts(graph: Graph, parts: int) -> float:
-    """The share of edges whose ends belong to different GPUs."""
+    """Return the share of edges whose ends belong to different GPUs."""
     cut = partition_by_edges(graph.offsets, parts)
     owners = [np.searchsorted(cut, end, side="right") for end in ends(graph)]
     return float((owners[0] != owners[1]).mean())
 
 
 def within(graph: Graph, distance: int) -> float:
-    """The share of edges whose ends are at most this far apart."""
+    """Return the share of edges whose ends are at most this far apart."""
     sources, targets = ends(graph)
     return float((np.abs(sources - targets) <= distance).mean())
 
@@ -53,7 +53,7 @@ def test_a_graph_is_sound_and_the_same_each_time(model: str, rows: int) -> None:
     assert graph.rows == rows
     assert sources.max(initial=0) < rows
     keys = targets * rows + sources
-    assert (np.diff(keys) > 0).all()  # each edge once, in order
+    assert (np.diff(keys) > 0).all()  # each edge exists once, and edges are sorted
     assert np.array_equal(np.bincount(sources, minlength=rows), graph.out_degree)
     again = MODELS[model].make(rows, 3)
     assert np.array_equal(again.columns, graph.columns)
@@ -121,8 +121,8 @@ def test_cage_moves_exchange_two_symbols_or_change_the_last() -> None:
 
 
 def test_an_rgg_is_that_of_the_challenge() -> None:
-    # In rgg_n_2_15_s0 a vertex has 9.78 edges on average and 24 at most. Nearly all edges span
-    # at most 170.
+    # In rgg_n_2_15_s0 a vertex has 9.78 edges on average and at most 24. Nearly all edges span at
+    # most 170 numbers.
     graph = rgg(32768)
     degree = np.diff(graph.offsets)
     assert degree.mean() == pytest.approx(0.55**2 * np.pi * np.log(32768), rel=0.03)
@@ -146,9 +146,9 @@ def test_rgg_edges_are_the_near_points() -> None:
 
 
 def test_a_crawl_is_local_and_has_popular_pages() -> None:
-    # cnr-2000 has 9.9 links a page. A quarter of all pages has none, half of the links stay within
-    # 256 pages, and one link in eleven crosses the border between four equal parts. 1 in 100 pages
-    # has more than half of the links to it.
+    # cnr-2000 has 9.9 links a page. A quarter of all pages have no links, and half of the links go
+    # to a page at most 256 pages away. One link in eleven crosses the border between four equal
+    # parts. More than half of the links go to one page in a hundred.
     graph = crawl(60000, 2)
     links, linked = np.sort(graph.out_degree), np.sort(np.diff(graph.offsets))[::-1]
     assert graph.edges / graph.rows == pytest.approx(9.9, rel=0.2)

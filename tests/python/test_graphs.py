@@ -1,4 +1,4 @@
-"""Graphs: loaders, generator, partition and the reference PageRank."""
+"""Tests graphs: loaders, generator, partition and the reference PageRank."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BANNER = "%%MatrixMarket matrix coordinate pattern general\n"
 
 
 def pairs_of(graph: Graph) -> Edges:
-    """The edges as (source, target), in ascending order."""
+    """Return the edges as (source, target), sorted."""
     targets = np.repeat(np.arange(graph.rows), np.diff(graph.offsets))
     return sorted(zip(graph.columns.tolist(), targets.tolist(), strict=True))
 
@@ -132,7 +132,7 @@ def test_scipy_writes_what_is_read(tmp_path: Path) -> None:
 
 
 def test_values_do_not_matter(tmp_path: Path) -> None:
-    # the integers and the last value do not fit, so the slow reader must take over
+    # the integers and the last value are too large, so the slow reader must take over
     real = "3 3 5\n1 2 nan\n2 3 -1\n3 1 0\n1 1 inf\n1 2 1e999\n"
     (tmp_path / "real.mtx").write_text(BANNER.replace("pattern", "real") + real)
     whole = "3 3 2\n1 2 99999999999999999999999\n2 3 -5\n"
@@ -372,7 +372,7 @@ def test_numbers_with_gaps_are_refused(tmp_path: Path) -> None:
 
 
 def seeds() -> dict[str, bytes]:
-    """Small valid files, by their names."""
+    """Return small valid files, by name."""
     edges = [(1, 2), (2, 3), (3, 1), (3, 3), (5, 4), (1, 12)]
     body = "".join(f"{i} {j}\n" for i, j in edges)
     valued = "".join(f"{i} {j} {i / j:.2f}\n" for i, j in edges)
@@ -392,7 +392,7 @@ def seeds() -> dict[str, bytes]:
 
 
 def mutated(data: bytes, generator: random.Random) -> bytes:
-    """The data with one to four bytes changed, inserted, removed or doubled, or without its end."""
+    """Return the data with one to four bytes changed, inserted, removed or doubled, or cut off."""
     out = bytearray(data)
     for _ in range(generator.randint(1, 4)):
         at = generator.randrange(len(out) + 1)
@@ -473,7 +473,7 @@ def test_loaders_survive_mutations(
 
 
 def rmat_edge(scale: int, k: int, seed: int, thresholds: tuple[int, int, int]) -> tuple[int, int]:
-    """One edge by the definition, with Python's integers."""
+    """Return one edge by the definition, computed with Python's integers."""
     mask = 2**64 - 1
     source = target = 0
     for level in range(scale):
@@ -501,7 +501,7 @@ def test_rmat_edges_are_the_defined_ones(scale: int, first: int, seed: int) -> N
 
 
 def test_rmat_known_edges() -> None:
-    # the edges that an implementation on another device must give
+    # an implementation on another device must give these edges
     sources, targets = rmat_edges(20, 0, 4)
     assert sources.tolist() == [32912, 393249, 540672, 6280]
     assert targets.tolist() == [478722, 106388, 870920, 155659]
@@ -617,8 +617,10 @@ def test_partition_of_a_skewed_graph_is_balanced() -> None:
 
 
 def heaviest(offsets: NDArray[np.int64], bounds: Sequence[int]) -> int:
-    """Return the maximum over the parts of the larger of two numbers: a part's work, and its
-    stores to other parts."""
+    """Return the maximum over the parts of the larger of two numbers.
+
+    The numbers are the work of a part, and its stores to other parts.
+    """
     rows = np.diff(bounds)
     work = np.diff(offsets[np.asarray(bounds)]) + rows
     return int(max(work.max(), (len(bounds) - 2) * rows.max()))
@@ -627,7 +629,7 @@ def heaviest(offsets: NDArray[np.int64], bounds: Sequence[int]) -> int:
 @settings(max_examples=200, deadline=None)
 @given(degrees=st.lists(st.integers(0, 9) | st.just(40), min_size=1, max_size=9),
        parts=st.integers(1, 4))  # fmt: skip
-@example(degrees=[0, 0, 0, 0], parts=3)  # no cut is lighter than the even one
+@example(degrees=[0, 0, 0, 0], parts=3)  # no cut is lighter than the even cut
 def test_no_cut_has_a_lighter_heaviest_part(degrees: list[int], parts: int) -> None:
     offsets = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
     rows = len(degrees)
@@ -711,6 +713,7 @@ def test_reference_bad_values() -> None:
     for tolerance in (0.0, -1.0, float("nan")):
         with pytest.raises(UserError, match="give a number above 0"):
             pagerank_reference(ring, tolerance=tolerance)
-    star = graph_of(3, [(0, 1), (0, 2), (1, 0), (2, 0)])  # undamped, the ranks swing for ever
+    # without damping, the ranks swing for ever
+    star = graph_of(3, [(0, 1), (0, 2), (1, 0), (2, 0)])
     with pytest.raises(UserError, match=r"tolerance 1e-06: after 1000 iterations the change is"):
         pagerank_reference(star, 1.0, tolerance=1e-6)

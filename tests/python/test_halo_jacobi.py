@@ -1,4 +1,4 @@
-"""Jacobi on a ring: the reference, counts, verification, multi-path and the command."""
+"""Tests Jacobi on a ring: the reference, counts, verification, multi-path and the command."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from interlace.workloads.halo_jacobi import (
 )
 from study_helpers import MACHINE, Run
 
-TINY = ("--rows", 12, "--columns", 100, "--iterations", 2)  # also used by tests of all workloads
+# tests of all workloads also use these options
+TINY = ("--rows", 12, "--columns", 100, "--iterations", 2)
 
 
 def faked(core: Fake, asked: Asked, rows: int, columns: int) -> dict[str, Any]:
     """Return the result that a compiled module would return."""
-    # these loops, the reference of the tests, share no code with the workload
+    # these loops are the reference of the tests; they share no code with the workload
     at = np.arange(rows * columns)
     grid = ((at // columns * 7919 + at % columns * 104729) % 1021 / 1024).reshape(rows, columns)
     for _ in range(asked.iterations):
@@ -82,7 +83,7 @@ def test_a_harmonic_grid_stays() -> None:
 
 @pytest.mark.parametrize("columns", [21, 2 * CACHED_COLUMNS + 3])
 def test_a_wave_decays_as_its_eigenvalue_says(columns: int) -> None:
-    # sin along a row, 0 at both ends, and cos along the ring: both are eigenvectors.
+    # A sine along a row, which is 0 at both ends, and a cosine along the ring are eigenvectors.
     rows, steps = 12, 7
     across = np.sin(3 * np.pi * np.arange(columns) / (columns - 1))
     around = np.cos(2 * np.pi * 2 * np.arange(rows) / rows)

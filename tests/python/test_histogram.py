@@ -1,4 +1,4 @@
-"""The histogram: its keys, its reference, its inputs and simulated runs."""
+"""Tests the histogram: its keys, its reference, its inputs and simulated runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A simulated run's inside: as text, in the file, on the page, in the timeline, as a warning."""
+"""Tests a simulated run's inside: as text, in the file, on the page, in the timeline, as a
+warning.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def test_bytes_of_the_pairs_are_those_of_the_table(run: Run, graph: Path, tmp_pa
         for gpu in seen["gpus"]:
             assert gpu["kernel"] + gpu["idle"] <= 1 + 2e-6
     packets = sum(p["packets"] for p in rows[2]["sim"]["inside"]["pairs"])
-    # With each comes a packet that holds the sum over dangling vertices.
+    # Each of these flags comes with a packet that has the sum over dangling vertices.
     flags = 2 * 12 * rows[2]["iterations"]
     assert packets == rows[2]["sim"]["remote_transactions"] + flags
     for words in ("Inside inline on 4 GPUs", "payload, ", "mean latency, us", "gpu0 -> gpu1"):

@@ -1,4 +1,4 @@
-"""Plug-ins for programs that serve models, and for libraries that load models.
+"""Tests plug-ins for programs that serve models, and for libraries that load models.
 
 `fastsafetensors`, `transformers` and `diffusers` are installed and run. vLLM and SGLang are too
 large for that. The tests run stand-ins for the few names that the plug-ins use, and a contract
@@ -34,7 +34,7 @@ LIBRARIES = ("transformers==5.24.0", "diffusers==0.42.1")
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """Two shards of a model of three tensors."""
+    """Make two shards of a model with three tensors."""
     shards = [
         {"model.experts.0.w.weight": np.ones((3, 2), np.float32), "unused": np.zeros(4, np.int8)},
         {"model.experts.1.w.weight": np.full((3, 2), 2, np.float32)},
@@ -47,7 +47,7 @@ def files(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function that makes modules with the given names."""
+    """Return a function that makes modules with the given names."""
 
     def make(**named: dict[str, Any]) -> None:
         for name, members in named.items():
@@ -164,7 +164,7 @@ def test_the_programs_find_their_plug_ins() -> None:
 
 
 def parameters(file: Path, *path: str) -> list[str]:
-    """The parameters of a function or method in a source file."""
+    """Return the parameters of a function or method in a source file."""
     node: Any = ast.parse(file.read_text(encoding="utf-8"))
     for name in path:
         node = next(one for one in node.body if getattr(one, "name", None) == name)

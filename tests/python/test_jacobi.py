@@ -1,4 +1,4 @@
-"""The Jacobi workload: systems, the reference, verification, the command."""
+"""Tests the Jacobi workload: systems, the reference, verification and the command."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TINY = (
     9,
     "--iterations",
     3,
-)  # also used by tests of all workloads
+)  # tests of all workloads also use these options
 
 
 def faked(
@@ -72,7 +72,7 @@ def dense(system: jacobi.BandedSystem) -> NDArray[np.float64]:
 
 
 def mixed_system(rows: int, half: int, seed: int) -> jacobi.BandedSystem:
-    """A system with entries of both signs, so that sums cancel."""
+    """Return a system with entries of both signs, so that sums cancel."""
     random = np.random.default_rng(seed)
     made = generate(rows, half, seed)
     flip = random.choice(np.array([-1, 1], dtype=np.float32), made.diagonals.shape)
@@ -341,7 +341,7 @@ def test_with_a_halo_only_what_a_gpu_needs_is_compared(core: Fake) -> None:
 
 
 def test_one_old_value_is_found() -> None:
-    # A row that was computed with a neighbour's value from the iteration before.
+    # This row was computed with a neighbour's value from the previous iteration.
     workload = small()
     system = workload.system
     old, new = (jacobi_reference(system, n).x for n in (9, 10))

@@ -1,9 +1,9 @@
-"""The layer rule: the headers of ours that files in each folder of src/ and include/ may include,
-and what the modules of each package of python/interlace may import. Public headers (in include/)
-include no private header.
+"""Tests the layer rule, whose tables are in docs/explanation/architecture.md.
 
-The tables are in docs/explanation/architecture.md. Every #include counts, even one that an #if
-excludes. Every import counts, even one inside a function or for types alone.
+The rule says which of the project's headers the files of each folder of src/ and include/ may
+include, and which modules the packages of python/interlace may import. Public headers (in include/)
+include no private header. Every #include counts, even one that an #if excludes. Every import
+counts, even one inside a function or for types alone.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# layer -> the layers that it may include; each may include itself
+# from a layer to the other layers that it may include
 LAYERS: dict[str, frozenset[str]] = {
-    "c-interface": frozenset(),  # the C headers, which include no other layer
+    "c-interface": frozenset(),  # the headers for C, which include no other layer
     "base": frozenset(),
     "machine": frozenset({"base"}),
     "plan": frozenset({"base", "machine"}),
@@ -43,8 +43,8 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
 }
 
-# Inside sim: folder -> the folders of sim that it may include. A file directly in src/sim
-# connects the folders and may include all of them; the folders may not include it.
+# Inside sim: from a folder to the folders of sim that it may include. A file directly in src/sim
+# connects the folders and may include all of them, but the folders may not include such a file.
 SIM_FOLDERS: dict[str, frozenset[str]] = {
     "engine": frozenset(),
     "fabric": frozenset({"engine"}),
@@ -56,8 +56,8 @@ SIM_FOLDERS: dict[str, frozenset[str]] = {
     "transfer": frozenset({"engine", "fabric"}),
 }
 
-# A public header is in the folder of its layer, below include/interlace. This table has the
-# layers of the headers directly in include/interlace.
+# A public header lies in the folder of its layer below include/interlace. This table has the layers
+# of headers that lie directly in include/interlace.
 PUBLIC: dict[str, str] = {
     "kernel.hpp": "kernel",
     "copy.h": "c-interface",
@@ -78,22 +78,23 @@ PUBLIC: dict[str, str] = {
 # Public headers that the build generates.
 GENERATED = frozenset({"interlace/version.hpp"})
 
-# Layers that compile without a CUDA toolkit, and the headers that they therefore may not include.
+# Layers that compile without a CUDA toolkit, and the headers that these layers may therefore not
+# include.
 PURE = frozenset(
     {"base", "plan", "kernel", "tune", "checkpoint", "workload", "host", "sim", "ucx"}
     | {"c-interface"}
 )
 CUDA_HEADER = re.compile(r"^(cuda|nvml|nvtx|cub/|thrust/|cooperative_groups|cufft|cusparse|nccl)")
 
-# Streams are not used, for the reason in src/base/cut_text.hpp. These headers contain streams.
+# Streams are not used; src/base/cut_text.hpp gives the reason. These headers contain streams.
 STREAM_HEADER = re.compile(r"^([a-z]*stream|streambuf|ios|iosfwd|iomanip|locale|regex)$")
 
-# Folders of ours that includes name in <...>. <cuda/...> can also be libcu++.
+# Folders of the project that includes name in <...>. <cuda/...> can also be libcu++.
 OUR_FOLDERS = {*LAYERS, "interlace"} - {"cuda"}
 
-# The packages of python/interlace, lowest first. Each imports only from itself and from lower
-# packages. `interlace` itself is the public face: it imports from all packages, and none imports
-# from it.
+# The packages of python/interlace, lowest first. A package imports only from itself and from lower
+# packages. `interlace` itself is the public interface. It imports from all packages, and no package
+# imports from it.
 PACKAGES = (
     "base",
     "machine",
@@ -109,9 +110,10 @@ PACKAGES = (
     "reproduce",
     "cli",
 )
-# Plug-ins use the modules that programs use, and no module of ours imports plug-ins.
+# Plug-ins use only these modules, which programs also use. No module of the project imports a
+# plug-in.
 ONLY = {"integrations": {"base", "runtime", "integrations"}}
-# Every package may import these.
+# Every package may import these modules.
 COMPILED = frozenset({"interlace._core", "interlace._cuda", "interlace._driver"})
 
 SUFFIXES = {".hpp", ".cpp", ".cu", ".cuh", ".h", ".c", ".inl"}
@@ -120,7 +122,9 @@ COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 def layer_of(file: Path, root: Path) -> tuple[str, str | None] | None:
-    """The layer of one of our files, and its folder in sim; None if it has no layer."""
+    """Return the layer of a file of the project and its folder in sim, or None if it has no
+    layer.
+    """
     parts = file.relative_to(root).parts
     if parts[:2] == ("include", "interlace"):
         if len(parts) == 3:
@@ -136,7 +140,7 @@ def layer_of(file: Path, root: Path) -> tuple[str, str | None] | None:
 
 
 def resolve(name: str, quoted: bool, includer: Path, root: Path) -> Path | None:
-    """Return our file that an #include names, or None if it names another library's header."""
+    """Return the project's file that an #include names, or None if it names another header."""
     folders = [root / "src", root / "include"]
     for folder in [includer.parent, *folders] if quoted else folders:
         file = (folder / name).resolve()
@@ -162,7 +166,7 @@ def describe(place: tuple[str, str | None]) -> str:
 
 
 def violations(root: Path) -> list[str]:
-    """One line for each include that breaks the rule."""
+    """Return one line for each include that breaks the rule."""
     root = root.resolve()
     found: list[str] = []
     files = (f for top in ("src", "include") for f in sorted((root / top).rglob("*")))
@@ -299,7 +303,7 @@ def test_a_commented_include_does_not_count(tmp_path: Path) -> None:
 
 
 def modules(root: Path) -> dict[str, Path]:
-    """Return the file of each of our modules, by dotted name."""
+    """Return the file of each of the project's modules, by dotted name."""
     found = {}
     for file in sorted((root / "python" / "interlace").rglob("*.py")):
         parts = file.relative_to(root / "python").with_suffix("").parts
@@ -308,7 +312,9 @@ def modules(root: Path) -> dict[str, Path]:
 
 
 def imports(name: str, file: Path, known: Mapping[str, Path]) -> Iterator[tuple[int, str]]:
-    """Return the line and module of each import of our modules, wherever it is in the file."""
+    """Return line and module of each import of the project's modules, wherever it is in the
+    file.
+    """
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         found: list[str] = []
         if isinstance(node, ast.Import):
@@ -319,8 +325,8 @@ def imports(name: str, file: Path, known: Mapping[str, Path]) -> Iterator[tuple[
                 package = package.rpartition(".")[0]
             base = ".".join(filter(None, (package if node.level else "", node.module or "")))
             inner = [f"{base}.{alias.name}" for alias in node.names]
-            # a name that is imported from a package is one of its modules, or the package's own
-            # name
+            # a name that is imported from a package is either a module of the package or a name of
+            # its own
             found = [one if one in known or one in COMPILED else base for one in inner]
         elif isinstance(node, ast.Call) and node.args:
             called = getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -335,12 +341,14 @@ def imports(name: str, file: Path, known: Mapping[str, Path]) -> Iterator[tuple[
 
 
 def package_of(module: str) -> str:
-    """The package of a module. "" for `interlace` itself and for modules directly in it."""
+    """Return the package of a module, or "" for `interlace` itself and for modules directly in
+    it.
+    """
     return module.split(".")[1] if module.count(".") else ""
 
 
 def import_violations(root: Path) -> list[str]:
-    """One line for each import that breaks the rule, and one for each circle of modules."""
+    """Return one line for each import that breaks the rule, and one for each circle of modules."""
     known = modules(root)
     found: list[str] = []
     graph: dict[str, set[str]] = {}
@@ -370,7 +378,7 @@ def import_violations(root: Path) -> list[str]:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """The groups of modules that import each other in a circle."""
+    """Return the groups of modules that import each other in a circle."""
 
     def reached(start: str) -> set[str]:
         seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""`interlace.load` and `interlace.save` in host memory, compared with safetensors' own reader."""
+"""Tests `interlace.load` and `interlace.save` in host memory against safetensors' own reader."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def array(seed: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]
 def model(seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
     made = {f"layer.{k}.{t}": array(seed + k, t, (k, 7, 3)) for k, t in enumerate(DTYPES)}
     made["scalar"] = array(seed, "float32", ())
-    made["wide"] = array(seed, "float16", (1 << 19, 3))  # so large that it has several pieces
+    # this tensor is so large that it has several pieces
+    made["wide"] = array(seed, "float16", (1 << 19, 3))
     made["ünïcode \n"] = array(seed, "uint8", (0, 5))
     return made
 
@@ -281,7 +282,7 @@ def test_a_bound_of_device_memory_makes_fewer_allocations() -> None:
     entries = [safetensors_header.Entry(f"{k}", "U8", (s,), 0, s) for k, s in enumerate([mib] * 40)]
     wanted = [reading.Wanted(0, one, 0) for one in entries]
     small = reading._batches(wanted, 3 * mib)
-    assert reading._beyond(small, "cupy") == {0: 12 * mib}  # 12 of 3 MiB, and 2 of 2
+    assert reading._beyond(small, "cupy") == {0: 12 * mib}  # 12 tensors of 3 MiB, and 2 of 2 MiB
     how = reading.How(1, most_device=11 * mib)
     batches, left = reading._bounded(small, wanted, "cupy", how)
     assert (len(batches), left.most_device) == (1, 11 * mib)

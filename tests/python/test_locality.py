@@ -1,5 +1,8 @@
-"""`interlace locality`: verified unified programs, counts compared with MGPUSim's, and refused
-input."""
+"""Tests `interlace locality`.
+
+Its unified programs are verified, and their counts are compared with MGPUSim's counts. Wrong input
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def rows(path: Path) -> dict[tuple[str, int], dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], dict[str, Any]]:
-    """Run every program at MGPUSim's sizes, on one and four GPUs."""
+    """Run every program with MGPUSim's sizes on one and four GPUs."""
     from interlace.cli import main as cli
 
     out = tmp_path_factory.mktemp("locality") / "rows.json"
@@ -39,7 +42,8 @@ def test_counts_beside_mgpusim(found: dict[tuple[str, int], dict[str, Any]]) -> 
         loads = found[program, gpus]["loads"]
         assert loads["vector_accesses"] == pytest.approx(accesses, rel=0.002), program
         assert loads["remote_stores"] == writes, program
-        if program == "fir":  # nearly all of MGPUSim's 483 reads are of instructions and arguments
+        # nearly all of MGPUSim's 483 reads are reads of instructions and arguments
+        if program == "fir":
             assert loads["requests"] <= reads
         else:
             assert loads["requests"] == pytest.approx(reads, rel=0.1), program
@@ -77,13 +81,13 @@ def test_classes(found: dict[tuple[str, int], dict[str, Any]]) -> None:
     classes = {program: found[program, 4]["locality"] for program in unified.PROGRAMS}
     assert classes == {
         **locality.PUBLISHED,
-        # Only three passes cross the GPUs' stretches of keys.
+        # Only three passes cross the borders between the GPUs' keys.
         "bs": locality.LOCAL,
         # Here the S-box is on a page of one GPU, and loads from it hit in the L1.
         "aes": locality.CACHED,
-        # Lanes read the levels of 32 vertices in the order of the vertices, and mostly hit.
+        # Lanes read the levels of 32 vertices in the order of the vertices, so most reads hit.
         "bfs": locality.CACHED,
-        # Blocks and pages cut the image and the result into the same stretches.
+        # Blocks and pages cut the image and the result in the same way.
         "sc": locality.LOCAL,
     }
     for program, published in locality.PUBLISHED.items():
@@ -114,7 +118,7 @@ def test_what_becomes_of_remote_loads(run: Run, tmp_path: Path) -> None:
     direct, bypass, dualopt = document["rows"]
     assert [row["mechanism"] for row in document["rows"]] == ["direct", "bypass", "dualopt"]
     assert direct["decisions"] == []
-    assert bypass["over_direct"] > 2  # the paper's 3.2: no set of the L1 stalls
+    assert bypass["over_direct"] > 2  # the paper has 3.2: no set of the L1 stalls
     assert dualopt["decisions"][0]["made"]
     assert dualopt["decisions"][0]["choice"] == "coalesced"
     assert dualopt["decisions"][0]["loads"] == 20000
@@ -125,7 +129,7 @@ def test_what_becomes_of_remote_loads(run: Run, tmp_path: Path) -> None:
 
 
 class Gpus:
-    """A `_cuda` with two GPUs that compute as the host does."""
+    """A `_cuda` with two GPUs that compute like the host."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
@@ -236,7 +240,7 @@ def test_pages_that_move_on(run: Run, tmp_path: Path) -> None:
 
 
 def test_aes_reference() -> None:
-    """The values are those of FIPS 197, appendix C.3."""
+    """Check the values of FIPS 197, appendix C.3."""
     text = np.array([[0x11 * k for k in range(16)]] * 2, np.uint8)
     cipher = encrypt(text, np.arange(32, dtype=np.uint8))
     assert cipher[1].tobytes().hex() == "8ea2b7ca516745bfeafc49904b496089"

@@ -1,4 +1,4 @@
-"""`interlace topo MACHINE --header`: a C++ program gets the machine, field by field."""
+"""Tests `interlace topo MACHINE --header`: a C++ program gets the machine, field by field."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ core = pytest.importorskip("interlace._core")
 ROOT = Path(__file__).resolve().parents[2]
 gpp = shutil.which("g++")
 
-# These machines have protocols of both kinds, switches, a host, and most of the optional keys.
+# Together these machines have protocols of both kinds, switches, a host, and most optional keys.
 NAMES = ("4x-volta-nvlink2", "4x-r9nano", "dgx-2", "hgx-h200-4")
 
 

@@ -1,4 +1,4 @@
-"""tools/make_wheels.py: the Python that it takes, and the libraries that it refuses."""
+"""Tests tools/make_wheels.py: the Python that it chooses, and the libraries that it refuses."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def test_what_is_installed_would_run_on_older_systems(tool: ModuleType, name: st
 
 
 def test_a_library_that_needs_a_newer_glibc_is_refused(tool: ModuleType, tmp_path: Path) -> None:
-    """A real library that needs a symbol newer than allowed, if the system's glibc has one.
+    """Check a real library that needs a symbol newer than allowed, if the system's glibc has one.
 
-    Otherwise a library that links too much.
+    Otherwise check a library that links too much.
     """
     source = tmp_path / "new.c"
     source.write_text("unsigned arc4random(void); unsigned f(void) { return arc4random(); }\n")

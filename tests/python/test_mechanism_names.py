@@ -1,8 +1,9 @@
 """The table of mechanisms is the only place that spells their names.
 
 In src/, include/ and python/ the test looks at every string literal except docstrings. A literal
-counts if it is a name, or if a name with a hyphen or an unmistakable name is among its words. In
-tests/python a literal counts only if it is a name: longer texts are input or output of commands.
+counts if it is a name. It also counts if one of its words is an unmistakable name or a name with a
+hyphen. In tests/python a literal counts only if it is a name, because longer texts are input or
+output of commands.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from interlace.model.remote_load_table import TREATMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = frozenset(row.name for row in ROWS)
-# These names mean nothing else, so they also count within a longer text.
+# These names mean nothing else, so they also count inside a longer text.
 PLAIN = re.compile(r"(?<![\w-])(?:" + "|".join(sorted(n for n in NAMES if "-" in n)) + r")(?!-?\w)")
 
 MADE = {
@@ -33,11 +34,12 @@ MADE = {
     "python/interlace/model/mechanism_table.py",
     "python/interlace/model/remote_load_table.py",
 }
-# Words with the spelling of a mechanism that mean something else: file -> words.
+# From a file to its words that are spelled like a mechanism but mean something else.
 OTHERS: dict[str, set[str]] = {
     "python/interlace/reproduce/papers.py": {"finepack"},  # the name of a paper
     "python/interlace/reproduce/dualopt.py": {"finepack"},  # a machine among variants
-    "python/interlace/reproduce/proact.py": {"bulk-copy"},  # figures' keys: there, serial copies
+    # keys of figures; there the word means serial copies
+    "python/interlace/reproduce/proact.py": {"bulk-copy"},
     "python/interlace/show/updates_bench.py": {"split"},  # a stage of updates in bins
     "python/interlace/study/design_space.py": {"split"},  # a key of sweep files
     "src/bench/all_reduces.cu": {"nccl"},  # a library whose rates are compared
@@ -62,7 +64,7 @@ INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[^\n]*", re.MULTILINE)
 
 
 def literals_of_cpp(text: str) -> Iterator[str]:
-    """The string literals of a C++ source."""
+    """Return the string literals of a C++ source."""
     for found in TOKEN.finditer(INCLUDE.sub("", text)):
         if found["raw"] is not None:
             yield found["body"]
@@ -71,7 +73,7 @@ def literals_of_cpp(text: str) -> Iterator[str]:
 
 
 def literals_of_python(text: str) -> Iterator[str]:
-    """The string literals of a Python source, without docstrings."""
+    """Return the string literals of a Python source, without docstrings."""
     tree = ast.parse(text)
     documentation = {
         id(node.body[0].value)
@@ -87,12 +89,12 @@ def literals_of_python(text: str) -> Iterator[str]:
 
 
 def spelled(text: str) -> set[str]:
-    """The names that a literal spells."""
+    """Return the names that a literal spells."""
     return ({text} & NAMES) | set(PLAIN.findall(text))
 
 
 def sources(*folders: str) -> list[Path]:
-    """The sources below these folders, except the files that are generated from the table."""
+    """Return the sources below these folders, except files that are generated from the table."""
     found = (
         path
         for folder in folders

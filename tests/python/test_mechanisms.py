@@ -1,4 +1,4 @@
-"""Configurations of mechanisms: their names, and the ones that are tried."""
+"""Tests configurations of mechanisms: their names, and the configurations that are tried."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:
 @pytest.mark.parametrize(
     ("part", "polled", "copied"),
     [
-        (100 * MIB, CHUNKS, CHUNKS[2:]),  # 400 chunks of 256 KiB are too many to wait for
+        # there are 400 chunks of 256 KiB, which are too many to wait for
+        (100 * MIB, CHUNKS, CHUNKS[2:]),
         (60 * MIB, CHUNKS, CHUNKS[1:]),
         (4 * MIB + 1, CHUNKS, CHUNKS[1:]),
         (MIB, CHUNKS, CHUNKS[1:]),  # chunks grow and shrink, so chunks of 4 MiB still cut the part
@@ -87,7 +88,7 @@ def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:
             8 * GIB,
             CHUNKS,
             CHUNKS[3:],
-        ),  # there are too many chunks in any case, and the node reports it
+        ),  # there are too many chunks in any case, and the node reports this
     ],
 )
 def test_no_chunk_is_tried_twice(

@@ -1,4 +1,6 @@
-"""The memory that a process may use: the limits of the machine, of control groups and of ulimit."""
+"""Tests the memory that a process may use: limits of the machine, of control groups and of
+ulimit.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def test_the_least_limit_of_a_group_and_those_above_counts(groups: Path) -> None
     assert memory.memory_bytes() == GIB
     _limit(groups / "sys/slice/job/memory.max", GIB // 2)
     assert memory.memory_bytes() == GIB // 2
-    # Inside a container, its own control group is the root.
+    # Inside a container, the container's own control group is the root.
     _limit(groups / "sys/memory.max", GIB // 4)
     (groups / "own").write_text("0::/not/seen/from/here\n")
     assert memory.memory_bytes() == GIB // 4

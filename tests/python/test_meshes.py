@@ -1,4 +1,4 @@
-"""Matrices of meshes, compared with a construction entry by entry."""
+"""Tests matrices of meshes against a construction entry by entry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interlace.data.meshes import UNKNOWNS, entries_of, mesh_graph, mesh_ratings
 
 
 def entries(side: int) -> list[tuple[int, int]]:
-    """The row and the column of each entry, point by point."""
+    """Return the row and the column of each entry, point by point."""
     found = []
     points = list(itertools.product(range(side), repeat=3))
     for (one, a), (other, b) in itertools.product(enumerate(points), repeat=2):
@@ -41,7 +41,7 @@ def test_ratings_have_the_pattern_and_follow_the_seed() -> None:
     assert (first.users.values != other.users.values).any()
     assert first.users.values.min() >= 0.5
     assert first.users.values.max() <= 5.5
-    # each rating is the same by user and by item
+    # each rating is the same in both orders, by user and by item
     user, item = 7, 11
     by_user = first.users.offsets[user] + np.flatnonzero(
         first.users.others[first.users.offsets[user] : first.users.offsets[user + 1]] == item

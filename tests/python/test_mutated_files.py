@@ -1,7 +1,7 @@
-"""Machine and sweep files are changed at random, from fixed seeds.
+"""Tests machine and sweep files that are changed at random, from fixed seeds.
 
-Each is read, or refused with one sentence. tests/fuzz/fuzz_files.py does the same for a time that
-its user chooses.
+Each file is either read or refused with one sentence. tests/fuzz/fuzz_files.py does the same for as
+long as its user wants.
 """
 
 from __future__ import annotations

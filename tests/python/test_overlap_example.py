@@ -1,4 +1,4 @@
-"""docs/example/overlap_torch.py: the stand-in finds a step that the example leaves out.
+"""Tests docs/example/overlap_torch.py: the stand-in finds a step that the example leaves out.
 
 If there are GPUs, the example itself runs on them.
 """

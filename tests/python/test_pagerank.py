@@ -1,4 +1,4 @@
-"""PageRank: stand-ins for its results that tests of other parts use, and wrong input."""
+"""Tests wrong input of PageRank. It also has stand-ins for results, which other tests use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interlace.data import graphs
 from interlace.model.mechanisms import UPDATE_DEFAULTS
 from study_helpers import MACHINE, Run
 
-TINY = ("--rmat", 8, "--iterations", 3)  # a small run for tests of every workload
+TINY = ("--rmat", 8, "--iterations", 3)  # tests of every workload use this small run
 
 
 def faked(

@@ -1,4 +1,4 @@
-"""`interlace bench park` without GPUs: its measurements, its output and its file."""
+"""Tests `interlace bench park` without GPUs: its measurements, its output and its file."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_file_and_the_table(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     text = html.read_text()
     assert "Parked memory, by method" in text
     assert '"name":"first park"' in text
-    assert text.count("<tr") == 3  # the head, and a row for each method
+    assert text.count("<tr") == 3  # the header, and a row for each method
     document = json.loads(out.read_text())
     assert document["benchmark"] == "park"
     assert document["bytes"] == sum(park_bench.sizes(64 * MIB))

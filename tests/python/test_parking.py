@@ -1,5 +1,8 @@
-"""Parked memory: the package as it is installed, over the stand-in driver whose GPUs are host
-memory, and with stand-ins for PyTorch and CuPy."""
+"""Tests parked memory.
+
+The tests use the installed package over the stand-in driver, whose GPUs have host memory, and
+stand-ins for PyTorch and CuPy.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ def test_tensors_of_nested_pools_and_two_gpus_come_back(answers: dict[str, Any])
 @needs_compiler
 def test_tensors_name_their_pools(answers: dict[str, Any]) -> None:
     found = answers["torch"]
-    assert found["again"] == 0  # the first attempt has made the page-locked memory
+    assert found["again"] == 0  # the first attempt already made the page-locked memory
     assert found["both parked"] == [True, True]
     assert found["both resumed"] == [True] * 4
 
@@ -93,7 +96,7 @@ def test_contents_go_to_another_gpu_or_are_dropped(answers: dict[str, Any]) -> N
 def test_segments_that_no_tensor_uses_are_not_copied(answers: dict[str, Any]) -> None:
     found = answers["torch"]
     assert found["without the free segment"] == 4 * MIB
-    # keep_pool=False gave one slab back; the other pool's is still there
+    # keep_pool=False gave one slab back to the system; the other pool's slab remains
     assert found["without tensors"] == [True, SLAB, True]
     assert found["freed"] == [0, 0]
 

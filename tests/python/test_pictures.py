@@ -1,4 +1,7 @@
-"""The committed pictures equal the output of their scripts, one for each mechanism."""
+"""Tests that the committed pictures equal the output of their scripts.
+
+Each mechanism has a picture.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Prose uses the word "behind" in one sense only: a place in space.
+"""Tests that prose uses the word "behind" in one sense only: a place in space.
 
-For time and order it uses "after".
-
-Prose is the documents, comments, docstrings and messages. Names of variables are not prose.
+For time and order, prose uses "after". Prose is the documents, comments, docstrings and messages.
+Names of variables are not prose.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WORD = re.compile(r"\bbehind\b", re.IGNORECASE)
-# The places in space, and a name in stored results. Each file has the words around.
+# Uses of the word for places in space, and a name in stored results. Each entry has a file and the
+# words around each use.
 IN_SPACE: dict[str, tuple[str, ...]] = {
-    "docs/explanation/mechanisms.md": ("stuck behind the wait",),  # here it is a place in a queue
+    "docs/explanation/mechanisms.md": ("stuck behind the wait",),  # the place is in a queue
     "docs/explanation/planner.md": ("behind an NVSwitch",),
     "docs/how-to/shared-gpu.md": ("everything behind it in the queue",),
     "docs/how-to/transfers.md": ("Behind an NVSwitch",),
@@ -73,7 +73,7 @@ def files() -> Iterator[Path]:
 
 
 def uses(path: Path) -> list[str]:
-    """The words around each use in a file that the list does not allow."""
+    """Return the words around each use in a file that the list does not allow."""
     allowed = IN_SPACE.get(path.relative_to(ROOT).as_posix(), ())
     found = []
     for piece in prose(path):

@@ -1,4 +1,4 @@
-"""`interlace plan`: its output, its file, and refused input."""
+"""Tests `interlace plan`: its output, its file, and refused input."""
 
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ def test_a_shared_uplink_keeps_the_host_out_when_the_other_direction_uses_it() -
     assert paths(busy)["host"]["reason"] == "plx0 -> host is taken by traffic in flight"
 
 
-# Wall-clock times measured on 4 x H200, which include about 8 us of launch and synchronisation. A
-# model whose constants were measured one by one should be within a quarter of whole transfers.
+# Wall-clock times measured on 4 x H200. They include about 8 us of launch and synchronisation. The
+# constants of the model were measured one by one. The model must be within a quarter of whole
+# transfers.
 @pytest.mark.parametrize(
     ("start", "end", "size", "gb_per_s"),
     [

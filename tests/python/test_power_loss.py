@@ -1,11 +1,11 @@
-"""The power may fail at any moment of a command. Later commands then read what the disk has.
+"""Tests a loss of power at any moment of a command. Later commands then read what the disk has.
 
-A library that is preloaded (tests/faults/journal.hpp) writes down what a command asks of the disk.
-The test computes from it the folders that a file system may keep: contents and names that were not
-brought to the disk (fsync of the file, fsync of the folder) may be there or not, each by itself,
-and a write may have ended in its middle. In each of these folders a file of results is the old one,
-the new one or not there; after the command's end it is the new one. A sweep goes on from what is
-there.
+A preloaded library (tests/faults/journal.hpp) records what a command asks of the disk. From this
+record the test computes the folders that a file system may keep. Contents that the command did not
+force to the disk (fsync of the file) may exist or not. The same is true for names (fsync of the
+folder). A write may have ended in its middle. In each of these folders, a file of results must be
+the old file, the new file, or absent. After the command's end it must be the new file. A sweep
+continues from the runs that exist.
 
 `./check` takes a sample of these folders. INTERLACE_TEST_FAULTS=all takes all.
 """
@@ -28,8 +28,8 @@ from fault_commands import COMMANDS, call, forked, prepare, run_child
 
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
 SEED = 1
-RANDOM = 12 if ALL else 3  # random folders for each moment
-SAMPLE = 3  # folders of a command in which it runs again
+RANDOM = 12 if ALL else 3  # the number of random folders for each moment
+SAMPLE = 3  # the number of a command's folders in which the command runs again
 WRITERS = [name for name in COMMANDS if name not in ("load", "info")]
 GROWING = "sweep.runs.jsonl"  # this file has a line for each complete run
 PART = re.compile(r"\..*\.interlace-part")
@@ -66,14 +66,14 @@ class Operation:
     offset: int = 0
     size: int = 0
     data: bytes = b""
-    durable_from: int | None = None  # the operation that brings the part to the disk
+    durable_from: int | None = None  # this operation brings the part to the disk
 
 
 @dataclass
 class Journal:
     root: int
     operations: list[Operation] = field(default_factory=list)
-    # The files that have an inode's number now.
+    # From an inode's number to the file that has it now.
     files: dict[int, File] = field(default_factory=dict)
 
     def read(self, path: Path) -> None:
@@ -124,7 +124,7 @@ class Journal:
 
 
 class Disk:
-    """The disk's contents: the contents of files and the names in one folder."""
+    """The contents of the disk: the contents of files, and the names in one folder."""
 
     def __init__(self, root: int, names: dict[str, File], contents: dict[File, bytes]) -> None:
         self.root = root
@@ -159,7 +159,9 @@ class Disk:
 
 
 def _choices(pending: list[Operation], seed: str) -> Iterator[dict[Operation, int | None]]:
-    """The operations that may reach the disk although nothing forced them, and their sizes."""
+    """Return the operations that may reach the disk although nothing forced them, with their
+    sizes.
+    """
     contents = [done for done in pending if done.what in ("write", "size")]
     names = [done for done in pending if done not in contents]
     for some in ([], pending, contents, names):
@@ -191,7 +193,7 @@ def _contents(names: set[str]) -> dict[str, bytes]:
 
 
 def _rows(file: Path) -> object:
-    """A sweep's results, without the parts that differ between two runs."""
+    """Return a sweep's results, without the parts that differ between two runs."""
     rows = json.loads(file.read_text())["rows"]
     return [{key: value for key, value in row.items() if key != "cpu_s"} for row in rows]
 

@@ -1,4 +1,4 @@
-"""The progress of long work is shown if there is no terminal."""
+"""Tests that commands show the progress of long work if there is no terminal."""
 
 from __future__ import annotations
 

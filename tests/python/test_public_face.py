@@ -1,4 +1,4 @@
-"""`interlace` itself: each promised name exists, and is loaded on demand."""
+"""Tests `interlace` itself: each promised name exists and is loaded when it is first used."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_the_version_is_that_of_the_command() -> None:
 
 
 def test_there_is_nothing_else() -> None:
-    assert sorted(dir(interlace)) == sorted(interlace.__all__)  # completion offers these
+    assert sorted(dir(interlace)) == sorted(interlace.__all__)  # completion offers these names
     said = pydoc.render_doc(interlace, renderer=pydoc.plaintext)
-    assert "DATA" not in said  # help() lists other objects there
+    assert "DATA" not in said  # help() lists other objects under this name
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         interlace.nothing  # noqa: B018
     assert sorted(interlace._HOMES) == sorted(set(interlace.__all__) - {"__version__"})

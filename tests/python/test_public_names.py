@@ -1,4 +1,4 @@
-"""Every public name has a summary line, and the reference pages show all of them."""
+"""Tests that every public name has a summary line and is on the reference pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import interlace
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs/reference"
-# Doxygen's kinds that must have a comment; fields and values have one if they need it.
+# Doxygen's kinds that must have a comment. Fields and values have a comment only if they need one.
 KINDS = {"class", "struct", "function", "enum", "typedef", "define"}
 
 
@@ -30,7 +30,7 @@ def members(owner: type) -> dict[str, object]:
 
 
 def python_names() -> dict[str, object]:
-    """Each public name of the package, and of each of its classes."""
+    """Return each public name of the package and of its classes."""
     found: dict[str, object] = {}
     for name in interlace.__all__:
         if name == "__version__":
@@ -60,7 +60,9 @@ def text_of(node: ElementTree.Element, name: str) -> str:
 
 
 def wanted(node: ElementTree.Element) -> bool:
-    """Whether a name needs a sentence. Moves, deleted functions and include guards do not."""
+    """Return whether a name needs a sentence. Moves, deleted functions and include guards do
+    not.
+    """
     name, definition = node.findtext("name", ""), node.findtext("definition", "")
     arguments = node.findtext("argsstring", "")
     special = re.fullmatch(
@@ -75,9 +77,9 @@ def wanted(node: ElementTree.Element) -> bool:
 def undocumented(folder: Path) -> tuple[int, list[str]]:
     """Count the names in Doxygen's XML, and list the names without a comment.
 
-    One rule excludes names: the page of versions says that namespaces called detail or device are
-    not public, so the Doxyfile leaves them out. Private and protected members do not count, nor
-    does what `wanted` refuses.
+    The page of versions says that namespaces called detail or device are not public, so the
+    Doxyfile leaves out their names. Private and protected members do not count, and neither do the
+    names that `wanted` refuses.
     """
     count, missing = 0, []
     for file in sorted(folder.glob("*.xml")):
@@ -97,7 +99,7 @@ def undocumented(folder: Path) -> tuple[int, list[str]]:
 
 
 def public_headers() -> set[str]:
-    """The headers that the page of versions lists as public."""
+    """Return the headers that the page of versions lists as public."""
     text = (REFERENCE / "versions.md").read_text(encoding="utf-8")
     table = text[text.index("## Public headers") : text.index("## What a version number says")]
     return set(re.findall(r"`(interlace/[\w/]+\.(?:hpp|cuh|h))`", table))

@@ -1,4 +1,4 @@
-"""The last steps of `./quickstart`, and its advice on what to do next."""
+"""Tests the last steps of `./quickstart`, and its advice on what to do next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXT = (ROOT / "quickstart").read_text(encoding="utf-8").replace("\\\n", " ")
 
 
 def study() -> list[str]:
-    """The command line of the study that quickstart runs, on a described machine."""
+    """Return the command line of quickstart's study, on a described machine."""
     shared = re.search(r'interlace" (study \w+ .*?) "\$@"', TEXT)
     own = re.search(r"^study ct (--machine .*?) \|\|", TEXT, re.MULTILINE)
     assert shared is not None

@@ -1,4 +1,4 @@
-"""RandomAccess: the sequence, the reference, its inputs and simulated runs."""
+"""Tests RandomAccess: the sequence, the reference, its inputs and simulated runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TINY = ("--size", 2048)
 
 
 def naive(count: int) -> list[int]:
-    """The words as the rules of the benchmark make them, one after another."""
+    """Return the words as the rules of the benchmark make them, one after another."""
     word, words = 1, []
     for _ in range(count):
         word = (word << 1 & (1 << 64) - 1) ^ (7 if word >> 63 else 0)
@@ -114,7 +114,7 @@ def test_every_mechanism_makes_each_update_once(run: Run, tmp_path: Path) -> Non
     assert all(row["verified"] and row["max_error"] == 0 for row in rows.values())
     wire = {name: sum(row["wire"].values()) for name, row in rows.items()}
     assert wire[PACKED] < wire[INLINE]
-    # Three of four updates go to another GPU, 8 B each; some of them leave together.
+    # Three of four updates go to another GPU, with 8 B each. Some of them leave together.
     remote = 8 * 4 * 2048 * 3 / 4
     assert 0.7 * remote < rows[PACKED]["wire"]["useful"] < 1.1 * remote
 

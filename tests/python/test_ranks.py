@@ -1,4 +1,7 @@
-"""Runs with a process for each GPU: how processes work together, and the error if one fails."""
+"""Tests runs with a process for each GPU: how the processes work together.
+
+It also tests the error if one process fails.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ FAKE = (sys.executable, str(Path(__file__).with_name("fake_rank.py")))
 
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start processes with the fake module; NVSHMEM is installed, and no other library."""
+    """Start processes with the fake module. NVSHMEM is installed, and no other library is."""
     monkeypatch.setattr(ranks, "COMMAND", FAKE)
     monkeypatch.delenv("INTERLACE_NVSHMEM", raising=False)
     libraries = {"nvidia.nvshmem": ["/env/lib/libnvshmem_host.so.3"]}
@@ -93,7 +96,7 @@ def test_a_wrong_result_of_a_process_is_found(cuda: FakeCuda, graph: Path) -> No
     outcome.values[2, 7] *= 1.001
     with pytest.raises(RunFailure, match=r"GPU 2 has .* for vertex 7"):
         workload.verify(outcome)
-    assert cuda.calls == []  # this process made no calls of the module itself
+    assert cuda.calls == []  # this process itself made no calls of the module
 
 
 def test_one_that_fails_ends_all(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The reader of the compiled modules: batches, its end, and exceptions of the caller's function."""
+"""Tests the reader of the compiled modules: batches, its end, and exceptions in callbacks."""
 
 from __future__ import annotations
 

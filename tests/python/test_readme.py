@@ -1,4 +1,4 @@
-"""The examples of the README work as they stand, on stand-ins if they need a GPU."""
+"""Tests that the examples of the README work as they stand. If they need a GPU, stand-ins serve."""
 
 from __future__ import annotations
 

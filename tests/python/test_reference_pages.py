@@ -1,4 +1,4 @@
-"""The generated reference pages have every command and variable of the program."""
+"""Tests that the generated reference pages have every command and variable of the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regions in Python: refusals before a GPU is used, and calls that the extension gets."""
+"""Tests regions in Python: refusals before a GPU is used, and the calls that the extension gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlace bench copy --beside-kernels` over fake GPUs: relays, rows, files and refusals."""
+"""Tests `interlace bench copy --beside-kernels` on fake GPUs: relays, rows, files and refusals."""
 
 from __future__ import annotations
 

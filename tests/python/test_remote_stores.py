@@ -1,4 +1,4 @@
-"""Queues of remote stores: verified results of every workload, and the output of studies."""
+"""Tests queues of remote stores: verified results of each workload, and the output of studies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlace.model.mechanism_table import BULK_COPY, FINEPACK, GPS, INLINE, WR
 from interlace.model.mechanisms import QUEUED
 from study_helpers import REGION_WORKLOADS, Run
 
-# A small run of each workload, from the workload's own test file.
+# From a workload to a small run, which the workload's own test file has.
 TINY = {
     name: importlib.import_module(f"test_{name.replace('-', '_')}").TINY
     for name in REGION_WORKLOADS
@@ -25,7 +25,7 @@ REASONS = ("window", "payload", "entries", "release", "load", "atomic", "timeout
 
 
 def rows_of(run: Run, path: Path, workload: str, *words: object) -> dict[str, Any]:
-    """The rows of a study on four GPUs, by mechanism."""
+    """Return the rows of a study on four GPUs, by mechanism."""
     pytest.importorskip("interlace._core")
     done = run("study", workload, "--gpus", 4, "--json", path, *words)
     assert done.code == 0, done.err
@@ -50,7 +50,7 @@ def test_results_are_verified(run: Run, tmp_path: Path, workload: str, machine: 
         assert sum(stores["sizes"]) == stores["stores"]
         assert tuple(stores["reasons"]) == REASONS
         assert sum(stores["reasons"].values()) == stores["flushes"] > 0
-        if name != GPS:  # GPS sends less once it knows which GPUs read an element
+        if name != GPS:  # GPS sends less after it knows which GPUs read an element
             assert (stores["stores"], stores["sizes"]) == (plain["stores"], plain["sizes"])
         wire = rows[name]["wire"]
         if name in (FINEPACK, WRITE_COMBINING):
@@ -121,7 +121,7 @@ def test_links_without_room_for_a_packet(run: Run, tmp_path: Path) -> None:
 def test_kernels_that_store_less_side_by_side(
     run: Run, tmp_path: Path, workload: str, words: tuple[object, ...], kernel: str, largest: int
 ) -> None:
-    """The other kernels give the same results and store the same bytes, in more stores."""
+    """The other kernels give the same results and store the same bytes, but in more stores."""
     names = ("--machine", "4x-gv100-pcie4", "--mechanisms", "inline,finepack")
     usual = rows_of(run, tmp_path / "usual.json", workload, *words, *names)
     other = rows_of(run, tmp_path / "other.json", workload, *words, *names, "--kernel", kernel)
@@ -137,7 +137,7 @@ def test_kernels_that_store_less_side_by_side(
 def test_stores_leave_lane_by_lane_where_the_machine_says_so(run: Run, tmp_path: Path) -> None:
     """Results and bytes stay the same.
 
-    inline sends more packets, and a queue sends no more than before.
+    The mechanism inline sends more packets, and a queue sends no more packets than before.
     """
     text = machine_text(load_machine("4x-gv100-pcie4"))
     old = "warp_width_lanes = 32"
@@ -158,6 +158,6 @@ def test_stores_leave_lane_by_lane_where_the_machine_says_so(run: Run, tmp_path:
             assert stores["bytes"] == lines[name]["bytes"]
             assert stores["stores"] * element == stores["bytes"]
         assert lanes[INLINE]["packets"] == lanes[INLINE]["stores"]
-        overhead = 26 * lanes[INLINE]["stores"]  # bytes of all packets besides their data
+        overhead = 26 * lanes[INLINE]["stores"]  # the bytes of all packets that are not data
         assert lanes[INLINE]["wire_bytes"] == overhead + lanes[INLINE]["bytes"]
         assert lanes[FINEPACK]["packets"] <= lines[FINEPACK]["packets"]

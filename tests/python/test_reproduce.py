@@ -1,4 +1,4 @@
-"""`interlace reproduce`: figures match their runs, on a fake core and tiny inputs."""
+"""Tests `interlace reproduce`: figures match their runs, on a fake core and tiny inputs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_figures_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
             far = one["ratio"] is not None and abs(one["ratio"] - 1) > 0.15
             assert one["note"] == (proact.REASONS[one["key"]] if far else "")
             assert one["possible"] == (not far or one["key"] not in proact.IMPOSSIBLE)
-    assert set(proact.REASONS) - set(rows) == {"vs-bulk-copy-8"}  # --quick does not run it
+    assert set(proact.REASONS) - set(rows) == {"vs-bulk-copy-8"}  # --quick does not run this case
     hardware = [
         one["simulated"] for key, one in rows.items() if key.startswith("hardware-vs-inline-")
     ]
@@ -157,7 +157,7 @@ def test_measured_figures(run: Run, tmp_path: Path) -> None:
         for of in times.values()
     ]
     assert rows["speedup-4"]["measured"] == pytest.approx(mean(expected))
-    assert rows["bulk-copy-4"]["measured"] is None  # serial-copy does not run on real GPUs here
+    assert rows["bulk-copy-4"]["measured"] is None  # serial-copy does not run on real GPUs
     bounds = [
         of["bulk-copy-1"][0] / of["bulk-copy-without-transfers-4"][0] for of in times.values()
     ]
@@ -187,7 +187,7 @@ def test_measured_tracking_moves_nothing(run: Run, tmp_path: Path) -> None:
         assert tracked["mechanism"] == best["mechanism"] + "-without-transfers"
         assert (tracked["config"], tracked["iterations"]) == (best["config"], best["iterations"])
         assert bulk["iterations"] == best["iterations"]
-        # The fake's replicas are NaN then. A verification would refuse them.
+        # The fake's replicas are NaN in these runs. A verification would refuse them.
         assert bulk["max_error"] is tracked["max_error"] is None
         costs.append(tracked["time_s"] / bulk["time_s"] - 1)
         assert rows[f"tracking-{workload}"]["measured"] == pytest.approx(costs[-1])
@@ -379,7 +379,7 @@ SMALL = Sizes(pagerank_scale=16, jacobi_rows=1 << 14, sssp_side=14, als_side=6, 
 
 
 def hardware_over_inline(name: str) -> float:
-    """The better time of two chunks over inline's time, if blocks come in several waves."""
+    """Return the better time of two chunks over inline's time, if blocks come in several waves."""
     core = pytest.importorskip("interlace._core")
     described = load_machine("4x-volta-nvlink2")
     replace = msgspec.structs.replace
@@ -401,6 +401,6 @@ def hardware_over_inline(name: str) -> float:
 @pytest.mark.parametrize("name", list(ALL))
 def test_hardware_hardly_loses_to_inline(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(given, "HALF_BANDWIDTH", 20)
-    # There are so many angles that the start of a copy is short beside an epoch.
+    # There are so many angles that the start of a copy is short compared with an epoch.
     monkeypatch.setattr(given, "ANGLES", 90)
     assert hardware_over_inline(name) < 1.02

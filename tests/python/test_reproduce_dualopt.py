@@ -1,4 +1,4 @@
-"""`interlace reproduce dualopt`: its rows match its runs, on tiny inputs."""
+"""Tests `interlace reproduce dualopt`: its rows match its runs, on tiny inputs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_rows_follow_from_the_runs(document: dict[str, Any]) -> None:
     times = {
         (one["workload"], one["machine"], one["gpus"], one["mechanism"]): one["time_s"]
         for one in document["runs"]
-        if not one["config"]  # blocks and pages are where the figures have them
+        if not one["config"]  # blocks and pages have the placement of the figures
     }
     gains = {}
     for name in KEPT:

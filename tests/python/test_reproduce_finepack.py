@@ -1,4 +1,4 @@
-"""`interlace reproduce finepack`: its rows match its runs, on tiny inputs."""
+"""Tests `interlace reproduce finepack`: its rows match its runs, on tiny inputs."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def check_experiments(document: dict[str, Any], rows: dict[str, dict[str, Any]])
             product *= rows[f"speedup-finepack-{suffix}"]["simulated"]
             product /= rows[f"speedup-inline-{suffix}"]["simulated"]
         assert rows[f"vs-inline-{which}"]["simulated"] == pytest.approx(product ** (1 / len(names)))
-    # These are complex numbers of 8 bytes, each in a packet with 26 more.
+    # These are complex numbers of 8 bytes. Each has a packet with 26 more bytes.
     assert rows["speedup-inline-hit-lane-by-lane"]["simulated"] < plain["hit"]
     assert (
         rows["stores-per-packet-hit-lane-by-lane"]["simulated"]
@@ -140,7 +140,7 @@ def check_experiments(document: dict[str, Any], rows: dict[str, dict[str, Any]])
     assert rows["16-vs-inline-hit-lane-by-lane"]["simulated"] == pytest.approx(
         of_lanes[INLINE] / of_lanes[FINEPACK]
     )
-    # Lines have 128 bytes and factors 64; a packet holds 4 KiB.
+    # Lines have 128 bytes, and factors have 64. A packet holds 4 KiB.
     assert 1 < rows["stores-per-packet-pagerank-whole-lines"]["simulated"] < 64
     assert 1 < rows["stores-per-packet-als-whole-lines-to-all"]["simulated"] <= 4096 / 64
     assert rows["speedup-inline-als-to-all"]["simulated"] < plain["als"]
@@ -205,7 +205,7 @@ def test_storage_contradicts_the_paper_on_four_gpus_alone() -> None:
         ("jacobi", "own", 3.9, 0.0, True),
         ("jacobi", "own", 3.9, 0.1, False),
         ("diffusion", "own", 0.9, 0.0, False),
-        ("als", "own", 0.9, 1.0, False),  # sends to its readers alone
+        ("als", "own", 0.9, 1.0, False),  # it sends only to its readers
         ("als", "to-all", 0.9, 1.0, True),
         ("sssp", "whole-lines-to-all", 1.1, 0.0, False),
         ("ct", "own", 0.6, 0.0, False),

@@ -1,4 +1,4 @@
-"""`interlace reproduce multipath`: its rows match its runs, and its simulations are right."""
+"""Tests `interlace reproduce multipath`: its rows match its runs, and its simulations are right."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_rows_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
         for key, executor in ((f"put-{short}", "streams"), (f"put-graph-{short}", "graphs")):
             best = max(rate(machine, paths, executor, "32 MiB") for paths in ("3", "3h"))
             assert rows[key]["simulated"] == pytest.approx(best / direct)
-        # three paths of one rate each; the host's path adds less than one
+        # three paths have one rate each, and the host's path adds less than one
         assert 2 < rows[f"put-{short}-without-host"]["simulated"] < 3
         assert 2 < rows[f"put-{short}-4-chunks-without-host"]["simulated"] < 3
         busy = [
@@ -90,7 +90,7 @@ def test_rows_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
         ]
         assert 0.6 < busy[1] < busy[0] <= 1
         assert 1 <= rows[f"host-path-gain-{short}"]["simulated"] < 4 / 3
-    # graphs that overlap could use more copy engines than the three of this machine
+    # graphs that overlap could use more copy engines than this machine's three
     overlapping = "put-graph-a100-overlapping"
     assert rows[overlapping]["simulated"] < rows[f"{overlapping}-many-engines"]["simulated"]
     verified = [one for one in document["runs"] if one["max_error"] is not None]
@@ -99,7 +99,7 @@ def test_rows_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
 
 
 def direct_rate(name: str) -> float:
-    """The payload bytes a second of the link between two GPUs, by the machine file."""
+    """Return the payload bytes a second of the link between two GPUs, from the machine file."""
     link = next(link for link in load_machine(name).link if link.ends == ("gpu*", "gpu*"))
     return float(link.copy_GB_per_s) * 1e9 if name.startswith("beluga") else 100e9 * 256 / 272
 
@@ -111,7 +111,8 @@ def test_large_puts_fill_their_links(name: str) -> None:
     direct = multipath._put(on, on.plan((0, 1), size, PATHS["1"]), size, STREAMS)
     assert direct == pytest.approx(direct_rate(name), rel=0.02)
     two = multipath._put(on, on.plan((0, 1), size, PATHS["2"], 8), size, STREAMS)
-    # each message's staged path begins a chunk later, so that it carries 8 parts to the direct 9
+    # each message's staged path begins a chunk later, so it carries 8 parts while the direct path
+    # carries 9
     assert two == pytest.approx((1 + 8 / 9) * direct, rel=0.05)
     assert two < 2 * direct_rate(name)
 

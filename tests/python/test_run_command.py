@@ -1,4 +1,4 @@
-"""`interlace run`: exit codes, signals, and what it says of a program's copies."""
+"""Tests `interlace run`: exit codes, signals, and its report on a program's copies."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Call = Callable[..., Ended]
 
 @pytest.fixture
 def call(capfd: pytest.CaptureFixture[str]) -> Call:
-    """`interlace run` in this process; the program's output is that of a process of its own."""
+    """Run `interlace run` in this process. The program is a process of its own."""
 
     def run(*words: object) -> Ended:
         capfd.readouterr()
@@ -61,7 +61,7 @@ def one_sentence(ended: Ended) -> str:
     return ended.err.removeprefix("interlace: ").rstrip("\n")
 
 
-# A driver that can do what a program needs to copy, and a program that copies.
+# A driver with all functions that a program needs to copy, and a program that copies.
 DRIVER = """
 #include <string.h>
 int cuInit(unsigned flags) { return (int)(flags & 0); }
@@ -98,7 +98,7 @@ int main(int count, char** words) {
 
 @pytest.fixture
 def copying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program that makes a copy of each size that it is given."""
+    """Return a program that makes a copy of each given size."""
     (tmp_path / "driver.c").write_text(DRIVER)
     (tmp_path / "program.c").write_text(PROGRAM)
     assert compiler is not None
@@ -244,7 +244,7 @@ def test_preloaded_libraries_of_others_stay(call: Call, monkeypatch: pytest.Monk
 
 
 def started(*words: str) -> subprocess.Popen[str]:
-    """The command in a process group of its own, as in a terminal."""
+    """Start the command in a process group of its own, as a terminal does."""
     paths = os.pathsep.join(path for path in sys.path if path)
     return subprocess.Popen(
         [sys.executable, "-m", "interlace.cli.main", "run", "--", *words],
@@ -427,7 +427,7 @@ def test_what_a_call_site_loses_and_what_to_change() -> None:
     loss = lost(site("cuMemcpyDtoH", waits, size=1 << 20))
     assert loss is not None
     assert "asynchronously" in loss.change
-    # No time counts as lost if the link is the limit, if no link is known, or if the copy is inside
+    # No time counts as lost if the link is the limit, if no link is known, or if the copy stays in
     # the host.
     assert lost(site("cuMemcpyDtoHAsync", waits._replace(host_s=1e-4))) is None
     assert lost(site("cuMemcpyHtoDAsync", pageable), None) is None
@@ -486,7 +486,7 @@ def test_what_is_remembered_is_bounded(
     call: Call, copying: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_command, "CALLS", 10)
-    monkeypatch.setattr(run_command, "SITES", 1)  # the entry that stands for all other sites
+    monkeypatch.setattr(run_command, "SITES", 1)  # this entry stands for all other call sites
     trace = tmp_path / "trace.json"
     ended = call("--report", "--timeline", trace, "--", copying, *[100] * 40)
     assert "note: the timeline lacks the last 30 calls" in ended.err

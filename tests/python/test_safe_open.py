@@ -1,4 +1,4 @@
-"""`interlace.safe_open` and `interlace.stream` in host memory, and the folders that they read."""
+"""Tests `interlace.safe_open` and `interlace.stream` in host memory, and folders that they read."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def refusal(action: Any, *arguments: Any, **options: Any) -> str:
 
 
 def bytes_read() -> int:
-    """The number of bytes that this process has read by system calls."""
+    """Return the number of bytes that this process has read by system calls."""
     return int(Path("/proc/self/io").read_text().split()[1])
 
 
@@ -118,7 +118,8 @@ def test_what_cannot_be_asked_for(file: Path) -> None:
 
 
 def test_wrong_rows_of_a_plan_are_told_as_safetensors_tells_them() -> None:
-    # safetensors' own tests look for these words. They are fetched, so that few runs have them.
+    # The tests of safetensors look for these words. Few runs have those tests, because they must be
+    # fetched.
     assert "is 0-d" in refusal(slices.rows_of, "scalar", slice(0, 1), ())
     assert "step 1" in refusal(slices.rows_of, "wide", slice(0, 3, 2), (3,))
 
@@ -222,10 +223,10 @@ def test_a_stream_waits_for_its_caller(file: Path, monkeypatch: pytest.MonkeyPat
     stream = interlace.stream(file, framework="numpy", ahead=1)
     found = {}
     for name, tensor in stream:
-        assert len(begun) <= len(found) + 2  # the empty one takes no place
+        assert len(begun) <= len(found) + 2  # the empty tensor takes no place
         found[name] = tensor
     assert list(found) == [entry for batch in begun for entry in batch]
-    # One tensor at a time, because no second one fits.
+    # Tensors are read one at a time, because a second one does not fit.
     assert all(len(batch) == 1 for batch in begun[:-1])
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
     only = interlace.stream(file, framework="numpy", only=lambda name: name == "deep")
@@ -234,7 +235,7 @@ def test_a_stream_waits_for_its_caller(file: Path, monkeypatch: pytest.MonkeyPat
 
 
 def held() -> tuple[int, int]:
-    """The descriptors and the threads of this process."""
+    """Return the descriptors and the threads of this process."""
     return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))  # noqa: PTH208
 
 

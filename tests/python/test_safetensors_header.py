@@ -1,4 +1,6 @@
-"""Headers of safetensors files: accepted ones, and refused ones with the words of the refusal."""
+"""Tests headers of safetensors files: accepted headers, and refused ones with the words of the
+refusal.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ print((after - before) * 1024)
 
 @pytest.mark.parametrize("entry", ['"model.layers.%d.w":{"dtype":"F32","shape":[1,2],', '"%d":{'])
 def test_a_large_header_takes_little_memory(tmp_path: Path, entry: str) -> None:
-    """Reading takes at most the memory that NEEDED states for each byte of a header."""
+    """Check that reading takes at most the memory that NEEDED states for each byte of a header."""
     entries, size, end = [], 0, 0
     for number in range(10**6):
         text = entry % number
@@ -224,7 +226,9 @@ def test_what_is_laid_out_is_read_back(
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_a_damaged_header_is_refused_or_sound(data: st.DataObject) -> None:
-    """A mutated header that is accepted fills the data, and safetensors accepts it too."""
+    """Check that a mutated header that is accepted fills the data, and that safetensors accepts
+    it.
+    """
     deserialize = pytest.importorskip("safetensors").deserialize
     tensors = data.draw(specs.filter(bool))
     head, entries = lay_out(tensors, {"a": "b"})

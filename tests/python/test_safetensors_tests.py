@@ -1,7 +1,7 @@
-"""safetensors' own tests of `safe_open`, with Interlace's `safe_open` in its place.
+"""Runs the tests of safetensors for `safe_open` with Interlace's `safe_open`.
 
-The tests are fetched with the source package and run as they are; what they import from safetensors
-as `safe_open` is Interlace's, also inside of safetensors' own `load_file`.
+The tests are fetched with the source package and run unchanged. The `safe_open` that they import
+from safetensors is Interlace's, also inside safetensors' own `load_file`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_they_pass(tmp_path: Path) -> None:
     skipped = [case for case in cases if case.find("skipped") is not None]
     print(f"safetensors {VERSION}: {len(cases) - len(skipped)} passed, {len(skipped)} skipped")
     assert len(cases) == 109
-    for case in skipped:  # tests of libraries or devices that this machine does not have
+    for case in skipped:  # these tests need libraries or devices that this machine does not have
         reason = case.find("skipped")
         assert reason is not None
         text = f"{reason.get('message')} {case.get('name')}".lower()

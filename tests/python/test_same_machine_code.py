@@ -1,4 +1,4 @@
-"""bench/same_machine_code.py: the kernels of two builds that it calls the same."""
+"""Tests bench/same_machine_code.py: the kernels of two builds that it calls the same."""
 
 from __future__ import annotations
 

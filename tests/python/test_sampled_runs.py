@@ -1,4 +1,4 @@
-"""Sampled runs: iterations that repeat are not simulated."""
+"""Tests sampled runs, in which iterations that repeat are not simulated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from interlace.model.mechanism_table import BULK_COPY, COPY_ENGINE, GPS, INLINE
 from study_helpers import MACHINE, REGION_WORKLOADS, Run
 
-# A small run of each workload, from the workload's own test file.
+# From a workload to a small run, which the workload's own test file has.
 TINY = {
     name: importlib.import_module(f"test_{name.replace('-', '_')}").TINY
     for name in REGION_WORKLOADS

@@ -1,12 +1,13 @@
-"""An untracked kernel costs nothing: its machine code equals that of its hand-written twin.
+"""Tests that an untracked kernel costs nothing: its machine code equals that of a hand-written
+twin.
 
 tests/gpu/sass_twins.cu holds pairs of kernels `model_x` and `twin_x`. Both are compiled for sm_90
-and disassembled, and each opcode (with its modifiers) has to occur equally often in both. No
-difference is allowed; NOP is not counted, since it only pads a kernel's end.
+and disassembled. Each opcode (with its modifiers) must occur equally often in both. NOP is not
+counted, because it only pads a kernel's end.
 
 A kernel that measures the rate of an operation has exactly as many of these operations as the
-measurement counts. If a kernel states `blocks_at_once`, its registers suffice for this number of
-blocks under every mechanism. Kernels that are launched early load nothing before they have waited.
+measurement counts. If a kernel states `blocks_at_once`, the registers are enough for this number of
+blocks with every mechanism. Kernels that are launched early load nothing before they have waited.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]
 
 
 def find_nvcc() -> str | None:
-    """The compiler that the build uses."""
+    """Return the compiler that the build uses."""
     installed = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
     return os.environ.get("CUDACXX") or installed
 
 
 def find_nvdisasm() -> str | None:
-    """The disassembler of the system, of the toolkit, or of a package from PyPI."""
+    """Return the disassembler of the system, of the toolkit, or of a package from PyPI."""
     found = shutil.which("nvdisasm") or shutil.which("/usr/local/cuda/bin/nvdisasm")
     if found:
         return found
@@ -49,7 +50,7 @@ def find_nvdisasm() -> str | None:
 
 
 def opcodes(listing: str) -> dict[str, Counter[str]]:
-    """How often each opcode occurs in each kernel of a listing of nvdisasm."""
+    """Return how often each opcode occurs in each kernel of a listing of nvdisasm."""
     kernels: dict[str, Counter[str]] = {}
     current: Counter[str] | None = None
     for line in listing.splitlines():
@@ -78,7 +79,7 @@ def test_opcodes_are_counted() -> None:
 
 
 def compiled(source: Path, folder: Path, arch: str = "sm_90") -> tuple[Path, str]:
-    """The machine code of a source, and the assembler's report on its kernels.
+    """Return the machine code of a source, and the assembler's report on its kernels.
 
     A source is compiled once, although several tests look at it.
     """
@@ -103,7 +104,7 @@ def _compiled(source: Path, folder: Path, arch: str) -> tuple[Path, str]:
 
 
 def ptx_of(source: Path, folder: Path, arch: str) -> str:
-    """The PTX of a source."""
+    """Return the PTX of a source."""
     ptx = folder / f"{source.stem}.ptx"
     words = [find_nvcc(), "-std=c++20", f"-arch={arch}", "--expt-relaxed-constexpr"]
     folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
@@ -112,7 +113,7 @@ def ptx_of(source: Path, folder: Path, arch: str) -> str:
 
 
 def listing_of(source: Path, folder: Path, arch: str = "sm_90") -> str:
-    """The machine code of a source as nvdisasm prints it."""
+    """Return the machine code of a source as nvdisasm prints it."""
     nvdisasm = find_nvdisasm()
     if nvdisasm is None:
         pytest.skip("no nvdisasm (of the CUDA toolkit, or the package nvidia-cuda-nvdisasm)")
@@ -152,7 +153,9 @@ def test_loads_before_a_wait_are_seen() -> None:
 
 
 def on_gpus(workload: str, folder: Path) -> Path:
-    """The source that the build makes from a workload's header (cmake/InterlaceWorkloads.cmake)."""
+    """Return the source that the build makes from a workload's header
+    (cmake/InterlaceWorkloads.cmake).
+    """
     source = folder / f"{workload}_on_gpus.cu"
     lines = [
         f'#include "workload/{workload}.hpp"',
@@ -178,7 +181,7 @@ def test_early_kernels_load_nothing_before_they_have_waited(source: str, tmp_pat
 
 
 def test_gpus_of_8_0_run_what_is_guarded(tmp_path: Path) -> None:
-    """The sources with instructions of compute capability 9.0 compile for 8.0, without these."""
+    """Sources with instructions of compute capability 9.0 also compile for 8.0, without these."""
     source = tmp_path / "guarded.cu"
     parts = ("agent", "exchange")
     lines = [f'#include "{ROOT}/src/cuda/region/{part}.cu"' for part in parts]
@@ -209,7 +212,7 @@ template __global__ void interlace::device::run_grid<interlace::device::untracke
 
 
 def test_a_multiprocessor_of_fewer_threads_holds_fewer_blocks(tmp_path: Path) -> None:
-    """For 1536 threads instead of 2048, ptxas does not warn, and the PTX has two bounds."""
+    """With 1536 threads instead of 2048, ptxas does not warn, and the PTX has two bounds."""
     source = tmp_path / "full.cu"
     source.write_text(FULL, "utf-8")
     _, said = compiled(source, tmp_path, "sm_89")
@@ -227,7 +230,7 @@ def test_registers_last_for_all_warps(tmp_path: Path) -> None:
         for entry in entries
         if "jacobi_update" in entry
     ]
-    # The kernels: untracked as a whole, untracked in ranges, inline, and tracked.
+    # The four kinds of kernels: untracked as a whole, untracked in ranges, inline, and tracked.
     assert len(used) >= 4
     assert max(used) <= 65536 // 2048
 
@@ -255,7 +258,7 @@ def test_every_kernel_does_what_it_is_for(kernels: dict[str, Counter[str]]) -> N
 
     for name, mix in kernels.items():
         assert not any(op.startswith(("LDL", "STL")) for op in mix), f"{name} uses local memory"
-    # One kernel of each pair has no barrier. Loads take the read-only path. A tile has one barrier.
+    # One kernel of each pair has no barrier. Loads use the read-only path. A tile has one barrier.
     for name in ("model_axpy", "model_row_sum"):
         assert total(name, "BAR") == 0
         assert total(name, "WARPSYNC") == 0
@@ -265,8 +268,8 @@ def test_every_kernel_does_what_it_is_for(kernels: dict[str, Counter[str]]) -> N
     assert total("model_block_sum", "SHFL.BFLY") == 5
 
 
-# For each kernel: prefixes of the opcodes that are counted, and how many there must be. A few
-# more belong to the loop and to the sum at the end.
+# From a kernel to the prefixes of the counted opcodes and their number. A few more belong to the
+# loop and to the sum at the end.
 RATE_MIXES = {
     "multiply_add_f32": {("FFMA",): 256},
     "multiply_add_f64": {("DFMA",): 256},
@@ -296,8 +299,8 @@ def test_rates_count_the_instructions_that_there_are(tmp_path: Path) -> None:
         assert 256 <= sum(mix.values()) <= 320, (name, mix)
 
 
-# For each chain of a calibration: prefixes of the opcodes that are counted, and how many there must
-# be. All but a few of them are in the loop.
+# From a chain of a calibration to the prefixes of the counted opcodes and their number. All but a
+# few of them are in the loop.
 CHAINS = {
     "add": {("LOP3",): 32, ("IADD", "VIADD", "IMAD.IADD"): 32},
     "imad": {("IMAD",): 64},
@@ -317,16 +320,16 @@ CHAINS = {
     "divide_u32": {("MUFU.RCP",): 8, ("IMAD.HI.U32",): 16},
     "divide_f32": {("MUFU.RCP",): 8, ("FCHK",): 8},
 }
-# The memories of load loops in the order of loaded_from, and the opcode of a load from each.
+# The memories of load loops in the order of loaded_from, with the opcode of a load from each.
 LOOPS = (("shared", "LDS"), ("l1", "LDG.E.CONSTANT"), ("l2", "LDG.E.STRONG.GPU"))
 SMALL = (0, 50, 1000)
-# Registers of a gather kernel: the number of values that it keeps (multiprocessor.cu).
+# From the registers of a gather kernel to the number of values that it keeps (multiprocessor.cu).
 GATHERS = {32: 13, 64: 50, 128: 112}
 
 
 @pytest.fixture(scope="module")
 def multiprocessor(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """The machine code of the kernels of a calibration, and the assembler's report."""
+    """Return the machine code of a calibration's kernels, and the assembler's report."""
     folder = tmp_path_factory.mktemp("multiprocessor")
     source = folder / "multiprocessor.cu"
     numbers = "unsigned int, unsigned int"
@@ -358,7 +361,7 @@ def multiprocessor(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def loops_of(listing: str) -> dict[str, list[Counter[str]]]:
-    """The opcodes between each backward branch and its target, by kernel."""
+    """Return the opcodes between each backward branch and its target, by kernel."""
     found: dict[str, list[Counter[str]]] = {}
     places: dict[str, int] = {}
     code: list[str] = []
@@ -423,11 +426,11 @@ def test_small_kernels_are_straight_and_gathers_hold_their_registers(
 
 COMPILED = re.compile(r"compiled_as<([^{]*)>\{(\d+), (\d+)\}")
 GRID = re.compile(r"run_grid<untracked, (.*?) ?>\(")
-GRANULE = 8  # registers are given to threads in such steps
+GRANULE = 8  # threads get registers in steps of this size
 
 
 def plain_name(text: str) -> str:
-    """The name of a kernel as headers and demangled symbols both have it."""
+    """Return the name of a kernel in a form that headers and demangled symbols share."""
     name = re.sub(r"interlace::(device::|workload::)?|workload::|\s", "", text)
     return re.sub(r"(\d)u\b", r"\1", name)
 
@@ -442,7 +445,8 @@ def demangled(symbols: list[str]) -> list[str]:
     return run.stdout.splitlines()
 
 
-# Other tests compile the first of these kernels anyway. INTERLACE_TEST_KERNELS=all takes all.
+# Other tests compile the first of these kernels anyway. INTERLACE_TEST_KERNELS=all makes pytest
+# take all.
 SOME = ("pagerank", "sssp", "jacobi", "ct")
 ALL = (*SOME, "als", "diffusion", "eqwp", "hit")
 
@@ -451,7 +455,7 @@ ALL = (*SOME, "als", "diffusion", "eqwp", "hit")
     "workload", ALL if os.environ.get("INTERLACE_TEST_KERNELS") == "all" else SOME
 )
 def test_headers_know_what_the_compiler_makes_of_kernels(workload: str, tmp_path: Path) -> None:
-    """Simulated kernels have the registers and the code of compiled ones."""
+    """Simulated kernels have the registers and the code size of compiled kernels."""
     source = on_gpus(workload, tmp_path)
     listing = listing_of(source, tmp_path)
     entries = compiled(source, tmp_path)[1].split("Compiling entry function")[1:]

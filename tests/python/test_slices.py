@@ -1,4 +1,4 @@
-"""Parts of tensors: the bytes that an index needs, compared with NumPy's own indexing."""
+"""Tests parts of tensors: the bytes that an index needs, compared with NumPy's own indexing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shortest-path workload: weights, references, verification and the command."""
+"""Tests the shortest-path workload: weights, references, verification and the command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from interlace.model.run import Case, RunFailure
 from interlace.workloads.sssp import Sssp, SsspInputs
 from study_helpers import MACHINE, Run
 
-TINY = ("--rmat", 8, "--iterations", 4)  # a small run for tests of every workload
+TINY = ("--rmat", 8, "--iterations", 4)  # tests of every workload use this small run
 
 
 def faked(
@@ -62,14 +62,14 @@ def faked(
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 STUDY = ["study", "sssp", "--machine", MACHINE]
 
-# 1 -> 2 -> 3 -> 4 is shorter than 1 -> 4. There are two edges 1 -> 2. 5 reaches 1, and no edge
-# leads to 5.
+# 1 -> 2 -> 3 -> 4 is shorter than 1 -> 4. There are two edges 1 -> 2. Vertex 5 has an edge to 1,
+# and no edge leads to 5.
 SMALL = BANNER + "5 5 7\n1 4 9\n1 2 3\n2 3 0.5\n3 4 1.25\n1 2 2\n5 1 1\n4 4 0\n"
 SHORTEST = [0, 2, 2.5, 3.75, np.inf]
 
 
 def by_heap(graph: Graph, weights: NDArray[np.float32], source: int) -> list[float]:
-    """Dijkstra's algorithm with a heap, as in a textbook."""
+    """Return the distances by Dijkstra's algorithm with a heap, as in a textbook."""
     out: list[list[tuple[int, float]]] = [[] for _ in range(graph.rows)]
     for target in range(graph.rows):
         for edge in range(graph.offsets[target], graph.offsets[target + 1]):
@@ -332,7 +332,7 @@ def test_only_what_a_gpu_reads_is_compared(core: Fake) -> None:
         held = [v for v in rows if cut[device] <= v < cut[device + 1] or v in read]
         assert workload.held(outcome.case, device).tolist() == held
         assert np.array_equal(np.flatnonzero(~lost[device]), held)
-        # This vertex is read by the device but not owned by it.
+        # The device reads this vertex but does not own it.
         other = next(v for v in held if not cut[device] <= v < cut[device + 1])
         wrong = workload.simulate(core, "machine", Case(2, INLINE))
         wrong.values[device, other] = np.nan

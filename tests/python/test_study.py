@@ -1,4 +1,4 @@
-"""Studies with a stand-in for the compiled modules: rows, figures, verification and files."""
+"""Tests studies with a stand-in for the compiled modules: rows, figures, verification and files."""
 
 from __future__ import annotations
 
@@ -148,7 +148,8 @@ def test_what_the_core_is_given(core: Fake, graph: Path) -> None:
 def test_chunks_and_threads_are_tried(run: Run, tmp_path: Path) -> None:
     # There are 2**18 vertices, so a part has about 0.5 MiB.
     words = ["study", "jacobi", "--rows", 1 << 18, "--machine", MACHINE, "--gpus", 2, "-n", 1]
-    words += ["--chunks", "64K,1m,4M,16M,256K", "--threads", "32,4096"]  # 4M leaves a part whole
+    # chunks of 4M leave a part whole
+    words += ["--chunks", "64K,1m,4M,16M,256K", "--threads", "32,4096"]
     document = result(run, tmp_path, *words)
     tried: dict[str, list[dict[str, int]]] = {POLLING: [], COPY_ENGINE: []}
     for row in document["rows"] + document["candidates"]:
@@ -455,7 +456,7 @@ def wait_for_workers(process: subprocess.Popen[str]) -> list[int]:
 def test_ctrl_c_leaves_nothing(graph: Path, tmp_path: Path) -> None:
     process = start(graph, tmp_path)
     working = wait_for_workers(process)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    os.killpg(process.pid, signal.SIGINT)  # like a terminal
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (130, "", "interlace: interrupted\n")
     assert not any(alive(pid) for pid in working)
@@ -482,7 +483,7 @@ def test_an_interrupt_inside_the_core(run: Run, core: Fake, graph: Path, tmp_pat
 
 
 class Dropping:
-    """An object whose deletion gets a Ctrl-C. Python ignores an exception at such a place."""
+    """An object whose deletion gets a Ctrl-C. Python ignores an exception there."""
 
     def __del__(self) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -540,13 +541,13 @@ def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) ->
         assert row["config"]["repeats"] == 3
         assert len(row["cuda"]["times_s"]) == 3
         assert row["time_s"] == sorted(row["cuda"]["times_s"])[1]
-    sent = 4 * 40 * 3 * 10  # each rank to three others, ten times
+    sent = 4 * 40 * 3 * 10  # each rank goes to three other GPUs, ten times
     wire = rows[4, INLINE]["wire"]
     assert wire["useful"] + wire["wasted"] == pytest.approx(sent, abs=1)
     assert wire["protocol"] == pytest.approx(1.5 * sent, abs=1)
     names = [BULK_COPY, SPLIT, INLINE, POLLING, DEVICE_LAUNCH, COPY_ENGINE]
     assert [name for gpus, name in rows if gpus == 4] == [*names, INFINITE_BANDWIDTH]
-    for name in names[3:]:  # these deliver the same as a bulk copy
+    for name in names[3:]:  # these mechanisms deliver the same bytes as a bulk copy
         for kind in ("useful", "wasted"):
             assert rows[4, name]["wire"][kind] == rows[4, BULK_COPY]["wire"][kind]
     assert {call[0] for call in cuda.calls} == {"cuda"}  # other processes compute the host's counts
@@ -668,7 +669,7 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
             continue
         assert row["config"]["shared_gpus"] == 1
         threads = {row["config"].get(key, 512) for key in ("agent_threads", "bulk_threads")}
-        assert threads == {512}  # agents of all devices must find places at once
+        assert threads == {512}  # the agents of all devices must fit on the GPU at the same time
         assert row["verified"] is (mechanism != INFINITE_BANDWIDTH)
         assert row["reachable"] is None
         assert row["wire"]["protocol"] is None
@@ -681,7 +682,7 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
     assert "Shared GPU: " in shown.out
     assert "allow" not in shown.out.replace("what they allow", "")
 
-    # There are enough GPUs, so nothing is shared and links are measured.
+    # There are enough GPUs, so no GPU is shared, and links are measured.
     cuda.gpus = 4
     document = result(run, tmp_path, *words, "--gpus", "2,4", "--share-gpu")
     assert cuda.rates == [2, 4]
@@ -753,8 +754,9 @@ def test_what_the_links_still_allow_of_epochs(
     rows = by_name(result(run, tmp_path, *words))
     wire = rows[2, BULK_COPY]["wire"]
     bound_s = rows[2, INFINITE_BANDWIDTH]["time_s"]
-    # The transfers take as long as the run without transfers. Even epochs would hide all transfers.
-    # But the first of the two epochs has a tenth of the time and nine tenths of the bytes.
+    # The transfers take as long as the run without transfers. If both epochs were equal, they would
+    # hide all transfers. But the first of the two epochs has a tenth of the time and nine tenths of
+    # the bytes.
     cuda.rate = (wire["useful"] + wire["wasted"]) / 2 / bound_s
     core.exchanges = cuda.exchanges = ((0.9, 0.1), (0.1, 0.9))
     rows = by_name(result(run, tmp_path, *words))
@@ -770,7 +772,7 @@ def test_what_limits_one_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
     single, *others = document["rows"]
     assert all("limit" not in row for row in others + document["candidates"])
     limit = single["limit"]
-    update, fold = limit["kernels"]  # for 40 vertices, 117 edges and ten iterations
+    update, fold = limit["kernels"]  # these are for 40 vertices, 117 edges and ten iterations
     assert update == {
         "name": "rank_update",
         "launches": 10,
@@ -818,7 +820,7 @@ def test_what_limits_one_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
 def test_what_the_memory_still_allows(
     run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
 ) -> None:
-    # The graph has 117 edges and 40 ranks on two GPUs: kernels move these bytes, and 40 ranks
+    # The graph has 117 edges and 40 ranks on two GPUs. The kernels move these bytes, and 40 ranks
     # arrive.
     cuda.of_gpu |= {"read_bytes_per_s": 1e8, "write_bytes_per_s": 1e7}
     rows = by_name(result(run, tmp_path, "study", "pagerank", "--data", graph, "--gpus", 2))
@@ -935,7 +937,7 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
         "polling (64K, 4K)", "device-launch (64K, 4K)", "copy-engine (1M)", "proact-hardware (64K)",
     ]  # fmt: skip
     ends = {len(line) for line in (*lines[2:5], *lines[6:14])}
-    assert len(ends) == 1  # so the last column is right-aligned
+    assert len(ends) == 1  # this makes the last column right-aligned
 
 
 @pytest.mark.usefixtures("core")

@@ -1,4 +1,4 @@
-"""`interlace sweep`: allowed contents of a file, its runs, kept results and output."""
+"""Tests `interlace sweep`: what a file may contain, its runs, kept results and output."""
 
 from __future__ import annotations
 
@@ -339,14 +339,14 @@ def test_two_sweeps_do_not_share_a_file(run: Run, small: Path) -> None:
 def test_who_comes_second_leaves_the_file_of_the_first(
     run: Run, small: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
 ) -> None:
-    """The first command makes its file while the second one opens it.
+    """The first command makes its file while the second command opens it.
 
-    If it `ends`, it removes the file.
+    If the first command `ends`, it removes the file.
     """
     runs, lock, first = Path("small.runs.jsonl"), fcntl.flock, contextlib.ExitStack()
 
     def flock(handle: int, operation: int) -> None:
-        if not runs.exists():  # the lock belongs to another file
+        if not runs.exists():  # the lock is on another file
             lock(handle, operation)
             return
         monkeypatch.setattr(fcntl, "flock", lock)

@@ -1,4 +1,4 @@
-"""The tests that tests/README.md names exist."""
+"""Tests that the tests exist that tests/README.md names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlace topo`: pictures, discovery with a fake driver, measurements and saved files."""
+"""Tests `interlace topo`: pictures, discovery with a fake driver, measurements and saved files."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_draws_every_shipped_machine_in_80_columns(name: str) -> None:
 
 
 def matrix(text: str, title: str) -> list[list[str]]:
-    """The rows of a matrix below its title."""
+    """Return the rows of a matrix below its title."""
     lines = text[text.index(title) :].splitlines()[2:]
     rows = []
     for line in lines:
@@ -124,7 +124,7 @@ def test_volta_mesh() -> None:
     ]
     assert matrix(text, "GB/s in each")[0] == ["-", "50", "50", "50", "15.8"]
     assert "NV#  this many bonded NVLinks" in text
-    assert "PXB" not in text  # the legend explains what is shown and no more
+    assert "PXB" not in text  # the legend explains only the words that are shown
     assert "gpu0 -nvlink2-> gpu1" in text
 
 

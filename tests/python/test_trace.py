@@ -1,4 +1,6 @@
-"""`interlace trace`, with the real compiled module: its output, its files and refused input."""
+"""Tests `interlace trace` with the real compiled module: its output, its files and refused
+input.
+"""
 
 from __future__ import annotations
 
@@ -56,9 +58,9 @@ HEAD = """-kernel name = k
 
 
 def kernel(version: int) -> str:
-    """A kernel with four blocks of two warps.
+    """Return a kernel with four blocks of two warps.
 
-    Each loads 32 floats of its own and stores to GPU 1.
+    Each warp loads 32 floats of its own and stores to GPU 1.
     """
     end = " 0 \n" if version == 5 else " \n"
     text = HEAD.format(version=version)
@@ -84,7 +86,7 @@ def map_file(tmp_path: Path) -> Path:
 
 
 def listed(folder: Path) -> Path:
-    """Write a list of three kernels, each packed in another way."""
+    """Write a list of three kernels. Each kernel file is packed in another way."""
     zstandard = pytest.importorskip("zstandard")
     (folder / "kernel-1.traceg").write_text(kernel(4))
     (folder / "kernel-2-ctx_0x66.traceg.xz").write_bytes(lzma.compress(kernel(5).encode()))
@@ -115,7 +117,7 @@ def test_accel_sim_from_the_list_to_the_replay(run: Run, tmp_path: Path, map_fil
     assert (trace["kernels"], trace["blocks"], trace["host_copies"]) == (3, 12, 1)
     assert trace["accesses"] == 3 * 4 * 2 * 2
     assert trace["bytes"] == {"load": 3 * 1024, "store": 3 * 1024, "atomic": 0}
-    # Kernel 3 ran on GPU 1, by its context: it loads from the other GPU and stores to its own.
+    # By its context, kernel 3 ran on GPU 1. It loads from the other GPU and stores to its own.
     assert trace["bytes_to_home"] == [[2048, 2048], [1024, 1024]]
     assert trace["remote_share"] == 0.5
     assert trace["used_bytes"]["load"] == {"32": 32.0, "64": 64.0, "128": 128.0}
@@ -189,7 +191,7 @@ def test_wrong_files_are_refused_with_the_place(run: Run, tmp_path: Path, map_fi
     source.write_text(kernel(4).replace(" 4 \n", " \n", 1))
     message = error_of(run, "convert", source, out, "--map", map_file)
     assert message.startswith(f"{source}, line 17: the line ends before the stride")
-    assert sorted(tmp_path.iterdir()) == sorted([source, map_file])  # nothing half-written
+    assert sorted(tmp_path.iterdir()) == sorted([source, map_file])  # no incomplete file exists
     source.write_text(kernel(4)[:-30])
     message = error_of(run, "info", source, "--map", map_file)
     assert message.startswith(f"{source}, line ")
@@ -334,7 +336,7 @@ def test_padding_of_xz_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         len(packed),
         len(packed) + 1,
         1 << 14,
-    ):  # a piece begins with a part, or crosses two
+    ):  # pieces that end at the border of two parts, or contain the border
         monkeypatch.setattr(trace_files, "PACKED_PIECE", part)
         for padding in (0, 4, 3 << 14):
             path.write_bytes(packed + bytes(padding))
@@ -351,7 +353,7 @@ def test_padding_of_xz_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_how_long_a_list_may_be(
     run: Run, tmp_path: Path, map_file: Path, monkeypatch: pytest.MonkeyPatch, packing: str
 ) -> None:
-    """A packed file may have short parts; a file with very little in it may have long parts."""
+    """A packed file may have short parts; a file with very little content may have long parts."""
     zstandard = pytest.importorskip("zstandard")
     monkeypatch.setattr(trace_files, "MAX_LIST_BYTES", 4 << 20)
     generator = random.Random(3)

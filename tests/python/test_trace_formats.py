@@ -1,4 +1,7 @@
-"""The examples of docs/reference/trace-formats.md are read, and become the bytes that it shows."""
+"""Tests the examples of docs/reference/trace-formats.md.
+
+They can be read, and they become the bytes that the page shows.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ EXAMPLE = re.compile(r"^`([\w.-]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.D
 
 @pytest.fixture
 def examples(tmp_path: Path) -> dict[str, Path]:
-    """The files of the page, by name."""
+    """Return the files of the page, by name."""
     found = {name: tmp_path / name for name, _ in EXAMPLE.findall(PAGE.read_text("utf-8"))}
     for name, text in EXAMPLE.findall(PAGE.read_text("utf-8")):
         found[name].write_text(text, encoding="utf-8")

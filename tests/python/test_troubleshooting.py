@@ -1,4 +1,4 @@
-"""The troubleshooting page quotes messages as the sources have them."""
+"""Tests that the troubleshooting page quotes messages as the sources have them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = ROOT / "docs/how-to/troubleshooting.md"
 SOURCES = ("src/**/*.cpp", "src/**/*.hpp", "src/**/*.cu", "python/**/*.py")
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 FIELD = re.compile(r"\{[^{}]*\}")  # a field of an f-string
-SHORTEST = 4  # characters of a part of a message that is looked up
+SHORTEST = 4  # the number of characters of a message's part that is looked up
 MESSAGES = [
     line.strip().removeprefix("interlace: ").removeprefix("warning: ").removeprefix("note: ")
     for block in re.findall(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -24,7 +24,9 @@ MESSAGES = [
 
 @cache
 def literals() -> set[str]:
-    """All strings of the sources, cut at fields; neighbours that a compiler joins are joined."""
+    """Return all strings of the sources, cut at fields. Adjacent strings are joined as by a
+    compiler.
+    """
     text = "\n".join(
         file.read_text(encoding="utf-8") for glob in SOURCES for file in sorted(ROOT.glob(glob))
     )
@@ -39,11 +41,12 @@ def joined() -> str:
 
 
 def is_made_of_literals(part: str) -> bool:
-    """Whether a fixed part of a message is in one string, or in several that code joins."""
+    """Return whether a fixed part of a message is in one string, or in several that code joins."""
     if part in joined():
         return True
     lines = "\n" + joined() + "\n"
-    whole = [len(part)]  # from here on, the rest is whole strings and the beginning of one
+    # from here on, the rest must be whole strings and the beginning of another string
+    whole = [len(part)]
     for at in range(len(part) - 1, 0, -1):
         rest = part[at:]
         if f"\n{rest}" in lines or any(part[at:end] in literals() for end in whole):

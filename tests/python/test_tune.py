@@ -1,4 +1,4 @@
-"""`interlace tune`, its profiles, and the studies that use them.
+"""Tests `interlace tune`, its profiles, and the studies that use them.
 
 The tests run the compiled search, not a fake.
 """
@@ -43,12 +43,12 @@ FEW = ("--split", "2,8", "--chunks", "4K,64K", "--threads", "32,4096")
 
 
 def tune_of(graph: Path, *words: object) -> list[object]:
-    """The command line of a small search on a described machine."""
+    """Return the command line of a small search on a described machine."""
     return ["tune", "pagerank", "--data", graph, "--machine", MACHINE, *FEW, *words]
 
 
 def measured(graph: Path, *words: object) -> list[object]:
-    """The command line of a small search on this machine's GPUs."""
+    """Return the command line of a small search on this machine's GPUs."""
     return ["tune", "pagerank", "--data", graph, *FEW, *words]
 
 
@@ -228,12 +228,12 @@ def test_launched_kernels_are_tuned_on_gpus(
     assert {it.mechanism for it in profile.search.candidates} == {BULK_COPY, SPLIT, DEVICE_LAUNCH}
     best = profile.best(DEVICE_LAUNCH)
     assert best is not None
-    # The fastest one of the fake.
+    # This mechanism is the fake's fastest.
     assert best.given() == {"chunk_bytes": 4 * KIB, "agent_threads": 32}
     assert {call[6:8] for call in cuda.calls if call[2] == DEVICE_LAUNCH} == {
         (4 * KIB, threads) for threads in (32, 4096)
     }
-    # A study takes the profile from that place, unless an option says what to try.
+    # A study takes the profile from there, unless an option says what to try.
     words = ("study", "pagerank", "--data", graph, "--gpus", 4, "--profile", out, "--json")
     for more, tried in (((), [best.given()]), (("--threads", "64"), None)):
         assert run(*words, tmp_path / "s.json", *more).code == 0
@@ -280,7 +280,7 @@ def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
     assert (ran.code, "polling (4K, 32, bulk)" in ran.out) == (0, True)
     assert "\nbulk: the agent copies in bulk through shared memory.\n" in ran.out
     assert {call[6:] for call in cuda.calls if call[2] == POLLING} == {(4 * KIB, 32, "bulk")}
-    # If a profile's choice has no place here, that is an error, and no other choice is made.
+    # If a profile's choice does not fit on this GPU, that is an error, and no other choice is made.
     cuda.no_place_for_bulk = True
     ran = run(*words, tmp_path / "t.json")
     assert (ran.code, ran.out) == (2, "")

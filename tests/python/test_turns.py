@@ -1,4 +1,7 @@
-"""Commands of one user take turns on the GPUs. Nobody waits for a command that is gone."""
+"""Tests that commands of one user take turns on the GPUs.
+
+No command waits for a command that is gone.
+"""
 
 import errno
 import fcntl
@@ -132,7 +135,8 @@ def test_the_lock_is_where_only_its_user_can_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert _place() == tmp_path
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "other"))  # quickstart and check set it, too
+    # quickstart and check set this variable, too
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "other"))
     assert _place() == tmp_path
     tmp_path.chmod(0o755)
     ours = tmp_path / "shared" / f"interlace-{os.geteuid()}"
@@ -143,7 +147,7 @@ def test_the_lock_is_where_only_its_user_can_be(
     assert _place() == home
     (ours / turns.LOCK).unlink()
     ours.rmdir()
-    ours.symlink_to(home)  # a link by somebody else may lead anywhere
+    ours.symlink_to(home)  # a link that another user made can lead anywhere
     (home / turns.LOCK).unlink()
     assert _place() == home
     assert not (ours / turns.LOCK).is_symlink()

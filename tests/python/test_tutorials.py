@@ -1,4 +1,4 @@
-"""The tutorials: every command of a page runs, and prints what the page shows."""
+"""Tests the tutorials: every command of a page runs and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _tool() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["tutorials"] = module  # dataclasses look their module up here
+    sys.modules["tutorials"] = module  # dataclasses look up their module here
     spec.loader.exec_module(module)
     return module
 

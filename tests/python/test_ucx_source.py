@@ -1,4 +1,4 @@
-"""INTERLACE_UCX_SOURCE: the module for UCX is built only from the version that it fits."""
+"""Tests INTERLACE_UCX_SOURCE: the module for UCX is built only with the version that it fits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tree(folder: Path, *version: int) -> Path:
 
 
 def refused(folder: Path) -> str:
-    """The error of the check, or "" if the tree is accepted."""
+    """Return the error of the check, or "" if the tree is accepted."""
     assert cmake is not None
     ended = subprocess.run(
         [cmake, f"-DINTERLACE_UCX_SOURCE={folder}", "-P", str(CHECK)],

@@ -1,4 +1,4 @@
-"""Packets of updates, compared with a decoder that is written from the description alone."""
+"""Tests packets of updates against a decoder that was written only from the description."""
 
 from __future__ import annotations
 

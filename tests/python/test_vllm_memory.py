@@ -1,4 +1,4 @@
-"""Plug-ins for vLLM's sleep mode and offloading. vLLM is too large to run here.
+"""Tests plug-ins for vLLM's sleep mode and offloading. vLLM is too large to run here.
 
 The tests run stand-ins for the names that the plug-ins use, and a contract test compares these
 names with vLLM's source.
@@ -54,7 +54,7 @@ class Allocator:
 
 
 class Contents:
-    """Interlace's allocator, over the memory of that stand-in."""
+    """Interlace's allocator, working on that stand-in's memory."""
 
     open: ClassVar[list[Contents]] = []
 
@@ -198,7 +198,7 @@ def test_batches_of_the_cache_are_copied_by_interlace(
 
 
 def members(file: Path, name: str) -> set[str]:
-    """The names that a class or its methods assign to `self`, and its fields and methods."""
+    """Return the names that a class or its methods assign to `self`, and its fields and methods."""
     tree: Any = ast.parse(file.read_text(encoding="utf-8"))
     made = next(one for one in tree.body if getattr(one, "name", None) == name)
     found = {one.name for one in made.body if isinstance(one, ast.FunctionDef)}

@@ -1,4 +1,6 @@
-"""`interlace calibrate --workloads`: its sizes, the file of measured workloads, and the errors."""
+"""Tests `interlace calibrate --workloads`: its sizes, its file of measured workloads, and
+errors.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Workloads of other packages: the example of docs/how-to/add-a-workload.md is built, installed
-into an environment of its own and run by every mechanism; what cannot be used is refused.
+"""Tests workloads of other packages.
+
+The example of docs/how-to/add-a-workload.md is built, installed into an environment of its own, and
+run by every mechanism. Packages that cannot be used are refused.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ def test_the_page_has_every_file_whole() -> None:
 
 
 def environment_in(folder: Path) -> Path:
-    """Make a virtual environment that also has this one's packages, and return its interpreter."""
+    """Make a virtual environment that also has this environment's packages. Return its
+    interpreter.
+    """
     venv.create(folder, symlinks=True)
     site = next((folder / "lib").glob("python*/site-packages"))
     for name in ("purelib", "platlib"):
