@@ -147,8 +147,7 @@ outcome run(const sizing& s, std::uint64_t elements, std::uint64_t count, spread
           from,
           begin,
           std::min(count, begin + s.round_updates),
-          bins.first,
-          slice + 1 == s.passes ? ~std::uint64_t{0} : bins.first + s.slice() - 1,
+          slice + 1 == s.passes ? ~std::uint32_t{0} - slice * s.bins : s.bins - 1,
           elements,
           &seen.bad};
       constexpr std::uint32_t blocks = 3;

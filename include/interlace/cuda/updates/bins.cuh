@@ -84,7 +84,8 @@ struct append_shape {
 // The shared memory of a block that appends: the tile, and 12 bytes for each bin.
 template <class Record>
 constexpr std::uint64_t append_shared_bytes(std::uint32_t bins, std::uint32_t tile) {
-  return (std::uint64_t{tile} * sizeof(Record) + 7) / 8 * 8 + std::uint64_t{bins} * 12 + 34 * 4;
+  return (std::uint64_t{tile} * sizeof(Record) + 7) / 8 * 8 + std::uint64_t{bins} * 12 +
+         (32 + 34) * 4;
 }
 
 // The updates that a warp still has to take: [at, at + left).
@@ -102,15 +103,15 @@ __device__ __forceinline__ warp_part part_of(std::uint64_t begin, std::uint64_t 
   return {at, min(each, end - at)};
 }
 
-// Those updates [begin, end) of a producer whose element is in [first, last].
+// Those updates [begin, end) of a producer whose element is in a bin of a set, or in one of the
+// bins that would follow, up to `last_bin`.
 template <class Producer>
 struct chosen_updates {
   static constexpr bool all = false;
   Producer producer;
   std::uint64_t begin;
   std::uint64_t end;
-  std::uint64_t first;
-  std::uint64_t last;
+  std::uint32_t last_bin;  // the set's first bin has the number 0
   std::uint64_t elements;  // number of elements of the table
   bad_update* bad;
 };
@@ -123,54 +124,116 @@ struct stored_updates {
   std::uint64_t count;
 };
 
+// A place in shared memory. `store_if` takes no branch, so the lanes of a warp stay together.
+template <class T>
+class shared_place {
+ public:
+#if defined(__CUDA_ARCH__)
+  __device__ __forceinline__ explicit shared_place(T* at)
+      : at_(static_cast<unsigned int>(__cvta_generic_to_shared(at))) {}
+  __device__ __forceinline__ shared_place operator+(std::uint32_t n) const {
+    shared_place to = *this;
+    to.at_ += n * static_cast<unsigned int>(sizeof(T));
+    return to;
+  }
+  __device__ __forceinline__ std::uint32_t operator-(const shared_place& from) const {
+    return (at_ - from.at_) / static_cast<unsigned int>(sizeof(T));
+  }
+  __device__ __forceinline__ void store_if(bool really, const T& value) const {
+    word_of<T> words[sizeof(T) / sizeof(word_of<T>)];
+    memcpy(words, &value, sizeof(T));
+    INTERLACE_UNROLL
+    for (unsigned k = 0; k < sizeof(T) / sizeof(word_of<T>); ++k) {
+      const unsigned int to = at_ + k * static_cast<unsigned int>(sizeof(word_of<T>));
+      if constexpr (sizeof(word_of<T>) == 8)
+        asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0; @p st.shared.u64 [%1], %2; }" ::"r"(
+                         static_cast<unsigned int>(really)),
+                     "r"(to), "l"(words[k])
+                     : "memory");
+      else
+        asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0; @p st.shared.u32 [%1], %2; }" ::"r"(
+                         static_cast<unsigned int>(really)),
+                     "r"(to), "r"(words[k])
+                     : "memory");
+    }
+  }
+
+ private:
+  unsigned int at_;
+#else
+  __device__ __forceinline__ explicit shared_place(T* at) : at_(at) {}
+  __device__ __forceinline__ shared_place operator+(std::uint32_t n) const {
+    return shared_place(at_ + n);
+  }
+  __device__ __forceinline__ std::uint32_t operator-(const shared_place& from) const {
+    return static_cast<std::uint32_t>(at_ - from.at_);
+  }
+  __device__ __forceinline__ void store_if(bool really, const T& value) const {
+    if (really) *at_ = value;
+  }
+
+ private:
+  T* at_;
+#endif
+};
+
+// The lanes of the warp that precede this thread.
+__device__ __forceinline__ std::uint32_t lanes_before() {
+#if defined(__CUDA_ARCH__)
+  std::uint32_t lanes;
+  asm("mov.u32 %0, %%lanemask_lt;" : "=r"(lanes));
+  return lanes;
+#else
+  return (1U << threadIdx.x % 32) - 1;
+#endif
+}
+
 // Takes chosen updates of a warp, as many as `segment` is sure to have room for. `capacity` must be
-// a multiple of 128. Returns the number of updates taken. All lanes must call this function.
+// a multiple of 32. Returns the number of updates taken. All lanes must call this function.
 template <class Record, class Walk, class Choose>
 __device__ __forceinline__ std::uint32_t take_chosen(Walk& walk, std::uint64_t& left,
                                                      Record* segment, std::uint32_t capacity,
                                                      const Choose& chosen) {
   constexpr std::uint32_t at_once = 4;
-  constexpr std::uint32_t batch = at_once * 32;
-  const std::uint32_t lane = threadIdx.x % 32;
-  const std::uint32_t before = (1U << lane) - 1;
-  std::uint32_t count = 0;
+  const std::uint32_t before = lanes_before();
+  const shared_place<Record> begin(segment);
+  shared_place<Record> end = begin;
   const auto keep = [&](const Record& r, bool take) {
     const std::uint32_t taken = __ballot_sync(0xffffffffU, take);
-    if (take) segment[count + __popc(taken & before)] = r;
-    count += __popc(taken);
+    (end + __popc(taken & before)).store_if(take, r);
+    end = end + __popc(taken);
   };
-  // Whole batches lie within the end, so their updates need no test against it.
-  std::uint32_t whole = static_cast<std::uint32_t>(
-      min(left / batch, static_cast<std::uint64_t>(~std::uint32_t{0} / batch)));
-  const std::uint32_t had = whole;
-  while (whole != 0 && count + batch <= capacity) {
+  // A row has an update for each lane. The last row may have fewer.
+  auto rows = static_cast<std::uint32_t>(min(left / 32, std::uint64_t{1} << 26U));
+  const std::uint32_t had = rows;
+  while (rows >= at_once && end - begin + at_once * 32 <= capacity) {
     INTERLACE_UNROLL
     for (std::uint32_t u = 0; u < at_once; ++u) {
       const Record r = walk.get();
       walk.advance();
       keep(r, chosen(r));
     }
-    --whole;
+    rows -= at_once;
   }
-  left -= std::uint64_t{had - whole} * batch;
-  if (left < batch && left != 0 && count + batch <= capacity) {
-    INTERLACE_UNROLL
-    for (std::uint32_t u = 0; u < at_once; ++u) {
-      Record r;
-      bool take = false;
-      if (u * 32 + lane < left) {
-        r = walk.get();
-        take = chosen(r);
-        walk.advance();
-      }
-      keep(r, take);
-    }
+  while (rows != 0 && end - begin + 32 <= capacity) {
+    const Record r = walk.get();
+    walk.advance();
+    keep(r, chosen(r));
+    --rows;
+  }
+  left -= std::uint64_t{had - rows} * 32;
+  if (left < 32 && left != 0 && end - begin + 32 <= capacity) {
+    Record r{};
+    const bool there = threadIdx.x % 32 < left;
+    if (there) r = walk.get();
+    keep(r, there && chosen(r));
     left = 0;
   }
-  return count;
+  return end - begin;
 }
 
-inline constexpr std::uint32_t nowhere = ~std::uint32_t{0};
+// One word has a record's bin, times bin_unit, and its number among the tile's records of this bin.
+inline constexpr std::uint32_t bin_unit = 1U << 18U;
 
 // Appends updates of `source` to the bins, by one block. The block's warps begin at `first_warp`,
 // and `warps` warps share the work. `apply` says which element an update belongs to. If a bin has
@@ -185,20 +248,25 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
   constexpr int Threads = Shape::threads;
   constexpr int Each = Shape::each;
   constexpr std::uint32_t segment = Each * 32;  // number of records of a warp
-  constexpr std::uint32_t at_once = 4;          // number of bins that a thread handles together
+  constexpr std::uint32_t at_once = 4;          // number of records that a thread copies together
+  constexpr std::uint32_t bins_at_once = 2;     // number of bins that a thread handles together
   auto* const stage = reinterpret_cast<Record*>(memory);  // [tile]
   // x: the place in the pool of the bin's first record, minus the record's number in the tile; y:
   // the number in the tile from which on the bin has no room
   auto* const place = reinterpret_cast<uint2*>(
       memory + (std::uint64_t{Shape::tile} * sizeof(Record) + 7) / 8 * 8);  // [bins]
-  // First a count; later the number in the tile of the bin's first record.
-  auto* const offset = reinterpret_cast<std::uint32_t*>(place + to.bins);  // [bins]
-  std::uint32_t* const sums = offset + to.bins;                            // [33]
+  // First a count; later the number in the tile of the bin's first record
+  auto* const offset = reinterpret_cast<std::uint32_t*>(place + to.bins);  // [bins + 32]
+  std::uint32_t* const sums = offset + to.bins + 32;                       // [33]
   const std::uint32_t tid = threadIdx.x;
   const std::uint32_t lane = tid % 32;
   const std::uint32_t warp = tid / 32;
+  // Bins of the whole table have numbers of 32 bits. If an element does not exist, its bin may have
+  // a larger number. The number is then cut, and so this element, too, belongs to exactly one
+  // slice.
+  const auto first_bin = static_cast<std::uint32_t>(to.first >> to.log2);
   const auto bin_of = [&](const Record& r) {
-    return static_cast<std::uint32_t>((apply.element(r) - to.first) >> to.log2);
+    return static_cast<std::uint32_t>(apply.element(r) >> to.log2) - first_bin;
   };
   Record* const own_segment = stage + warp * segment;
 
@@ -215,44 +283,47 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
   }();
   std::uint32_t direct = 0;
   for (;;) {
-    for (std::uint32_t b = tid; b < to.bins; b += Threads) offset[b] = 0;
+    for (std::uint32_t b = tid; b < to.bins + 32; b += Threads) offset[b] = 0;
     std::uint32_t count = mine.left < segment ? static_cast<std::uint32_t>(mine.left) : segment;
     if constexpr (!Source::all)
-      count = take_chosen(walk, mine.left, own_segment, segment, [&](const Record& r) {
-        return apply.element(r) - source.first <= source.last - source.first;
-      });
+      count = take_chosen(walk, mine.left, own_segment, segment,
+                          [&](const Record& r) { return bin_of(r) <= source.last_bin; });
     __syncthreads();
     Record records[Each];
-    // Bin << 16 | number of the record among the tile's records of this bin.
+    // Bin * bin_unit + number of the record among the tile's records of this bin.
     std::uint32_t rank[Each];
     INTERLACE_UNROLL
     for (std::uint32_t u = 0; u < Each; ++u) {
       const std::uint32_t k = u * 32 + lane;
-      rank[u] = nowhere;
-      if (k < count) {
-        if constexpr (Source::all)
-          records[u] = load_streaming(walk + u * 32);
-        else
-          records[u] = own_segment[k];
-        rank[u] = 0;
-        if constexpr (!Source::all) {
-          const std::uint64_t element = apply.element(records[u]);
-          if (element >= source.elements) {
-            note_bad(source.bad, element);
-            rank[u] = nowhere;
-          }
-        }
+      if constexpr (Source::all) {
+        if (k < count) records[u] = load_streaming(walk + u * 32);
+      } else {
+        records[u] = own_segment[k];  // beyond `count`: what was there
       }
     }
     if constexpr (Source::all) {
       walk += segment;
       mine.left -= count;
     }
+    // Lanes without an update count it beyond the bins, so that no lane takes a branch.
+    const std::uint32_t own_limit = count > lane ? count - lane : 0;
+    std::uint32_t existing = 0;
     INTERLACE_UNROLL
-    for (int u = 0; u < Each; ++u) {
-      if (rank[u] == nowhere) continue;
-      const std::uint32_t b = bin_of(records[u]);
-      rank[u] = b << 16U | atomicAdd(offset + b, 1U);
+    for (std::uint32_t u = 0; u < Each; ++u) {
+      unsigned there = own_limit > u * 32 ? 1 : 0;
+      if constexpr (!Source::all) there &= apply.element(records[u]) < source.elements ? 1U : 0U;
+      const std::uint32_t bin = bin_of(records[u]);
+      const std::uint32_t b = there != 0 ? bin : to.bins + lane;
+      rank[u] = b * bin_unit + atomicAdd(offset + b, 1U);
+      if constexpr (!Source::all) existing += there;
+    }
+    if constexpr (!Source::all) {
+      if (existing != (own_limit + 31) / 32) {
+        INTERLACE_NO_UNROLL
+        for (std::uint32_t k = lane; k < count; k += 32)
+          if (apply.element(own_segment[k]) >= source.elements)
+            note_bad(source.bad, apply.element(own_segment[k]));
+      }
     }
     __syncthreads();
     // Each thread has `width` consecutive bins.
@@ -260,16 +331,16 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
     const std::uint32_t begin = min(tid * width, to.bins);
     const std::uint32_t limit = min(begin + width, to.bins);
     std::uint32_t sum = 0;
-    for (std::uint32_t b = begin; b < limit; b += at_once) {
-      std::uint32_t base[at_once];
+    for (std::uint32_t b = begin; b < limit; b += bins_at_once) {
+      std::uint32_t base[bins_at_once];
       INTERLACE_UNROLL
-      for (std::uint32_t k = 0; k < at_once; ++k) {
+      for (std::uint32_t k = 0; k < bins_at_once; ++k) {
         const std::uint32_t own = b + k < limit ? offset[b + k] : 0;
         sum += own;
         base[k] = own != 0 ? atomicAdd(to.filled + b + k, own) : 0;
       }
       INTERLACE_UNROLL
-      for (std::uint32_t k = 0; k < at_once; ++k)
+      for (std::uint32_t k = 0; k < bins_at_once; ++k)
         if (b + k < limit) place[b + k].x = base[k];
     }
     std::uint32_t total = 0;
@@ -285,21 +356,31 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
     __syncthreads();
     INTERLACE_UNROLL
     for (int u = 0; u < Each; ++u)
-      if (rank[u] != nowhere) stage[offset[rank[u] >> 16U] + (rank[u] & 0xffffU)] = records[u];
+      if (rank[u] < to.bins * bin_unit)
+        stage[offset[rank[u] / bin_unit] + rank[u] % bin_unit] = records[u];
     __syncthreads();
     std::uint32_t without_room = 0;
-#if defined(__CUDACC__)
-#pragma unroll 4
-#endif
-    for (std::uint32_t k = tid; k < total; k += Threads) {
-      const Record r = stage[k];
-      const uint2 p = place[bin_of(r)];
-      if (k < p.y) {
+    const auto copy = [&](std::uint32_t k, const Record& r, const uint2& p) {
+      if (k < p.y)
         to.pool[p.x + k] = r;
-      } else {
-        if constexpr (!Apply::by_blocks) apply.now(r);
+      else
         ++without_room;
-      }
+    };
+    std::uint32_t k = tid;
+    for (; k + (at_once - 1) * Threads < total; k += at_once * Threads) {
+      Record r[at_once];
+      uint2 p[at_once];
+      INTERLACE_UNROLL
+      for (std::uint32_t u = 0; u < at_once; ++u) r[u] = stage[k + u * Threads];
+      INTERLACE_UNROLL
+      for (std::uint32_t u = 0; u < at_once; ++u) p[u] = place[bin_of(r[u])];
+      INTERLACE_UNROLL
+      for (std::uint32_t u = 0; u < at_once; ++u) copy(k + u * Threads, r[u], p[u]);
+    }
+    for (; k < total; k += Threads) copy(k, stage[k], place[bin_of(stage[k])]);
+    if constexpr (!Apply::by_blocks) {
+      for (k = tid; without_room != 0 && k < total; k += Threads)
+        if (k >= place[bin_of(stage[k])].y) apply.now(stage[k]);
     }
     direct += without_room;
     if constexpr (Apply::by_blocks) {

@@ -231,8 +231,7 @@ class update_bins {
         producer,
         begin,
         end,
-        to.first,
-        slice + 1 == s.passes ? ~std::uint64_t{0} : to.first + s.slice() - 1,
+        slice + 1 == s.passes ? ~std::uint32_t{0} - slice * s.bins : s.bins - 1,
         request_.elements,
         &counts_->bad};
     auto* const kernel = &append_kernel<Shape, Record, Producer, Apply>;

@@ -10,8 +10,10 @@
 // Tests compile this file and bins.cuh for the host, too.
 #if defined(__CUDACC__)
 #define INTERLACE_UNROLL _Pragma("unroll")
+#define INTERLACE_NO_UNROLL _Pragma("unroll 1")
 #else
 #define INTERLACE_UNROLL
+#define INTERLACE_NO_UNROLL
 #endif
 
 namespace interlace {
