@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the tables of batches of blocks, of replayed programs and of parked memory.
+"""Prints the tables of the documents about batches of blocks, replayed programs and parked memory.
 
 bench/offload_tables.py [blocks | beside | replay | park]...
 """
@@ -16,7 +16,7 @@ from typing import Any
 FOLDER = Path(__file__).resolve().parent / "results"
 DIRECTIONS = {"to-gpu": "to the GPU", "to-host": "to the host"}
 METHODS = ("interlace", "cuMemcpyBatchAsync", "cuMemcpyAsync", "torch")
-# The numbers of blocks that the table has, for each size of a block.
+# From the size of a block to the numbers of blocks in the table.
 SHOWN = {
     512: (16, 16384),
     4096: (16, 256, 4096, 16384),
@@ -34,13 +34,13 @@ PARKED = {
 
 
 def read(name: str) -> dict[str, Any]:
-    """A file of results."""
+    """Return the content of a file of results."""
     found: dict[str, Any] = json.loads((FOLDER / name).read_text(encoding="utf-8"))
     return found
 
 
 def size_of(size: int) -> str:
-    """The words for a number of bytes."""
+    """Return a number of bytes in words."""
     for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size // unit} {name}"
@@ -48,14 +48,14 @@ def size_of(size: int) -> str:
 
 
 def rate(value: float | None) -> str:
-    """A rate with three digits."""
+    """Return a rate with three digits."""
     if value is None:
         return ""
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
 def blocks() -> Iterator[str]:
-    """The rates of each method."""
+    """Return the table with the rates of each method."""
     rows = read("blocks-h200.json")["rows"]
     by_case = {
         (row["direction"], row["block_bytes"], row["blocks"], row["method"]): row for row in rows
@@ -77,7 +77,7 @@ def blocks() -> Iterator[str]:
 
 
 def beside() -> Iterator[str]:
-    """The share of its rate that a kernel loses while batches run."""
+    """Return the table with the share of its rate that a kernel loses while batches run."""
     rows = read("blocks-h200.json")["beside"]
     bounds = sorted({row["most_thread_blocks"] for row in rows if row["method"] == "interlace"})
     # 0 means no limit.
@@ -101,7 +101,7 @@ def beside() -> Iterator[str]:
 
 
 def replay() -> Iterator[str]:
-    """The rates of a program's batches, as it is and under `interlace run`."""
+    """Return the table with the rates of a program's batches, without and with `interlace run`."""
     rows = read("run-blocks-h200.json")["rates"]
     yield (
         "| blocks | to the GPU, as it is | under `interlace run` | to the host, as it is "
@@ -126,7 +126,7 @@ def replay() -> Iterator[str]:
 
 
 def park() -> Iterator[str]:
-    """The rates of parked memory, of each file."""
+    """Return the table with the rates of parked memory, for each file."""
     yield "| | bytes | first park | later parks | first resume | later resumes |"
     yield "|---|---|---|---|---|---|"
     for name in ("park-h200.json", "park-60-h200.json"):

@@ -32,7 +32,7 @@ class Library:
         return 0
 
     def interlace_stream_is_capturing(self, _gpu: int, _stream: int, answer: Any) -> int:
-        answer._obj.value = 1  # the test itself must not keep an array alive
+        answer._obj.value = 1  # the test itself holds no other reference to an array
         return 0
 
     def interlace_copier_copy_blocks_async(self, *given: Any) -> int:

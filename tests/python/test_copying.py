@@ -434,9 +434,9 @@ def gpu(count: int = 24, dtype: str = "float32") -> Tensor:
 
 
 REFUSED: list[tuple[Any, Any, str]] = [
-    (gpu(), values(23), "the destination has 96 bytes and the source 92"),
-    (gpu(), values(24, "int32"), "the destination is float32 and the source int32; a copy conv"),
-    (gpu(), values(24, ">f4"), "the destination is float32 and the source >f4"),
+    (gpu(), values(23), "the destination has 96 bytes and the source has 92"),
+    (gpu(), values(24, "int32"), "the destination is float32 and the source is int32; a copy"),
+    (gpu(), values(24, ">f4"), "the destination is float32 and the source is >f4"),
     (poison(), values(), "both arrays are in the host's memory"),
     (read_only(), gpu(), "the destination is read-only"),
     (bytes(96), gpu(), "the destination is read-only"),

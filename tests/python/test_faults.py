@@ -31,8 +31,8 @@ from interlace.base import activities
 
 KINDS = ("write", "read", "open", "sync", "name", "size", "map", "thread", "memory")
 ONCE, FROM_THEN_ON, KILLED = range(3)
-# In functions that may not throw, nanobind converts the arguments of a call. If such a function
-# gets no memory, nanobind ends the process. After this many allocations, the module itself runs.
+# nanobind converts the arguments of a call in functions that may not throw. If such a function gets
+# no memory, nanobind ends the process. The module itself runs only after this many allocations.
 CONVERSIONS = 2
 SAMPLE = 1  # from a command and kind to its number of operations; the commands share the modes
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"

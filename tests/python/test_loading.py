@@ -246,7 +246,7 @@ def test_what_cannot_be_asked_for(tmp_path: Path) -> None:
     assert "CuPy has no arrays in the host's memory" in refusal(
         interlace.load, file, framework="cupy"
     )
-    assert "direct=True is for tensors on GPUs" in refusal(load, file, direct=True)
+    assert "direct=True works only for tensors on GPUs" in refusal(load, file, direct=True)
     for most in (8191, True, "1G"):
         message = f"max_host_bytes={most!r}: give a number of at least 8192"
         assert refusal(load, file, max_host_bytes=most) == message

@@ -314,7 +314,7 @@ def test_the_flow_chart(shares: tuple[float, float, float], named: str) -> None:
             "the machine has no hardware for griffin; add tables [gpu.tlb] and "
             "[gpu.griffin], as in 4x-r9nano, or use another mechanism",
         ),
-        (("--times", "2"), "--times 2: there are 1 and 4"),
+        (("--times", "2"), "--times 2: the only scales are 1 and 4"),
         (("--gpus", "8"), "--gpus 8: machine 4x-r9nano has 4 GPUs"),
         (
             ("fir", "--gpus", "4", "--pages", "gpu4"),

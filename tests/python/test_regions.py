@@ -100,7 +100,7 @@ def fake_extension(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Tensor:
-    """The part of PyTorch's tensors that regions use."""
+    """A stand-in for a PyTorch tensor, with the attributes that regions use."""
 
     def __init__(self, shape: tuple[int, ...], pointer: int, contiguous: bool = True) -> None:
         self.shape = shape

@@ -695,7 +695,10 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
     ("words", "said"),
     [
         (("--share-gpu",), "--share-gpu needs the numbers of devices; name them with --gpus"),
-        (("--share-gpu", "--gpus", "17"), "--gpus 17: at most 16 devices share GPUs"),
+        (
+            ("--share-gpu", "--gpus", "17"),
+            "--gpus 17: at most 16 devices can share GPUs; give fewer",
+        ),
         (
             ("--share-gpu", "--gpus", "2", "--machine", MACHINE),
             "--share-gpu is for real GPUs, and --machine simulates; leave one of them out",

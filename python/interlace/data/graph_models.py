@@ -153,7 +153,7 @@ class Model(NamedTuple):
 
 
 MODELS = {
-    "cage": Model(lambda rows, _: cage(rows), "as of DNA electrophoresis", seeded=False),
+    "cage": Model(lambda rows, _: cage(rows), "like matrices of DNA electrophoresis", seeded=False),
     "crawl": Model(crawl, "as a web crawl", seeded=True),
     "rgg": Model(rgg, "random geometric", seeded=True),
 }

@@ -69,9 +69,9 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
     """Read a graph. The suffix of the file's name says which format it has.
 
     - `.mtx`, `.mtx.gz`: Matrix Market, in coordinate format and square. The field is pattern, real
-    or integer; the symmetry is general or symmetric. Entry (i, j) is the edge i -> j. Entries of a
-    symmetric file off the diagonal are mirrored. Values are not used: an entry whose value is
-    zero, negative or NaN is an edge.
+    or integer; the symmetry is general or symmetric. Entry (i, j) is the edge i -> j. Off-diagonal
+    entries of a symmetric file are mirrored. Values are not used: an entry whose value is zero,
+    negative or NaN is an edge.
     - `.txt`, `.el`, `.edges`, `.tsv`, and each of them with `.gz`: a line holds a source and a
     target, separated by blanks or tabs. Both count from 0. Further columns, and text after a `#`,
     are not read. The number of vertices is the largest number in the file plus one.

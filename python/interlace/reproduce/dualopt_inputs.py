@@ -66,6 +66,7 @@ PLACEMENTS = (  # pairs: placement of blocks, placement of pages
 )
 QUICK_PLACEMENTS = PLACEMENTS[:2]
 SMALL, LARGE = 1, 4  # the factors of MGPUSim's sizes: one factor for each set
-# In this cache a remote line is never evicted. It shows what an ideal buffer could merge (Q5).
+# A cache of this size never evicts a remote line, so it shows what an ideal buffer could merge (the
+# paper's question Q5).
 IDEAL_CACHE_MIB = 64
 LARGE_PACKET_BYTES = 4096  # the value of FinePack's Table III

@@ -415,7 +415,8 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
         raise UserError("the destination is read-only")
     if to.dtype and source.dtype and to.dtype != source.dtype:
         raise UserError(
-            f"the destination is {to.dtype} and the source {source.dtype}; a copy converts nothing"
+            f"the destination is {to.dtype} and the source is {source.dtype}; a copy converts "
+            "nothing"
         )
     if to.bytes != source.bytes:
         raise UserError(
@@ -505,8 +506,8 @@ def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[Array], li
             )
         if source.gpu in first_on:
             raise UserError(
-                f"inputs {first_on[source.gpu]} and {k} are both on GPU {source.gpu}; {name} has "
-                "one of each GPU"
+                f"inputs {first_on[source.gpu]} and {k} are both on GPU {source.gpu}; give {name} "
+                "one array on each GPU"
             )
         first_on[source.gpu] = k
         if source.bytes != sent[0].bytes:

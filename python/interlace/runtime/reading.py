@@ -84,12 +84,13 @@ def _are_two_numbers(asked: object) -> bool:
 
 
 def default_ring(threads: int, gpus: int) -> tuple[int, int]:
-    """Return the ring that suits the number of threads and of GPUs that the process sees.
+    """Return the ring that suits the number of threads and the number of GPUs that the process
+    sees.
 
-    Few threads read slower than a link copies, so they need few slots. With slots of 1 MiB, calls
-    of the driver would take a tenth of their time. Up to eight threads are fastest with eight large
-    slots. More threads are faster than a link. If there are several GPUs, they relay copies, but
-    only large ones.
+    A few threads read slower than a link copies, so they need few slots. With slots of 1 MiB, the
+    driver's calls would take a tenth of their time. Up to eight threads are fastest with eight
+    large slots. More than eight threads are faster than a link. If there are several GPUs, they
+    relay copies, but only large copies.
     """
     if gpus > 1:
         return 8, 16 << 20
@@ -99,7 +100,9 @@ def default_ring(threads: int, gpus: int) -> tuple[int, int]:
 
 
 def bounded_ring(ring: tuple[int, int], most: int | None) -> tuple[int, int]:
-    """Return the ring with fewer slots, or with smaller ones if two are too large."""
+    """Return a ring of at most this many bytes. It has fewer slots, or smaller ones if two do not
+    fit.
+    """
     if most is None:
         return ring
     slots, size = ring
@@ -108,7 +111,7 @@ def bounded_ring(ring: tuple[int, int], most: int | None) -> tuple[int, int]:
 
 
 def most_host_of(asked: int | None) -> int | None:
-    """Return the most bytes of page-locked memory, checked."""
+    """Check the most bytes of page-locked memory that the call may use, and return this number."""
     if asked is None:
         return None
     least = 2 * LEAST_SLOT
@@ -118,14 +121,14 @@ def most_host_of(asked: int | None) -> int | None:
 
 
 def most_device_of(asked: int | None) -> int | None:
-    """Return the most bytes on a GPU beyond the tensors, checked."""
+    """Check the most bytes on a GPU beyond the tensors, and return this number."""
     if asked is not None and (isinstance(asked, bool) or not isinstance(asked, int) or asked < 0):
         raise UserError(f"max_device_bytes={asked!r}: give a number of bytes from 0")
     return asked
 
 
 class Wanted(NamedTuple):
-    """A tensor, or rows of a tensor, and its device."""
+    """A tensor or some of its rows, and the device for it."""
 
     file: int  # the file's index in the list of files
     entry: Entry
@@ -133,7 +136,7 @@ class Wanted(NamedTuple):
 
 
 def _placed(entries: Iterable[Entry]) -> tuple[list[int], int]:
-    """The aligned places of tensors in one memory, and the bytes of all tensors."""
+    """Return the aligned places of tensors in one memory, and the bytes of all tensors."""
     places = []
     end = 0
     for entry in entries:
@@ -165,10 +168,10 @@ def read(
 ) -> tuple[list[Any], list[int]]:
     """Read tensors. Return them, and their checksums if `how` asks for checksums.
 
-    The tensors of a device are views of allocations of `BLOCK` bytes in the framework's current
-    stream, or of more for one large tensor. Returns when all bytes have arrived. Raises UserError
-    for a file that changed, and DeviceError for a disk or a GPU that failed; both name the file and
-    the tensor.
+    The tensors of a device are views of allocations of `BLOCK` bytes, which are made in the
+    framework's current stream. An allocation for a larger tensor has more bytes. The call returns
+    when all bytes have arrived. It raises UserError for a file that changed, and DeviceError for a
+    disk or a GPU that failed. Both errors name the file and the tensor.
     """
     tensors: list[Any] = [None] * len(wanted)
     checksums = [0] * len(wanted)
@@ -188,7 +191,7 @@ def read(
         if how.direct:
             _warn(reader.direct_problem())
     finally:
-        reader.close()  # close the reader before the memory that it may write to is freed
+        reader.close()  # close the reader before freeing the memory that it may write to
     return tensors, checksums if how.checksums else []
 
 
@@ -196,10 +199,11 @@ Numbered = tuple[int, Wanted]  # a tensor and its place in the caller's list
 
 
 def _batches(wanted: Sequence[Wanted], block: int) -> list[list[Numbered]]:
-    """The order of reads: the tensors of each device come in the order of the files.
+    """Return the batches in the order in which they are read.
 
-    Every batch has the same share of each device's tensors, so all devices are complete at the same
-    time. A batch has about `block` bytes of the device with the most bytes.
+    The tensors of each device come in the order of the files. Every batch has the same share of
+    each device's tensors, so all devices are complete at the same time. A batch has about `block`
+    bytes of the device with the most bytes.
     """
     totals: dict[int | None, int] = {}
     for one in wanted:
@@ -217,10 +221,11 @@ def _batches(wanted: Sequence[Wanted], block: int) -> list[list[Numbered]]:
 def _bounded(
     batches: list[list[Numbered]], wanted: Sequence[Wanted], framework: str, how: How
 ) -> tuple[list[list[Numbered]], How]:
-    """Keep within `how.most_device`. If necessary, make the allocations larger and fewer.
+    """Make batches whose allocations need at most `how.most_device` bytes beyond the tensors.
 
-    Return the batches, and `how` with the bytes that relayed copies may use on each GPU. Raises
-    UserError if one allocation on each GPU is too much.
+    If necessary, allocations become larger and fewer. Return the batches, and `how` with the bytes
+    that relayed copies may use on each GPU. Raise UserError if even one allocation on each GPU
+    needs too many bytes.
     """
     most = how.most_device
     if most is None:
@@ -232,8 +237,8 @@ def _bounded(
     for gpu, least in over.items():
         if least > most:
             raise UserError(
-                f"max_device_bytes={most}: the tensors on GPU {gpu} need {least} bytes beyond "
-                "their own, for their alignment and for the allocator's unit; give as many or more"
+                f"max_device_bytes={most}: the tensors on GPU {gpu} need {least} more bytes for "
+                "their alignment and for the allocator's unit; give at least this many"
             )
     return batches, how._replace(most_device=most - max(over.values(), default=0))
 
@@ -259,7 +264,7 @@ def reader_of(files: Sequence[File], wanted: Sequence[Wanted], how: How) -> Any:
     named = [(file.descriptor, file.name) for file in files]
     if all(one.gpu is None for one in wanted):
         if how.direct:
-            raise UserError("direct=True is for tensors on GPUs")
+            raise UserError("direct=True works only for tensors on GPUs")
         return load_core().Reader(named, how.threads, how.checksums, report)
     return load_driver().Reader(
         named,

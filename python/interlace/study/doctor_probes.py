@@ -243,7 +243,7 @@ def _imported(name: str) -> Facts:
 def _loaded(name: str) -> Facts:
     file = installed(name)
     if file is None:
-        return {"file": None, "problem": "it is not there"}
+        return {"file": None, "problem": "the file does not exist"}
     # must not be loaded here, because it takes over the copies of its process
     if name.endswith("_preload.so"):
         return {"file": str(file), "problem": None}

@@ -131,7 +131,9 @@ def messages_of(
 
 
 def _allowed(machine: Machine, text: str | None) -> tuple[bool, list[str] | None]:
-    """Return whether the direct path is allowed, and which staging places are. None allows all."""
+    """Return whether the direct path is allowed, and the allowed staging places (None: all
+    places).
+    """
     if text is None:
         return True, None
     names = [word.strip() for word in text.split(",")]

@@ -47,7 +47,9 @@ def _chosen_gpus(text: str | None, node: Node) -> tuple[int, ...]:
     chosen = default_gpus(count) if text is None else whole_numbers("--gpus", text, "GPUs")
     shared = isinstance(node, CudaNode) and node.share_gpu
     if shared and chosen[-1] > MAX_DEVICES:
-        raise UserError(f"--gpus {chosen[-1]}: at most {MAX_DEVICES} devices share GPUs")
+        raise UserError(
+            f"--gpus {chosen[-1]}: at most {MAX_DEVICES} devices can share GPUs; give fewer"
+        )
     if not shared and chosen[-1] > count:
         has = "1 GPU" if count == 1 else f"{count} GPUs"
         hint = "; --share-gpu lets several devices share a GPU"

@@ -43,7 +43,7 @@ class Topology(NamedTuple):
 
     machine: Machine
     routes: dict[tuple[str, str], Route]
-    discovery: Any | None = None  # the machine as a struct of the extension module
+    discovery: Any | None = None  # what discovery found, as a struct of the extension module
     text: str = ""  # the path of the machine's file, if the machine is described
 
 

@@ -209,7 +209,7 @@ def default_path(machine: Machine, subject: Subject) -> Path:
 
 
 def file_word(text: str) -> str:
-    """Return a text as part of a file name. src/plan/copy_profile.cpp has the same rule."""
+    """Turn a text into a part of a file name. src/plan/copy_profile.cpp has the same rule."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:40].lower()
 
 

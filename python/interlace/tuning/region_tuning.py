@@ -100,7 +100,8 @@ def _subject(
     if cut:
         if len(cut) != group.devices + 1:
             raise UserError(
-                f"{len(cut)} boundaries for {group.devices} devices; give one more than devices"
+                f"{len(cut)} boundaries for {group.devices} devices; give one boundary more than "
+                "devices"
             )
         largest = max(end - begin for begin, end in pairwise(cut))
     return Subject(

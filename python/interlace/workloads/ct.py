@@ -262,7 +262,7 @@ class Scan:
     beta: float  # the strength of the prior
     measured: NDArray[np.float32]  # y
     weights: NDArray[np.float32]  # w
-    curvature: NDArray[np.float32]  # the curvature d of each pixel, size by size
+    curvature: NDArray[np.float32]  # the curvature d of each of the size by size pixels
 
     @cached_property
     def system(self) -> System:

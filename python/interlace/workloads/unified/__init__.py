@@ -1,15 +1,15 @@
-"""Programs that see several GPUs as one: their data, and references for their results.
+"""The programs that see several GPUs as one, with their data and the references of their results.
 
 The references use float64 or whole numbers.
 
-DualOpt (PACT 2022) gives no sizes. There are two sets of sizes here: MGPUSim's parameters, and
-four times those. They were written down before any figure was compared with the paper's, and do not
-change. Sizes of fir, mt, mm, atax and spmv are from published runs of MGPUSim. For all other
-programs, MGPUSim has only defaults for a quick look, of 16 nodes or 64 rows. We chose their sizes
-so that each makes some hundred thousand accesses, as the five named programs do. All other
-parameters come from MGPUSim (edges of a vertex, density, iterations, features, clusters, the mask).
-"Four times" applies to each extent: rows and columns of a matrix, a grid or an image, samples,
-keys, bytes, points, vertices. Data are seeded.
+DualOpt (PACT 2022) gives no sizes. There are two sets of sizes here: MGPUSim's parameters, and four
+times these parameters. We wrote the sizes down before we compared any figure with the paper, and
+they do not change. The sizes of fir, mt, mm, atax and spmv come from published runs of MGPUSim. For
+all other programs, MGPUSim has only defaults for a quick look, such as 16 nodes or 64 rows. We
+chose sizes with which each of them makes some hundred thousand accesses, like the five named
+programs. All other parameters come from MGPUSim: edges of a vertex, density, iterations, features,
+clusters, the mask. "Four times" applies to each extent, which is a number of rows and columns,
+samples, keys, bytes, points or vertices. The data come from a seed.
 
 Every module of this package that has a NAME is a program. Its EXTENT is its size in the smaller
 set, and its `make` generates its data for an extent.
@@ -36,7 +36,7 @@ SEED = 1
 
 
 def _programs() -> list[ModuleType]:
-    """The programs, ordered by their places and then by their names."""
+    """Return the programs, ordered by their places and then by their names."""
     modules = [
         importlib.import_module(f"{__name__}.{it.name}") for it in pkgutil.iter_modules(__path__)
     ]
@@ -45,7 +45,7 @@ def _programs() -> list[ModuleType]:
 
 
 PROGRAMS: dict[str, Callable[[int, np.random.Generator], Problem]] = {}
-SIZES: dict[str, int] = {}  # sizes in the smaller set
+SIZES: dict[str, int] = {}  # the size of each program in the smaller set
 for _program in _programs():
     PROGRAMS[_program.NAME] = _program.make
     SIZES[_program.NAME] = _program.EXTENT
@@ -55,11 +55,10 @@ def simulate(
     core: Any, machine: Any, it: Problem, gpus: int, mechanism: str, *, pages: str = "",
     blocks: str = "contiguous",
 ) -> dict[str, Any]:  # fmt: skip
-    """Make one verified run.
+    """Make one run and verify it.
 
-    Returns the compiled module's result, with `max_error` for its values.
-
-    Raises RunFailure if a value differs from the reference by more than rounding explains.
+    Return the compiled module's result, with `max_error` for its values. Raise RunFailure if a
+    value differs from the reference by more than rounding explains.
     """
     run = f"{it.name} on {gpus} GPUs"
     with core_errors(run):
@@ -73,9 +72,9 @@ def measure(
     cuda: Any, it: Problem, gpus: int, *, pages: str = "", blocks: str = "contiguous",
     warmup: int, repeats: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """Run on real GPUs and verify the last run. Returns `time_s` of each run, and `max_error`.
+    """Run on real GPUs, and verify the last run. Return `time_s` of each run, and `max_error`.
 
-    Raises RunFailure as `simulate` does.
+    Raises RunFailure like `simulate`.
     """
     run = f"{it.name} on {gpus} GPUs"
     with core_errors(run):
@@ -97,5 +96,5 @@ def _verified(found: dict[str, Any], it: Problem, run: str) -> dict[str, Any]:
 def problem(name: str, scale: int) -> Problem:
     """Return a program with its data. Raises UserError if the size does not exist."""
     if scale not in SCALES:
-        raise UserError(f"--times {scale}: there are 1 and 4")
+        raise UserError(f"--times {scale}: the only scales are 1 and 4")
     return PROGRAMS[name](SIZES[name] * scale, np.random.default_rng(SEED))

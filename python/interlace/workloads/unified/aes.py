@@ -1,4 +1,4 @@
-"""AES-256 of independent blocks."""
+"""Encrypts independent blocks with AES-256."""
 
 from __future__ import annotations
 

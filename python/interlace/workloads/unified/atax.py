@@ -1,4 +1,4 @@
-"""A transposed times A times x."""
+"""Multiplies A transposed, A and a vector x."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from interlace.workloads.unified.program import ROUNDING, Problem, random_values
 
 NAME = "atax"
 PLACE = 4  # the program's place in tables
-EXTENT = 512  # the number of rows, and of columns
+EXTENT = 512  # the number of rows, which is also the number of columns
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

@@ -1,4 +1,4 @@
-"""A times p, and A transposed times r."""
+"""Multiplies A by a vector p, and A transposed by a vector r."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from interlace.workloads.unified.program import ROUNDING, Problem, random_values
 
 NAME = "bicg"
 PLACE = 6  # the program's place in tables
-EXTENT = 512  # the number of rows, and of columns
+EXTENT = 512  # the number of rows, which is also the number of columns
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

@@ -1,4 +1,4 @@
-"""A bitonic network sorts keys."""
+"""Sorts keys with a bitonic network."""
 
 from __future__ import annotations
 

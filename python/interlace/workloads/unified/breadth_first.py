@@ -1,4 +1,4 @@
-"""The levels of a random graph's vertices, counted from the vertex with the most edges.
+"""Computes the levels of a random graph's vertices, counted from the vertex with the most edges.
 
 The level is -1 if no path leads to a vertex.
 """

@@ -1,4 +1,4 @@
-"""The product of two square matrices."""
+"""Multiplies two square matrices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from interlace.workloads.unified.program import ROUNDING, Problem, random_values
 
 NAME = "mm"
 PLACE = 3  # the program's place in tables
-EXTENT = 256  # the number of rows, and of columns
+EXTENT = 256  # the number of rows, which is also the number of columns
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

@@ -1,4 +1,4 @@
-"""The transpose of a square matrix."""
+"""Transposes a square matrix."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from interlace.workloads.unified.program import Problem, random_values, wide
 
 NAME = "mt"
 PLACE = 2  # the program's place in tables
-EXTENT = 1024  # the number of rows, and of columns
+EXTENT = 1024  # the number of rows, which is also the number of columns
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

@@ -1,4 +1,4 @@
-"""The common parts of the programs that see several GPUs as one."""
+"""Shared code of the programs that see several GPUs as one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ class Problem(NamedTuple):
     name: str
     sizes: str  # the sizes as text
     function: str  # the function's name in the compiled module
-    arguments: tuple[Any, ...]  # the function's arguments after those that all programs have
+    arguments: tuple[Any, ...]  # the arguments that follow the common arguments of all programs
     expected: npt.NDArray[np.float64]
-    bound: npt.NDArray[np.float64]  # each element's largest rounding error
+    bound: npt.NDArray[np.float64]  # the largest rounding error of each element
 
     def error(self, values: Floats) -> float:
-        """The largest difference from the reference, divided by the reference's largest
-        magnitude."""
+        """Return the largest difference from the reference.
+
+        It is divided by the reference's largest magnitude.
+        """
         return float(np.max(np.abs(values - self.expected)) / np.max(np.abs(self.expected)))
 
     def wrong(self, values: Floats) -> int:
@@ -34,10 +36,10 @@ class Problem(NamedTuple):
 
 
 def random_values(generator: np.random.Generator, *shape: int) -> Floats:
-    """Random numbers, uniform from -1 to 1."""
+    """Return random numbers, uniform from -1 to 1."""
     return generator.uniform(-1, 1, shape).astype(np.float32)
 
 
 def wide(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """The values in float64."""
+    """Return the values in float64."""
     return array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""The ranks of a random graph in which an edge joins one pair of vertices in a thousand."""
+"""Computes the ranks of a random graph. An edge joins one pair of vertices in a thousand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make(extent: int, generator: np.random.Generator) -> Problem:
         expected = matrix @ expected
     steps = (
         int(np.max(np.diff(offsets))) + 8
-    )  # additions in a row, and in the block that computes the row
+    )  # additions in a row, plus additions in the block that computes the row
     return Problem(
         "pr", f"{rows} vertices, {count} edges, {iterations} iterations", "run_rank_iteration",
         (offsets, columns, values, iterations), expected,

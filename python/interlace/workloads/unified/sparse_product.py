@@ -1,4 +1,4 @@
-"""A sparse matrix, with one nonzero element in a hundred, times a vector."""
+"""Multiplies a sparse matrix by a vector. One element in a hundred is not zero."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from interlace.workloads.unified.program import ROUNDING, Problem, random_values
 
 NAME = "spmv"
 PLACE = 5  # the program's place in tables
-EXTENT = 4096  # the number of rows, and of columns
+EXTENT = 4096  # the number of rows, which is also the number of columns
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

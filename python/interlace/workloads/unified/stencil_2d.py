@@ -1,4 +1,4 @@
-"""A stencil of nine points."""
+"""Applies a stencil of nine points."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from interlace.workloads.unified.program import ROUNDING, Problem, random_values
 
 NAME = "st"
 PLACE = 12  # the program's place in tables
-EXTENT = 512  # the number of rows, and of columns
+EXTENT = 512  # the number of rows, which is also the number of columns
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:
