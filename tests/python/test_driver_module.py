@@ -82,8 +82,8 @@ except interlace.UserError as error:
 def test_too_little_memory_beyond_the_tensors_is_refused(gpus: Path, tmp_path: Path) -> None:
     said = run(gpus, ["-c", BOUND, str(tmp_path / "m.safetensors")], PYTHONPATH=str(HERE))
     assert said == (
-        f"max_device_bytes=1000: the tensors on GPU 0 need {(2 << 20) - 8024} bytes beyond their "
-        "own, for their alignment and for the allocator's unit; give as many or more"
+        f"max_device_bytes=1000: the tensors on GPU 0 need {(2 << 20) - 8024} more bytes for "
+        "their alignment and for the allocator's unit; give at least this many"
     )
 
 
