@@ -293,6 +293,18 @@ def test_a_bound_of_device_memory_makes_fewer_allocations() -> None:
     assert tensor_memory.taken_by("cupy", 1) == 2 * mib
 
 
+def test_a_large_model_needs_few_allocations() -> None:
+    size = 100 << 20
+    entries = [
+        safetensors_header.Entry(f"{k}", "U8", (size,), k * size, (k + 1) * size)
+        for k in range(160)
+    ]
+    batches = reading._batches([reading.Wanted(0, one, 0) for one in entries], reading.BLOCK)
+    # each allocation of the driver delays the copies
+    assert len(batches) == 16
+    assert max(len(batch) for batch in batches) == 10
+
+
 def test_memory_is_made_while_earlier_memory_is_filled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,7 @@ def load(
         impossible, the call warns and uses the page cache.
 
     Returns: A dictionary from names to tensors. The tensors of a device are views of allocations of
-        about 512 MiB, which are made in the framework's current stream. An allocation is freed with
+        about 1 GiB, which are made in the framework's current stream. An allocation is freed with
         its last tensor.
 
     Raises:
